@@ -1,0 +1,1 @@
+"""Stacks of layers in, maps with certainty out."""

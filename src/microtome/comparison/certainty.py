@@ -1,0 +1,254 @@
+"""How sure is each cell? Intervals from a second reading of the rows, and orders of the rows tried for real."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..findings.maps import Map, Resamples
+from ..inference.clusters import Clusters, groups
+from ..inference.halves import half_interval, half_plan
+from ..inference.influence import ENOUGH_CLUSTERS, influence_interval
+from ..inference.jackknife import Band, jackknife_interval
+from ..inference.permutation import max_statistic, permutation_plan
+from .engine import Scores
+from .inputs import read_clusters
+
+if TYPE_CHECKING:
+    from .similarity import Raw, Request
+
+Compute = Callable[..., "Raw"]
+JACKKNIFE_GROUPS = 20
+
+
+def add_intervals(
+    request: Request,
+    scores: Scores | None,
+    maps: dict[str, Map],
+    compute: Compute,
+    *,
+    level: float,
+    halves: int,
+) -> dict[str, Map]:
+    """
+    Give every cell of every map an interval.
+
+    Debiased CKA gets influence-function intervals for the population value, or, with few rows or
+    clusters, a jackknife; everything else gets half-sampling, which speaks of another sample of the
+    same size.
+
+    Parameters
+    ----------
+    request : Request
+    scores : Scores, optional
+        Of the second reading.
+    maps : dict of str to Map
+    compute : callable
+        Computes all tables of a request.
+    level : float
+    halves : int
+        Number of half-samples.
+
+    Returns
+    -------
+    dict of str to Map
+    """
+    units = Clusters.singletons(request.n) if request.clusters is None else request.clusters
+    out = dict(maps)
+    by_influence = [m for m in request.measures if m.measure.interval == "influence"]
+    if by_influence and scores is not None and len(units) >= ENOUGH_CLUSTERS:
+        for choice in by_influence:
+            found = influence_interval(
+                maps[choice.label].values,
+                scores.cross,
+                scores.left[:, None],
+                scores.right[None],
+                scores.left_h[:, None],
+                scores.right_h[None],
+                level,
+                unit=units.unit,
+            )
+            kept = Resamples(
+                kind="scores", array=found.psi, units=len(units), digest=_digest(request, "scores")
+            )
+            out[choice.label] = _with_band(maps[choice.label], found.band, kept)
+    elif by_influence:
+        few = replace(request, measures=tuple(by_influence))
+        out |= _jackknifed(few, units, {m.label: maps[m.label] for m in by_influence}, compute, level)
+    rest = tuple(m for m in request.measures if m.measure.interval == "halves")
+    if rest:
+        out |= _halved(
+            replace(request, measures=rest),
+            units,
+            {m.label: maps[m.label] for m in rest},
+            compute,
+            level,
+            halves,
+        )
+    return out
+
+
+def _digest(request: Request, kind: str) -> str:
+    from .inputs import row_digest
+
+    return f"{kind}/{request.seed}/{row_digest(request.n, request.left.index, request.clusters)}"
+
+
+def _with_band(one: Map, band: Band, resamples: Resamples) -> Map:
+    undefined = ~np.isfinite(one.values)
+    low, high = band.low.copy(), band.high.copy()
+    low[undefined] = high[undefined] = np.nan
+    return replace(
+        one,
+        low=low,
+        high=high,
+        level=band.level,
+        method=band.method,
+        unit=band.unit,
+        target=band.target,
+        resamples=resamples,
+    )
+
+
+def subset(request: Request, rows: np.ndarray) -> Request:
+    """The same request over some of its rows."""
+    clusters = request.clusters
+    return replace(
+        request,
+        left=request.left.take(rows),
+        right=None if request.right is None else request.right.take(rows),
+        clusters=None if clusters is None else read_clusters(clusters.codes[rows], len(rows)),
+        settings=replace(request.settings, progress=None),
+    )
+
+
+def _repeated(request: Request, plan: list[np.ndarray], compute: Compute, what: str) -> dict[str, np.ndarray]:
+    """Values of every measure on each set of rows, shape (sets, left, right)."""
+    found: dict[str, list[np.ndarray]] = {m.label: [] for m in request.measures}
+    for done, rows in enumerate(plan, 1):
+        raw = compute(subset(request, rows))
+        for label, values in found.items():
+            values.append(raw.tables[label].values)
+        if request.settings.progress is not None:
+            request.settings.progress(what, done, len(plan))
+    return {label: np.stack(values) for label, values in found.items()}
+
+
+def _jackknifed(
+    request: Request, units: Clusters, maps: dict[str, Map], compute: Compute, level: float
+) -> dict[str, Map]:
+    replicates, sizes = leave_out_values(request, units, len(units), compute)
+    out = {}
+    for label, one in maps.items():
+        band = jackknife_interval(one.values, replicates[label], level, sizes=sizes, unit=units.unit)
+        kept = Resamples(
+            kind="jackknife",
+            array=replicates[label],
+            units=len(units),
+            sizes=sizes,
+            digest=_digest(request, "jackknife"),
+        )
+        out[label] = _with_band(one, band, kept)
+    return out
+
+
+def leave_out_values(
+    request: Request, units: Clusters, count: int, compute: Compute
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """
+    Compute every map without each group of clusters in turn.
+
+    Parameters
+    ----------
+    request : Request
+    units : Clusters
+    count : int
+        Groups.
+    compute : callable
+
+    Returns
+    -------
+    values : dict of str to ndarray of shape (groups, left, right)
+    sizes : ndarray of shape (groups,)
+        Rows of each group.
+    """
+    codes = groups(units, min(count, len(units)), request.seed)
+    plan = [units.rows(codes != g) for g in range(int(codes.max()) + 1)]
+    sizes = np.array([units.n - len(rows) for rows in plan])
+    return _repeated(request, plan, compute, "jackknife"), sizes
+
+
+def _halved(
+    request: Request, units: Clusters, maps: dict[str, Map], compute: Compute, level: float, halves: int
+) -> dict[str, Map]:
+    import warnings
+
+    from ..errors import SmallSampleWarning
+
+    plan = half_plan(units, halves, request.seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SmallSampleWarning)
+        replicates = _repeated(request, plan, compute, "half-samples")
+    out = {}
+    for label, one in maps.items():
+        band = half_interval(one.values, replicates[label], level, units=len(units), unit=units.unit)
+        kept = Resamples(
+            kind="halves", array=replicates[label], units=len(units), digest=_digest(request, "halves")
+        )
+        out[label] = _with_band(one, band, kept)
+    return out
+
+
+def add_permutations(
+    request: Request, maps: dict[str, Map], compute: Compute, *, permutations: int, level: float
+) -> dict[str, Map]:
+    """
+    Try random orders of the right side's rows, or of its whole clusters within classes of equal size.
+
+    Parameters
+    ----------
+    request : Request
+    maps : dict of str to Map
+    compute : callable
+    permutations : int
+    level : float
+
+    Returns
+    -------
+    dict of str to Map
+        With `null_mean`, `z`, `p` and `p_map` from the permutations.
+    """
+    units = Clusters.singletons(request.n) if request.clusters is None else request.clusters
+    plan = permutation_plan(units, permutations, request.seed)
+    kept = request if plan.left_out == 0 else subset(request, plan.rows)
+    other = kept.left if kept.right is None else kept.right
+    found: dict[str, list[np.ndarray]] = {m.label: [] for m in request.measures}
+    for done, order in enumerate(plan.permutations, 1):
+        raw = compute(replace(kept, right=other.take(order), settings=replace(kept.settings, progress=None)))
+        for label, values in found.items():
+            values.append(raw.tables[label].values)
+        if request.settings.progress is not None:
+            request.settings.progress("permutations", done, permutations)
+    observed = {label: one.values for label, one in maps.items()}
+    if plan.left_out:
+        observed = {label: table.values for label, table in compute(kept).tables.items()}
+    return {
+        label: _with_permutations(one, observed[label], np.stack(found[label]), level, plan.left_out)
+        for label, one in maps.items()
+    }
+
+
+def _with_permutations(
+    one: Map, observed: np.ndarray, permuted: np.ndarray, level: float, left_out: float
+) -> Map:
+    result = max_statistic(observed, permuted, level)
+    sd = permuted.std(axis=0, ddof=1) if len(permuted) > 1 else np.full(observed.shape, np.nan)
+    mean = permuted.mean(axis=0)
+    z = np.where(sd > 0, (observed - mean) / np.where(sd > 0, sd, 1.0), np.nan)
+    note = f"from {len(permuted)} orders of the {one.unit}s of the right side"
+    if left_out:
+        note += f"; {left_out:.0%} of the rows stayed out, their clusters having no other of the same size"
+    return replace(one, null_mean=mean, z=z, p=result.p, p_map=result.familywise, null_note=note)

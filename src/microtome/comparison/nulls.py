@@ -1,0 +1,179 @@
+"""What would unrelated rows give? Formulas for the mean, and where known the spread, of each measure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..inference.permutation import Null, cka_null, debiased_null, r2_null, rho2_null
+from ..inference.wachter import mean_rho
+from ..measures.declare import Chosen
+from ..moments.bank import Bank
+from ..moments.strip import Strip
+from ..randomness import generator
+
+if TYPE_CHECKING:
+    import torch
+
+Pair = tuple[np.ndarray, np.ndarray]
+DRAWS = 512
+
+
+def null_of(choice: Chosen, strip: Strip) -> tuple[Pair, Pair]:
+    """
+    Mean and standard deviation of a measure over all orders of the rows of one side.
+
+    Parameters
+    ----------
+    choice : Chosen
+    strip : Strip
+        One left layer against b right ones.
+
+    Returns
+    -------
+    forward, backward : pair of ndarray of shape (b,)
+        Mean and standard deviation; NaN where no formula is known.
+    """
+    name = choice.declared("null")
+    if name is None:
+        nothing = np.full(len(strip), np.nan)
+        return (nothing, nothing), (nothing, nothing)
+    return NULLS[name](choice, strip)
+
+
+def null_details(choice: Chosen, strip: Strip) -> dict[str, np.ndarray]:
+    """For a debiased value, what its biased twin would have: floor and spread, which give its law a form."""
+    if choice.declared("null") != "debiased" or strip.n < 4:
+        return {}
+    null = moments_null(strip)
+    return {"biased_null_mean": np.asarray(null.mean), "biased_null_sd": np.asarray(null.sd)}
+
+
+def _both(mean: np.ndarray, sd: np.ndarray | None = None) -> tuple[Pair, Pair]:
+    pair = (mean, np.full(len(mean), np.nan) if sd is None else sd)
+    return pair, pair
+
+
+def _kept(choice: Chosen, strip: Strip) -> tuple[int, np.ndarray]:
+    left, right = strip.kept(choice.declared("subspace")(choice.options))
+    return left, np.array(right)
+
+
+def moments_null(strip: Strip) -> Null:
+    """Permutation mean and deviation of linear CKA, from moments alone; exact for independent rows."""
+    left, right = strip.left, strip.right
+    one = (float(v[strip.row]) for v in (left.trace, left.frob2, left.norms2))
+    two = (v[strip.columns].cpu().numpy() for v in (right.trace, right.frob2, right.norms2))
+    return cka_null(*one, *two, strip.n)
+
+
+def _cka(choice: Chosen, strip: Strip) -> tuple[Pair, Pair]:
+    if strip.n < 4:
+        return _both(np.full(len(strip), np.nan))
+    null = moments_null(strip)
+    return _both(np.asarray(null.mean), np.asarray(null.sd))
+
+
+def _debiased(choice: Chosen, strip: Strip) -> tuple[Pair, Pair]:
+    if strip.n < 4:
+        return _both(np.full(len(strip), np.nan))
+    null = debiased_null(strip.n)
+    return _both(np.full(len(strip), float(null.mean)), np.full(len(strip), float(null.sd)))
+
+
+def _wachter(choice: Chosen, strip: Strip) -> tuple[Pair, Pair]:
+    left, right = _kept(choice, strip)
+    mean = np.full(len(strip), np.nan)
+    known = (right > 0) & (left > 0)
+    if known.any():
+        mean[known] = mean_rho(left, right[known], strip.n)
+    return _both(mean)
+
+
+def _mean_square(choice: Chosen, strip: Strip) -> tuple[Pair, Pair]:
+    left, right = _kept(choice, strip)
+    return _both(rho2_null(left, right, strip.n))
+
+
+def _share_explained(choice: Chosen, strip: Strip) -> tuple[Pair, Pair]:
+    left, right = _kept(choice, strip)
+    forward, back = r2_null(right, strip.n), np.full(len(strip), float(r2_null(left, strip.n)))
+    unknown = np.full(len(strip), np.nan)
+    return (forward, unknown), (back, unknown)
+
+
+def _multiple_correlation(choice: Chosen, strip: Strip) -> tuple[Pair, Pair]:
+    left, right = _kept(choice, strip)
+    unknown = np.full(len(strip), np.nan)
+    forward = np.array([root_beta_mean(r, strip.n) for r in right])
+    return (forward, unknown), (np.full(len(strip), root_beta_mean(left, strip.n)), unknown)
+
+
+def root_beta_mean(rank: int, n: int) -> float:
+    """
+    Mean multiple correlation of an unrelated neuron with a layer of the given rank.
+
+    Its square has the beta law with rank / 2 and (n - 1 - rank) / 2; exact for Gaussian rows.
+    """
+    from scipy.special import gammaln
+
+    if rank >= n - 1:
+        return 1.0
+    if rank == 0:
+        return float("nan")
+    a, whole = rank / 2, (n - 1) / 2
+    return float(np.exp(gammaln(a + 0.5) + gammaln(whole) - gammaln(a) - gammaln(whole + 0.5)))
+
+
+def _largest(choice: Chosen, strip: Strip) -> tuple[Pair, Pair]:
+    unknown = np.full(len(strip), np.nan)
+    right = largest_correlation(strip.right)[strip.columns]
+    left = largest_correlation(strip.left)[strip.row]
+    return (right, unknown), (np.full(len(strip), left), unknown)
+
+
+def largest_correlation(bank: Bank) -> np.ndarray:
+    """
+    Mean largest absolute correlation of an unrelated neuron with the neurons of each layer.
+
+    Over random orders of the rows, the correlations of one neuron with a layer's neurons are nearly
+    Gaussian, with the layer's own correlation matrix over n - 1 as covariance; their largest has no
+    formula, so it is averaged over draws. Shape (layers,).
+    """
+    import torch
+
+    if bank.largest is None:
+        found = []
+        rng = generator(0, "largest correlation")
+        normal = torch.as_tensor(rng.standard_normal((bank.width, DRAWS)), device=bank.scatter.device)
+        for k in range(len(bank)):
+            factor = _root(bank, k)
+            top = (factor @ normal).abs().amax(0).mean() / max(bank.n - 1, 1) ** 0.5
+            found.append(min(float(top), 1.0))
+        bank.largest = np.array(found)
+    return bank.largest
+
+
+def _root(bank: Bank, k: int) -> torch.Tensor:
+    """A matrix M with M M' near the correlation matrix of layer k: its diagonal is nudged to be safe."""
+    import torch
+
+    matrix = bank.scatter[k] * bank.scale[k][:, None] * bank.scale[k]
+    matrix = matrix + 1e-6 * torch.eye(bank.width, dtype=matrix.dtype, device=matrix.device)
+    return torch.linalg.cholesky(matrix)
+
+
+NULLS: Mapping[str, Callable[[Chosen, Strip], tuple[Pair, Pair]]] = MappingProxyType(
+    {
+        "cka": _cka,
+        "debiased": _debiased,
+        "wachter": _wachter,
+        "mean_square": _mean_square,
+        "share_explained": _share_explained,
+        "multiple_correlation": _multiple_correlation,
+        "largest_correlation": _largest,
+    }
+)

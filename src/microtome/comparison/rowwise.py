@@ -1,0 +1,110 @@
+"""How are measures computed that need the rows themselves? Prepared once a layer, then pair by pair."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..inference.clusters import Clusters
+from ..measures.declare import Chosen
+from ..moments.stack import Stack, read_rows
+from .engine import Table
+from .plan import Settings
+
+
+def footprint(choice: Chosen, n: int, width: int) -> int:
+    """Bytes that one prepared layer takes: half a square of rows, or the rows themselves."""
+    if choice.measure.name in ("rsa", "rbf_cka"):
+        return 4 * n * n
+    return 8 * n * width * 3
+
+
+def run_rows(
+    left: Stack, right: Stack | None, choice: Chosen, settings: Settings, clusters: Clusters | None = None
+) -> Table:
+    """
+    Compute one measure that needs rows for every pair of layers.
+
+    Parameters
+    ----------
+    left, right : Stack, Stack or None
+    choice : Chosen
+    settings : Settings
+        Its memory decides how many layers are held prepared at once.
+    clusters : Clusters, optional
+
+    Returns
+    -------
+    Table
+    """
+    symmetric = right is None
+    other = left if right is None else right
+    n = left.rows
+    each = max(footprint(choice, n, w) for w in (*left.widths, *other.widths))
+    fits = int(settings.memory // each)
+    if fits < 2:
+        raise InputError(
+            f"{choice.label} must fit two layers of {n} rows into memory={settings.memory / 1e9:.2g}GB, but they "
+            f"take {2 * each / 1e9:.2g}GB; give more memory or fewer rows (rows=)."
+        )
+    prepare, compute = _prepared(choice, clusters), choice.declared("compute")
+    shape = (len(left), len(other))
+    values, nulls = np.full(shape, np.nan), np.full(shape, np.nan)
+    reasons = np.full(shape, None, dtype=object)
+    directed = not choice.declared("symmetric")
+    held = max(1, fits - 1)
+    for start in range(0, len(left), held):
+        group = range(start, min(start + held, len(left)))
+        ready = {i: prepare(_rows(left, i, settings)) for i in group}
+        for j in range(start if symmetric else 0, len(other)):
+            one = ready[j] if symmetric and j in ready else prepare(_rows(other, j, settings))
+            for i in group:
+                if symmetric and j < i:
+                    continue
+                values[i, j], reasons[i, j] = compute(ready[i], one, choice.options)
+                nulls[i, j] = _null(choice, ready[i], one, n)
+                if symmetric and i != j:
+                    back = (
+                        compute(one, ready[i], choice.options) if directed else (values[i, j], reasons[i, j])
+                    )
+                    values[j, i], reasons[j, i] = back
+                    nulls[j, i] = nulls[i, j]
+            if settings.progress is not None:
+                settings.progress(choice.label, j + 1, len(other))
+    return Table(values=values, null_mean=nulls, null_sd=np.full(shape, np.nan), reasons=reasons)
+
+
+def _rows(stack: Stack, layer: int, settings: Settings) -> Any:
+    import torch
+
+    rows = read_rows(stack, layer, 0, stack.rows, torch.float64, settings.device)
+    if not bool(torch.isfinite(rows).all()):
+        row, column = (int(v) for v in torch.nonzero(~torch.isfinite(rows))[0])
+        raise InputError(
+            f"every value must be finite, but layer {stack.names[layer]} is not at row {row}, feature {column}."
+        )
+    return rows
+
+
+def _prepared(choice: Chosen, clusters: Clusters | None) -> Callable[[Any], Any]:
+    prepare = choice.declared("prepare")
+    given: dict[str, Any] = {}
+    if clusters is not None and "clusters" in inspect.signature(prepare).parameters:
+        given["clusters"] = clusters.codes
+    return lambda x: prepare(x, choice.options, **given)
+
+
+def _null(choice: Chosen, one: Any, two: Any, n: int) -> float:
+    """What unrelated rows would give, where a formula says so."""
+    name = choice.declared("null")
+    if name == "zero":
+        return 0.0
+    if name == "chance":
+        from ..measures.neighbors import chance
+
+        return chance(n, choice.options)
+    return float("nan")

@@ -1,0 +1,1 @@
+"""What may be said: maps, and the statements made from them."""

@@ -1,0 +1,170 @@
+"""Does a layer keep its information in single neurons, or spread over directions?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import must, unknown
+from .words import check_names, layer_list, number
+
+Direction = Literal["in", "out"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Localization:
+    """
+    Localization scores of all layers of all compared models; they hold within this set alone.
+
+    Parameters
+    ----------
+    scores : array of shape (layers,)
+        NaN for a layer without defined similarities.
+    neuron, svcca : array of shape (layers,)
+        The two means over the other layers, before any z-score.
+    direction : {"in", "out"}
+        "in": how well the neurons of other layers are found in this one; "out": how well its neurons are
+        found in the others.
+    zscore : bool
+        Whether the two means were standardized over the set before they were subtracted.
+    compared : int
+        How many layers have a score: the set on which every score depends.
+    """
+
+    scores: NDArray[np.float64]
+    neuron: NDArray[np.float64]
+    svcca: NDArray[np.float64]
+    direction: Direction
+    zscore: bool
+    compared: int
+
+    def sentence(self, names: Sequence[str] | None = None) -> str:
+        """Say which layers are most and least localized, with layers called by `names` or indices."""
+        check_names(names, len(self.scores))
+        high, low = int(np.nanargmax(self.scores)), int(np.nanargmin(self.scores))
+        scaled = "z-scored" if self.zscore else "not z-scored"
+        return (
+            f"Localization ({self.direction}, {scaled}) is highest in {layer_list([high], names)} "
+            f"({number(self.scores[high])}) and lowest in {layer_list([low], names)} "
+            f"({number(self.scores[low])}); scores depend on the set of {self.compared} layers compared "
+            f"and mean nothing beside those of another set."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RotationLocalization:
+    """
+    How much better single neurons match than they would in randomly rotated layers.
+
+    Parameters
+    ----------
+    value : array
+        Neuron similarity minus its mean over rotations; it does not depend on which other layers exist.
+    standard_error : array
+        Monte Carlo error of that mean: what more rotations would make smaller.
+    rotated_mean, rotated_sd : array
+        Mean and standard deviation over rotations.
+    rotations : int
+    """
+
+    value: NDArray[np.float64]
+    standard_error: NDArray[np.float64]
+    rotated_mean: NDArray[np.float64]
+    rotated_sd: NDArray[np.float64]
+    rotations: int
+
+
+def localization(
+    neuron: ArrayLike, svcca: ArrayLike, *, direction: Direction = "in", zscore: bool = True
+) -> Localization:
+    """
+    Score how far each layer's similarity to the others rests on single neurons.
+
+    The score is the mean neuron similarity to all other layers minus the mean SVCCA similarity to them. The
+    published description subtracts the means as they are; the published code standardizes each of the two
+    over all layers first and reads the target's side. `direction="in", zscore=True` is the code.
+
+    Parameters
+    ----------
+    neuron, svcca : array of shape (layers, layers)
+        Maps over all layers of all models; `neuron[i, j]` says how well the neurons of i are found in j. The
+        diagonals are not read, and a cell that is undefined in one map is left out of both means.
+    direction : {"in", "out"}
+        "in": mean over the layers whose neurons are looked for in this one; "out": over those in which its
+        neurons are looked for.
+    zscore : bool
+        Standardize both means over all layers, with the sample standard deviation.
+
+    Returns
+    -------
+    Localization
+
+    References
+    ----------
+    Wu et al. (2020), Similarity Analysis of Contextual Word Representation Models.
+    """
+    if direction not in ("in", "out"):
+        raise unknown("direction", direction, ("in", "out"))
+    a, b = np.array(neuron, dtype=np.float64), np.array(svcca, dtype=np.float64)
+    if a.ndim != 2 or a.shape[0] != a.shape[1] or a.shape != b.shape:
+        raise must("the two maps", "of one shape [layers, layers]", (a.shape, b.shape))
+    read = np.isfinite(a) & np.isfinite(b)
+    np.fill_diagonal(read, False)
+    axis = 0 if direction == "in" else 1
+    count = read.sum(axis=axis)
+    scored = count > 0
+    if scored.sum() < 2:
+        raise must("the two maps", "defined for at least two layers", f"{int(scored.sum())} defined")
+    means = [np.where(read, m, 0).sum(axis=axis) / np.where(scored, count, np.nan) for m in (a, b)]
+    parts = [_standardize(m) if zscore else m for m in means]
+    return Localization(
+        scores=parts[0] - parts[1],
+        neuron=means[0],
+        svcca=means[1],
+        direction=direction,
+        zscore=zscore,
+        compared=int(scored.sum()),
+    )
+
+
+def localization_rotation(neuron_value: ArrayLike, rotated_values: ArrayLike) -> RotationLocalization:
+    """
+    Subtract from a neuron similarity what randomly rotated layers give.
+
+    Rotations leave the geometry of both layers as it is and destroy what single neurons hold.
+
+    Parameters
+    ----------
+    neuron_value : float or array
+        Neuron similarity of X in Y: one pair, or a map.
+    rotated_values : array of shape (rotations, ...)
+        The same of X Q in Y Q' for independent random rotations Q and Q'.
+
+    Returns
+    -------
+    RotationLocalization
+    """
+    value, rotated = np.asarray(neuron_value, np.float64), np.asarray(rotated_values, np.float64)
+    if rotated.ndim != value.ndim + 1 or rotated.shape[1:] != value.shape:
+        raise must("the shape of rotated_values", f"(rotations, *{value.shape})", rotated.shape)
+    if len(rotated) < 2:
+        raise must("rotated_values", "those of at least two rotations", len(rotated))
+    mean, sd = np.asarray(rotated.mean(axis=0)), np.asarray(rotated.std(axis=0, ddof=1))
+    return RotationLocalization(
+        value=np.asarray(value - mean),
+        standard_error=np.asarray(sd / np.sqrt(len(rotated))),
+        rotated_mean=mean,
+        rotated_sd=sd,
+        rotations=len(rotated),
+    )
+
+
+def _standardize(series: NDArray[np.float64]) -> NDArray[np.float64]:
+    spread = np.nanstd(series, ddof=1)
+    if spread <= 1e-12:
+        raise must("a series to be z-scored", "different between layers", "the same value everywhere")
+    return (series - np.nanmean(series)) / spread

@@ -1,0 +1,434 @@
+"""What is known of every pair of layers? A map for each measure, with its doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from html import escape
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ..errors import InputError, must, unknown
+from ..inference.difference import difference_from_halves, difference_from_jackknife, difference_from_scores
+from ..inference.estimate import Estimate, Interval, Sides
+from ..inference.jackknife import Band
+from ..measures.table import ALIASES, chosen
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+Cell = tuple[int | str, int | str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Resamples:
+    """
+    What an interval was made from, kept so that differences can be paired.
+
+    Parameters
+    ----------
+    kind : {"scores", "halves", "jackknife"}
+    array : ndarray
+        Scores of shape (left, right, units), or values of shape (replicates, left, right).
+    units : int
+        Rows or clusters.
+    sizes : ndarray, optional
+        Rows of each jackknife group.
+    digest : str
+        Of the rows and units: only maps with the same one can be paired.
+    """
+
+    kind: Literal["scores", "halves", "jackknife"]
+    array: np.ndarray
+    units: int
+    sizes: np.ndarray | None = None
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Map:
+    """
+    One measure between every left and every right layer.
+
+    Parameters
+    ----------
+    measure : str
+        Name with the options that differ from the defaults.
+    left, right : tuple of str
+        Names of the layers.
+    values : ndarray of shape (left, right)
+        NaN where undefined.
+    reasons : tuple of tuple of (str or None)
+        Why a cell is undefined.
+    n : int
+        Rows.
+    estimator : str
+        What exactly was computed, in words.
+    null_mean : ndarray of shape (left, right)
+        What unrelated rows would give; NaN where no formula is known and nothing was permuted.
+    z, p : ndarray of shape (left, right)
+        Distance from that in standard deviations, and its one-sided probability; NaN where they do not
+        hold (`null_note` says why).
+    low, high : ndarray of shape (left, right), or None
+        The interval, when certainty was asked.
+    level, method, unit, target
+        Of the interval.
+    p_map : ndarray of shape (left, right), or None
+        Probability that unrelated sides give any cell as extreme as this one; with permutations only.
+    rank, kept, lost : Sides
+        Arrays of shape (layers,): rank, dimensions compared, share of variance left out.
+    layers : Sides
+        For each side a mapping of arrays of shape (layers,): width, dead neurons, participation ratio,
+        share of variance of the largest one and three neurons, and whether that flags the layer.
+    precision : str
+        "fast" or "exact", and why it was switched.
+    warnings : tuple of str
+    details : mapping of str to ndarray
+        More values a cell, such as the biased one.
+    resamples : Resamples or None
+    symmetric : bool
+        Whether left and right are the same stack.
+    provenance : mapping
+        Versions, seed, device, digests.
+    """
+
+    measure: str
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+    values: np.ndarray
+    reasons: tuple[tuple[str | None, ...], ...]
+    n: int
+    estimator: str
+    null_mean: np.ndarray
+    z: np.ndarray
+    p: np.ndarray
+    null_note: str = ""
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
+    level: float | None = None
+    method: str | None = None
+    unit: str = "row"
+    target: str | None = None
+    p_map: np.ndarray | None = None
+    rank: Sides = Sides(None, None)
+    kept: Sides = Sides(None, None)
+    lost: Sides = Sides(None, None)
+    layers: Sides = Sides(None, None)
+    precision: str = "fast"
+    warnings: tuple[str, ...] = ()
+    details: Mapping[str, np.ndarray] = field(default_factory=lambda: MappingProxyType({}))
+    resamples: Resamples | None = None
+    symmetric: bool = False
+    provenance: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of left and right layers."""
+        return len(self.left), len(self.right)
+
+    @property
+    def title(self) -> str:
+        """What a figure calls the measure."""
+        return str(chosen(self.measure).declared("title"))
+
+    def index(self, cell: Cell) -> tuple[int, int]:
+        """Find a cell by numbers or by names of layers."""
+        if len(cell) != 2:
+            raise must("a cell", "a left and a right layer", cell)
+        found = []
+        for side, names, value in (("left", self.left, cell[0]), ("right", self.right, cell[1])):
+            if isinstance(value, str):
+                if value not in names:
+                    raise unknown(f"{side} layer", value, names)
+                value = names.index(value)
+            position = int(value) if value >= 0 else int(value) + len(names)
+            if not 0 <= position < len(names):
+                raise must(f"the {side} layer", f"between 0 and {len(names) - 1}", value)
+            found.append(position)
+        return found[0], found[1]
+
+    def __getitem__(self, cell: Cell) -> Estimate:
+        i, j = self.index(cell)
+        interval = None
+        if self.low is not None and self.high is not None:
+            interval = Interval(
+                low=float(self.low[i, j]),
+                high=float(self.high[i, j]),
+                level=self.level or 0.95,
+                method=self.method or "",
+                unit=self.unit,
+                target=self.target or "",
+            )
+
+        def pick(sides: Sides) -> Sides:
+            return sides if sides.left is None else Sides(int(sides.left[i]), int(sides.right[j]))
+
+        return Estimate(
+            value=float(self.values[i, j]),
+            measure=self.measure,
+            estimator=self.estimator,
+            n=self.n,
+            low=None if interval is None else interval.low,
+            high=None if interval is None else interval.high,
+            interval=interval,
+            null_mean=float(self.null_mean[i, j]),
+            z=float(self.z[i, j]),
+            p=float(self.p[i, j]),
+            rank=pick(self.rank),
+            kept=pick(self.kept),
+            reason=self.reasons[i][j],
+            warnings=self.warnings,
+            details=MappingProxyType({name: float(table[i, j]) for name, table in self.details.items()}),
+        )
+
+    def difference(self, cell: Cell, other: Cell, *, of: Map | None = None) -> Estimate:
+        """
+        Compare two cells that were read from the same rows, with a paired interval.
+
+        Parameters
+        ----------
+        cell, other : pair
+            Left and right layer, by number or name.
+        of : Map, optional
+            The map that `other` is in; this one when absent.
+
+        Returns
+        -------
+        Estimate
+            Of the value of `cell` minus the value of `other`.
+        """
+        second = self if of is None else of
+        i, j = self.index(cell)
+        k, m = second.index(other)
+        band = _paired(self, second, (i, j), (k, m))
+        names = f"({self.left[i]}, {self.right[j]}) - ({second.left[k]}, {second.right[m]})"
+        value = float(self.values[i, j] - second.values[k, m])
+        interval = band.at()
+        reason = self.reasons[i][j] or second.reasons[k][m]
+        return Estimate(
+            value=value,
+            measure=f"{self.measure} {names}",
+            estimator=f"difference of two cells: {self.estimator}",
+            n=self.n,
+            low=interval.low,
+            high=interval.high,
+            interval=interval,
+            reason=reason,
+        )
+
+    def minus(self, other: Map) -> Map:
+        """Subtract a map of the same shape and rows, cell by cell, with paired intervals."""
+        if self.shape != other.shape:
+            raise must("the other map", f"of the shape {self.shape}", other.shape)
+        band = _paired(self, other, ..., ...)
+        blank = np.full(self.shape, np.nan)
+        return replace(
+            self,
+            values=self.values - other.values,
+            estimator=f"difference of two maps: {self.estimator}; {other.estimator}",
+            reasons=tuple(
+                tuple(a or b for a, b in zip(one, two, strict=True))
+                for one, two in zip(self.reasons, other.reasons, strict=True)
+            ),
+            null_mean=blank,
+            z=blank,
+            p=blank,
+            null_note="a difference has no null of its own here",
+            low=band.low,
+            high=band.high,
+            level=band.level,
+            method=band.method,
+            unit=band.unit,
+            target=band.target,
+            p_map=None,
+            details=MappingProxyType({}),
+            resamples=None,
+        )
+
+    def rescaled(
+        self, *, floor: Map | np.ndarray | float | None = None, ceiling: Map | np.ndarray | float = 1.0
+    ) -> np.ndarray:
+        """
+        Express values as a share of the way from a floor to a ceiling.
+
+        Parameters
+        ----------
+        floor : Map, array or float, optional
+            What unrelated layers give: `null_mean` when absent, or the map of a random twin.
+        ceiling : Map, array or float
+            What the best possible agreement gives, such as the map of two seeds.
+
+        Returns
+        -------
+        ndarray of shape (left, right)
+            (value - floor) / (ceiling - floor); NaN where the ceiling does not lie above the floor.
+        """
+        low = self.null_mean if floor is None else _array(floor)
+        if floor is None and not np.isfinite(low[np.isfinite(self.values)]).all():
+            raise InputError(
+                f"{self.measure} must be given a floor, since no formula gives what unrelated rows would "
+                "have; ask for permutations, or hand in the map of a random twin."
+            )
+        high = _array(ceiling)
+        room = np.broadcast_to(high - low, self.shape)
+        return np.where(room > 0, (self.values - low) / np.where(room > 0, room, 1.0), np.nan)
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draw the map with matplotlib; see `microtome.figures.heatmap.draw`."""
+        from importlib import import_module
+
+        # Figures stand above findings; a map only forwards to them on request.
+        return import_module("microtome.figures.heatmap").draw(self, ax, **options)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One record a cell: measure, left, right, value and everything known of it."""
+        records = []
+        for i, left in enumerate(self.left):
+            for j, right in enumerate(self.right):
+                cell = self[i, j]
+                records.append(
+                    {
+                        "measure": self.measure,
+                        "left": left,
+                        "right": right,
+                        "left_layer": i,
+                        "right_layer": j,
+                        "value": None if cell.reason else cell.value,
+                        "low": cell.low,
+                        "high": cell.high,
+                        "null_mean": _or_none(cell.null_mean),
+                        "z": _or_none(cell.z),
+                        "p": _or_none(cell.p),
+                        "p_map": None if self.p_map is None else _or_none(float(self.p_map[i, j])),
+                        "n": self.n,
+                        "rank_left": cell.rank.left,
+                        "rank_right": cell.rank.right,
+                        "kept_left": cell.kept.left,
+                        "kept_right": cell.kept.right,
+                        "reason": cell.reason,
+                    }
+                )
+        return records
+
+    def to_arrow(self) -> pyarrow.Table:
+        """The records as an Arrow table."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist(self.rows(), schema=arrow_schema())
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The records as a data frame (needs pandas)."""
+        try:
+            import pandas  # noqa: F401
+        except ImportError as error:
+            raise InputError("to_pandas must find pandas installed; try `pip install pandas`.") from error
+        return self.to_arrow().to_pandas()
+
+    def __repr__(self) -> str:
+        rows, columns = self.shape
+        doubt = (
+            "" if self.low is None else f", {self.level:.0%} intervals by {self.method} (unit: {self.unit})"
+        )
+        return f"<Map {self.measure}: {rows} x {columns} layers, n = {self.n}{doubt}>"
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{escape(name)}</th>" for name in self.right)
+        body = "".join(
+            f"<tr><th>{escape(name)}</th>"
+            + "".join(
+                f"<td>{v:.3f}</td>" if np.isfinite(v) else f"<td title='{escape(str(r), quote=True)}'>–</td>"
+                for v, r in zip(values, reasons, strict=True)
+            )
+            + "</tr>"
+            for name, values, reasons in zip(self.left, self.values, self.reasons, strict=True)
+        )
+        return f"<table><caption>{escape(repr(self))}</caption><tr><th></th>{head}</tr>{body}</table>"
+
+
+class Maps(Mapping[str, Map]):
+    """
+    The maps of one comparison, by the name of their measure.
+
+    A paper's name for a measure, or its plain name when only one variant was asked for, finds it too.
+
+    Parameters
+    ----------
+    maps : sequence of Map
+    """
+
+    def __init__(self, maps: Sequence[Map]) -> None:
+        self._maps = {one.measure: one for one in maps}
+
+    def __getitem__(self, name: str) -> Map:
+        if name in self._maps:
+            return self._maps[name]
+        plain = ALIASES.get(name, name)
+        matches = [m for label, m in self._maps.items() if plain in (label, label.split(":")[0])]
+        if len(matches) == 1:
+            return matches[0]
+        if name.split(":")[0] in ALIASES or ":" in name:
+            label = chosen(name).label
+            if label in self._maps:
+                return self._maps[label]
+        raise unknown("measure", name, self._maps)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._maps)
+
+    def __len__(self) -> int:
+        return len(self._maps)
+
+    def __repr__(self) -> str:
+        return "<Maps " + ", ".join(self._maps) + ">"
+
+    def _repr_html_(self) -> str:
+        return "".join(one._repr_html_() for one in self._maps.values())
+
+
+def _array(value: Map | np.ndarray | float) -> np.ndarray:
+    return value.values if isinstance(value, Map) else np.asarray(value, dtype=np.float64)
+
+
+def _or_none(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def arrow_schema() -> Any:
+    """Column types of the table of cells."""
+    import pyarrow as pa
+
+    text = ("measure", "left", "right", "reason")
+    whole = ("left_layer", "right_layer", "n", "rank_left", "rank_right", "kept_left", "kept_right")
+    order = (
+        *("measure", "left", "right", "left_layer", "right_layer", "value", "low", "high", "null_mean"),
+        *("z", "p", "p_map", "n", "rank_left", "rank_right", "kept_left", "kept_right", "reason"),
+    )
+    return pa.schema(
+        [(c, pa.string() if c in text else pa.int64() if c in whole else pa.float64()) for c in order]
+    )
+
+
+def _paired(one: Map, two: Map, at: Any, other: Any) -> Band:
+    first, second = one.resamples, two.resamples
+    if first is None or second is None:
+        raise InputError(
+            "a difference must be asked of maps computed with certainty=True, but got one without."
+        )
+    if first.kind != second.kind or first.digest != second.digest:
+        raise InputError(
+            "a difference must be asked of maps whose intervals come from the same rows in the same way, but "
+            f"got {one.measure} by {one.method} and {two.measure} by {two.method}."
+        )
+    level, unit = one.level or 0.95, one.unit
+    values = one.values[at], two.values[other]
+    if first.kind == "scores":
+        return difference_from_scores(*values, first.array[at], second.array[other], level, unit=unit)
+    pick = (slice(None), *at) if isinstance(at, tuple) else at
+    pick_other = (slice(None), *other) if isinstance(other, tuple) else other
+    replicates = first.array[pick], second.array[pick_other]
+    if first.kind == "halves":
+        return difference_from_halves(*values, *replicates, level, units=first.units, unit=unit)
+    return difference_from_jackknife(*values, *replicates, level, sizes=first.sizes, unit=unit)

@@ -1,0 +1,144 @@
+"""Is the most similar layer of another network the one at the same depth?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..errors import must
+from ..inference.estimate import Interval
+from .words import check_names, layer_list, percent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerMatching:
+    """
+    How often the most similar layer of the other network sits where it should.
+
+    Parameters
+    ----------
+    accuracy : float
+        Share of layers whose most similar layer is within half a layer of the same relative depth; between
+        networks of equal depth, the one with the same index. A layer with t equally similar best layers
+        counts by the share of those t that sit right.
+    within_one : float
+        The same, within one layer.
+    chance : float
+        What `accuracy` would be if the most similar layer were drawn at random.
+    interval : Interval
+        Wilson's, for `accuracy`, with layers taken as independent.
+    best : tuple of (int or None)
+        The most similar layer of the other network (the first of equals), None for layers left out.
+    expected : tuple of float
+        The same relative depth in the other network, as an index.
+    ties : tuple of int
+        Layers with more than one most similar layer.
+    left_out : tuple of int
+        Layers without a defined similarity to the layer where they should match.
+    """
+
+    accuracy: float
+    within_one: float
+    chance: float
+    interval: Interval
+    best: tuple[int | None, ...]
+    expected: tuple[float, ...]
+    ties: tuple[int, ...]
+    left_out: tuple[int, ...]
+
+    def sentence(self, names: Sequence[str] | None = None) -> str:
+        """Say how often layers match, with the left network's layers called by `names` or indices."""
+        check_names(names, len(self.best))
+        count = len(self.best) - len(self.left_out)
+        low, high = percent(self.interval.low), percent(self.interval.high)
+        parts = [
+            f"Of {count} layers {percent(self.accuracy)} [{low}, {high}] "
+            f"({self.interval.level * 100:g}%, unit: {self.interval.unit}) are most similar to the layer at "
+            f"their own depth, and {percent(self.within_one)} to one within a layer of it; chance is "
+            f"{percent(self.chance)}."
+        ]
+        if self.ties:
+            parts.append(f"Ties: {layer_list(self.ties, names)}.")
+        if self.left_out:
+            parts.append(f"Left out as undefined: {layer_list(self.left_out, names)}.")
+        return " ".join(parts)
+
+
+def layer_matching(values: ArrayLike, *, level: float = 0.95, tolerance: float = 1e-12) -> LayerMatching:
+    """
+    Count how many layers find their own depth in another network.
+
+    Parameters
+    ----------
+    values : array of shape (layers, other_layers)
+        Similarities between two networks, first layers first; for every row the largest value is looked for.
+        The transpose gives the other direction.
+    level : float
+        Coverage of the interval.
+    tolerance : float
+        Values this close to the largest are equal to it.
+
+    Returns
+    -------
+    LayerMatching
+
+    References
+    ----------
+    Kornblith et al. (2019), Similarity of Neural Network Representations Revisited.
+    """
+    s = np.asarray(values, dtype=np.float64)
+    if s.ndim != 2 or min(s.shape, default=0) < 2:
+        raise must("the shape of values", "at least two layers by two layers", s.shape)
+    if not 0 < level < 1:
+        raise must("level", "between 0 and 1", level)
+    if not tolerance >= 0:
+        raise must("tolerance", "at least 0", tolerance)
+    rows, columns = s.shape
+    expected = np.arange(rows) * (columns - 1) / (rows - 1)
+    # Rounding must not decide whether half a layer is still half a layer.
+    off = np.abs(np.arange(columns) - expected[:, None]) - 1e-9
+    defined = np.isfinite(s)
+    used = (defined & (off <= 0.5)).any(axis=1)
+    if not used.any():
+        raise must("values", "defined for at least one pair of layers of equal depth", "none defined")
+    filled = np.where(defined, s, -np.inf)
+    best = filled.argmax(axis=1)
+    top = filled >= filled.max(axis=1, keepdims=True) - tolerance
+    top &= defined
+    count = np.maximum(top.sum(axis=1), 1)
+
+    def share(reach: float) -> float:
+        return float(((top & (off <= reach)).sum(axis=1) / count)[used].mean())
+
+    accuracy = share(0.5)
+    by_chance = (defined & (off <= 0.5)).sum(axis=1)[used] / defined.sum(axis=1)[used]
+    return LayerMatching(
+        accuracy=accuracy,
+        within_one=share(1.0),
+        chance=float(by_chance.mean()),
+        interval=_wilson(accuracy, int(used.sum()), level),
+        best=tuple(int(b) if u else None for b, u in zip(best, used, strict=True)),
+        expected=tuple(expected.tolist()),
+        ties=tuple(np.flatnonzero(used & (top.sum(axis=1) > 1)).tolist()),
+        left_out=tuple(np.flatnonzero(~used).tolist()),
+    )
+
+
+def _wilson(share: float, count: int, level: float) -> Interval:
+    from scipy.special import ndtri
+
+    z = float(ndtri((1 + level) / 2))
+    shrink = 1 + z**2 / count
+    middle = (share + z**2 / (2 * count)) / shrink
+    reach = z / shrink * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
+    return Interval(
+        low=max(0.0, float(middle - reach)),
+        high=min(1.0, float(middle + reach)),
+        level=level,
+        method="Wilson",
+        unit="layer",
+        target="share of layers that match",
+    )

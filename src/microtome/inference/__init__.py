@@ -1,0 +1,1 @@
+"""How sure a number is: intervals, nulls and permutations, on arrays."""

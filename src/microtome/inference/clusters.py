@@ -1,0 +1,229 @@
+"""Which rows belong together, and how are whole clusters dealt out to groups?"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import InputError, must
+from ..randomness import generator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Clusters:
+    """
+    Rows that are not independent of each other, such as the words of one sentence.
+
+    Parameters
+    ----------
+    codes : ndarray of int, shape (n,)
+        Cluster of each row, numbered 0..S-1 in order of first appearance.
+    sizes : ndarray of int, shape (S,)
+        Rows of each cluster.
+    order : ndarray of int, shape (n,)
+        A row order in which clusters are contiguous; the identity if they already are.
+    starts : ndarray of int, shape (S,)
+        Where each cluster begins in that order.
+
+    Examples
+    --------
+    >>> clusters = Clusters.from_ids(["b", "a", "b", "c", "d", "e"])
+    >>> clusters.codes.tolist(), clusters.sizes.tolist()
+    ([0, 1, 0, 2, 3, 4], [2, 1, 1, 1, 1])
+    >>> clusters.order.tolist(), clusters.starts.tolist()
+    ([0, 2, 1, 3, 4, 5], [0, 2, 3, 4, 5])
+    """
+
+    codes: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    order: NDArray[np.int64]
+    starts: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        for array in (self.codes, self.sizes, self.order, self.starts):
+            array.flags.writeable = False
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.codes)
+
+    @property
+    def single(self) -> bool:
+        """Whether every row is its own cluster."""
+        return len(self.sizes) == len(self.codes)
+
+    @property
+    def unit(self) -> str:
+        """What an interval over these clusters takes as independent: "row" or "cluster"."""
+        return "row" if self.single else "cluster"
+
+    def rows(self, chosen: ArrayLike) -> NDArray[np.int64]:
+        """
+        List the rows of the chosen clusters, in ascending order.
+
+        Parameters
+        ----------
+        chosen : array_like, shape (S,) of bool, or (k,) of int
+            A mark for each cluster, or the numbers of the clusters.
+        """
+        chosen = np.asarray(chosen)
+        marks = chosen if chosen.dtype == bool else np.zeros(len(self), dtype=bool)
+        if marks is not chosen:
+            marks[chosen] = True
+        return np.flatnonzero(marks[self.codes])
+
+    @classmethod
+    def from_ids(cls, ids: Iterable[Any], n: int | None = None) -> Clusters:
+        """
+        Read the cluster of each row from its name.
+
+        Parameters
+        ----------
+        ids : iterable of int, str or any other hashable, length n
+            Rows with the same id form a cluster, whether or not they are adjacent.
+        n : int, optional
+            The number of rows there should be.
+        """
+        names = np.asarray(ids) if hasattr(ids, "__array__") else list(ids)
+        if isinstance(names, np.ndarray) and names.ndim != 1:
+            raise must("clusters", "a flat list of ids", f"an array of shape {names.shape}")
+        if n is not None and len(names) != n:
+            raise must("clusters", f"one id for each of the {n} rows", f"{len(names)} ids")
+        if isinstance(names, np.ndarray) and names.dtype.kind in "iuUS":
+            _, first, inverse = np.unique(names, return_index=True, return_inverse=True)
+            rank = np.empty(len(first), dtype=np.int64)
+            rank[np.argsort(first)] = np.arange(len(first))
+            codes = rank[inverse]
+        else:
+            codes = _number(names)
+        if len(codes) == 0 or codes.max() == 0:
+            raise must("clusters", "at least 2", int(codes.max()) + 1 if len(codes) else 0)
+        clusters = _from_codes(codes)
+        largest = int(np.argmax(clusters.sizes))
+        if 2 * clusters.sizes[largest] >= len(codes):
+            name = names[int(np.argmax(codes == largest))]
+            name = name.item() if isinstance(name, np.generic) else name
+            raise InputError(
+                f"Every cluster must hold fewer than half of the {len(codes)} rows (n > 2 m), "
+                f"but cluster {name!r} holds {clusters.sizes[largest]}."
+            )
+        return clusters
+
+    @classmethod
+    def singletons(cls, n: int) -> Clusters:
+        """Make every one of n rows its own cluster."""
+        if n < 3:
+            raise must("the number of rows", "at least 3", n)
+        return _from_codes(np.arange(n, dtype=np.int64))
+
+
+def _number(names: Iterable[Any]) -> NDArray[np.int64]:
+    seen: dict[Any, int] = {}
+    codes: list[int] = []
+    for row, name in enumerate(names):
+        # Tensors hash by identity: without this, each would be a cluster of its own.
+        if hasattr(name, "item"):
+            name = name.item()
+        try:
+            missing = name is None or bool(name != name)
+            codes.append(seen.setdefault(name, len(seen)))
+        except (TypeError, ValueError) as error:
+            raise must("a cluster id", "a whole number, a string or another hashable", name) from error
+        if missing:
+            raise InputError(f"Every row must have a cluster id, but the id of row {row} is {name!r}.")
+    return np.array(codes, dtype=np.int64)
+
+
+def _from_codes(codes: NDArray[np.int64]) -> Clusters:
+    sizes = np.bincount(codes).astype(np.int64)
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+    # A stable sort of codes in order of first appearance moves nothing when clusters are contiguous.
+    order = np.argsort(codes, kind="stable").astype(np.int64)
+    return Clusters(codes=codes.astype(np.int64), sizes=sizes, order=order, starts=starts)
+
+
+def cluster_sums(values: ArrayLike, codes: ArrayLike) -> NDArray[np.float64]:
+    """
+    Add up the rows of each cluster.
+
+    Parameters
+    ----------
+    values : array_like, shape (..., n)
+    codes : array_like of int, shape (n,)
+
+    Returns
+    -------
+    ndarray, shape (..., S)
+
+    Examples
+    --------
+    >>> cluster_sums([[1, 2, 3], [4, 5, 6]], [0, 1, 0]).tolist()
+    [[4.0, 2.0], [10.0, 5.0]]
+    """
+    values, codes = np.asarray(values, dtype=np.float64), np.asarray(codes)
+    count = int(codes.max()) + 1
+    flat = values.reshape(-1, values.shape[-1])
+    sums = np.empty((len(flat), count))
+    for line, total in zip(flat, sums, strict=True):
+        total[:] = np.bincount(codes, weights=line, minlength=count)
+    return sums.reshape(*values.shape[:-1], count)
+
+
+def groups(clusters: Clusters, k: int, seed: int) -> NDArray[np.int64]:
+    """
+    Deal whole clusters out to k groups of nearly equally many rows.
+
+    No two groups differ by more rows than the largest cluster has. Clusters are dealt in random order,
+    not by size: groups that were alike in their mix of sizes would differ less from each other than
+    clusters drawn from a population do, and a jackknife over them would come out too narrow.
+
+    Parameters
+    ----------
+    clusters : Clusters
+    k : int
+        Number of groups, from 2 to the number of clusters.
+    seed : int
+
+    Returns
+    -------
+    ndarray of int, shape (S,)
+        Group of each cluster, 0..k-1.
+    """
+    if not 2 <= k <= len(clusters):
+        raise must("the number of groups", f"between 2 and the number of clusters, {len(clusters)}", k)
+    shuffled = generator(seed, "inference", "groups").permutation(len(clusters))
+    group = np.empty(len(clusters), dtype=np.int64)
+    if clusters.sizes.min() == clusters.sizes.max():
+        group[shuffled] = np.arange(len(clusters)) % k
+        return group
+    # The first k clusters open one group each, so that none stays empty.
+    heap = [(int(clusters.sizes[c]), number) for number, c in enumerate(shuffled[:k])]
+    group[shuffled[:k]] = np.arange(k)
+    heapq.heapify(heap)
+    for c in shuffled[k:]:
+        rows, number = heap[0]
+        group[c] = number
+        heapq.heapreplace(heap, (rows + int(clusters.sizes[c]), number))
+    return group
+
+
+def halves(clusters: Clusters, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """
+    Split the rows in two, whole clusters on either side: one half to choose with, one to judge with.
+
+    Returns
+    -------
+    tuple of ndarray of int
+        Ascending row numbers of the two halves; together they hold every row once.
+    """
+    group = groups(clusters, 2, seed)
+    return clusters.rows(group == 0), clusters.rows(group == 1)

@@ -1,0 +1,1 @@
+"""How close two layers are: one module an idea, and the table of all measures."""

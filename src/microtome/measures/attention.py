@@ -1,0 +1,398 @@
+"""How alike do the heads of two layers attend?
+
+Attention of one sentence is an array (layers, heads, words, words); row i says how word i spreads its
+attention, and sums to 1. Three measures match heads one by one, three take the heads of a layer as the
+columns of a table with one row a pair of words. All of them read the sentences once and keep sums only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..errors import must
+from . import attention_js as rowwise
+from .attention_js import Array, Kernel, Rows, Sums, Used
+from .attention_js import trim as trim
+from .declare import Chosen, Measure, Option, invariant
+
+if TYPE_CHECKING:
+    from .attention_js import Maps
+
+RANK = 1e-6  # an eigenvalue below this share of the largest is no dimension
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionCells:
+    """
+    A measure of attention for every left layer (L) and every right layer (R).
+
+    Parameters
+    ----------
+    label, estimator : str
+        The measure with its options, and what exactly was computed.
+    forward, backward : array of shape (L, R)
+        Left i looked for in right j; right j looked for in left i. NaN where undefined.
+    reasons : tuple of tuple of (str or None)
+        Why a cell is undefined, L by R.
+    sentences, words, dropped_sentences, dropped_words : int
+        How many were used, and how many were read and not used.
+    heads, undefined : array of shape (L, heads_left, R, heads_right), optional
+        Similarity of each pair of heads; words left out of it because one of the two rows is constant.
+    best_right, best_left : arrays of shapes (L, heads_left, R) and (L, R, heads_right), optional
+        The head of the other layer most like each head, from 0; -1 where none is defined.
+    rank, kept : pair of arrays of shapes (L,) and (R,), optional
+        Rank of each layer's table of heads, and dimensions of it that were compared.
+    """
+
+    label: str = ""
+    estimator: str
+    forward: Array
+    backward: Array
+    reasons: tuple[tuple[str | None, ...], ...]
+    sentences: int = 0
+    words: int = 0
+    dropped_sentences: int = 0
+    dropped_words: int = 0
+    heads: Array | None = None
+    best_right: Array | None = None
+    best_left: Array | None = None
+    undefined: Array | None = None
+    rank: tuple[Array, Array] | None = None
+    kept: tuple[Array, Array] | None = None
+
+
+def _reasons(values: Array, why: str) -> tuple[tuple[str | None, ...], ...]:
+    return tuple(tuple(why if np.isnan(v) else None for v in row) for row in values)
+
+
+def _matched(similarity: Array, used: Used, text: str, undefined: Array | None = None) -> AttentionCells:
+    """Find the best partner of each head, and average over the heads that have one."""
+    heads = similarity.reshape(used.shape)
+    known = np.where(np.isnan(heads), -np.inf, heads)
+
+    def side(partner: int, own: int) -> tuple[Array, Array]:
+        best = known.max(axis=partner)
+        there = np.isfinite(best)
+        count = there.sum(axis=own)
+        mean = np.where(there, best, 0.0).sum(axis=own) / np.where(count, count, np.nan)
+        return mean, np.where(there, known.argmax(axis=partner), -1)
+
+    forward, best_right = side(3, 1)
+    backward, best_left = side(1, 2)
+    return AttentionCells(
+        estimator=f"mean over heads of the largest over the other layer's heads of {text}",
+        forward=forward,
+        backward=backward,
+        reasons=_reasons(forward, "no pair of heads has a word where both rows vary"),
+        heads=heads,
+        best_right=best_right,
+        best_left=best_left,
+        undefined=None if undefined is None else np.rint(undefined).astype(np.int64).reshape(used.shape),
+    )
+
+
+def _norm(sums: Sums, used: Used, options: Mapping[str, Any]) -> AttentionCells:
+    raw = options["length"] == "raw"
+    text = "1 - mean over sentences of |A - B|_F" + ("" if raw else " / sqrt(2 words)")
+    return _matched(1 - sums[0 if raw else 1] / used.sentences, used, text)
+
+
+def _pearson(sums: Sums, used: Used, options: Mapping[str, Any]) -> AttentionCells:
+    total, count = sums[:2] if options["average"] == "words" else sums[2:]
+    value = total / np.where(count > 0, count, np.nan)
+    text = {
+        "plain": "Pearson correlation of rows, constant rows left out",
+        "wu": "Pearson correlation of rows times (t - 1)/t, constant rows left out, one-word sentences as 0",
+        "wu_masked": "Pearson correlation of rows with n the places non-zero in both, undefined rows as 0",
+    }[options["variant"]]
+    text = f"{text}, mean over {options['average']}"
+    if options["variant"] == "wu_masked":
+        return _matched(value, used, text)
+    return _matched(rowwise.rounded(value, -1.0, 1.0), used, text, used.words - sums[1])
+
+
+def _js(sums: Sums, used: Used, options: Mapping[str, Any]) -> AttentionCells:
+    bits = sums[0] / used.words if options["average"] == "words" else sums[1] / used.sentences
+    text = f"1 - Jensen-Shannon divergence of rows in {options['unit']}, mean over {options['average']}"
+    return _matched(1 - bits * (np.log(2) if options["unit"] == "nats" else 1.0), used, text)
+
+
+class _Table(NamedTuple):
+    """Covariances of the table of word pairs x heads; what counts as none; how many rows are free."""
+
+    left: Array
+    right: Array
+    cross: Array
+    floor: float
+    free: int
+    text: str
+
+
+def _table(sums: Sums, used: Used, options: Mapping[str, Any]) -> _Table:
+    n, x, y, inner, other, cross = sums[:6] if options["weight"] == "pairs" else sums[6:]
+
+    def own(moment: Array, total: Array) -> Array:
+        mean = total.reshape(moment.shape[:2]) / n
+        return moment / n - mean[:, :, None] * mean[:, None, :]
+
+    pairs = int(sums[0])
+    return _Table(
+        left=own(inner, x),
+        right=own(other, y),
+        cross=(cross / n - np.outer(x / n, y / n)).reshape(used.shape),
+        floor=rowwise.CONSTANT * (used.words / pairs) ** 2,
+        free=pairs - used.words,  # the row of a word sums to 1
+        text=f"over {pairs} pairs of words, {options['weight']} weighing the same",
+    )
+
+
+def _cka(sums: Sums, used: Used, options: Mapping[str, Any]) -> AttentionCells:
+    table = _table(sums, used, options)
+    left, right = (
+        np.where(
+            np.einsum("lhh->lh", c).max(axis=1) > table.floor, np.sqrt(np.sum(c * c, axis=(1, 2))), np.nan
+        )
+        for c in (table.left, table.right)
+    )
+    value = rowwise.rounded(np.sum(table.cross**2, axis=(1, 3)) / np.outer(left, right), 0.0, 1.0)
+    why = _reasons(value, "all heads of a layer are constant")
+    return AttentionCells(estimator=f"linear CKA {table.text}", forward=value, backward=value, reasons=why)
+
+
+def _basis(covariance: Array, floor: float, share: float | None) -> tuple[Array, Array, int]:
+    """White directions and loadings of a layer's heads, of the correlations unless a share is given; rank."""
+    alive = np.diag(covariance) > floor
+    unit = np.sqrt(np.diag(covariance)[alive]) if share is None else np.ones(int(alive.sum()))
+    values, vectors = np.linalg.eigh(covariance[np.ix_(alive, alive)] / np.outer(unit, unit))
+    values, vectors = values[::-1], vectors[:, ::-1]
+    rank = kept = int(np.sum(values > RANK * values.max(initial=0.0)))
+    if share is not None and rank:
+        kept = min(rank, int(np.searchsorted(np.cumsum(values) / np.sum(values), share)) + 1)
+    white, loads = np.zeros((len(alive), kept)), np.zeros((len(alive), kept))
+    white[alive] = vectors[:, :kept] / np.sqrt(values[:kept]) / unit[:, None]
+    loads[alive] = vectors[:, :kept] * np.sqrt(values[:kept]) * unit[:, None]
+    return white, loads, rank
+
+
+def _cca(sums: Sums, used: Used, options: Mapping[str, Any], *, weighted: bool) -> AttentionCells:
+    """Average the canonical correlations of two layers' heads, evenly or by what they explain of a side."""
+    table = _table(sums, used, options)
+    share = None if weighted else options["threshold"]
+    left, right = ([_basis(c, table.floor, share) for c in side] for side in (table.left, table.right))
+    forward = np.full((len(left), len(right)), np.nan)
+    backward, why = forward.copy(), [[""] * len(right) for _ in left]
+    for i, (x, x_loads, x_rank) in enumerate(left):
+        for j, (y, y_loads, y_rank) in enumerate(right):
+            if not (x_rank and y_rank):
+                why[i][j] = "all heads of a layer are constant"
+            elif weighted and x_rank + y_rank > table.free:
+                why[i][j] = f"ranks {x_rank} and {y_rank} are too many for {table.free} free pairs of words"
+            else:
+                u, rho, v = np.linalg.svd(x.T @ table.cross[i, :, j] @ y, full_matrices=False)
+                # Whitening by an eigenvalue of 1e-6 enlarges rounding a million times.
+                rho = rowwise.rounded(rho, 0.0, 1.0, slack=1e-7)
+                by_left, by_right = np.abs(x_loads @ u).sum(axis=0), np.abs(y_loads @ v.T).sum(axis=0)
+                forward[i, j] = np.average(rho, weights=by_left if weighted else None)
+                backward[i, j] = np.average(rho, weights=by_right if weighted else None)
+    name = f"PWCCA at rank tolerance {RANK:g}" if weighted else f"SVCCA keeping {share:g} of the variance"
+    return AttentionCells(
+        estimator=f"{name} {table.text}",
+        forward=forward,
+        backward=backward,
+        reasons=tuple(tuple(text or None for text in row) for row in why),
+        rank=(np.array([b[2] for b in left]), np.array([b[2] for b in right])),
+        kept=(np.array([b[0].shape[1] for b in left]), np.array([b[0].shape[1] for b in right])),
+    )
+
+
+_PEARSON = {"plain": rowwise.pearson_sums, "wu": rowwise.wu_sums, "wu_masked": rowwise.wu_masked_sums}
+_RELEASED = (rowwise.wu_sums, rowwise.wu_masked_sums)  # these count the first word of a causal comparison
+_AVERAGE = Option(default="words", choices=("words", "sentences"), meaning="what has the same weight")
+_WEIGHT = Option(default="pairs", choices=("pairs", "sentences"), meaning="what has the same weight")
+_LENGTH = Option(default="raw", choices=("raw", "normalized"), meaning="normalized: divided by sqrt(2 words)")
+_VARIANT = Option(default="plain", choices=tuple(_PEARSON), meaning="exact, or a form of the released code")
+_UNIT = Option(default="nats", choices=("nats", "bits"), meaning="nats as published; bits reach 0")
+_SHARE = Option(default=0.99, low=0.01, high=1.0, meaning="share of variance that is kept")
+_MATCH = "mean over heads h of max over heads g of the other layer of "
+_TABLE = "; rows are ordered pairs of words, columns the heads of a layer"
+_NATS = (1.0 - float(np.log(2)), 1.0)
+_EITHER = ("isotropic_scale", "translation", "neuron_permutation")
+
+
+def _measure(options: dict[str, Option], varying: dict[str, Any] | None = None, **said: Any) -> Measure:
+    """Declare a measure of attention; what the entries below do not say is said here."""
+    common = {"needs": "attention", "range": (0.0, 1.0), "symmetric": False}
+    said = {**common, "invariances": invariant("neuron_permutation"), "citations": ("wu2020",), **said}
+    return Measure(**said, options=MappingProxyType(options), varying=MappingProxyType(varying or {}))
+
+
+ATTENTION_MEASURES: tuple[Measure, ...] = (
+    _measure(
+        name="attention_norm",
+        title="attention: 1 - Frobenius norm",
+        summary="How close each head's maps are to those of the most similar head of the other layer.",
+        formula=_MATCH + "1 - mean over sentences |A_h - B_g|_F",
+        range=(-np.inf, 1.0),
+        prepare=lambda options: rowwise.norm_sums,
+        compute=_norm,
+        options={"length": _LENGTH},
+        varying={"range": lambda options: (-np.inf if options["length"] == "raw" else 0.0, 1.0)},
+    ),
+    _measure(
+        name="attention_pearson",
+        title="attention: Pearson",
+        summary="How well each head's rows correlate with those of the most similar head of the other layer.",
+        formula=_MATCH + "mean over words i of corr(A_h[i], B_g[i])",
+        range=(-1.0, 1.0),
+        prepare=lambda options: _PEARSON[options["variant"]],
+        compute=_pearson,
+        options={"variant": _VARIANT, "average": _AVERAGE},
+        varying={
+            "range": lambda options: (-np.inf, np.inf) if options["variant"] == "wu_masked" else (-1.0, 1.0),
+            "self_value": lambda options: 1.0 if options["variant"] == "plain" else np.nan,
+        },
+    ),
+    _measure(
+        name="attention_js",
+        title="attention: 1 - Jensen-Shannon",
+        summary="How close each head's rows are, as distributions, to those of the most similar other head.",
+        formula=_MATCH + "1 - mean over words i of JS(A_h[i], B_g[i])",
+        range=_NATS,
+        prepare=lambda options: rowwise.js_sums,
+        compute=_js,
+        options={"unit": _UNIT, "average": _AVERAGE},
+        varying={"range": lambda options: _NATS if options["unit"] == "nats" else (0.0, 1.0)},
+    ),
+    _measure(
+        name="attention_cka",
+        title="attention: CKA",
+        summary="Linear CKA of the heads of two layers, over pairs of words.",
+        formula="|Cxy|_F^2 / (|Cxx|_F |Cyy|_F)" + _TABLE,
+        citations=("wu2020", "kornblith2019"),
+        symmetric=True,
+        invariances=invariant("orthogonal", *_EITHER),
+        prepare=lambda options: rowwise.pairs_sums,
+        compute=_cka,
+        options={"weight": _WEIGHT},
+    ),
+    _measure(
+        name="attention_svcca",
+        title="attention: SVCCA",
+        summary="Mean canonical correlation of the leading components of two layers' heads.",
+        formula="mean singular value of Wx' Cxy Wy, W white for the kept share of variance" + _TABLE,
+        citations=("wu2020", "raghu2017"),
+        symmetric=True,
+        invariances=invariant("orthogonal", *_EITHER),
+        prepare=lambda options: rowwise.pairs_sums,
+        compute=partial(_cca, weighted=False),
+        options={"threshold": _SHARE, "weight": _WEIGHT},
+    ),
+    _measure(
+        name="attention_pwcca",
+        title="attention: PWCCA",
+        summary="Canonical correlations of two layers' heads, weighted by what they explain of the first.",
+        formula="sum a_i rho_i / sum a_i, a_i = sum over heads h |<x-variate i, x_h>|" + _TABLE,
+        citations=("wu2020", "morcos2018"),
+        invariances=invariant(*_EITHER, right=("orthogonal", "invertible_linear", "neuron_scale")),
+        prepare=lambda options: rowwise.pairs_sums,
+        compute=partial(_cca, weighted=True),
+        options={"weight": _WEIGHT},
+    ),
+)
+
+
+class AttentionPass:
+    """
+    One reading of the sentences for any number of measures; memory does not grow with their number.
+
+    Parameters
+    ----------
+    measures : sequence of Chosen
+        Measures that need attention, with their options.
+    causal : bool
+        Compare what words attend to up to themselves: the lower triangle of every map, its rows scaled to
+        1 again. The first word is left out, since its row is (1) for all, except by the Pearson variants of
+        the released code; so is a word to which some head leaves no attention.
+    kernel : {"numba", "torch"}, optional
+        What computes Jensen-Shannon divergences; None: numba where it is installed.
+
+    Examples
+    --------
+    >>> from microtome.measures.declare import choose
+    >>> run = AttentionPass([choose(ATTENTION_MEASURES[2], {"unit": "bits"})], kernel="torch")
+    >>> run.add(np.full((1, 2, 3, 3), 1 / 3), np.eye(3)[None, None])
+    >>> run.finish()["attention_js:unit=bits"].forward.round(4).tolist()
+    [[0.5409]]
+    """
+
+    def __init__(
+        self, measures: Sequence[Chosen], *, causal: bool = False, kernel: Kernel | None = None
+    ) -> None:
+        self._measures: list[tuple[Chosen, Callable[[Rows], Sums]]] = []
+        for chosen in measures:
+            if chosen.measure.needs != "attention" or chosen.measure.prepare is None:
+                raise must("measures", "measures of attention", chosen.measure.name)
+            self._measures.append((chosen, chosen.measure.prepare(chosen.options)))
+        self._causal = causal
+        self._kernel: Kernel | None = kernel
+        self._sums: dict[Callable[[Rows], Sums], tuple[Used, Sums]] = {}
+        self._form: tuple[Any, ...] | None = None
+        self._shift, self._sentences, self._words = np.nan, 0, 0
+
+    def add(self, left: Maps, right: Maps | None = None) -> None:
+        """
+        Read one sentence.
+
+        Parameters
+        ----------
+        left : array or tensor of shape (layers, heads, words, words)
+        right : array or tensor of shape (layers, heads, words, words), optional
+            The same sentence in another model; None: the model with itself.
+        """
+        number = self._sentences + 1
+        x = rowwise.checked(left, "left", number)
+        y = x if right is None else rowwise.checked(right, "right", number)
+        if x.shape[2] != y.shape[2]:
+            raise must(f"words of sentence {number}", f"{x.shape[2]} on the right as on the left", y.shape[2])
+        form = (*x.shape[:2], *y.shape[:2]), right is None
+        if form != (self._form or form):
+            raise must(f"layers, heads and sides of sentence {number}", f"as before, {self._form}", form)
+        x, y, inside = rowwise.compared_rows(x, y, self._causal)
+        if np.isnan(self._shift) and len(inside):
+            self._shift = len(inside) / float(inside.sum())  # the mean of every head, since rows sum to 1
+        rows = Rows(x, y, inside, (form[0][0], form[0][2]), self._shift, self._causal, self._kernel)
+        for add_up in dict.fromkeys(add_up for _, add_up in self._measures):
+            count = len(inside) + (self._causal and add_up in _RELEASED)
+            if count:
+                used, total = self._sums.get(add_up, (Used(form[0], 0, 0), None))
+                share = add_up(rows)
+                self._sums[add_up] = (
+                    Used(form[0], used.sentences + 1, used.words + count),
+                    tuple(map(np.add, total, share)) if total else share,
+                )
+        self._form, self._sentences, self._words = form, number, self._words + int(left.shape[2])
+
+    def finish(self) -> dict[str, AttentionCells]:
+        """Turn the sums into cells, by label; sentences can still be added, and the pass finished again."""
+        found: dict[str, AttentionCells] = {}
+        for chosen, add_up in self._measures:
+            if add_up not in self._sums:
+                raise must("sentences", "there with words to compare", f"{self._sentences} sentences without")
+            used, sums = self._sums[add_up]
+            cells = chosen.measure.compute(sums, used, chosen.options)
+            found[chosen.label] = replace(
+                cells,
+                label=chosen.label,
+                estimator=cells.estimator + self._causal * "; lower triangle of all maps, rows scaled to 1",
+                sentences=used.sentences,
+                words=used.words,
+                dropped_sentences=self._sentences - used.sentences,
+                dropped_words=self._words - used.words,
+            )
+        return found

@@ -1,0 +1,112 @@
+"""How alike are the similarity structures of two layers? Centered kernel alignment with linear kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..moments.cells import Cells
+from .declare import Measure, invariant
+
+if TYPE_CHECKING:
+    from ..moments.strip import Strip
+
+INVARIANCES = invariant("orthogonal", "isotropic_scale", "translation", "neuron_permutation")
+
+
+def linear_cka(strip: Strip, options: Mapping[str, Any]) -> Cells:
+    """
+    Compute |X'Y|^2 / (|X'X| |Y'Y|) of centered layers.
+
+    Parameters
+    ----------
+    strip : Strip
+        One left layer against b right ones.
+    options : mapping
+        None.
+
+    Returns
+    -------
+    Cells
+        Undefined where a layer is constant.
+
+    References
+    ----------
+    Kornblith et al. 2019.
+    """
+    left, right = strip.left.frob2[strip.row], strip.right.frob2[strip.columns]
+    reasons = tuple(
+        None if float(left) > 0 and float(r) > 0 else "a layer is constant over the rows" for r in right
+    )
+    return Cells(forward=strip.frob2 / (left * right).sqrt(), reasons=reasons)
+
+
+def debiased_cka(strip: Strip, options: Mapping[str, Any]) -> Cells:
+    """
+    Compute CKA without the bias that a finite number of rows brings.
+
+    The three squared norms lose the terms of a row with itself, or, when rows come in clusters, all
+    terms within a cluster. The value may be negative.
+
+    Parameters
+    ----------
+    strip : Strip
+        One left layer against b right ones.
+    options : mapping
+        None.
+
+    Returns
+    -------
+    Cells
+        Undefined where a layer's own debiased norm is not positive.
+
+    References
+    ----------
+    Song et al. 2012 for the estimator, Kornblith et al. 2019 for its use.
+    """
+    left, right = strip.left_self, strip.right_self
+    constant = (float(strip.left.frob2[strip.row]), strip.right.frob2[strip.columns].tolist())
+    reasons = []
+    for own, frob2 in zip(right.tolist(), constant[1], strict=True):
+        if constant[0] == 0 or frob2 == 0:
+            reasons.append("a layer is constant over the rows")
+        elif float(left) <= 0 or own <= 0:
+            reasons.append("too few rows: a layer's debiased norm is not positive")
+        else:
+            reasons.append(None)
+    return Cells(
+        forward=(strip.frob2 - strip.correction) / (left * right).sqrt(),
+        reasons=tuple(reasons),
+        details={"biased": linear_cka(strip, options).forward},
+    )
+
+
+LINEAR_CKA = Measure(
+    name="linear_cka",
+    title="linear CKA",
+    summary="Centered kernel alignment with linear kernels; biased upward when rows are few.",
+    formula="|X'Y|_F^2 / (|X'X|_F |Y'Y|_F), X and Y centered",
+    citations=("kornblith2019", "gretton2005"),
+    range=(0.0, 1.0),
+    symmetric=True,
+    invariances=INVARIANCES,
+    needs="moments",
+    compute=linear_cka,
+    null="cka",
+)
+
+DEBIASED_CKA = Measure(
+    name="debiased_cka",
+    title="debiased CKA",
+    summary="Linear CKA without its small-sample bias; unrelated layers have the mean 0.",
+    formula="H(X,Y) / sqrt(H(X,X) H(Y,Y)), H = |X'Y|^2 - n/(n-2) sum r_i s_i + sum r sum s / ((n-1)(n-2)); "
+    "with clusters, all pairs of rows within a cluster are left out",
+    citations=("song2012", "kornblith2019"),
+    range=(-1.0, 1.0),
+    symmetric=True,
+    invariances=INVARIANCES,
+    needs="moments",
+    compute=debiased_cka,
+    null="debiased",
+    interval="influence",
+)

@@ -1,0 +1,243 @@
+"""How well does one layer predict another on rows that the regression has not seen?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import must
+from ..randomness import generator
+from .declare import Option
+from .rsa import recenter
+
+if TYPE_CHECKING:
+    import torch
+
+RANK_TOLERANCE = 1e-6  # correlation directions below this share of the largest are no predictors
+DEAD = 1e-12  # a neuron with less than this share of its variance in training rows is constant there
+
+OPTIONS: Mapping[str, Option] = MappingProxyType(
+    {
+        "folds": Option(default=5, low=2, meaning="parts of the rows, each predicted from the others"),
+        "ridge": Option(default=0.0, low=0.0, meaning="penalty, in mean eigenvalues of the predicting layer"),
+        "seed": Option(default=0, low=0, meaning="of the assignment of rows, or of clusters, to folds"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folds:
+    """
+    A layer with what each of its folds needs, as the side to predict and as the side that predicts.
+
+    Parameters
+    ----------
+    rows : tuple of Tensor of shape (n_f, d)
+        The rows of each fold, about the mean of all rows.
+    sums : tuple of Tensor of shape (d,)
+        Their sums.
+    means : tuple of Tensor of shape (d,)
+        The mean of the rows outside each fold.
+    total : float
+        Squared distance of all rows to the mean of the rows outside their fold.
+    solvers : tuple of Tensor of shape (d, r_f)
+        W with W W' the (ridge or pseudo-) inverse of the scatter of the rows outside each fold.
+    held_out : tuple of Tensor of shape (r_f, r_f)
+        W' S W, S the scatter of the fold's rows about that mean.
+    assignment : tuple of n int
+        The fold of each row.
+    reason : str or None
+        Why the layer cannot be used.
+    """
+
+    rows: tuple[torch.Tensor, ...] = ()
+    sums: tuple[torch.Tensor, ...] = ()
+    means: tuple[torch.Tensor, ...] = ()
+    total: float = float("nan")
+    solvers: tuple[torch.Tensor, ...] = ()
+    held_out: tuple[torch.Tensor, ...] = ()
+    assignment: tuple[int, ...] = ()
+    reason: str | None = None
+
+
+def assign_folds(n: int, folds: int, seed: int, clusters: np.ndarray | None = None) -> np.ndarray:
+    """
+    Assign rows to folds at random, whole clusters to one fold.
+
+    Parameters
+    ----------
+    n : int
+        Rows.
+    folds : int
+    seed : int
+    clusters : ndarray of shape (n,), optional
+        The cluster of each row; without it each row is its own.
+
+    Returns
+    -------
+    ndarray of shape (n,), int
+        Folds have the same number of clusters, give or take one.
+    """
+    units, unit_of_row = np.arange(n), np.arange(n)
+    if clusters is not None:
+        if np.shape(clusters) != (n,):
+            raise must("clusters", f"one number for each of the {n} rows", np.shape(clusters))
+        units, unit_of_row = np.unique(clusters, return_inverse=True)
+    if len(units) < folds:
+        raise must("folds", f"at most the number of rows or clusters, {len(units)}", folds)
+    shuffled = generator(seed, "folds").permutation(len(units))
+    fold_of_unit = np.empty(len(units), dtype=np.int64)
+    for fold, members in enumerate(np.array_split(shuffled, folds)):
+        fold_of_unit[members] = fold
+    return fold_of_unit[unit_of_row]
+
+
+def _solver(scatter: torch.Tensor, variances: torch.Tensor, ridge: float) -> torch.Tensor:
+    """W of shape (d, r) with W W' the inverse of the scatter, cut at the rank tolerance or with a ridge."""
+    import torch
+
+    if scatter.diagonal().sum() <= DEAD * variances.sum():
+        return scatter[:, :0]
+    if ridge > 0:
+        values, vectors = torch.linalg.eigh(scatter)
+        return vectors * (values.clamp_min(0) + ridge * values.mean()).rsqrt()
+    live = scatter.diagonal() > DEAD * variances
+    scale = torch.where(live, scatter.diagonal(), 1.0).rsqrt() * live
+    values, vectors = torch.linalg.eigh(scatter * scale[:, None] * scale)
+    kept = values > RANK_TOLERANCE * values[-1]
+    return scale[:, None] * vectors[:, kept] * values[kept].rsqrt()
+
+
+def prepare_folds(
+    x: torch.Tensor, options: Mapping[str, Any], *, clusters: np.ndarray | None = None
+) -> Folds:
+    """
+    Split a layer into folds and solve the regression on it for each of them.
+
+    Parameters
+    ----------
+    x : Tensor of shape (n, d), float64
+    options : mapping
+        `folds`, `ridge` and `seed`, see `OPTIONS`.
+    clusters : ndarray of shape (n,), optional
+        Rows of one cluster stay together, since they are no news to each other.
+    """
+    import torch
+
+    folds, ridge = options["folds"], options["ridge"]
+    units, kind = (x.shape[0], "rows") if clusters is None else (len(np.unique(clusters)), "clusters")
+    if units < folds:
+        return Folds(reason=f"needs at least {folds} {kind} for {folds} folds, has {units}")
+    assignment = assign_folds(x.shape[0], folds, options["seed"], clusters)
+    if not bool(torch.isfinite(x).all()):
+        return Folds(reason="has values that are not finite")
+    moved = recenter(x)
+    rows = tuple(
+        moved[torch.from_numpy(np.flatnonzero(assignment == fold)).to(x.device)] for fold in range(folds)
+    )
+    sums = tuple(part.sum(0) for part in rows)
+    scatters = torch.stack([part.T @ part for part in rows])
+    all_sums, all_scatter = torch.stack(sums).sum(0), scatters.sum(0)
+    variances = all_scatter.diagonal()
+    means, solvers, held_out, total = [], [], [], 0.0
+    for part, part_sum, part_scatter in zip(rows, sums, scatters, strict=True):
+        seen = x.shape[0] - len(part)
+        mean = (all_sums - part_sum) / seen
+        solver = _solver(all_scatter - part_scatter - seen * torch.outer(mean, mean), variances, ridge)
+        scatter = about(part_scatter, part_sum, part_sum, mean, mean, len(part))
+        means.append(mean)
+        solvers.append(solver)
+        held_out.append(solver.T @ scatter @ solver)
+        total += float(scatter.diagonal().sum())
+    return Folds(
+        rows=rows,
+        sums=sums,
+        means=tuple(means),
+        total=total,
+        solvers=tuple(solvers),
+        held_out=tuple(held_out),
+        assignment=tuple(assignment.tolist()),
+    )
+
+
+def about(
+    product: torch.Tensor,
+    left_sum: torch.Tensor,
+    right_sum: torch.Tensor,
+    left_mean: torch.Tensor,
+    right_mean: torch.Tensor,
+    n: int,
+) -> torch.Tensor:
+    """
+    Move the products X'Y of n rows to given centers: (X - 1 a')'(Y - 1 b').
+
+    Parameters
+    ----------
+    product : Tensor of shape (p, q)
+        X'Y.
+    left_sum, right_sum : Tensor of shape (p,), (q,)
+        Column sums of X and of Y.
+    left_mean, right_mean : Tensor of shape (p,), (q,)
+        a and b.
+    n : int
+        Rows.
+    """
+    import torch
+
+    # Two outer products instead of three: the last term goes into the second.
+    moved = torch.addr(product, left_sum, right_mean, alpha=-1)
+    return moved.addr_(left_mean, right_sum - n * right_mean, alpha=-1)
+
+
+def compute_cv(left: Folds, right: Folds, options: Mapping[str, Any]) -> tuple[float, str | None]:
+    """
+    Predict the left layer from the right one out of sample.
+
+    Parameters
+    ----------
+    left, right : Folds
+        Made with the same options and clusters.
+    options : mapping
+        Unused: the folds carry what was chosen.
+
+    Returns
+    -------
+    value : float
+        R2 = 1 - (squared errors) / (squared distances to the mean of the training rows), both summed over
+        folds and neurons of the left layer; below 0 where the regression is worse than that mean. NaN where
+        undefined.
+    reason : str or None
+        Why it is undefined.
+    """
+    if left.reason is not None:
+        return float("nan"), f"the left layer {left.reason}"
+    if right.reason is not None:
+        return float("nan"), f"the right layer {right.reason}"
+    if left.assignment != right.assignment:
+        raise must("left and right", "split into the same folds", "different ones")
+    if left.total == 0:
+        return float("nan"), "the left layer has equal rows, so there is nothing to predict"
+    if right.total == 0:
+        return float("nan"), "the right layer has equal rows, so it predicts nothing"
+    n = sum(len(part) for part in left.rows)
+    products = [b.T @ a for a, b in zip(left.rows, right.rows, strict=True)]
+    everything = products[0].clone()
+    for product in products[1:]:
+        everything += product
+    left_all, right_all = sum(left.sums[1:], left.sums[0]), sum(right.sums[1:], right.sums[0])
+    gain = 0.0
+    for fold, product in enumerate(products):
+        size = len(left.rows[fold])
+        a, b, solver = left.means[fold], right.means[fold], right.solvers[fold]
+        held = about(product, right.sums[fold], left.sums[fold], b, a, size)
+        others = everything - product
+        seen = about(others, right_all - right.sums[fold], left_all - left.sums[fold], b, a, n - size)
+        coefficients = solver.T @ seen
+        # |L - P|^2 = |L|^2 - 2 <L, P> + |P|^2, with P the predictions of the held-out rows.
+        gain += float(2 * (coefficients * (solver.T @ held)).sum())
+        gain -= float((coefficients * (right.held_out[fold] @ coefficients)).sum())
+    return gain / left.total, None

@@ -1,0 +1,195 @@
+"""Do rows have the same nearest neighbors in two layers (mutual k-NN)?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import must
+from .declare import Invariances, Measure, Option, invariant
+from .rsa import BLOCK, recenter, unit_rows
+
+if TYPE_CHECKING:
+    import torch
+
+DISTANCE_BITS = 40  # of a squared distance: rows that differ in later bits are equally near
+MAX_EXPONENT = 62  # of the ratio of the largest to the smallest unit of distance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbors:
+    """The nearest rows of every row, a tensor of shape (n, k) with indices, or why there are none."""
+
+    indices: torch.Tensor | None = None
+    reason: str | None = None
+
+
+def nearest(x: torch.Tensor, k: int) -> torch.Tensor:
+    """
+    Find the k nearest other rows of every row, by Euclidean distance.
+
+    Of rows at the same distance the one with the lower index counts as nearer, so that rounding, and with
+    it a rotation of the layer, changes nothing.
+
+    Parameters
+    ----------
+    x : Tensor of shape (n, d), float64
+        Rows that `recenter` has moved.
+    k : int
+        Less than n.
+
+    Returns
+    -------
+    Tensor of shape (n, k), int64
+        In order of distance.
+    """
+    import torch
+
+    n = x.shape[0]
+    norms = x.square().sum(1)
+    unit = norms + norms.median() + norms.max() * 2.0**-MAX_EXPONENT
+    index = torch.arange(n, device=x.device)
+    # One integer holds distance and index. The bits of 1 + squared / unit, a float64, are ordered like the
+    # number; rounded off, they are blind to the rounding errors of the distance, which grow with the unit.
+    index_bits = (n - 1).bit_length()
+    dropped = max(52 - DISTANCE_BITS, 52 + MAX_EXPONENT.bit_length() + index_bits - 63)
+    one = torch.ones((), dtype=torch.float64).view(torch.int64).item()
+    found = torch.empty(n, k, dtype=torch.int64, device=x.device)
+    for start in range(0, n, BLOCK):
+        rows = slice(start, start + BLOCK)
+        squared = (x[rows] @ x.T).mul_(-2).add_(norms[rows, None]).add_(norms).clamp_min_(0)
+        bits = squared.div_(unit[rows, None]).add_(1).view(torch.int64)
+        keys = bits.sub_(one - (1 << (dropped - 1))).bitwise_right_shift_(dropped)
+        keys.bitwise_left_shift_(index_bits).bitwise_or_(index)
+        keys[index[rows] - start, index[rows]] = torch.iinfo(torch.int64).max
+        found[rows] = torch.topk(keys, k, dim=1, largest=False).values
+    return found.bitwise_and_((1 << index_bits) - 1)
+
+
+def prepare(x: torch.Tensor, options: Mapping[str, Any]) -> Neighbors:
+    """
+    Find every row's nearest neighbors.
+
+    Parameters
+    ----------
+    x : Tensor of shape (n, d), float64
+    options : mapping
+        `k`, `metric` and `overlap`, see `MUTUAL_KNN`.
+    """
+    import torch
+
+    n, k = x.shape[0], options["k"]
+    if k >= n:
+        return Neighbors(reason=f"needs more than k = {k} rows, has {n}")
+    if not bool(torch.isfinite(x).all()):
+        return Neighbors(reason="has values that are not finite")
+    if options["metric"] == "cosine":
+        directions, reason = unit_rows(x)
+        if directions is None:
+            return Neighbors(reason=reason)
+        x = directions  # of unit rows the nearest by distance are the nearest by angle
+    moved = recenter(x)
+    if bool(moved.abs().max() <= 1e-14):
+        alike = "equal rows" if options["metric"] == "euclidean" else "rows of one direction"
+        return Neighbors(reason=f"has {alike}, so none is nearer than another")
+    return Neighbors(indices=nearest(moved, k))
+
+
+def compute(left: Neighbors, right: Neighbors, options: Mapping[str, Any]) -> tuple[float, str | None]:
+    """
+    Average over rows the overlap of the two sets of neighbors.
+
+    Returns
+    -------
+    value : float
+        NaN where undefined.
+    reason : str or None
+        Why it is undefined.
+    """
+    import torch
+
+    if left.indices is None:
+        return float("nan"), f"the left layer {left.reason}"
+    if right.indices is None:
+        return float("nan"), f"the right layer {right.reason}"
+    if left.indices.shape != right.indices.shape:
+        raise must(
+            "left and right",
+            "made of the same rows and k",
+            (tuple(left.indices.shape), tuple(right.indices.shape)),
+        )
+    # A set holds an index once, so an index that comes twice in a row of both is shared.
+    both = torch.cat([left.indices, right.indices], dim=1).sort(dim=1).values
+    shared = (both[:, 1:] == both[:, :-1]).sum(1).double()
+    k = left.indices.shape[1]
+    overlap = shared / k if options["overlap"] == "share" else shared / (2 * k - shared)
+    return float(overlap.mean()), None
+
+
+def chance(n: int, options: Mapping[str, Any]) -> float:
+    """
+    Mean overlap when the rows of one side are in random order.
+
+    Parameters
+    ----------
+    n : int
+        Rows, more than k.
+    options : mapping
+        `k` and `overlap`.
+
+    Examples
+    --------
+    >>> chance(101, {"k": 10, "overlap": "share"})
+    0.1
+    """
+    from scipy.special import gammaln
+
+    k = options["k"]
+    if k >= n:
+        raise must("k", f"less than the number of rows, {n}", k)
+    if options["overlap"] == "share":
+        return k / (n - 1)
+    # The number shared is hypergeometric: k draws out of n - 1, of which k count.
+    shared = np.arange(max(0, 2 * k - (n - 1)), k + 1)
+    logs = -(gammaln(shared + 1) + 2 * gammaln(k - shared + 1) + gammaln(n - 2 * k + shared))
+    weights = np.exp(logs - logs.max())
+    return float((weights * shared / (2 * k - shared)).sum() / weights.sum())
+
+
+def _invariances(options: Mapping[str, Any]) -> Invariances:
+    both = ("orthogonal", "isotropic_scale", "neuron_permutation")
+    return invariant(*both) if options["metric"] == "cosine" else invariant(*both, "translation")
+
+
+MUTUAL_KNN = Measure(
+    name="mutual_knn",
+    title="mutual k-NN",
+    summary="Share of a row's k nearest neighbors in one layer that are also its neighbors in the other.",
+    formula="mean over i of |N(i) & M(i)| / k (share) or |N(i) & M(i)| / |N(i) | M(i)| (jaccard), "
+    "N(i), M(i) the k nearest other rows of row i in x, in y",
+    citations=("huh2024",),
+    range=(0.0, 1.0),
+    symmetric=True,
+    invariances=_invariances({"metric": "cosine"}),
+    needs="rows",
+    prepare=prepare,
+    compute=compute,
+    options=MappingProxyType(
+        {
+            "k": Option(default=10, low=1, meaning="neighbors of a row, the row itself left out"),
+            "metric": Option(
+                default="cosine", choices=("cosine", "euclidean"), meaning="what makes a row near"
+            ),
+            "overlap": Option(
+                default="share",
+                choices=("share", "jaccard"),
+                meaning="shared neighbors over k, or over the size of the union",
+            ),
+        }
+    ),
+    varying=MappingProxyType({"invariances": _invariances}),
+)

@@ -1,0 +1,123 @@
+"""Is each neuron of one layer found in the other? Correlations of single neurons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..moments.cells import Cells
+from .declare import Measure, Option, invariant
+
+if TYPE_CHECKING:
+    import torch
+
+    from ..moments.strip import Strip
+
+
+def correlations(strip: Strip) -> torch.Tensor:
+    """Absolute correlation of every left with every right neuron, shape (b, p, q); 0 if one is constant."""
+
+    def make() -> torch.Tensor:
+        dtype = strip.left.dtype
+        table = strip.small * strip.left.scale[strip.row].to(dtype)[:, None]
+        table *= strip.right.scale[strip.columns].to(dtype)[:, None, :]
+        return table.abs_()
+
+    return strip.once("neuron correlations", make)
+
+
+def neuron_correlation(strip: Strip, options: Mapping[str, Any]) -> Cells:
+    """
+    Average, over the neurons of one layer, their correlation with the best match in the other.
+
+    Parameters
+    ----------
+    strip : Strip
+    options : mapping
+        `match`: "max" takes the best match of each neuron, "one_to_one" the assignment that pairs each
+        neuron with at most one other; `top`: the share of best matched neurons that is averaged.
+
+    Returns
+    -------
+    Cells
+        Forward: left neurons looked for in the right layer. Constant neurons take no part.
+
+    References
+    ----------
+    Bau et al. 2019; Wu et al. 2020; Li et al. 2015 for one-to-one matches.
+    """
+    import torch
+
+    table = correlations(strip)
+    left, right = strip.left.alive[strip.row], strip.right.alive[strip.columns]
+    reasons = tuple(
+        None if bool(left.any()) and bool(r.any()) else "every neuron of a layer is constant" for r in right
+    )
+    if options["match"] == "one_to_one":
+        matched = [_assigned(table[j][left][:, right[j]]) for j in range(len(strip))]
+        best = torch.stack([_top(m, options["top"]) for m in matched])
+        return Cells(forward=best, backward=best if strip.both else None, reasons=reasons)
+    forward = table.amax(2).double()
+    values = torch.stack([_top(forward[j][left], options["top"]) for j in range(len(strip))])
+    if not strip.both:
+        return Cells(forward=values, reasons=reasons)
+    backward = table.amax(1).double()
+    back = torch.stack([_top(backward[j][right[j]], options["top"]) for j in range(len(strip))])
+    return Cells(forward=values, backward=back, reasons=reasons)
+
+
+def _top(values: torch.Tensor, share: float) -> torch.Tensor:
+    """Mean of the best share of the values, at least one of them; NaN when there are none."""
+    if not len(values):
+        return values.new_full((), float("nan"))
+    if share >= 1:
+        return values.mean()
+    return values.topk(max(1, round(share * len(values)))).values.mean()
+
+
+def _assigned(table: torch.Tensor) -> torch.Tensor:
+    """Correlations of the best one-to-one assignment of a (p, q) table, shape (min(p, q),)."""
+    import torch
+    from scipy.optimize import linear_sum_assignment
+
+    if not table.numel():
+        return table.new_empty(0, dtype=torch.float64)
+    dense = table.double().cpu().numpy()
+    rows, columns = linear_sum_assignment(dense, maximize=True)
+    return torch.as_tensor(np.ascontiguousarray(dense[rows, columns]), device=table.device)
+
+
+NEURON_CORRELATION = Measure(
+    name="neuron_correlation",
+    title="neuron correlation",
+    summary="Mean over the left layer's neurons of the largest absolute correlation in the right layer.",
+    formula="mean over k of max_j |corr(x_k, y_j)|",
+    citations=("bau2019", "wu2020", "li2015"),
+    range=(0.0, 1.0),
+    symmetric=False,
+    invariances=invariant("isotropic_scale", "translation", "neuron_permutation", "neuron_scale"),
+    needs="moments",
+    compute=neuron_correlation,
+    options=MappingProxyType(
+        {
+            "match": Option(
+                default="max",
+                choices=("max", "one_to_one"),
+                meaning="best match of each neuron, or the best one-to-one assignment",
+            ),
+            "top": Option(
+                default=1.0, low=0.001, high=1.0, meaning="share of best matched neurons to average"
+            ),
+        }
+    ),
+    null="largest_correlation",
+    varying=MappingProxyType(
+        {
+            "symmetric": lambda o: o["match"] == "one_to_one",
+            "null": lambda o: "largest_correlation" if o["match"] == "max" and o["top"] >= 1 else None,
+        }
+    ),
+)

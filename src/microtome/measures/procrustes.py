@@ -1,0 +1,71 @@
+"""How well can one layer be rotated onto the other?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from ..moments.cells import Cells
+from .declare import Measure, Option, invariant
+
+if TYPE_CHECKING:
+    from ..moments.strip import Strip
+
+
+def procrustes(strip: Strip, options: Mapping[str, Any]) -> Cells:
+    """
+    Compare two centered layers after the best rotation and scaling.
+
+    Parameters
+    ----------
+    strip : Strip
+    options : mapping
+        `statistic`: "nbs", the normalized Bures similarity, a cosine; "angular", 1 - 2/pi times its angle.
+
+    Returns
+    -------
+    Cells
+
+    References
+    ----------
+    Williams et al. 2021.
+    """
+    import torch
+
+    norms = (strip.left.trace[strip.row] * strip.right.trace[strip.columns]).sqrt()
+    nuclear = strip.once("nuclear", lambda: torch.stack([_nuclear(c) for c in strip.cross]))
+    reasons = tuple(None if float(v) > 0 else "a layer is constant over the rows" for v in norms)
+    nbs = nuclear / norms
+    if options["statistic"] == "angular":
+        nbs = 1 - (2 / torch.pi) * torch.arccos(nbs.clamp_max(1.0))
+    return Cells(forward=nbs, reasons=reasons)
+
+
+def _nuclear(matrix: Any) -> Any:
+    """Sum of singular values; the root of an eigenvalue would lose half the digits of small ones."""
+    import torch
+
+    return torch.linalg.svdvals(matrix).sum()
+
+
+PROCRUSTES = Measure(
+    name="procrustes",
+    title="Procrustes",
+    summary="Cosine between two centered layers after the best rotation (or its angle as a similarity).",
+    formula="|X'Y|_* / (|X|_F |Y|_F), the nuclear norm over the Frobenius norms",
+    citations=("williams2021",),
+    range=(0.0, 1.0),
+    symmetric=True,
+    invariances=invariant("orthogonal", "isotropic_scale", "translation", "neuron_permutation"),
+    needs="moments",
+    compute=procrustes,
+    options=MappingProxyType(
+        {
+            "statistic": Option(
+                default="nbs", choices=("nbs", "angular"), meaning="cosine, or 1 - 2/pi times its angle"
+            )
+        }
+    ),
+    varying=MappingProxyType({"title": lambda o: "NBS" if o["statistic"] == "nbs" else "angular Procrustes"}),
+)

@@ -1,0 +1,158 @@
+"""How well is one layer predicted from the other by least squares?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from ..moments.cells import Cells
+from .cca import full
+from .crossvalidation import compute_cv, prepare_folds
+from .declare import Measure, Option, invariant
+
+if TYPE_CHECKING:
+    import torch
+
+    from ..moments.strip import Strip
+
+CONSTANT = "a layer is constant over the rows"
+
+
+def _explained(strip: Strip) -> torch.Tensor:
+    """Sum of squares of each left neuron that each right layer explains, shape (b, p)."""
+    return strip.on_right("full").square().sum(2).double()
+
+
+def _explained_back(strip: Strip) -> torch.Tensor:
+    """Sum of squares of each right neuron that the left layer explains, shape (b, q)."""
+    return strip.on_left("full").square().sum(1).double()
+
+
+def _reasons(strip: Strip) -> tuple[str | None, ...]:
+    left, right = strip.kept("full")
+    return tuple(None if left and r else CONSTANT for r in right)
+
+
+def mixed_regression(strip: Strip, options: Mapping[str, Any]) -> Cells:
+    """
+    Average, over the neurons of one layer, their multiple correlation with the whole other layer.
+
+    Parameters
+    ----------
+    strip : Strip
+    options : mapping
+        None.
+
+    Returns
+    -------
+    Cells
+        Forward: left neurons predicted from the right layer, in sample.
+
+    References
+    ----------
+    Bau et al. 2019; Wu et al. 2020.
+    """
+    scale, alive = strip.left.scale[strip.row], strip.left.alive[strip.row]
+    forward = (_explained(strip).sqrt() * scale).sum(1) / alive.sum().clamp_min(1)
+    backward = None
+    if strip.both:
+        scale, alive = strip.right.scale[strip.columns], strip.right.alive[strip.columns]
+        backward = (_explained_back(strip).sqrt() * scale).sum(1) / alive.sum(1).clamp_min(1)
+    return Cells(forward=forward, backward=backward, reasons=_reasons(strip))
+
+
+def linear_regression(strip: Strip, options: Mapping[str, Any]) -> Cells:
+    """
+    Share of the left layer's variance that least squares on the right layer explains, in sample.
+
+    Parameters
+    ----------
+    strip : Strip
+    options : mapping
+        Those of `LINEAR_REGRESSION`; here `estimator` is "in_sample".
+
+    Returns
+    -------
+    Cells
+
+    References
+    ----------
+    Kornblith et al. 2019.
+    """
+    forward = _explained(strip).sum(1) / strip.left.trace[strip.row]
+    backward = None
+    if strip.both:
+        backward = _explained_back(strip).sum(1) / strip.right.trace[strip.columns]
+    return Cells(forward=forward, backward=backward, reasons=_reasons(strip))
+
+
+def _out_of_sample(options: Mapping[str, Any]) -> bool:
+    return options["estimator"] == "cross_validated"
+
+
+MIXED_REGRESSION = Measure(
+    name="mixed_regression",
+    title="mixed regression",
+    summary="Mean over the left layer's neurons of their multiple correlation with the right layer.",
+    formula="mean over k of |P_Y x_k| / |x_k|, P_Y the projection on the centered right layer",
+    citations=("bau2019", "wu2020"),
+    range=(0.0, 1.0),
+    symmetric=False,
+    invariances=invariant(
+        *("isotropic_scale", "translation", "neuron_permutation", "neuron_scale"),
+        right=("orthogonal", "invertible_linear"),
+    ),
+    needs="moments",
+    compute=mixed_regression,
+    subspace=full,
+    null="multiple_correlation",
+)
+
+LINEAR_REGRESSION = Measure(
+    name="linear_regression",
+    title="linear regression R2",
+    summary="Share of the left layer's variance explained by the right layer, in sample or out of it.",
+    formula="|P_Y X|_F^2 / |X|_F^2 of centered layers; cross-validated: 1 - squared error / variance",
+    citations=("kornblith2019",),
+    range=(0.0, 1.0),
+    symmetric=False,
+    invariances=invariant(
+        *("orthogonal", "isotropic_scale", "translation", "neuron_permutation"),
+        right=("invertible_linear", "neuron_scale"),
+    ),
+    needs="moments",
+    compute=linear_regression,
+    options=MappingProxyType(
+        {
+            "estimator": Option(
+                default="in_sample",
+                choices=("in_sample", "cross_validated"),
+                meaning="on the rows it was fitted on, or on rows left out",
+            ),
+            "folds": Option(default=5, low=2, high=100, meaning="parts for cross-validation"),
+            "ridge": Option(
+                default=0.0, low=0.0, meaning="penalty for cross-validation, in mean eigenvalues"
+            ),
+            "seed": Option(default=0, low=0, meaning="seed of the folds"),
+        }
+    ),
+    subspace=full,
+    null="share_explained",
+    varying=MappingProxyType(
+        {
+            "needs": lambda o: "rows" if _out_of_sample(o) else "moments",
+            "compute": lambda o: compute_cv if _out_of_sample(o) else linear_regression,
+            "prepare": lambda o: prepare_folds if _out_of_sample(o) else None,
+            "subspace": lambda o: None if _out_of_sample(o) else full,
+            "null": lambda o: None if _out_of_sample(o) else "share_explained",
+            "range": lambda o: (float("-inf"), 1.0) if _out_of_sample(o) else (0.0, 1.0),
+            # A ridge penalty depends on the scale of the predictors, and ties them to their axes' lengths.
+            "invariances": lambda o: (
+                invariant("orthogonal", "isotropic_scale", "translation", "neuron_permutation")
+                if _out_of_sample(o) and o["ridge"] > 0
+                else LINEAR_REGRESSION.invariances
+            ),
+        }
+    ),
+)

@@ -1,0 +1,340 @@
+"""Do two layers find the same pairs of rows alike (representational similarity analysis)?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import must
+from .declare import Invariances, Measure, Option, invariant
+
+if TYPE_CHECKING:
+    import torch
+
+BLOCK = 256  # rows a strip: one strip of 10,000 rows is 20 MB
+COINCIDENT = 2.0**-44  # squared distances below this share of the squared norms are rounding of zero
+TIED = 2.0**-40  # similarities that differ by less than this share of the largest are tied
+DOUBLE_PAIRS = 2**23  # beyond so many pairs a layer is kept in float32: 4,100 rows, 64 MB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strip:
+    """
+    Where the pairs of a few consecutive rows lie in the vector of all pairs.
+
+    The vector holds each of the n(n-1)/2 pairs once: for every strip the pairs inside the strip, then
+    the pairs of its rows with all later rows. It can be filled by matrix products and never needs the
+    square matrix.
+
+    Parameters
+    ----------
+    start, stop : int
+        The rows.
+    inside : slice
+        The pairs (i, j) with start <= i < j < stop, row by row.
+    beyond : slice
+        The pairs (i, j) with start <= i < stop <= j, row by row.
+    """
+
+    start: int
+    stop: int
+    inside: slice
+    beyond: slice
+
+    def corner(self, device: torch.device) -> torch.Tensor:
+        """Row numbers of the pairs inside, a tensor of shape (2, pairs)."""
+        import torch
+
+        size = self.stop - self.start
+        return torch.triu_indices(size, size, 1, device=device) + self.start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairVector:
+    """A layer as a unit vector over pairs of rows, or the reason why it has none."""
+
+    vector: torch.Tensor | None = None
+    reason: str | None = None
+
+
+def strips(n: int) -> Iterator[Strip]:
+    """Cut n rows into strips that cover each pair once."""
+    offset = 0
+    for start in range(0, n, BLOCK):
+        stop = min(start + BLOCK, n)
+        inside = offset + (stop - start) * (stop - start - 1) // 2
+        beyond = inside + (stop - start) * (n - stop)
+        yield Strip(start=start, stop=stop, inside=slice(offset, inside), beyond=slice(inside, beyond))
+        offset = beyond
+
+
+def fill_pairs(
+    x: torch.Tensor, finish: Callable[[torch.Tensor, slice, slice], torch.Tensor] | None = None
+) -> torch.Tensor:
+    """
+    Compute a function of the inner product of every pair of rows.
+
+    Parameters
+    ----------
+    x : Tensor of shape (n, d), float64
+    finish : callable, optional
+        Turns the inner products of some rows with some others into values; it may write into them.
+
+    Returns
+    -------
+    Tensor of shape (n(n-1)/2,), float64
+        In the order of `strips`.
+    """
+    n = x.shape[0]
+    pairs = x.new_empty(n * (n - 1) // 2)
+    for strip in strips(n):
+        size = strip.stop - strip.start
+        block = x[strip.start : strip.stop] @ x[strip.start :].T
+        if finish is not None:
+            block = finish(block, slice(strip.start, strip.stop), slice(strip.start, n))
+        i, j = strip.corner(x.device) - strip.start
+        pairs[strip.inside] = block[i, j]
+        pairs[strip.beyond].view(size, n - strip.stop).copy_(block[:, size:])
+    return pairs
+
+
+def recenter(x: torch.Tensor) -> torch.Tensor:
+    """
+    Move the rows to median zero and to entries of order 1; equal rows become exactly zero.
+
+    Inner products of such rows lose no digits to a common offset. A median, unlike a mean, stays with the
+    rows when one of them is far away.
+    """
+    moved = x * 2.0 ** -max(math.frexp(float(x.abs().max()))[1], -1000)  # a power of 2 costs no digits
+    moved -= moved.median(0).values
+    return moved
+
+
+def squared_distances(x: torch.Tensor) -> torch.Tensor:
+    """
+    Squared Euclidean distances of all pairs of rows, with exact zeros for rows that coincide.
+
+    Parameters
+    ----------
+    x : Tensor of shape (n, d), float64
+        Rows that `recenter` has moved.
+
+    Returns
+    -------
+    Tensor of shape (n(n-1)/2,)
+    """
+    norms = x.square().sum(1)
+
+    def finish(block: torch.Tensor, rows: slice, columns: slice) -> torch.Tensor:
+        total = norms[rows, None] + norms[columns]
+        block = total - block.mul_(2)
+        return block.masked_fill_(block < total.mul_(COINCIDENT), 0)
+
+    return fill_pairs(x, finish)
+
+
+def rank(values: torch.Tensor, step: float) -> torch.Tensor:
+    """
+    Rank from 1, ties sharing the mean of their ranks.
+
+    Parameters
+    ----------
+    values : Tensor of shape (m,), float64
+    step : float
+        Values tie when they round to the same number of steps. Equal similarities come out of matrix
+        products with different last bits.
+
+    Returns
+    -------
+    Tensor of shape (m,), float64
+
+    Examples
+    --------
+    >>> import torch
+    >>> rank(torch.tensor([3.0, 1.0, 3.0, 2.0]), 1e-9).tolist()
+    [3.5, 1.0, 3.5, 2.0]
+    """
+    import torch
+
+    m = values.numel()
+    low, high = float(values.min()), float(values.max())
+    # Steps and position fit one integer: sorting plain integers takes half the time of argsort.
+    bits = m.bit_length()
+    step = max(step, (high - low) / 2.0 ** (62 - bits))
+    keys = (values - low).div_(step).round_().long().cpu().numpy()
+    keys <<= bits
+    keys |= np.arange(m)
+    keys.sort()
+    order = keys & ((1 << bits) - 1)
+    keys >>= bits
+    starts = np.concatenate([[0], np.flatnonzero(keys[1:] != keys[:-1]) + 1])
+    sizes = np.diff(starts, append=m)
+    ranks = np.empty(m)
+    ranks[order] = np.repeat(starts + (sizes + 1) / 2, sizes)
+    return torch.from_numpy(ranks).to(values.device)
+
+
+def to_unit(pairs: torch.Tensor, diagonal: torch.Tensor | None = None) -> torch.Tensor:
+    """
+    Divide by the norm, and drop to float32 where there are so many pairs that it costs no digits.
+
+    Parameters
+    ----------
+    pairs : Tensor of shape (m,), float64
+    diagonal : Tensor of shape (n,), float64, optional
+        To be put after the pairs.
+    """
+    import torch
+
+    parts = [pairs] if diagonal is None else [pairs, diagonal]
+    norm = math.hypot(*(float(torch.linalg.vector_norm(part)) for part in parts))
+    # Rounding errors of millions of entries average out; inner products are summed in float64.
+    double = pairs.numel() <= DOUBLE_PAIRS
+    unit = pairs.new_empty(sum(map(len, parts)), dtype=torch.float64 if double else torch.float32)
+    for place, part in zip(unit.split([len(part) for part in parts]), parts, strict=True):
+        place.copy_(part.div_(norm))
+    return unit
+
+
+def prepare(x: torch.Tensor, options: Mapping[str, Any]) -> PairVector:
+    """
+    Turn rows into the centered unit vector of their pairwise similarities or of the ranks of these.
+
+    Parameters
+    ----------
+    x : Tensor of shape (n, d), float64
+    options : mapping
+        `inner` and `outer`, see `RSA`.
+    """
+    import torch
+
+    inner, ranked = options["inner"], options["outer"] == "spearman"
+    if x.shape[0] < 3:
+        return PairVector(reason=f"needs at least 3 rows, has {x.shape[0]}")
+    if not bool(torch.isfinite(x).all()):
+        return PairVector(reason="has values that are not finite")
+    if inner in ("cosine", "pearson"):
+        directions, reason = unit_rows(x, centered=inner == "pearson")
+        if directions is None:
+            return PairVector(reason=reason)
+        pairs, scale = fill_pairs(directions), 1.0
+    else:
+        moved = recenter(x)
+        pairs = squared_distances(moved)
+        scale = float(pairs.max())
+        if inner == "euclidean" and not ranked:  # ranks of the squares are ranks of the distances
+            pairs, scale = pairs.sqrt_(), scale**0.5
+    if bool((pairs.max() - pairs.min()) <= 1e-13 * scale):
+        return PairVector(reason="finds all pairs of rows equally similar")
+    if ranked:
+        pairs = rank(pairs, scale * TIED)
+    pairs -= pairs.mean()
+    return PairVector(vector=to_unit(pairs))
+
+
+def unit_rows(x: torch.Tensor, *, centered: bool = False) -> tuple[torch.Tensor | None, str | None]:
+    """
+    Scale every row to length 1, or name the first row that has no direction.
+
+    Parameters
+    ----------
+    x : Tensor of shape (n, d), float64
+    centered : bool
+        Subtract from each row its own mean over the neurons first (cosine becomes correlation).
+
+    Returns
+    -------
+    Tensor of shape (n, d) or None, and the reason for None
+    """
+    import torch
+
+    largest = x.abs().amax(1, keepdim=True)
+    rows = x / torch.where(largest > 0, largest, 1.0)  # squares of entries neither over- nor underflow
+    if centered:
+        rows = rows - rows[:, :1]
+        rows -= rows.mean(1, keepdim=True)
+    norms = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    empty = torch.nonzero(norms[:, 0] == 0)
+    if len(empty):
+        why = (
+            "is constant over neurons, so it has no correlation"
+            if centered
+            else "is zero, so it has no angle"
+        )
+        return None, f"has row {int(empty[0])} (counted from 0), which {why} with other rows"
+    return rows / norms, None
+
+
+def compute(left: PairVector, right: PairVector, options: Mapping[str, Any]) -> tuple[float, str | None]:
+    """
+    Take the inner product of two prepared layers.
+
+    Returns
+    -------
+    value : float
+        NaN where undefined.
+    reason : str or None
+        Why it is undefined.
+    """
+    if left.vector is None:
+        return float("nan"), f"the left layer {left.reason}"
+    if right.vector is None:
+        return float("nan"), f"the right layer {right.reason}"
+    if left.vector.shape != right.vector.shape:
+        raise must("left and right", "made of the same rows", (left.vector.numel(), right.vector.numel()))
+    return inner_product(left.vector, right.vector), None
+
+
+def inner_product(left: torch.Tensor, right: torch.Tensor) -> float:
+    """Sum products of two vectors in float64, without a long float64 copy of float32 vectors."""
+    import torch
+
+    if left.dtype == torch.float64:
+        return float(torch.dot(left, right))
+    pieces = zip(left.split(2**16), right.split(2**16), strict=True)
+    return float(torch.stack([torch.dot(a.double(), b.double()) for a, b in pieces]).sum())
+
+
+def _invariances(options: Mapping[str, Any]) -> Invariances:
+    by_inner = {
+        "cosine": ("orthogonal", "isotropic_scale", "neuron_permutation"),
+        "pearson": ("isotropic_scale", "neuron_permutation"),
+        "euclidean": ("orthogonal", "isotropic_scale", "translation", "neuron_permutation"),
+        "sqeuclidean": ("orthogonal", "isotropic_scale", "translation", "neuron_permutation"),
+    }
+    return invariant(*by_inner[options["inner"]])
+
+
+RSA = Measure(
+    name="rsa",
+    title="RSA",
+    summary="Correlation, over all pairs of rows, of how similar each layer finds the two rows.",
+    formula="corr over i < j of s(x_i, x_j) and s(y_i, y_j), s the inner similarity of two rows",
+    citations=("kriegeskorte2008", "merchant2020"),
+    range=(-1.0, 1.0),
+    symmetric=True,
+    invariances=_invariances({"inner": "cosine"}),
+    needs="rows",
+    prepare=prepare,
+    compute=compute,
+    options=MappingProxyType(
+        {
+            "inner": Option(
+                default="cosine",
+                choices=("cosine", "pearson", "euclidean", "sqeuclidean"),
+                meaning="similarity of two rows: cosine, correlation over neurons, or a (squared) distance",
+            ),
+            "outer": Option(
+                default="pearson",
+                choices=("pearson", "spearman"),
+                meaning="correlation of the two layers over pairs of rows: of values, or of ranks",
+            ),
+        }
+    ),
+    varying=MappingProxyType({"invariances": _invariances}),
+)

@@ -1,0 +1,258 @@
+"""What is worked out once a layer? Spectra, ranks and whitening matrices, stacked for layers of one width."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+# The rank rule is part of the definition of CCA and its kin: directions whose eigenvalue is below this
+# share of the largest one do not count. It is the same in fast and exact arithmetic.
+RANK_TOLERANCE = 1e-6
+# An eigenvalue this near to the tolerance (as a factor) makes the rank depend on rounding.
+NEAR = 10.0
+# Widths up to this are decomposed in padded batches; wider ones one by one at their own size.
+BATCH_WIDTH = 256
+
+Scaling = Literal["center", "standardize"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Basis:
+    """
+    Whitened directions of several layers of one width.
+
+    Parameters
+    ----------
+    whiten : Tensor of shape (layers, features, dimensions)
+        W with W' C W = 1 on the kept dimensions; columns beyond a layer's own `kept` are zero.
+    load : Tensor of shape (layers, features, dimensions)
+        C W: the product of each centered feature with each whitened direction.
+    kept : tuple of int
+        Dimensions of each layer.
+    rank : tuple of int
+        Dimensions that the rank rule alone would keep.
+    lost : tuple of float
+        Share of the variance outside of the kept dimensions.
+    """
+
+    whiten: torch.Tensor
+    load: torch.Tensor
+    kept: tuple[int, ...]
+    rank: tuple[int, ...]
+    lost: tuple[float, ...]
+
+
+class Bank:
+    """
+    Moments of several layers of one width, with decompositions made on first use.
+
+    Parameters
+    ----------
+    n : int
+        Rows.
+    names : tuple of str
+    mean : Tensor of shape (layers, features)
+    scatter : Tensor of shape (layers, features, features)
+        Float64 sums of centered products.
+    norms, norms2 : Tensor of shape (layers,)
+        Sum over rows of the squared row length, and of its square.
+    dtype : torch.dtype
+        Of the algebra a pair: float32 (fast) or float64.
+    input_eps : float
+        Relative rounding of the input, by which constant neurons are told from small ones.
+    tolerance : float
+        The rank rule.
+    """
+
+    def __init__(
+        self,
+        *,
+        n: int,
+        names: tuple[str, ...],
+        mean: torch.Tensor,
+        scatter: torch.Tensor,
+        norms: torch.Tensor,
+        norms2: torch.Tensor,
+        dtype: torch.dtype,
+        input_eps: float,
+        tolerance: float = RANK_TOLERANCE,
+    ) -> None:
+        import torch
+
+        self.n, self.names, self.mean = n, names, mean
+        self.norms, self.norms2 = norms, norms2
+        self.dtype, self.tolerance = dtype, tolerance
+        self.width = int(mean.shape[1])
+        sumsq = scatter.diagonal(dim1=1, dim2=2)
+        # A constant neuron keeps the rounding of its mean as if it were a signal.
+        self.alive = sumsq > n * (8 * input_eps * mean.abs()) ** 2
+        self.alive &= sumsq > 0
+        dead = ~self.alive
+        if bool(dead.any()):
+            scatter = scatter.masked_fill(dead[:, :, None] | dead[:, None, :], 0.0)
+        self.scatter = scatter
+        self.sumsq = scatter.diagonal(dim1=1, dim2=2)
+        self.scale = torch.where(self.alive, self.sumsq, 1.0).rsqrt() * self.alive
+        self.trace = self.sumsq.sum(1)
+        self.frob2 = scatter.square().sum((1, 2))
+        self._spectra: dict[Scaling, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._bases: dict[tuple[object, ...], Basis] = {}
+        self.near_tolerance = False
+        # Mean largest correlation with an unrelated neuron, once it has been worked out.
+        self.largest: np.ndarray | None = None
+        # Whether the full basis and the cuts of the scatter spectrum are columns of one matrix.
+        self.shares_spectrum = False
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def participation(self) -> torch.Tensor:
+        """Participation ratio of each layer's spectrum, shape (layers,)."""
+        return self.trace.square() / self.frob2
+
+    def variance_share(self, k: int) -> torch.Tensor:
+        """Share of the total variance that the k neurons of largest variance hold, shape (layers,)."""
+        return self.sumsq.topk(min(k, self.width), dim=1).values.sum(1) / self.trace
+
+    def spectrum(self, scaling: Scaling) -> tuple[torch.Tensor, torch.Tensor]:
+        """
+        Eigenvalues and vectors of the scatter ("center") or correlation ("standardize") matrices.
+
+        Returns
+        -------
+        values : Tensor of shape (layers, features)
+            Falling, float64, not below 0.
+        vectors : Tensor of shape (layers, features, features)
+            In columns.
+        """
+        import torch
+
+        if scaling not in self._spectra:
+            matrix = self.scatter
+            if scaling == "standardize":
+                matrix = matrix * self.scale[:, :, None] * self.scale[:, None, :]
+            values, vectors = torch.linalg.eigh(matrix)
+            self._spectra[scaling] = values.flip(1).clamp_min_(0.0), vectors.flip(2)
+        return self._spectra[scaling]
+
+    def cut(self, scaling: Scaling, threshold: float, inclusive: bool) -> Basis:
+        """
+        Whiten the leading principal directions that hold a share of the variance.
+
+        Parameters
+        ----------
+        scaling : {"center", "standardize"}
+        threshold : float
+            The share, such as 0.99.
+        inclusive : bool
+            Whether the direction that crosses the threshold is kept.
+        """
+        key = (scaling, threshold, inclusive)
+        if key not in self._bases:
+            values, vectors = self.spectrum(scaling)
+            share = values.cumsum(1) / values.sum(1, keepdim=True)
+            # A share that rounding alone keeps below the threshold counts as having reached it.
+            below = (share < threshold - 1e-12).sum(1)
+            ceiling = self._rank_by(values)
+            kept = [min(int(b) + inclusive, c) for b, c in zip(below.tolist(), ceiling, strict=True)]
+            self._bases[key] = self._basis(scaling, values, vectors, kept, ceiling)
+        return self._bases[key]
+
+    def full(self) -> Basis:
+        """Whiten every direction that the rank rule keeps; the rule looks at the correlation matrix."""
+        key = ("full",)
+        if key not in self._bases:
+            kept = self._certified()
+            scaling: Scaling = "center"
+            self.shares_spectrum = kept is not None
+            if kept is None:
+                scaling = "standardize"
+                values, _ = self.spectrum(scaling)
+                kept = self._rank_by(values)
+                share = values / values[:, :1].clamp_min(1e-300)
+                low, high = self.tolerance / NEAR, self.tolerance * NEAR
+                self.near_tolerance = bool(((share > low) & (share < high))[:, : self.n - 1].any())
+            values, vectors = self.spectrum(scaling)
+            self._bases[key] = self._basis(scaling, values, vectors, kept)
+        return self._bases[key]
+
+    def _rank_by(self, values: torch.Tensor) -> list[int]:
+        above = (values > self.tolerance * values[:, :1]).sum(1)
+        return [min(int(k), self.n - 1) for k in above.tolist()]
+
+    def _certified(self) -> list[int] | None:
+        """
+        Find the ranks of the correlation matrices from the scatter spectra alone, where that is sure.
+
+        SVCCA needs the scatter spectrum anyway. If every direction it calls real is real in the
+        correlation matrix too, by a bound, both whiten the same space, and the second
+        eigendecomposition would change nothing. None when any layer is in doubt.
+        """
+        import torch
+
+        if self.n <= self.width or "standardize" in self._spectra:
+            return None
+        values, vectors = self.spectrum("center")
+        noise = 3e-9 if self.dtype == torch.float32 else 1e-13
+        ranks = []
+        for k in range(len(self)):
+            alive = self.alive[k]
+            sumsq = self.sumsq[k][alive]
+            if len(sumsq) == 0 or float(sumsq.max() / sumsq.min()) > 1e4:
+                return None
+            top = float(values[k, 0])
+            rank = int((values[k] > noise * top).sum())
+            if float(values[k, rank - 1]) < 1e3 * noise * top:
+                return None
+            # R = M M' with M = D^-1 V L^1/2 has the left inverse W' = L^-1/2 V' D, so its smallest
+            # positive eigenvalue is at least 1 / |W|^2, and |W|^2 <= |W'W|_F.
+            W = vectors[k, :, :rank] * (self.sumsq[k][:, None] / values[k, :rank]).sqrt()
+            W = W.to(self.dtype)
+            smallest = 1.0 / float((W.T @ W).norm())
+            correlation = self.scatter[k] * self.scale[k][:, None] * self.scale[k]
+            largest = float(correlation.norm())
+            null = float(values[k, rank]) / float(sumsq.min()) if rank < self.width else 0.0
+            # The Frobenius norm bounds the largest eigenvalue from above; width^-1/2 of it from below.
+            if smallest < NEAR * self.tolerance * largest:
+                return None
+            if null > self.tolerance / NEAR * largest / self.width**0.5:
+                return None
+            ranks.append(rank)
+        return ranks
+
+    def _basis(
+        self,
+        scaling: Scaling,
+        values: torch.Tensor,
+        vectors: torch.Tensor,
+        kept: list[int],
+        rank: list[int] | None = None,
+    ) -> Basis:
+        import torch
+
+        most = max(1, *kept)
+        position = torch.arange(most, device=values.device)
+        mask = position < torch.tensor(kept, device=values.device)[:, None]
+        root = torch.where(mask, values[:, :most], 1.0).sqrt()
+        whiten = vectors[:, :, :most] * (mask / root)[:, None, :]
+        load = vectors[:, :, :most] * (mask * root)[:, None, :]
+        if scaling == "standardize":
+            whiten = whiten * self.scale[:, :, None]
+            load = load * self.sumsq.sqrt()[:, :, None]
+        total = values.sum(1)
+        lost = [
+            float(values[i, k:].sum() / total[i]) if float(total[i]) > 0 else float("nan")
+            for i, k in enumerate(kept)
+        ]
+        return Basis(
+            whiten=whiten.to(self.dtype),
+            load=load.to(self.dtype),
+            kept=tuple(kept),
+            rank=tuple(kept if rank is None else rank),
+            lost=tuple(lost),
+        )

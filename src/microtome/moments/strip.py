@@ -1,0 +1,196 @@
+"""What do all measures of one left layer against several right layers share? Products worked out once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from .bank import BATCH_WIDTH, Bank, Basis
+from .nuclear import canonical, singular_sums, singular_values
+
+if TYPE_CHECKING:
+    import torch
+
+T = TypeVar("T")
+# Which whitened directions: all that the rank rule keeps, or a cut (scaling, threshold, inclusive).
+Subspace = Literal["full"] | tuple[str, float, bool]
+
+
+def basis(bank: Bank, subspace: Subspace) -> Basis:
+    """Look up the whitened directions of a bank's layers."""
+    if subspace == "full":
+        return bank.full()
+    scaling, threshold, inclusive = subspace
+    return bank.cut(scaling, threshold, inclusive)  # type: ignore[arg-type]
+
+
+class Strip:
+    """
+    One left layer against b right layers of one width.
+
+    Everything is made on first use and kept until the strip is done, so that measures asked for
+    together share it.
+
+    Parameters
+    ----------
+    left : Bank
+        The bank of the left layer.
+    row : int
+        The left layer's place in it.
+    right : Bank
+        The bank of the right layers.
+    columns : slice
+        The right layers' places in it.
+    cross : Tensor of shape (b, p, q)
+        Centered cross-scatter, float64; a view, never written to.
+    correction : Tensor of shape (b,)
+        What debiasing takes off the squared norm of `cross`.
+    left_self, right_self : Tensor of shape () and (b,)
+        Debiased squared norms of the layers' own scatter matrices.
+    clustered : bool
+        Whether debiasing went by clusters of rows.
+    both : bool
+        Whether directed measures are wanted in both directions.
+    """
+
+    def __init__(
+        self,
+        *,
+        left: Bank,
+        row: int,
+        right: Bank,
+        columns: slice,
+        cross: torch.Tensor,
+        correction: torch.Tensor,
+        left_self: torch.Tensor,
+        right_self: torch.Tensor,
+        clustered: bool,
+        both: bool,
+    ) -> None:
+        self.left, self.row, self.right, self.columns = left, row, right, columns
+        self.correction, self.left_self, self.right_self = correction, left_self, right_self
+        self.clustered, self.both = clustered, both
+        self.n = left.n
+        # Constant neurons take no part, also where rounding left them a little signal.
+        if not (bool(left.alive[row].all()) and bool(right.alive[columns].all())):
+            cross = cross * (left.alive[row][:, None] & right.alive[columns][:, None, :])
+        self.cross = cross
+        self._made: dict[object, Any] = {}
+
+    def __len__(self) -> int:
+        return int(self.cross.shape[0])
+
+    def once(self, key: object, make: Callable[[], T]) -> T:
+        """Make something on first use, and keep it for the other measures."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+    @property
+    def frob2(self) -> torch.Tensor:
+        """Squared Frobenius norm of each cross-scatter, shape (b,)."""
+        import torch
+
+        return self.once("frob2", lambda: torch.linalg.vector_norm(self.cross, dim=(1, 2)).square())
+
+    @property
+    def small(self) -> torch.Tensor:
+        """The cross-scatter in the precision of the algebra, shape (b, p, q)."""
+        return self.once("small", lambda: self.cross.to(self.left.dtype))
+
+    def kept(self, subspace: Subspace) -> tuple[int, tuple[int, ...]]:
+        """Dimensions of the left layer and of each right one."""
+        right = basis(self.right, subspace).kept[self.columns]
+        return basis(self.left, subspace).kept[self.row], right
+
+    def on_right(self, subspace: Subspace) -> torch.Tensor:
+        """Cross-scatter times the right layers' whitened directions, shape (b, p, r)."""
+        return self.once(
+            ("on_right", subspace), lambda: self.small @ basis(self.right, subspace).whiten[self.columns]
+        )
+
+    def on_left(self, subspace: Subspace) -> torch.Tensor:
+        """The left layer's whitened directions times the cross-scatter, shape (b, r, q)."""
+        return self.once(("on_left", subspace), lambda: self._left_whiten(subspace).mT @ self.small)
+
+    def _left_whiten(self, subspace: Subspace) -> torch.Tensor:
+        both = basis(self.left, subspace)
+        return both.whiten[self.row, :, : max(1, both.kept[self.row])]
+
+    def whitened(self, subspace: Subspace) -> torch.Tensor:
+        """The cross-correlation of the whitened directions, shape (b, k, l); 0 where padded."""
+
+        def make() -> torch.Tensor:
+            same = self._inside_full(subspace)
+            if same is not None:
+                return same
+            if ("on_left", subspace) in self._made:
+                return self.on_left(subspace) @ basis(self.right, subspace).whiten[self.columns]
+            return self._left_whiten(subspace).mT @ self.on_right(subspace)
+
+        return self.once(("whitened", subspace), make)
+
+    def _inside_full(self, subspace: Subspace) -> torch.Tensor | None:
+        """A cut of the scatter spectrum is a corner of the full rank, if both share one spectrum."""
+        if subspace == "full" or subspace[0] != "center":
+            return None
+        if not (self.left.shares_spectrum and self.right.shares_spectrum):
+            return None
+        left, right = basis(self.left, subspace), basis(self.right, subspace)
+        k, most = max(1, left.kept[self.row]), right.whiten.shape[2]
+        if ("whitened", "full") in self._made:
+            corner = self.whitened("full")[:, :k, :most]
+        elif ("on_left", "full") in self._made:
+            corner = self.on_left("full")[:, :k] @ right.whiten[self.columns]
+        elif ("on_right", "full") in self._made:
+            corner = self._left_whiten(subspace).mT @ self.on_right("full")[:, :, :most]
+        else:
+            return None
+        return corner * self._columns_kept(right, most)
+
+    def _columns_kept(self, right: Basis, most: int) -> torch.Tensor:
+        import torch
+
+        kept = torch.tensor(right.kept[self.columns], device=self.cross.device)
+        return (torch.arange(most, device=self.cross.device) < kept[:, None])[:, None, :]
+
+    def count(self, subspace: Subspace) -> torch.Tensor:
+        """How many canonical correlations each pair has, shape (b,)."""
+        import torch
+
+        left, right = self.kept(subspace)
+        return torch.tensor([min(left, r) for r in right], device=self.cross.device)
+
+    def canonical(self, subspace: Subspace) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Canonical correlations with both sides' directions, see `nuclear.canonical`."""
+        return self.once(
+            ("canonical", subspace), lambda: canonical(self.whitened(subspace), self.count(subspace))
+        )
+
+    def correlations(self, subspace: Subspace) -> torch.Tensor:
+        """Canonical correlations, float64, falling, shape (b, m)."""
+        if ("canonical", subspace) in self._made:
+            return self.canonical(subspace)[0]
+        return self.once(("correlations", subspace), lambda: self._each(subspace, singular_values, pad=True))
+
+    def correlation_sum(self, subspace: Subspace) -> torch.Tensor:
+        """Sum of the canonical correlations, shape (b,)."""
+        if ("canonical", subspace) in self._made or ("correlations", subspace) in self._made:
+            return self.correlations(subspace).sum(1)
+        return self.once(("sum", subspace), lambda: self._each(subspace, singular_sums, pad=False))
+
+    def _each(self, subspace: Subspace, solve: Callable[..., torch.Tensor], *, pad: bool) -> torch.Tensor:
+        """Solve in one padded batch where that is cheap, one by one at each pair's own size elsewhere."""
+        import torch
+
+        matrix, count = self.whitened(subspace), self.count(subspace)
+        if max(matrix.shape[1:]) <= BATCH_WIDTH or self.cross.device.type != "cpu":
+            return solve(matrix, count)
+        left, right = self.kept(subspace)
+        solved = [
+            solve(matrix[j : j + 1, : max(1, left), : max(1, right[j])], count[j : j + 1])[0]
+            for j in range(len(self))
+        ]
+        if not pad:
+            return torch.stack(solved)
+        return torch.nn.utils.rnn.pad_sequence(solved, batch_first=True)

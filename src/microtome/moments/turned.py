@@ -1,0 +1,65 @@
+"""What if there are fewer rows than features? Turn each layer so that n features hold all of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from .crossing import Tiles, block_sum
+from .stack import Stack
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turned:
+    """
+    A stack of n by n layers with the inner products of the original rows.
+
+    Parameters
+    ----------
+    stack : Stack
+    sumsq : list of Tensor of shape (features,)
+        Centered sums of squares of the original neurons, which turning mixes up.
+    """
+
+    stack: Stack
+    sumsq: list[torch.Tensor]
+
+
+def turn(stack: Stack, *, dtype: torch.dtype, device: torch.device) -> Turned:
+    """
+    Center each layer and rotate it into as many features as there are rows.
+
+    Every measure that a rotation does not change has the same value on the turned layers, at n / d of
+    the cost: this is the Gram-matrix form of CKA, for all of them.
+
+    Parameters
+    ----------
+    stack : Stack
+        With fewer rows than features.
+    dtype, device
+        Of the turned layers.
+
+    Returns
+    -------
+    Turned
+    """
+    import torch
+
+    layers, sumsq = [], []
+    for i in range(len(stack)):
+        reader = Tiles([stack.select([i])], dtype=torch.float64, device=device, tile_rows=stack.rows)
+        _, _, Z = next(iter(reader))
+        total = block_sum(Z)
+        reader.check(total, 0, stack.rows)
+        Z = Z - total / stack.rows
+        sumsq.append(Z.square().sum(0))
+        # X' = Q R gives X X' = R' R, so the rows of R' have the same inner products as those of X.
+        R = torch.linalg.qr(Z.mT, mode="r").R
+        layers.append(R.mT.to(dtype))
+    plain = (None,) * len(layers)
+    return Turned(
+        stack=replace(stack, layers=tuple(layers), index=None, columns=plain, scales=plain), sumsq=sumsq
+    )

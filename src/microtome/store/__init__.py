@@ -1,0 +1,1 @@
+"""What has a place on disk, and in which form."""

@@ -1,0 +1,1 @@
+"""Contract suites that any measure can be held against."""

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from microtome.errors import InputError
+from microtome.inference.clusters import Clusters, cluster_sums, groups, halves
+
+lists_of_ids = st.lists(st.integers(-3, 8), min_size=12, max_size=40).filter(
+    lambda ids: 2 * max(ids.count(i) for i in ids) < len(ids)
+)
+
+
+@given(lists_of_ids)
+def test_rows_with_one_id_form_one_cluster(ids: list[int]) -> None:
+    clusters = Clusters.from_ids(ids)
+    assert [ids[row] for row in np.unique(clusters.codes, return_index=True)[1]] == list(dict.fromkeys(ids))
+    for row, other in np.ndindex(len(ids), len(ids)):
+        assert (clusters.codes[row] == clusters.codes[other]) == (ids[row] == ids[other])
+    assert clusters.sizes.tolist() == [ids.count(name) for name in dict.fromkeys(ids)]
+    for code, (start, size) in enumerate(zip(clusters.starts, clusters.sizes, strict=True)):
+        assert (clusters.codes[clusters.order[start : start + size]] == code).all()
+
+
+@given(lists_of_ids)
+def test_the_kind_of_id_does_not_matter(ids: list[int]) -> None:
+    expected = Clusters.from_ids(ids).codes.tolist()
+    forms: list[Any] = [
+        np.array(ids),
+        np.array(ids, dtype=np.float64),
+        [f"s{i}" for i in ids],
+        np.array([f"s{i}" for i in ids]),
+        [(i, "doc") for i in ids],
+    ]
+    for form in forms:
+        assert Clusters.from_ids(form).codes.tolist() == expected
+
+
+def test_tensors_of_ids_count_by_value() -> None:
+    import torch
+
+    ids = torch.tensor([3, 1, 3, 2, 0])
+    assert Clusters.from_ids(ids).codes.tolist() == [0, 1, 0, 2, 3]
+    assert Clusters.from_ids(list(ids)).codes.tolist() == [0, 1, 0, 2, 3]
+
+
+def test_a_number_and_its_text_are_two_ids() -> None:
+    assert len(Clusters.from_ids([1, "1", 2, 3])) == 4
+
+
+def test_adjacent_clusters_keep_the_row_order() -> None:
+    clusters = Clusters.from_ids([7, 7, 3, 3, 3, 9, 1, 1])
+    assert clusters.order.tolist() == list(range(8))
+    assert clusters.starts.tolist() == [0, 2, 5, 6]
+    assert clusters.unit == "cluster"
+
+
+def test_rows_keep_their_order_inside_a_cluster() -> None:
+    clusters = Clusters.from_ids(np.random.default_rng(1).integers(0, 20, 3000))
+    for rows in np.split(clusters.order, clusters.starts[1:]):
+        assert (np.diff(rows) > 0).all()
+
+
+def test_singletons() -> None:
+    clusters = Clusters.singletons(5)
+    assert clusters.codes.tolist() == [0, 1, 2, 3, 4]
+    assert clusters.sizes.tolist() == [1] * 5
+    assert (len(clusters), clusters.n, clusters.unit) == (5, 5, "row")
+
+
+def test_rows_of_clusters() -> None:
+    clusters = Clusters.from_ids(["a", "b", "a", "c", "d", "b"])
+    assert clusters.rows([1, 0]).tolist() == [0, 1, 2, 5]
+    assert clusters.rows([False, True, False, True]).tolist() == [1, 4, 5]
+
+
+def test_the_arrays_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        Clusters.singletons(4).codes[0] = 2
+
+
+@pytest.mark.parametrize(
+    "ids, n, sentence",
+    [
+        ([1, 2, 3], 4, "one id for each of the 4 rows, but got '3 ids'"),
+        ([1, 1, 1], 3, "at least 2, but got 1"),
+        ([], 0, "at least 2, but got 0"),
+        (["a", "a", "b", "c"], 4, "cluster 'a' holds 2"),
+        (np.array([5, 7, 7, 9]), 4, "cluster 7 holds 2"),
+        ([1, None, 2, 3], 4, "the id of row 1 is None"),
+        ([1.0, 2.0, float("nan"), 3.0], 4, "the id of row 2 is nan"),
+        ([[1], [2], [3]], 3, "hashable"),
+        (np.zeros((4, 2), dtype=int), 4, "flat"),
+    ],
+)
+def test_what_is_wrong_is_said(ids: Any, n: int, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        Clusters.from_ids(ids, n)
+
+
+def test_cluster_sums_against_a_loop() -> None:
+    rng = np.random.default_rng(0)
+    values, codes = rng.standard_normal((2, 3, 20)), rng.permutation(np.arange(20) % 6)
+    sums = cluster_sums(values, codes)
+    assert sums.shape == (2, 3, 6)
+    for code in range(6):
+        np.testing.assert_allclose(sums[..., code], values[..., codes == code].sum(-1), atol=1e-14)
+
+
+@given(st.lists(st.integers(1, 9), min_size=6, max_size=40), st.integers(2, 6), st.integers(0, 99))
+def test_groups_are_balanced_and_none_is_empty(sizes: list[int], k: int, seed: int) -> None:
+    sizes = [min(size, len(sizes) // 3) for size in sizes]
+    clusters = Clusters.from_ids(np.repeat(np.arange(len(sizes)), sizes))
+    group = groups(clusters, k, seed)
+    rows = np.bincount(group, weights=sizes, minlength=k)
+    assert sorted(set(group.tolist())) == list(range(k))
+    assert rows.max() - rows.min() <= max(sizes)
+    assert (group == groups(clusters, k, seed)).all()
+
+
+def test_groups_of_single_rows_differ_by_one_at_most() -> None:
+    counts = np.bincount(groups(Clusters.singletons(103), 20, 1))
+    assert set(counts.tolist()) == {5, 6}
+
+
+def test_groups_do_not_sort_clusters_by_size() -> None:
+    # 30 clusters of 1 row and 30 of 9: dealing by size would give each of 6 groups five of either kind.
+    clusters = Clusters.from_ids(np.repeat(np.arange(60), [1, 9] * 30))
+    large = [np.bincount(groups(clusters, 6, seed)[1::2], minlength=6) for seed in range(20)]
+    assert np.std(large) > 0
+
+
+@pytest.mark.parametrize("k", [1, 11])
+def test_impossible_groups(k: int) -> None:
+    with pytest.raises(InputError, match="between 2 and the number of clusters, 10"):
+        groups(Clusters.singletons(10), k, 0)
+
+
+def test_halves_hold_every_row_once_and_no_cluster_twice() -> None:
+    clusters = Clusters.from_ids(np.random.default_rng(2).integers(0, 15, 90))
+    one, two = halves(clusters, 3)
+    assert sorted([*one.tolist(), *two.tolist()]) == list(range(90))
+    assert not set(clusters.codes[one]) & set(clusters.codes[two])
+    assert abs(len(one) - len(two)) <= clusters.sizes.max()
