@@ -44,7 +44,9 @@ def test_it_agrees_with_float64_to_a_millionth(
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_it_is_the_square_of_scipys_distance(kernel: Kernel) -> None:
     x, y = maps("x", 3, 6, 12, 0.5), maps("y", 4, 6, 12, 0.5)
-    wanted = [[sum(jensenshannon(p, q, base=2) ** 2 for p, q in zip(a, b, strict=True)) for b in y] for a in x]
+    wanted = [
+        [sum(jensenshannon(p, q, base=2) ** 2 for p, q in zip(a, b, strict=True)) for b in y] for a in x
+    ]
     np.testing.assert_allclose(divergence_sums(flat(x), flat(y), kernel=kernel), wanted, atol=6e-6)
 
 

@@ -131,8 +131,8 @@ def test_where_the_training_rows_are_constant_their_mean_is_the_prediction(ridge
 def test_a_neuron_that_is_constant_in_the_training_rows_predicts_nothing() -> None:
     x, y = related(60)
     clusters = np.repeat([0, 1], [40, 20])
-    # The fold of 40 rows is predicted from 20 rows in which the last neuron does not move.
-    still = np.hstack([y, np.where(clusters == 1, 0.37, x[:, 0])[:, None]])
+    # The fold of 40 rows is predicted from 20 rows in which the last six neurons do not move.
+    still = np.hstack([y, np.where(clusters[:, None] == 1, x[50], x)])
     oracle = expected(x, still, clusters)
     assert value(x, still, clusters, folds=2) == pytest.approx(oracle, abs=1e-9)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -69,6 +70,18 @@ def test_published_values(t: float, golden: float) -> None:
     x = rng.randn(100, 10)
     y = rng.randn(100, 10) + x
     assert value(x, y, t=t) == pytest.approx(golden, abs=1e-5)
+
+
+def test_the_mean_over_all_orders_of_the_rows() -> None:
+    x, y = related(5)
+    options = choose(kernels.RBF_CKA).options
+    left, right = (kernels.prepare(torch.from_numpy(z), options) for z in (x, y))
+    orders = [list(order) for order in itertools.permutations(range(5))]
+    biased = np.mean([value(x, y[order]) for order in orders])
+    assert kernels.trace_null(left, right, 5) == pytest.approx(biased, abs=1e-12)
+    assert np.mean([value(x, y[order], debiased=True) for order in orders]) == pytest.approx(0, abs=1e-12)
+    flat = kernels.prepare(torch.ones(5, 2, dtype=torch.float64), options)
+    assert math.isnan(kernels.trace_null(flat, right, 5))
 
 
 @pytest.mark.parametrize("debiased", [False, True])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -86,6 +87,13 @@ def test_ranks_are_those_of_scipy(values: list[int]) -> None:
     np.testing.assert_array_equal(got.numpy(), rankdata(values))
 
 
+@pytest.mark.parametrize("outer", ["pearson", "spearman"])
+def test_the_mean_over_all_orders_of_the_rows_is_zero(outer: str) -> None:
+    x, y = related(5)
+    orders = [list(order) for order in itertools.permutations(range(5))]
+    assert np.mean([value(x, y[order], outer=outer) for order in orders]) == pytest.approx(0, abs=1e-12)
+
+
 @pytest.mark.parametrize("inner", SCIPY_NAME)
 def test_changes_that_are_declared_harmless_are_and_others_are_not(inner: str) -> None:
     rng = generator(2, "rsa")
@@ -109,6 +117,14 @@ def test_changes_that_are_declared_harmless_are_and_others_are_not(inner: str) -
 def test_units_do_not_matter(inner: str, scale: float) -> None:
     x, y = related(20)
     assert value(scale * x, y, inner=inner) == pytest.approx(value(x, y, inner=inner), abs=1e-12)
+
+
+def test_rows_that_coincide_have_distance_zero() -> None:
+    rng = generator(3, "ties")
+    x = rng.normal(size=(30, 50))[rng.integers(0, 30, size=80)]
+    y = rng.normal(size=(6, 50))[rng.integers(0, 6, size=80)]
+    oracle = expected(x, y, "euclidean", "pearson")
+    assert value(x, y, inner="euclidean") == pytest.approx(oracle, abs=1e-12)
 
 
 def test_a_common_offset_costs_few_digits() -> None:

@@ -121,11 +121,11 @@ def checked(maps: Maps, side: str, number: int) -> Array:
         sums = values.sum(axis=-1)
     wrong = ~((np.abs(sums - 1) <= ROW_SUM) & (values.min(axis=-1) >= 0))
     if wrong.any():
-        layer, head, row = np.argwhere(wrong)[0]
+        place = layer, head, row = tuple(np.argwhere(wrong)[0])
         raise InputError(
             f"rows of attention must be non-negative and sum to 1 within {ROW_SUM:g}, but in sentence "
-            f"{number}, {side} layer {layer + 1}, head {head + 1}, row {row + 1} sums to {sums[layer, head, row]:g} "
-            f"with {values[layer, head, row].min():g} as its smallest number."
+            f"{number}, {side} layer {layer + 1}, head {head + 1}, row {row + 1} sums to {sums[place]:g} "
+            f"with {values[place].min():g} as its smallest number."
         )
     return values
 

@@ -115,6 +115,27 @@ def prepare(x: torch.Tensor, options: Mapping[str, Any]) -> PairVector:
     return PairVector(vector=to_unit(pairs.mul_(2**0.5), 1 - 2 * means))
 
 
+def trace_null(left: PairVector, right: PairVector, n: int) -> float:
+    """
+    Mean of the biased value over all orders of the rows of one side: the product of the traces over n - 1.
+
+    Parameters
+    ----------
+    left, right : PairVector
+        Prepared with `debiased` false.
+    n : int
+        Rows.
+
+    Returns
+    -------
+    float
+        NaN where the value itself is undefined.
+    """
+    if left.vector is None or right.vector is None:
+        return float("nan")
+    return float(left.vector[-n:].double().sum() * right.vector[-n:].double().sum()) / (n - 1)
+
+
 RBF_CKA = Measure(
     name="rbf_cka",
     title="RBF CKA",
@@ -145,5 +166,11 @@ RBF_CKA = Measure(
             ),
         }
     ),
-    varying=MappingProxyType({"range": lambda options: (-1.0, 1.0) if options["debiased"] else (0.0, 1.0)}),
+    null="trace",
+    varying=MappingProxyType(
+        {
+            "range": lambda options: (-1.0, 1.0) if options["debiased"] else (0.0, 1.0),
+            "null": lambda options: "zero" if options["debiased"] else "trace",
+        }
+    ),
 )

@@ -191,5 +191,6 @@ MUTUAL_KNN = Measure(
             ),
         }
     ),
+    null="chance",
     varying=MappingProxyType({"invariances": _invariances}),
 )

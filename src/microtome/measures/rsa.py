@@ -336,5 +336,6 @@ RSA = Measure(
             ),
         }
     ),
+    null="zero",
     varying=MappingProxyType({"invariances": _invariances}),
 )
