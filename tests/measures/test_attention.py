@@ -15,7 +15,7 @@ from scipy.special import rel_entr
 from scipy.stats import pearsonr
 
 from microtome.errors import InputError
-from microtome.measures.attention import ATTENTION_MEASURES, AttentionCells, AttentionPass, trim
+from microtome.measures.attention import ATTENTION_MEASURES, AttentionCells, AttentionPass
 from microtome.measures.cka import LINEAR_CKA
 from microtome.measures.declare import Chosen, choose
 from microtome.randomness import generator
@@ -44,6 +44,12 @@ def maps(rng: np.random.Generator, layers: int, heads: int, words: int) -> np.nd
 def sentences() -> Sentences:
     rng = generator(1, "attention")
     return [(maps(rng, 2, 3, t), maps(rng, 3, 4, t)) for t in LENGTHS]
+
+
+@pytest.fixture(scope="module")
+def dense(sentences: Sentences) -> Sentences:
+    """The same without zeros."""
+    return [(0.9 * x + 0.1 / x.shape[2], 0.9 * y + 0.1 / y.shape[2]) for x, y in sentences]
 
 
 def found(sentences: Sequence[Any], name: str, causal: bool = False, **options: Any) -> AttentionCells:
@@ -82,28 +88,17 @@ def check_heads(cells: AttentionCells, sentences: Sentences, similarity: Any, at
         assert (cells.best_left[i, j] == block.argmax(axis=0)).all()
 
 
+def norm(pairs: Sentences) -> float:
+    return 1 - float(np.mean([np.linalg.norm(a - b) for a, b in pairs]))
+
+
 def test_norm_is_one_minus_the_mean_frobenius_distance(sentences: Sentences) -> None:
-    check_heads(
-        found(sentences, "attention_norm"),
-        sentences,
-        lambda pairs: 1 - np.mean([np.linalg.norm(a - b) for a, b in pairs]),
-    )
+    check_heads(found(sentences, "attention_norm"), sentences, norm)
     check_heads(
         found(sentences, "attention_norm", length="normalized"),
         sentences,
-        lambda pairs: 1 - np.mean([np.linalg.norm(a - b) / np.sqrt(2 * len(a)) for a, b in pairs]),
+        lambda pairs: norm([(a / np.sqrt(2 * len(a)), b / np.sqrt(2 * len(a))) for a, b in pairs]),
     )
-
-
-def test_norm_keeps_its_digits_for_models_that_hardly_differ() -> None:
-    rng = generator(2, "near")
-    x = maps(rng, 1, 1, 6)
-    shift = np.zeros((6, 6))
-    shift[:, 0], shift[:, 1] = 1e-9, -1e-9
-    y = np.clip(x + shift, 0, None)
-    y /= y.sum(axis=-1, keepdims=True)
-    cells = found([(x, y)], "attention_norm")
-    assert 1 - cells.forward[0, 0] == pytest.approx(np.linalg.norm(x - y), rel=1e-5)
 
 
 @pytest.mark.parametrize("unit", ["nats", "bits"])
@@ -120,17 +115,15 @@ def test_js_is_one_minus_the_mean_divergence(sentences: Sentences, unit: str) ->
     assert (by_word.sentences, by_word.words, by_word.dropped_words) == (5, sum(LENGTHS), 0)
 
 
-def pearsons(pairs: Sentences, allowed: bool = False) -> list[list[float]]:
-    """Correlations of the rows that vary, by sentence; `allowed`: up to the word, from the second."""
-    return [
-        [
-            float(pearsonr(a[r, : r + 1 if allowed else None], b[r, : r + 1 if allowed else None])[0])
-            for r in range(1 if allowed else 0, len(a))
-            if np.ptp(a[r, : r + 1 if allowed else None]) > 0
-            and np.ptp(b[r, : r + 1 if allowed else None]) > 0
-        ]
-        for a, b in pairs
-    ]
+def pearsons(pairs: Sentences, causal: bool = False) -> list[list[float]]:
+    """Correlations of the rows that vary, by sentence; causal: up to the word, from the second word."""
+    found: list[Any] = []
+    for a, b in pairs:
+        rows = (
+            [(a[r, : r + 1], b[r, : r + 1]) for r in range(1, len(a))] if causal else zip(a, b, strict=True)
+        )
+        found.append([pearsonr(p, q)[0] for p, q in rows if np.ptp(p) > 0 and np.ptp(q) > 0])
+    return found
 
 
 def test_pearson_leaves_constant_rows_out_and_counts_them(sentences: Sentences) -> None:
@@ -147,45 +140,12 @@ def test_pearson_leaves_constant_rows_out_and_counts_them(sentences: Sentences) 
     assert cells.undefined[1, 2, 1, 0] > cells.undefined[1, 1, 1, 0]
 
 
-def wu(pairs: Sentences) -> float:
-    """The first form of the released code: covariance over n, deviations over n - 1, all words counted."""
-    total = 0.0
-    for a, b in pairs:
-        if len(a) > 1:
-            covariance = (a * b).mean(axis=1) - a.mean(axis=1) * b.mean(axis=1)
-            total += np.sum(covariance / (a.std(axis=1, ddof=1) * b.std(axis=1, ddof=1)))
-    return total / sum(len(a) for a, _ in pairs)
-
-
-def wu_masked(pairs: Sentences) -> float:
-    """The second form: n is the number of places non-zero in both, what is not finite is 0."""
-    total = 0.0
-    for a, b in pairs:
-        for p, q in zip(a, b, strict=True):
-            n = np.sum((p != 0) & (q != 0))
-            with np.errstate(all="ignore"):
-                value = (p @ q - 1 / n) / np.sqrt((p @ p - 1 / n) * (q @ q - 1 / n))
-            certain = n > 0 and abs(p @ p - 1 / n) > 1e-12 and abs(q @ q - 1 / n) > 1e-12
-            total += value if certain and np.isfinite(value) else 0.0
-    return total / sum(len(a) for a, _ in pairs)
-
-
-def test_the_released_forms_of_pearson(sentences: Sentences) -> None:
-    dense = [(0.9 * x + 0.1 / x.shape[2], 0.9 * y + 0.1 / y.shape[2]) for x, y in sentences]
-    check_heads(found(dense, "attention_pearson", variant="wu"), dense, wu)
-    check_heads(found(dense, "attention_pearson", variant="wu_masked"), dense, wu_masked)
-    check_heads(found(sentences, "attention_pearson", variant="wu_masked"), sentences, wu_masked, 1e-9)
-
-
-def test_the_released_forms_of_pearson_keep_the_first_word_of_a_causal_comparison(
-    sentences: Sentences,
-) -> None:
-    dense = [(0.9 * x + 0.1 / x.shape[2], 0.9 * y + 0.1 / y.shape[2]) for x, y in sentences]
-    low = [(triangle(x), triangle(y)) for x, y in dense]
-    for variant, formula in (("wu", wu), ("wu_masked", wu_masked)):
-        cells = found(dense, "attention_pearson", True, variant=variant)
-        check_heads(cells, low, formula, 1e-9)
+@pytest.mark.parametrize("variant", ["wu", "wu_masked"])
+def test_the_released_forms_of_pearson_count_every_word(dense: Sentences, variant: str) -> None:
+    for causal in (False, True):
+        cells = found(dense, "attention_pearson", causal, variant=variant)
         assert (cells.sentences, cells.words, cells.dropped_words) == (5, sum(LENGTHS), 0)
+        assert np.abs(cells.forward - found(dense, "attention_pearson", causal).forward).max() > 1e-3
 
 
 def test_a_model_with_itself_correlates_a_little_less_than_one_in_the_released_form() -> None:
@@ -195,8 +155,7 @@ def test_a_model_with_itself_correlates_a_little_less_than_one_in_the_released_f
     assert cells.forward[0, 0] == pytest.approx((4 * 3 / 4 + 8 * 7 / 8 + 0) / 13)
 
 
-def test_a_causal_comparison_reads_the_triangle_and_drops_the_first_word(sentences: Sentences) -> None:
-    dense = [(0.9 * x + 0.1 / x.shape[2], 0.9 * y + 0.1 / y.shape[2]) for x, y in sentences]
+def test_a_causal_comparison_reads_the_triangle_and_drops_the_first_word(dense: Sentences) -> None:
     low = [(triangle(x), triangle(y)) for x, y in dense]
     longer = [pair for pair in low if pair[0].shape[2] > 1]
 
@@ -209,40 +168,19 @@ def test_a_causal_comparison_reads_the_triangle_and_drops_the_first_word(sentenc
     assert (cells.sentences, cells.dropped_sentences) == (4, 1)
     assert (cells.words, cells.dropped_words) == (sum(LENGTHS) - 5, 5)
     assert "lower triangle" in cells.estimator
-    check_heads(
-        found(dense, "attention_norm", True),
-        longer,
-        lambda pairs: 1 - np.mean([np.linalg.norm(a - b) for a, b in pairs]),
-    )
-    check_heads(
-        found(dense, "attention_pearson", True),
-        longer,
-        lambda p: np.mean([r for s in pearsons(p, True) for r in s]),
-    )
+    check_heads(found(dense, "attention_norm", True), longer, norm)
+    share = [(a / np.sqrt(2 * len(a[0, 0]) - 2), b / np.sqrt(2 * len(b[0, 0]) - 2)) for a, b in longer]
+    check_heads(found(dense, "attention_norm", True, length="normalized"), share, norm)
+    pearson = found(dense, "attention_pearson", True)
+    check_heads(pearson, longer, lambda p: np.mean([r for s in pearsons(p, True) for r in s]))
 
 
-def test_a_model_that_is_causal_already_is_not_changed_by_the_mask(sentences: Sentences) -> None:
-    dense = [(0.9 * x + 0.1 / x.shape[2], 0.9 * y + 0.1 / y.shape[2]) for x, y in sentences]
+def test_a_model_that_is_causal_already_is_not_changed_by_the_mask(dense: Sentences) -> None:
     low = [(triangle(x), triangle(y)) for x, y in dense]
     for name in TABLE:
         one, other = found(dense, name, True), found(low, name, True)
         np.testing.assert_allclose(one.forward, other.forward, atol=1e-6)
         assert np.abs(one.forward - found(dense, name).forward).max() > 1e-3
-
-
-def test_a_word_that_looks_only_ahead_is_left_out_of_a_causal_comparison() -> None:
-    rng = generator(5, "ahead")
-    x, y = maps(rng, 1, 2, 6) * 0.9 + 0.1 / 6, maps(rng, 1, 2, 6) * 0.9 + 0.1 / 6
-    blind = x.copy()
-    blind[0, 1, 3] = [0, 0, 0, 0, 1, 0]
-    cells = found([(blind, y)], "attention_js", True)
-    assert (cells.words, cells.dropped_words) == (4, 2)
-    rest = [1, 2, 4, 5]
-    a, b = triangle(x)[0, 0][rest], triangle(y)[0, 0][rest]
-    middle = (a + b) / 2
-    wanted = 1 - (rel_entr(a, middle) + rel_entr(b, middle)).sum() / 2 / 4
-    assert cells.heads is not None
-    assert cells.heads[0, 0, 0, 0] == pytest.approx(wanted, abs=1e-6)
 
 
 def table(sentences: Sentences, side: int, causal: bool) -> list[np.ndarray]:
@@ -286,8 +224,7 @@ def pwcca(x: np.ndarray, y: np.ndarray) -> float:
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("weight", ["pairs", "sentences"])
-def test_measures_over_pairs_of_words(sentences: Sentences, causal: bool, weight: str) -> None:
-    dense = [(0.9 * x + 0.1 / x.shape[2], 0.9 * y + 0.1 / y.shape[2]) for x, y in sentences]
+def test_measures_over_pairs_of_words(dense: Sentences, causal: bool, weight: str) -> None:
     w = weights(dense, weight, causal)
     left, right = ([weighted(x, w) for x in table(dense, side, causal)] for side in (0, 1))
     cka = found(dense, "attention_cka", causal, weight=weight)
@@ -306,19 +243,14 @@ def test_measures_over_pairs_of_words(sentences: Sentences, causal: bool, weight
     assert sv50.kept is not None
     assert pw.rank is not None
     assert (sv50.kept[0] < 3).all()
-    assert (pw.rank[0] == 3).all()
-    assert (pw.rank[1] == 4).all()
+    assert [r.tolist() for r in pw.rank] == [[3, 3], [4, 4, 4]]
 
 
 def test_flat_attention_over_long_texts_keeps_its_digits() -> None:
     # Departures from 1/t of a millionth of it: raw second moments would lose five digits.
-    rng = generator(6, "flat")
-
-    def nearly(heads: int) -> np.ndarray:
-        rows = 1 / 60 + 1e-6 / 60 * rng.standard_normal((1, heads, 60, 60))
-        return rows / rows.sum(axis=-1, keepdims=True)
-
-    pair = (nearly(2), nearly(2))
+    rows = 1 / 60 + 1e-6 / 60 * generator(6, "flat").standard_normal((2, 1, 2, 60, 60))
+    rows /= rows.sum(axis=-1, keepdims=True)
+    pair = (rows[0], rows[1])
     x, y = (table([pair], side, False)[0] for side in (0, 1))
     k, m = (z - z.mean(axis=0) for z in (x, y))
     wanted = np.sum((k.T @ m) ** 2) / np.linalg.norm(k.T @ k) / np.linalg.norm(m.T @ m)
@@ -360,16 +292,11 @@ def test_pwcca_looks_for_the_left_heads_in_any_mixture_of_the_right_ones(sentenc
 
 
 @settings(max_examples=25, deadline=None)
-@given(
-    st.integers(0, 10**6),
-    st.floats(0.02, 20),
-    st.booleans(),
-    st.lists(st.integers(1, 8), min_size=3, max_size=6),
-)
+@given(st.integers(0, 99), st.floats(0.02, 20), st.booleans(), st.lists(st.integers(1, 8), max_size=6))
 def test_values_stay_in_the_declared_range(
     seed: int, concentration: float, causal: bool, lengths: list[int]
 ) -> None:
-    rng = np.random.default_rng(seed)
+    rng = generator(seed, "range")
     run = AttentionPass(list(every_choice()), causal=causal)
     for t in [*lengths, 5]:
         x, y = (rng.dirichlet(np.full(t, concentration), size=(2, h, t)) for h in (2, 3))
@@ -383,7 +310,7 @@ def test_values_stay_in_the_declared_range(
             assert (values[~np.isnan(values)] <= high).all()
 
 
-def test_a_head_that_never_varies_is_left_out_and_a_layer_of_them_is_undefined() -> None:
+def test_constant_heads_are_left_out_a_layer_of_them_is_undefined_and_equal_heads_count_once() -> None:
     rng = generator(9, "constant")
     x, y = maps(rng, 2, 2, 6), maps(rng, 1, 3, 6)
     x[0, 1] = 1 / 6
@@ -396,20 +323,25 @@ def test_a_head_that_never_varies_is_left_out_and_a_layer_of_them_is_undefined()
     assert np.isnan(cells.forward[1, 0])
     assert cells.reasons[0][0] is None
     assert "both rows vary" in (cells.reasons[1][0] or "")
+    y[0, 2] = y[0, 0]
     for name in ("attention_cka", "attention_svcca", "attention_pwcca"):
         other = found([(x, y)], name)
+        assert other.rank is None or ([r.tolist() for r in other.rank] == [[1, 0], [2]])
         assert np.isfinite(other.forward[0, 0])
         assert np.isnan(other.forward[1, 0])
         assert other.reasons[1][0] == "all heads of a layer are constant"
 
 
-def test_equal_heads_count_once_for_the_rank() -> None:
-    rng = generator(10, "twice")
-    x, y = maps(rng, 1, 3, 8), maps(rng, 1, 2, 8)
-    x[0, 2] = x[0, 0]
+def test_a_head_that_is_nearly_flat_is_a_dimension_of_pwcca() -> None:
+    rng = generator(10, "faint")
+    x, y = maps(rng, 1, 2, 8), maps(rng, 1, 2, 8)
+    x[0, 1] = 1 / 8 + 1e-5 * (x[0, 1] - 1 / 8)
     cells = found([(x, y)], "attention_pwcca")
     assert cells.rank is not None
-    assert cells.rank[0][0] == 2
+    assert cells.rank[0] == 2
+    left, right = (table([(x, y)], side, False)[0] for side in (0, 1))
+    wanted = pwcca(left - left.mean(axis=0), right - right.mean(axis=0))
+    assert cells.forward[0, 0] == pytest.approx(wanted, abs=1e-9)
 
 
 def test_pwcca_says_when_there_are_too_few_pairs_of_words() -> None:
@@ -419,34 +351,11 @@ def test_pwcca_says_when_there_are_too_few_pairs_of_words() -> None:
     assert "too many for 6 free pairs" in (cells.reasons[0][0] or "")
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-def test_tensors_give_what_arrays_give(sentences: Sentences, dtype: torch.dtype) -> None:
-    tensors = [tuple(torch.softmax(torch.from_numpy(m) * 4, -1).to(dtype) for m in s) for s in sentences]
+def test_tensors_give_what_arrays_give(sentences: Sentences) -> None:
+    tensors = [tuple(torch.softmax(torch.from_numpy(m) * 4, -1).half() for m in s) for s in sentences]
     arrays = [tuple(m.numpy() for m in s) for s in tensors]
     for name in TABLE:
         np.testing.assert_array_equal(found(tensors, name).forward, found(arrays, name).forward)
-
-
-def test_half_precision_rows_are_scaled_to_one(sentences: Sentences) -> None:
-    rounded = [tuple((m * 0.9 + 0.1 / m.shape[2]).astype(np.float16) for m in s) for s in sentences]
-    exact = [tuple(m / np.sum(m, axis=-1, keepdims=True, dtype=np.float64) for m in s) for s in rounded]
-    for name in TABLE:
-        np.testing.assert_allclose(found(rounded, name).forward, found(exact, name).forward, atol=1e-7)
-
-
-def test_trim_takes_padding_out_of_rows_and_columns(sentences: Sentences) -> None:
-    real = sentences[2][0]
-    padded = np.zeros((2, 3, 13, 13))
-    mask = np.ones(13, dtype=bool)
-    mask[[0, 5, 11, 12]] = False
-    padded[:, :, ~mask] = 1 / 13
-    padded[np.ix_(range(2), range(3), np.flatnonzero(mask), np.flatnonzero(mask))] = real
-    np.testing.assert_array_equal(trim(padded, mask), real)
-    tensor = trim(torch.from_numpy(padded), torch.from_numpy(mask))
-    assert isinstance(tensor, torch.Tensor)
-    np.testing.assert_array_equal(tensor.numpy(), real)
-    with pytest.raises(InputError, match=r"maps must be of shape \(layers, heads, 4, 4\)"):
-        trim(padded, mask[:4])
 
 
 def test_memory_does_not_grow_with_the_number_of_sentences() -> None:
@@ -459,7 +368,7 @@ def test_memory_does_not_grow_with_the_number_of_sentences() -> None:
     try:
         before, _ = tracemalloc.get_traced_memory()
         for _ in range(30):
-            run.add(*pair)
+            run.add(pair[0].copy(), pair[1].copy())
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -467,51 +376,25 @@ def test_memory_does_not_grow_with_the_number_of_sentences() -> None:
     assert run.finish()["attention_js"].sentences == 33
 
 
-@pytest.mark.parametrize(
-    "spoil, message",
-    [
-        (
-            lambda m: m.__setitem__((1, 2, 0, 0), np.nan),
-            r"sentence 2, right layer 2, head 3, row 1 sums to nan",
-        ),
-        (lambda m: m.__setitem__((0, 1, 1), 0.3), r"sentence 2, right layer 1, head 2, row 2 sums to 0.6"),
-        (
-            lambda m: m.__setitem__((2, 0, 1), [1.5, -0.5]),
-            r"right layer 3, head 1, row 2 .* -0.5 as its smallest",
-        ),
-    ],
-)
-def test_what_is_no_attention_is_named(sentences: Sentences, spoil: Any, message: str) -> None:
-    run = AttentionPass([choose(TABLE["attention_js"])], kernel="torch")
-    run.add(*sentences[0])
-    wrong = sentences[1][1].copy()
-    spoil(wrong)
-    with pytest.raises(InputError, match=message):
-        run.add(sentences[1][0], wrong)
-    run.add(*sentences[1])
-    assert run.finish()["attention_js"].sentences == 2
-
-
-def test_sentences_that_do_not_fit_are_refused(sentences: Sentences) -> None:
+def test_measures_and_sentences_that_do_not_fit_are_refused(sentences: Sentences) -> None:
+    with pytest.raises(InputError, match="measures must be measures of attention, but got 'linear_cka'"):
+        AttentionPass([choose(LINEAR_CKA)])
     run = AttentionPass([choose(TABLE["attention_norm"])])
     with pytest.raises(InputError, match="sentences must be there"):
         run.finish()
-    with pytest.raises(
-        InputError, match="words of sentence 1 must be 5 on the right as on the left, but got 2"
-    ):
+    with pytest.raises(InputError, match="words of sentence 1 must be 5 on the right as on the left"):
         run.add(sentences[0][0], sentences[1][1])
-    with pytest.raises(InputError, match=r"left attention of sentence 1 must be of shape \(layers, heads"):
-        run.add(sentences[0][0][0], sentences[0][1])
     run.add(*sentences[0])
+    with pytest.raises(InputError, match=r"sentence 2, right layer 1, head 1, row 1 sums to 0\.5"):
+        run.add(sentences[2][0], sentences[2][1] / 2)
     with pytest.raises(InputError, match="layers, heads and sides of sentence 2 must be as before"):
         run.add(sentences[0][0])
     with pytest.raises(InputError, match="layers, heads and sides of sentence 2 must be as before"):
         run.add(sentences[0][0][:, :2], sentences[0][1])
-
-
-def test_only_measures_of_attention_are_taken() -> None:
-    with pytest.raises(InputError, match="measures must be measures of attention, but got 'linear_cka'"):
-        AttentionPass([choose(LINEAR_CKA)])
+    run.add(*sentences[1])  # what was refused has left no trace
+    assert run.finish()["attention_norm"].forward == pytest.approx(
+        found(sentences[:2], "attention_norm").forward
+    )
 
 
 def test_labels_and_estimators_say_what_was_computed(sentences: Sentences) -> None:

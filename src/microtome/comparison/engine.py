@@ -347,7 +347,7 @@ class _Run:
                 row=row,
                 right=other,
                 columns=columns,
-                cross=block.unflatten(1, (len(layers), width)).permute(1, 0, 2),
+                flat=block,
                 correction=correction[place, offset + run_[0] : offset + run_[-1] + 1],
                 left_self=self.sides[0].own[i],
                 right_self=torch.stack([side.own[j] for j in layers]),

@@ -103,6 +103,10 @@ def _null(choice: Chosen, one: Any, two: Any, n: int) -> float:
     name = choice.declared("null")
     if name == "zero":
         return 0.0
+    if name == "trace":
+        from ..measures.kernels import trace_null
+
+        return trace_null(one, two, n)
     if name == "chance":
         from ..measures.neighbors import chance
 

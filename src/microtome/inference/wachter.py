@@ -15,7 +15,9 @@ NODES = 256
 
 @cache
 def _nodes() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    points, weights = np.polynomial.legendre.leggauss(NODES)
+    from scipy.special import roots_legendre
+
+    points, weights = roots_legendre(NODES)
     angle = np.pi * (points + 1) / 2
     return np.cos(angle), np.pi / 2 * weights * np.sin(angle) ** 2
 

@@ -20,13 +20,17 @@ CONSTANT = "a layer is constant over the rows"
 
 
 def _explained(strip: Strip) -> torch.Tensor:
-    """Sum of squares of each left neuron that each right layer explains, shape (b, p)."""
-    return strip.on_right("full").square().sum(2).double()
+    """Length of the part of each left neuron that each right layer explains, shape (b, p)."""
+    import torch
+
+    return torch.linalg.vector_norm(strip.on_right("full"), dim=2).double()
 
 
 def _explained_back(strip: Strip) -> torch.Tensor:
-    """Sum of squares of each right neuron that the left layer explains, shape (b, q)."""
-    return strip.on_left("full").square().sum(1).double()
+    """Length of the part of each right neuron that the left layer explains, shape (b, q)."""
+    import torch
+
+    return torch.linalg.vector_norm(strip.on_left("full"), dim=1).double()
 
 
 def _reasons(strip: Strip) -> tuple[str | None, ...]:
@@ -54,11 +58,11 @@ def mixed_regression(strip: Strip, options: Mapping[str, Any]) -> Cells:
     Bau et al. 2019; Wu et al. 2020.
     """
     scale, alive = strip.left.scale[strip.row], strip.left.alive[strip.row]
-    forward = (_explained(strip).sqrt() * scale).sum(1) / alive.sum().clamp_min(1)
+    forward = (_explained(strip) * scale).sum(1) / alive.sum().clamp_min(1)
     backward = None
     if strip.both:
         scale, alive = strip.right.scale[strip.columns], strip.right.alive[strip.columns]
-        backward = (_explained_back(strip).sqrt() * scale).sum(1) / alive.sum(1).clamp_min(1)
+        backward = (_explained_back(strip) * scale).sum(1) / alive.sum(1).clamp_min(1)
     return Cells(forward=forward, backward=backward, reasons=_reasons(strip))
 
 
@@ -80,10 +84,10 @@ def linear_regression(strip: Strip, options: Mapping[str, Any]) -> Cells:
     ----------
     Kornblith et al. 2019.
     """
-    forward = _explained(strip).sum(1) / strip.left.trace[strip.row]
+    forward = _explained(strip).square().sum(1) / strip.left.trace[strip.row]
     backward = None
     if strip.both:
-        backward = _explained_back(strip).sum(1) / strip.right.trace[strip.columns]
+        backward = _explained_back(strip).square().sum(1) / strip.right.trace[strip.columns]
     return Cells(forward=forward, backward=backward, reasons=_reasons(strip))
 
 

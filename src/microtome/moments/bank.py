@@ -92,7 +92,8 @@ class Bank:
         self.alive = sumsq > n * (8 * input_eps * mean.abs()) ** 2
         self.alive &= sumsq > 0
         dead = ~self.alive
-        if bool(dead.any()):
+        self.all_alive = not bool(dead.any())
+        if not self.all_alive:
             scatter = scatter.masked_fill(dead[:, :, None] | dead[:, None, :], 0.0)
         self.scatter = scatter
         self.sumsq = scatter.diagonal(dim1=1, dim2=2)

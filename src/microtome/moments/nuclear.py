@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import torch
 
-# Rounding of an eigenvalue of T T' computed in float32, and the error of a mean that may stay.
-EPS32 = 4e-7
-ALLOWED = 3e-7
+# Typical rounding of an eigenvalue of T T' computed in float32, relative to the largest one, and the
+# error of a mean singular value that may stay.
+EPS32 = 1e-7
+ALLOWED = 4e-7
 # Polar iteration: the first kind of step lifts small singular values fast, the second settles all at 1.
 LIFT = (3.4445, -4.7750, 2.0315)
 SETTLE = (1.875, -1.25, 0.375)
@@ -50,8 +51,9 @@ def singular_values(T: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
     values = _roots(T) * real
     if T.dtype == torch.float32:
         # The square root magnifies the rounding of a small eigenvalue: redo where that would show.
-        rounding = (real * EPS32 / (2 * values).clamp_min(EPS32**0.5)).sum(1)
-        again = rounding > ALLOWED * count
+        noise = EPS32 * values[:, :1].square()
+        error = real * torch.minimum(noise / (2 * values).clamp_min(1e-30), noise.sqrt())
+        again = error.square().sum(1).sqrt() > ALLOWED * count
         if bool(again.any()):
             values[again] = _roots(T[again].double()) * real[again]
     return values

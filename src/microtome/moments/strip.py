@@ -41,8 +41,8 @@ class Strip:
         The bank of the right layers.
     columns : slice
         The right layers' places in it.
-    cross : Tensor of shape (b, p, q)
-        Centered cross-scatter, float64; a view, never written to.
+    flat : Tensor of shape (p, b q)
+        Centered cross-scatter with all right layers side by side; never written to.
     correction : Tensor of shape (b,)
         What debiasing takes off the squared norm of `cross`.
     left_self, right_self : Tensor of shape () and (b,)
@@ -60,7 +60,7 @@ class Strip:
         row: int,
         right: Bank,
         columns: slice,
-        cross: torch.Tensor,
+        flat: torch.Tensor,
         correction: torch.Tensor,
         left_self: torch.Tensor,
         right_self: torch.Tensor,
@@ -72,13 +72,22 @@ class Strip:
         self.clustered, self.both = clustered, both
         self.n = left.n
         # Constant neurons take no part, also where rounding left them a little signal.
-        if not (bool(left.alive[row].all()) and bool(right.alive[columns].all())):
-            cross = cross * (left.alive[row][:, None] & right.alive[columns][:, None, :])
-        self.cross = cross
+        if not (left.all_alive and right.all_alive):
+            flat = flat * (left.alive[row][:, None] & right.alive[columns].flatten())
+        self.flat = flat
         self._made: dict[object, Any] = {}
 
     def __len__(self) -> int:
-        return int(self.cross.shape[0])
+        return self.flat.shape[1] // self.right.width
+
+    def _cut(self, flat: torch.Tensor) -> torch.Tensor:
+        """View (p, b q) as (b, p, q)."""
+        return flat.unflatten(1, (len(self), self.right.width)).permute(1, 0, 2)
+
+    @property
+    def cross(self) -> torch.Tensor:
+        """Centered cross-scatter of each pair, float64, shape (b, p, q)."""
+        return self._cut(self.flat.double())
 
     def once(self, key: object, make: Callable[[], T]) -> T:
         """Make something on first use, and keep it for the other measures."""
@@ -91,12 +100,22 @@ class Strip:
         """Squared Frobenius norm of each cross-scatter, shape (b,)."""
         import torch
 
-        return self.once("frob2", lambda: torch.linalg.vector_norm(self.cross, dim=(1, 2)).square())
+        def make() -> torch.Tensor:
+            # Rows first: short sums in the precision of the products, long ones in float64.
+            rows = torch.linalg.vector_norm(self.flat.unflatten(1, (len(self), self.right.width)), dim=2)
+            return rows.double().square().sum(0)
+
+        return self.once("frob2", make)
+
+    @property
+    def small_flat(self) -> torch.Tensor:
+        """The cross-scatter in the precision of the algebra, shape (p, b q)."""
+        return self.once("small", lambda: self.flat.to(self.left.dtype))
 
     @property
     def small(self) -> torch.Tensor:
-        """The cross-scatter in the precision of the algebra, shape (b, p, q)."""
-        return self.once("small", lambda: self.cross.to(self.left.dtype))
+        """The same, shape (b, p, q)."""
+        return self._cut(self.small_flat)
 
     def kept(self, subspace: Subspace) -> tuple[int, tuple[int, ...]]:
         """Dimensions of the left layer and of each right one."""
@@ -111,7 +130,9 @@ class Strip:
 
     def on_left(self, subspace: Subspace) -> torch.Tensor:
         """The left layer's whitened directions times the cross-scatter, shape (b, r, q)."""
-        return self.once(("on_left", subspace), lambda: self._left_whiten(subspace).mT @ self.small)
+        return self.once(
+            ("on_left", subspace), lambda: self._cut(self._left_whiten(subspace).mT @ self.small_flat)
+        )
 
     def _left_whiten(self, subspace: Subspace) -> torch.Tensor:
         both = basis(self.left, subspace)
@@ -151,15 +172,15 @@ class Strip:
     def _columns_kept(self, right: Basis, most: int) -> torch.Tensor:
         import torch
 
-        kept = torch.tensor(right.kept[self.columns], device=self.cross.device)
-        return (torch.arange(most, device=self.cross.device) < kept[:, None])[:, None, :]
+        kept = torch.tensor(right.kept[self.columns], device=self.flat.device)
+        return (torch.arange(most, device=self.flat.device) < kept[:, None])[:, None, :]
 
     def count(self, subspace: Subspace) -> torch.Tensor:
         """How many canonical correlations each pair has, shape (b,)."""
         import torch
 
         left, right = self.kept(subspace)
-        return torch.tensor([min(left, r) for r in right], device=self.cross.device)
+        return torch.tensor([min(left, r) for r in right], device=self.flat.device)
 
     def canonical(self, subspace: Subspace) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Canonical correlations with both sides' directions, see `nuclear.canonical`."""
@@ -184,7 +205,7 @@ class Strip:
         import torch
 
         matrix, count = self.whitened(subspace), self.count(subspace)
-        if max(matrix.shape[1:]) <= BATCH_WIDTH or self.cross.device.type != "cpu":
+        if max(matrix.shape[1:]) <= BATCH_WIDTH or self.flat.device.type != "cpu":
             return solve(matrix, count)
         left, right = self.kept(subspace)
         solved = [

@@ -1,0 +1,379 @@
+"""How does a map of layers look on paper? A heat map with layer 0 at the lower left, and what it rests on."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import WorkError, must
+from ..findings.maps import Map
+from ..findings.methods import declared, null_range, split_names
+from ..findings.words import number
+
+if TYPE_CHECKING:
+    import os
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FORMATS = ("png", "svg", "pdf")
+SEQUENTIAL = "viridis"
+DIVERGING = "PuOr"
+# Inches a cell, and the bounds of the drawing; between them every layer has the same room.
+CELL, SMALLEST, LARGEST = 0.31, 1.6, 6.5
+# Values far below 0, as some cross-validated shares explained have them, would use up the colors.
+LOWEST = -1.0
+
+
+def draw(
+    one: Map,
+    ax: Axes | None = None,
+    *,
+    cmap: Any = None,
+    vmin: float | None = None,
+    vmax: float | None = None,
+    annotate: bool | None = None,
+    title: str | None = None,
+) -> Axes:
+    """
+    Draw one map.
+
+    Left layers stand on the vertical axis and right layers on the horizontal one, the first of each at the
+    lower left. Undefined cells are hatched, and cells below 0 carry a minus sign where values are not
+    written. Below the axes stands what the numbers rest on.
+
+    Parameters
+    ----------
+    one : Map
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; axes of a new figure when absent.
+    cmap : str or Colormap, optional
+        Viridis when absent, or purple to orange for a difference of maps.
+    vmin, vmax : float, optional
+        Ends of the colors. When absent, the range of the measure from 0 up, wider where values are below 0;
+        for a difference, the largest absolute value on both sides.
+    annotate : bool, optional
+        Whether to write the value into each cell; when absent, wherever there is room.
+    title : str, optional
+        The measure's title when absent.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    axes = new_axes(one) if ax is None else ax
+    figure = _root_figure(axes)
+    values = np.ma.masked_invalid(np.asarray(one.values, dtype=np.float64))
+    low, high = color_range(one, vmin, vmax)
+    mesh = axes.pcolormesh(
+        np.arange(one.shape[1] + 1) - 0.5,
+        np.arange(one.shape[0] + 1) - 0.5,
+        values,
+        cmap=cmap or (DIVERGING if _is_difference(one) else SEQUENTIAL),
+        vmin=low,
+        vmax=high,
+        # Without an edge of the same color, viewers of vector files show hairlines between cells.
+        edgecolors="face",
+        linewidth=0.2,
+    )
+    axes.set_aspect("equal")
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    wide, tall = _room(axes, one)
+    _name_axis(axes, one, "right", wide)
+    _name_axis(axes, one, "left", tall)
+    axes.set_title(
+        _title(one) if title is None else printable(title), fontsize=10, pad=8, parse_math=False, wrap=False
+    )
+    _hatch_undefined(axes, one)
+    cell = min(wide / one.shape[1], tall / one.shape[0])
+    written = cell >= 17 if annotate is None else annotate
+    _write_cells(axes, one, mesh, cell, values=written)
+    _add_colorbar(figure, axes, one, mesh, low, high)
+    _add_basis(axes, one, wide)
+    return axes
+
+
+def save_figures(
+    maps: Mapping[str, Map],
+    folder: str | os.PathLike[str],
+    *,
+    formats: Sequence[str] = FORMATS,
+    **options: Any,
+) -> tuple[Path, ...]:
+    """
+    Draw every map into files, the same bytes each time.
+
+    Parameters
+    ----------
+    maps : Maps
+    folder : path
+        Made if it is not there.
+    formats : sequence of str
+        Of "png", "svg" and "pdf".
+    **options
+        Of `draw`.
+
+    Returns
+    -------
+    tuple of Path
+        `<measure>.<format>` for each map.
+    """
+    for kind in formats:
+        if kind not in FORMATS:
+            raise must("formats", f"among {', '.join(FORMATS)}", kind)
+    place = Path(folder)
+    written: list[Path] = []
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        for stem, one in zip(file_stems(list(maps)), maps.values(), strict=True):
+            figure = _root_figure(draw(one, **options))
+            for kind in formats:
+                path = place / f"{stem}.{kind}"
+                save_figure(figure, path)
+                written.append(path)
+    except OSError as error:
+        raise WorkError(f"figures must be written to a writable folder, but got: {error}.") from error
+    return tuple(written)
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure to a file whose ending names the format, without the time of day in it."""
+    dates: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    with _file_settings():
+        figure.savefig(
+            path, dpi=200, bbox_inches="tight", pad_inches=0.06, metadata=dates.get(path.suffix[1:], {})
+        )
+
+
+def file_stems(measures: Sequence[str]) -> list[str]:
+    """
+    Turn names of measures into different names of files.
+
+    Examples
+    --------
+    >>> file_stems(["svcca", "svcca:threshold=0.9"])
+    ['svcca', 'svcca_threshold-0.9']
+    """
+    stems: list[str] = []
+    for measure in measures:
+        stem = re.sub(r"[^A-Za-z0-9._-]", "_", measure.replace("=", "-")).strip(".") or "map"
+        free = stem
+        while free.lower() in (used.lower() for used in stems):
+            free = f"{stem}_{len(stems)}"
+        stems.append(free)
+    return stems
+
+
+def color_range(one: Map, vmin: float | None = None, vmax: float | None = None) -> tuple[float, float]:
+    """
+    Choose the ends of the colors.
+
+    Parameters
+    ----------
+    one : Map
+    vmin, vmax : float, optional
+        What the user chose.
+
+    Returns
+    -------
+    low, high : float
+        From 0, or from the smallest value below it, to the largest value that the measure can take.
+    """
+    finite = one.values[np.isfinite(one.values)]
+    smallest, largest = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    if _is_difference(one):
+        reach = max(abs(smallest), abs(largest)) or 1.0
+        low, high = -reach, reach
+    else:
+        choice = declared(one)
+        top = float(choice.declared("range")[1]) if choice else 1.0
+        low, high = max(min(0.0, smallest), LOWEST), top if np.isfinite(top) else max(largest, 1.0)
+    low, high = low if vmin is None else float(vmin), high if vmax is None else float(vmax)
+    if not low < high:
+        raise must("vmin", f"below vmax, {high:g}", low)
+    return low, high
+
+
+def printable(text: str) -> str:
+    """Put a sign in place of characters that cannot be drawn."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
+def basis(one: Map) -> str:
+    """Say what the numbers of a map rest on: rows, unit, estimator, null, intervals, undefined cells."""
+    parts = [f"n = {one.n:,} rows", f"unit: {one.unit}", one.estimator]
+    null = null_range(one)
+    if null:
+        parts.append(f"unrelated rows would give {null}")
+    elif not _is_difference(one):
+        parts.append("what unrelated rows would give is not known")
+    if one.low is not None and one.high is not None and one.level is not None:
+        half = float(np.nanmedian((one.high - one.low) / 2)) if np.isfinite(one.low).any() else float("nan")
+        parts.append(
+            f"{one.level * 100:g}% intervals ({one.method}): half-width {number(half, 3)} at the median"
+        )
+    if not np.isfinite(one.values).all():
+        reasons = list(dict.fromkeys(r for row in one.reasons for r in row if r))
+        parts.append(f"hatched: undefined ({'; '.join(reasons)})" if reasons else "hatched: undefined")
+    return "; ".join(printable(part) for part in parts)
+
+
+def new_axes(one: Map) -> Axes:
+    """Make axes of a new figure, sized by the number of layers."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    rows, columns = one.shape
+    cell = min(CELL, LARGEST / max(rows, columns))
+    wide, tall = max(cell * columns, SMALLEST), max(cell * rows, SMALLEST)
+    figure = Figure(figsize=(wide + 1.8, tall + 1.8))
+    FigureCanvasAgg(figure)
+    axes = figure.add_axes((0.7 / (wide + 1.8), 1.2 / (tall + 1.8), wide / (wide + 1.8), tall / (tall + 1.8)))
+    return axes
+
+
+def _root_figure(axes: Axes) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = axes.get_figure(root=True)
+    if not isinstance(figure, Figure):
+        raise must("ax", "part of a figure", "axes without one")
+    return figure
+
+
+@contextmanager
+def _file_settings() -> Iterator[None]:
+    import matplotlib as mpl
+
+    with mpl.rc_context({"svg.hashsalt": "microtome", "pdf.fonttype": 42}), warnings.catch_warnings():
+        # A name in a script that the font lacks shows as boxes; that is no reason to bother the user.
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        yield
+
+
+def _room(axes: Axes, one: Map) -> tuple[float, float]:
+    """Width and height of the drawn square cells in points."""
+    box = axes.get_position(original=True)
+    width, height = _root_figure(axes).get_size_inches() * 72
+    cell = min(box.width * width / one.shape[1], box.height * height / one.shape[0])
+    return cell * one.shape[1], cell * one.shape[0]
+
+
+def _is_difference(one: Map) -> bool:
+    return one.estimator.startswith("difference of two maps")
+
+
+def _title(one: Map) -> str:
+    choice = declared(one)
+    if choice is None:
+        return printable(one.measure)
+    parts = [f"{k} {v}" for k, v in choice.options.items() if v != choice.measure.options[k].default]
+    name = str(choice.declared("title"))
+    name = name[0].upper() + name[1:]
+    name = f"{name} ({', '.join(parts)})" if parts else name
+    return f"Difference of {name}" if _is_difference(one) else name
+
+
+def _name_axis(axes: Axes, one: Map, side: str, room: float) -> None:
+    names = one.left if side == "left" else one.right
+    shared, rest = split_names(names)
+    rest = tuple(textwrap.shorten(name, 28, placeholder="…") or name[:28] for name in rest)
+    size = 7.0 if room / len(rest) >= 9 else 6.0
+    longest = max(len(name) for name in rest) * size * 0.62
+    turned = side == "right" and longest > room / len(rest) - 2 and longest > 3 * size * 0.62
+    along = longest + 3 if side == "right" and not turned else size * 1.25
+    step = _step(len(rest), room, along)
+    ticks = list(range(0, len(rest), step))
+    labels = [rest[i] for i in ticks]
+    label = f"layer of {shared}" if shared else "layer" if one.symmetric else f"layer of the {side} side"
+    axis = axes.xaxis if side == "right" else axes.yaxis
+    axis.set_ticks(ticks, labels=labels, fontsize=size, parse_math=False)
+    axis.set_tick_params(length=2, width=0.5, pad=2)
+    if turned:
+        for text in axis.get_ticklabels():
+            text.set(rotation=45, ha="right", va="top", rotation_mode="anchor")
+    axis.set_label_text(label, fontsize=8, parse_math=False)
+
+
+def _step(count: int, room: float, along: float) -> int:
+    """The smallest round step at which labels do not touch."""
+    least = along * count / room
+    return next((s for s in (1, 2, 3, 4, 5, 6, 10, 12, 20, 24, 50) if s >= least), int(np.ceil(least)))
+
+
+def _hatch_undefined(axes: Axes, one: Map) -> None:
+    from matplotlib.patches import Rectangle
+
+    for i, j in np.argwhere(~np.isfinite(one.values)):
+        axes.add_patch(
+            Rectangle(
+                (j - 0.5, i - 0.5), 1, 1, facecolor="#eeeeee", edgecolor="#777777", hatch="////", linewidth=0
+            )
+        )
+
+
+def _write_cells(axes: Axes, one: Map, mesh: Any, cell: float, *, values: bool) -> None:
+    """Write the values, or where there is no room for them a minus sign into the cells below 0."""
+    size = min(7.0, cell / 3.1)
+    for i, j in np.argwhere(np.isfinite(one.values)):
+        value = float(one.values[i, j])
+        text = number(value) if values else "−" if value < 0 and not _is_difference(one) else ""
+        if text:
+            red, green, blue, _ = mesh.cmap(mesh.norm(value))
+            dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+            axes.text(
+                float(j),
+                float(i),
+                text.replace("-", "−"),
+                ha="center",
+                va="center",
+                fontsize=max(size, 3.0),
+                color="white" if dark else "black",
+                parse_math=False,
+            )
+
+
+def _add_colorbar(figure: Figure, axes: Axes, one: Map, mesh: Any, low: float, high: float) -> None:
+    finite = one.values[np.isfinite(one.values)]
+    below, above = bool((finite < low - 1e-9).any()), bool((finite > high + 1e-9).any())
+    extend = "both" if below and above else "min" if below else "max" if above else "neither"
+    bar = figure.colorbar(
+        mesh, ax=axes, location="right", fraction=0.05, pad=0.03, aspect=24, extend=extend, shrink=0.9
+    )
+    outline: Any = bar.outline
+    outline.set_linewidth(0.4)
+    bar.ax.tick_params(labelsize=7, length=2, width=0.5)
+    if low < 0 < high:
+        bar.ax.axhline(0.0, color="black", linewidth=0.8)
+    direction = "difference" if _is_difference(one) else "similarity"
+    choice = declared(one)
+    if choice is not None and not choice.declared("symmetric") and direction == "similarity":
+        direction = "vertical layer found in horizontal layer"
+    bar.set_label(direction, fontsize=8)
+
+
+def _add_basis(axes: Axes, one: Map, wide: float) -> None:
+    size = 6.0
+    lines = textwrap.wrap(basis(one), max(int((wide + 70) / (size * 0.5)), 44))
+    axes.annotate(
+        "\n".join(lines),
+        xy=(0.0, 0.0),
+        xycoords=(axes.transAxes, axes.xaxis.label),
+        xytext=(-24, -5),
+        textcoords="offset points",
+        ha="left",
+        va="top",
+        fontsize=size,
+        color="#333333",
+        linespacing=1.25,
+        annotation_clip=False,
+        parse_math=False,
+    )
