@@ -42,6 +42,7 @@ from microtome.randomness import generator
 
 Array = NDArray[np.float64]
 Row = dict[str, Any]
+Drawn = tuple[list[Array], list[Array], NDArray[np.intp] | None]
 
 TABLES = ("C1", "C2", "C3", "E")
 MEASURES = ("debiased_cka", "linear_cka", "svcca", "neuron_correlation")
@@ -57,7 +58,7 @@ PROMISES = {
 }
 SCREENED = 15  # data sets of the closed-form p for each data set of the rest: they cost next to nothing
 ROUGH = 0.15  # largest error of a truth, in standard errors of the intervals that are held against it
-CHUNK = 20_000
+POPULATION, CHUNK = 400_000, 20_000  # rows that stand for the population, and rows drawn at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,15 +113,8 @@ MAPS = (
 )
 
 
-def draw(
-    design: Design, rng: np.random.Generator, seed: int = 0
-) -> tuple[list[Array], list[Array], NDArray[np.intp] | None]:
-    """
-    Draw the layers of both sides, each (rows, features), and the sentence of each row or None.
-
-    The rows come from `rng`; the matrices that carry the signal to the neurons belong to the population and
-    come from `seed`.
-    """
+def draw(design: Design, rng: np.random.Generator, seed: int = 0) -> Drawn:
+    """Draw left layers, right layers, each (rows, features), and the sentence of each row or None."""
     low, high = design.lengths
     lengths = rng.integers(low, high + 1, size=design.sentences)
     ids = np.repeat(np.arange(design.sentences), lengths) if design.sentences else None
@@ -133,6 +127,7 @@ def draw(
 
     def layer(side: str, number: int, signal: Array) -> Array:
         share, d = SHARE[design.features], design.features
+        # The rows are drawn anew for each data set, but this belongs to the population.
         carry = generator(seed, "mixing", side, number, d).standard_normal((SIGNAL, d))
         x = math.sqrt(share / SIGNAL) * signal @ carry + math.sqrt(1 - share) * normal(d)
         if design.form == "ln":
@@ -149,13 +144,12 @@ def draw(
 
 def population(design: Design, number: int, *, seed: int, rows: int) -> dict[str, float]:
     """Measure a population on very many independent rows; `error` is the standard error of debiased CKA."""
-    x, y = (np.empty((rows, design.features), dtype=np.float32) for _ in range(2))
+    x, y = np.empty((2, rows, design.features), dtype=np.float32)
     rng = generator(seed, "certainty", "population", design.key)
     for start in range(0, rows, CHUNK):
         stop = min(start + CHUNK, rows)
-        (x[start:stop],), (y[start:stop],), _ = draw(
-            replace(design, rows=stop - start, sentences=0), rng, seed
-        )
+        some = replace(design, rows=stop - start, sentences=0)
+        (x[start:stop],), (y[start:stop],), _ = draw(some, rng, seed)
     maps = mt.similarity_matrix([x], [y], MEASURES, threads=1)
     sure = mt.similarity_matrix([x], [y], certainty=True, threads=1)["debiased_cka"][0, 0].interval
     assert sure is not None
@@ -169,11 +163,10 @@ def intervals(design: Design, number: int, *, seed: int, rows: int) -> dict[str,
     found = dict(ask(measures=MEASURES, clusters=ids))
     if ids is not None:
         found["debiased_cka, sentences not given"] = ask()["debiased_cka"]
-    cells = {name: one[0, 0] for name, one in found.items()}
     return {
-        name: (one.value, sure.low, sure.high, f"{sure.method}, {sure.unit}s", sure.target)
-        for name, one in cells.items()
-        if (sure := one.interval) is not None
+        name: (m.values[0, 0], m.low[0, 0], m.high[0, 0], f"{m.method}, {m.unit}s", m.target)
+        for name, m in found.items()
+        if m.low is not None and m.high is not None
     }
 
 
@@ -194,14 +187,14 @@ def maps(design: Design, number: int, *, seed: int, rows: int) -> dict[tuple[str
     fired: dict[tuple[str, str], float] = {}
     for name, one in ask(measures=MEASURES[:3], clusters=ids, permutations=PERMUTATIONS).items():
         fired[name, "permutations, a cell"] = float((one.p <= 0.05).mean())
-        fired[name, "permutations, any cell (p_map)"] = float((one.p_map <= 0.05).any())
+        fired[name, "permutations, any cell (p_map)"] = float((np.asarray(one.p_map) <= 0.05).any())
     if ids is None:
         p = ask()["debiased_cka"].p
         fired["debiased_cka", "closed-form p, any cell"] = float((p <= 0.05).any())
         fired["debiased_cka", "closed-form p, any cell, Bonferroni"] = float((p <= 0.05 / p.size).any())
     else:
-        p_map = ask(permutations=PERMUTATIONS)["debiased_cka"].p_map
-        fired["debiased_cka", "p_map, sentences not given"] = float((p_map <= 0.05).any())
+        p = np.asarray(ask(permutations=PERMUTATIONS)["debiased_cka"].p_map)
+        fired["debiased_cka", "p_map, sentences not given"] = float((p <= 0.05).any())
     return fired
 
 
@@ -248,8 +241,9 @@ def coverage(design: Design, measure: str, answers: Sequence[Any], truth: Mappin
     for name, at in targets.items():
         rate = row[name] = float(((low <= at) & (at <= high)).mean())
         row[f"{name}_error"] = math.sqrt(rate * (1 - rate) / len(value))
-        if name in promised and not COVERED[0] <= rate <= (COVERED[1] if design.related else 1):
-            problems.append(f"covers {name.replace('_', '-')} in {100 * rate:.1f} %")
+        too = "narrow" if rate < COVERED[0] else "wide" if design.related and rate > COVERED[1] else ""
+        if name in promised and too:
+            problems.append(f"{name.replace('_', '-')} covered in {100 * rate:.1f} %: too {too}")
     if "population" in promised and truth["error"] > ROUGH * width / 3.92:
         problems.append(f"the population value is only known to ± {truth['error']:.2g}")
     return row | {"problems": problems}
@@ -280,13 +274,11 @@ def run(
     processes: int = 1,
     only: Iterable[str] = TABLES,
     seed: int = 0,
-    population_rows: int = 400_000,
+    population_rows: int = POPULATION,
     names: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Simulate the tables that are wanted, or the designs of these names alone; give what `--json` writes."""
     started, only = time.perf_counter(), tuple(only)
-    if datasets < 2 or not set(only) <= set(TABLES):
-        raise SystemExit(f"--datasets must be at least 2, and --only among {', '.join(TABLES)}.")
 
     def wanted(table: str, designs: Iterable[Design]) -> list[Design]:
         return [d for d in designs if table in only and (names is None or d.name in names)]
@@ -309,7 +301,8 @@ def run(
             answers = done[ask, design.name]
             for measure, test in answers[0]:
                 each = np.hstack([a[measure, test] for a in answers])
-                fired = {at: 1.0 * (each <= at) for at in LEVELS} if ask is screens else {LEVELS[0]: each}
+                levels = {at: (each <= at).astype(float) for at in LEVELS}
+                fired = levels if ask is screens else {LEVELS[0]: each}
                 tables["C3"].append(size(design, measure, test, fired))
     if "E" in only:
         for row in blocks_simulation.run(stacks=max(2, datasets // 2), processes=processes, seed=seed):
@@ -320,17 +313,15 @@ def run(
         "format": "microtome/certainty/1",
         "settings": {"datasets": datasets, "seed": seed, "population_rows": population_rows},
         "versions": {"microtome": mt.__version__} | {p: version(p) for p in ("numpy", "scipy", "torch")},
-        "seconds": round(time.perf_counter() - started),
-        "processes": processes,
+        "seconds": {"wall": round(time.perf_counter() - started), "processes": processes},
         "tables": tables,
     }
 
 
-def percent(row: Row, name: str, promised: bool = True) -> str:
+def percent(row: Row, name: str, promised: bool) -> str:
     if name not in row:
         return ""
-    rate, error = 100 * row[name], 100 * row[f"{name}_error"]
-    text = f"{rate:.1f} ± {error:.1f}" if rate < 20 else f"{rate:.0f} ± {error:.1f}"
+    text = f"{100 * row[name]:.1f} ± {100 * row[f'{name}_error']:.1f}"
     return text if promised else f"({text})"
 
 
@@ -381,29 +372,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--only", default=",".join(TABLES), help="tables, such as C1,C3")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--population-rows", type=int, default=400_000, help="rows that stand for all rows")
+    parser.add_argument("--population-rows", type=int, default=POPULATION, help="rows that stand for all")
     parser.add_argument("--json", type=Path, help="write the results here")
     parser.add_argument("--markdown", type=Path, help="write the tables between their marks in this file")
     parser.add_argument("--read", type=Path, help="read results written by --json and simulate nothing")
     chosen = vars(parser.parse_args(arguments))
     to_json, to_markdown, source = (chosen.pop(name) for name in ("json", "markdown", "read"))
     os.environ["OMP_NUM_THREADS"] = "1"  # for the workers, which are started afresh
-    if source is None:
-        results = run(**chosen | {"only": chosen["only"].split(",")})
-    else:
-        results = json.loads(source.read_text())
+    chosen["only"] = chosen["only"].split(",")
+    if chosen["datasets"] < 2 or not set(chosen["only"]) <= set(TABLES):
+        parser.error(f"--datasets must be at least 2, and --only among {', '.join(TABLES)}.")
+    results = run(**chosen) if source is None else json.loads(source.read_text())
     tables = {name: render(name, rows) for name, rows in results["tables"].items()}
     if to_json is not None:
         to_json.write_text(json.dumps(results, indent=1, allow_nan=False) + "\n")
     if to_markdown is not None:
         to_markdown.write_text(fill(to_markdown.read_text() if to_markdown.exists() else "", tables))
     print(fill("", tables))
-    failed = [
-        ": ".join([name, *list(cells(name, row).values())[:3], *row["problems"]])
-        for name, rows in results["tables"].items()
-        for row in rows
-        if row["problems"]
-    ]
+    bad = [(name, row) for name, rows in results["tables"].items() for row in rows if row["problems"]]
+    failed = [" | ".join([name, *list(cells(name, row).values())[:3], *row["problems"]]) for name, row in bad]
     print("\n".join(["Promises that were not kept:", *failed] if failed else ["All promises were kept."]))
     return int(bool(failed))
 

@@ -257,6 +257,22 @@ def test_flat_attention_over_long_texts_keeps_its_digits() -> None:
     assert found([pair], "attention_cka").forward[0, 0] == pytest.approx(wanted, rel=1e-5)
 
 
+@pytest.mark.parametrize("name", ["attention_cka", "attention_svcca", "attention_pwcca"])
+def test_lengths_of_sentences_make_unrelated_heads_alike_unless_rows_are_centered(name: str) -> None:
+    rng = generator(13, "unrelated")
+    lengths = [4, 30] * 6
+    unrelated = [(maps(rng, 1, 2, t), maps(rng, 1, 2, t)) for t in lengths]
+    centered = [tuple(m - 1 / m.shape[2] for m in s) for s in unrelated]
+    x, y = (table(centered, side, False)[0] for side in (0, 1))  # pyright: ignore[reportArgumentType]
+    wanted = {
+        "attention_cka": np.sum((x.T @ y) ** 2) / np.linalg.norm(x.T @ x) / np.linalg.norm(y.T @ y),
+        "attention_svcca": svcca(x, y, 0.99),
+        "attention_pwcca": pwcca(x, y),
+    }[name]
+    assert found(unrelated, name, center="rows").forward[0, 0] == pytest.approx(wanted, abs=1e-9)
+    assert found(unrelated, name).forward[0, 0] > 2 * wanted
+
+
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_model_with_itself(causal: bool) -> None:
     rng = generator(7, "itself")

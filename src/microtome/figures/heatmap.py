@@ -93,10 +93,8 @@ def draw(
         _title(one) if title is None else printable(title), fontsize=10, pad=8, parse_math=False, wrap=False
     )
     _hatch_undefined(axes, one)
-    cell = min(wide / one.shape[1], tall / one.shape[0])
-    written = cell >= 17 if annotate is None else annotate
-    _write_cells(axes, one, mesh, cell, values=written)
-    _add_colorbar(figure, axes, one, mesh, low, high)
+    _write_cells(axes, one, mesh, wide / one.shape[1], annotate)
+    _add_colorbar(figure, axes, one, mesh, low, high, wide)
     _add_basis(axes, one, wide)
     return axes
 
@@ -210,6 +208,9 @@ def printable(text: str) -> str:
 def basis(one: Map) -> str:
     """Say what the numbers of a map rest on: rows, unit, estimator, null, intervals, undefined cells."""
     parts = [f"n = {one.n:,} rows", f"unit: {one.unit}", one.estimator]
+    choice = declared(one)
+    if choice is not None and not choice.declared("symmetric"):
+        parts.append("vertical layers are looked for in horizontal ones")
     null = null_range(one)
     if null:
         parts.append(f"unrelated rows would give {null}")
@@ -217,9 +218,7 @@ def basis(one: Map) -> str:
         parts.append("what unrelated rows would give is not known")
     if one.low is not None and one.high is not None and one.level is not None:
         half = float(np.nanmedian((one.high - one.low) / 2)) if np.isfinite(one.low).any() else float("nan")
-        parts.append(
-            f"{one.level * 100:g}% intervals ({one.method}): half-width {number(half, 3)} at the median"
-        )
+        parts.append(f"{one.level * 100:g}% intervals by {one.method}, median half-width {number(half, 3)}")
     if not np.isfinite(one.values).all():
         reasons = list(dict.fromkeys(r for row in one.reasons for r in row if r))
         parts.append(f"hatched: undefined ({'; '.join(reasons)})" if reasons else "hatched: undefined")
@@ -232,12 +231,12 @@ def new_axes(one: Map) -> Axes:
     from matplotlib.figure import Figure
 
     rows, columns = one.shape
-    cell = min(CELL, LARGEST / max(rows, columns))
-    wide, tall = max(cell * columns, SMALLEST), max(cell * rows, SMALLEST)
+    most = max(rows, columns)
+    cell = min(max(CELL, SMALLEST / most), LARGEST / most)
+    wide, tall = cell * columns, cell * rows
     figure = Figure(figsize=(wide + 1.8, tall + 1.8))
     FigureCanvasAgg(figure)
-    axes = figure.add_axes((0.7 / (wide + 1.8), 1.2 / (tall + 1.8), wide / (wide + 1.8), tall / (tall + 1.8)))
-    return axes
+    return figure.add_axes((0.7 / (wide + 1.8), 1.2 / (tall + 1.8), wide / (wide + 1.8), tall / (tall + 1.8)))
 
 
 def _root_figure(axes: Axes) -> Figure:
@@ -320,44 +319,46 @@ def _hatch_undefined(axes: Axes, one: Map) -> None:
         )
 
 
-def _write_cells(axes: Axes, one: Map, mesh: Any, cell: float, *, values: bool) -> None:
+def _write_cells(axes: Axes, one: Map, mesh: Any, cell: float, annotate: bool | None) -> None:
     """Write the values, or where there is no room for them a minus sign into the cells below 0."""
-    size = min(7.0, cell / 3.1)
-    for i, j in np.argwhere(np.isfinite(one.values)):
-        value = float(one.values[i, j])
-        text = number(value) if values else "−" if value < 0 and not _is_difference(one) else ""
-        if text:
-            red, green, blue, _ = mesh.cmap(mesh.norm(value))
-            dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
-            axes.text(
-                float(j),
-                float(i),
-                text.replace("-", "−"),
-                ha="center",
-                va="center",
-                fontsize=max(size, 3.0),
-                color="white" if dark else "black",
-                parse_math=False,
-            )
+    finite = [(int(i), int(j)) for i, j in np.argwhere(np.isfinite(one.values))]
+    texts = {at: number(float(one.values[at])).replace("-", "−") for at in finite}
+    # Widths of signs in the default font, in units of its size.
+    ems = max((sum({"−": 0.84, ".": 0.32}.get(c, 0.64) for c in text) for text in texts.values()), default=1)
+    size = min(7.0, 0.86 * cell / ems)
+    if not (size >= 4.5 if annotate is None else annotate):
+        below = [at for at in finite if one.values[at] < 0 and not _is_difference(one)]
+        texts, size = dict.fromkeys(below, "−"), min(7.0, 0.7 * cell)
+    for (i, j), text in texts.items():
+        red, green, blue, _ = mesh.cmap(mesh.norm(float(one.values[i, j])))
+        dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+        axes.text(
+            j,
+            i,
+            text,
+            ha="center",
+            va="center",
+            fontsize=size,
+            color="white" if dark else "black",
+            parse_math=False,
+        )
 
 
-def _add_colorbar(figure: Figure, axes: Axes, one: Map, mesh: Any, low: float, high: float) -> None:
+def _add_colorbar(
+    figure: Figure, axes: Axes, one: Map, mesh: Any, low: float, high: float, wide: float
+) -> None:
     finite = one.values[np.isfinite(one.values)]
-    below, above = bool((finite < low - 1e-9).any()), bool((finite > high + 1e-9).any())
+    below, above = bool((finite < low - 1e-4).any()), bool((finite > high + 1e-4).any())
     extend = "both" if below and above else "min" if below else "max" if above else "neither"
-    bar = figure.colorbar(
-        mesh, ax=axes, location="right", fraction=0.05, pad=0.03, aspect=24, extend=extend, shrink=0.9
-    )
+    # Sized in points, and bound to the square cells rather than to the room around them.
+    beside = axes.inset_axes((1 + 8 / wide, 0.0, 9 / wide, 1.0))
+    bar = figure.colorbar(mesh, cax=beside, extend=extend, extendfrac=0.03)
     outline: Any = bar.outline
     outline.set_linewidth(0.4)
     bar.ax.tick_params(labelsize=7, length=2, width=0.5)
     if low < 0 < high:
         bar.ax.axhline(0.0, color="black", linewidth=0.8)
-    direction = "difference" if _is_difference(one) else "similarity"
-    choice = declared(one)
-    if choice is not None and not choice.declared("symmetric") and direction == "similarity":
-        direction = "vertical layer found in horizontal layer"
-    bar.set_label(direction, fontsize=8)
+    bar.set_label("difference" if _is_difference(one) else "similarity", fontsize=8)
 
 
 def _add_basis(axes: Axes, one: Map, wide: float) -> None:

@@ -3,6 +3,8 @@
 Attention of one sentence is an array (layers, heads, words, words); row i says how word i spreads its
 attention, and sums to 1. Three measures match heads one by one, three take the heads of a layer as the
 columns of a table with one row a pair of words. All of them read the sentences once and keep sums only.
+The mean of a sentence's part of the table is one over its words for every head, so that unrelated heads
+look alike when lengths differ; `center="rows"` takes it away.
 """
 
 from __future__ import annotations
@@ -148,7 +150,7 @@ def _table(sums: Sums, used: Used, options: Mapping[str, Any]) -> _Table:
         cross=(cross / n - np.outer(x / n, y / n)).reshape(used.shape),
         floor=rowwise.CONSTANT * (used.words / pairs) ** 2,
         free=pairs - used.words,  # the row of a word sums to 1
-        text=f"over {pairs} pairs of words, {options['weight']} weighing the same",
+        text=f"over {pairs} word pairs, {options['center']} centered, {options['weight']} weighing the same",
     )
 
 
@@ -197,9 +199,8 @@ def _cca(sums: Sums, used: Used, options: Mapping[str, Any], *, weighted: bool) 
                 u, rho, v = np.linalg.svd(x.T @ table.cross[i, :, j] @ y, full_matrices=False)
                 # Whitening by an eigenvalue of 1e-6 enlarges rounding a million times.
                 rho = rowwise.rounded(rho, 0.0, 1.0, slack=1e-7)
-                by_left, by_right = np.abs(x_loads @ u).sum(axis=0), np.abs(y_loads @ v.T).sum(axis=0)
-                forward[i, j] = np.average(rho, weights=by_left if weighted else None)
-                backward[i, j] = np.average(rho, weights=by_right if weighted else None)
+                for cells, loads in ((forward, x_loads @ u), (backward, y_loads @ v.T)):
+                    cells[i, j] = np.average(rho, weights=np.abs(loads).sum(axis=0) if weighted else None)
     name = f"PWCCA at rank tolerance {RANK:g}" if weighted else f"SVCCA keeping {share:g} of the variance"
     return AttentionCells(
         estimator=f"{name} {table.text}",
@@ -212,9 +213,11 @@ def _cca(sums: Sums, used: Used, options: Mapping[str, Any], *, weighted: bool) 
 
 
 _PEARSON = {"plain": rowwise.pearson_sums, "wu": rowwise.wu_sums, "wu_masked": rowwise.wu_masked_sums}
+_PAIRS = {"table": rowwise.pairs_sums, "rows": rowwise.centered_pairs_sums}
 _RELEASED = (rowwise.wu_sums, rowwise.wu_masked_sums)  # these count the first word of a causal comparison
 _AVERAGE = Option(default="words", choices=("words", "sentences"), meaning="what has the same weight")
 _WEIGHT = Option(default="pairs", choices=("pairs", "sentences"), meaning="what has the same weight")
+_CENTER = Option(default="table", choices=tuple(_PAIRS), meaning="rows: sentence length plays no part")
 _LENGTH = Option(default="raw", choices=("raw", "normalized"), meaning="normalized: divided by sqrt(2 words)")
 _VARIANT = Option(default="plain", choices=tuple(_PEARSON), meaning="exact, or a form of the released code")
 _UNIT = Option(default="nats", choices=("nats", "bits"), meaning="nats as published; bits reach 0")
@@ -277,9 +280,9 @@ ATTENTION_MEASURES: tuple[Measure, ...] = (
         citations=("wu2020", "kornblith2019"),
         symmetric=True,
         invariances=invariant("orthogonal", *_EITHER),
-        prepare=lambda options: rowwise.pairs_sums,
+        prepare=lambda options: _PAIRS[options["center"]],
         compute=_cka,
-        options={"weight": _WEIGHT},
+        options={"center": _CENTER, "weight": _WEIGHT},
     ),
     _measure(
         name="attention_svcca",
@@ -289,9 +292,9 @@ ATTENTION_MEASURES: tuple[Measure, ...] = (
         citations=("wu2020", "raghu2017"),
         symmetric=True,
         invariances=invariant("orthogonal", *_EITHER),
-        prepare=lambda options: rowwise.pairs_sums,
+        prepare=lambda options: _PAIRS[options["center"]],
         compute=partial(_cca, weighted=False),
-        options={"threshold": _SHARE, "weight": _WEIGHT},
+        options={"threshold": _SHARE, "center": _CENTER, "weight": _WEIGHT},
     ),
     _measure(
         name="attention_pwcca",
@@ -300,9 +303,9 @@ ATTENTION_MEASURES: tuple[Measure, ...] = (
         formula="sum a_i rho_i / sum a_i, a_i = sum over heads h |<x-variate i, x_h>|" + _TABLE,
         citations=("wu2020", "morcos2018"),
         invariances=invariant(*_EITHER, right=("orthogonal", "invertible_linear", "neuron_scale")),
-        prepare=lambda options: rowwise.pairs_sums,
+        prepare=lambda options: _PAIRS[options["center"]],
         compute=partial(_cca, weighted=True),
-        options={"weight": _WEIGHT},
+        options={"center": _CENTER, "weight": _WEIGHT},
     ),
 )
 
@@ -372,10 +375,8 @@ class AttentionPass:
             if count:
                 used, total = self._sums.get(add_up, (Used(form[0], 0, 0), None))
                 share = add_up(rows)
-                self._sums[add_up] = (
-                    Used(form[0], used.sentences + 1, used.words + count),
-                    tuple(map(np.add, total, share)) if total else share,
-                )
+                total = tuple(map(np.add, total, share)) if total else share
+                self._sums[add_up] = Used(form[0], used.sentences + 1, used.words + count), total
         self._form, self._sentences, self._words = form, number, self._words + int(left.shape[2])
 
     def finish(self) -> dict[str, AttentionCells]:

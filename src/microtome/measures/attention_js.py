@@ -45,14 +45,11 @@ class Rows(NamedTuple):
         Rows that sum to 1; one object twice when a model is compared with itself.
     inside : array of bool, shape (rows, words)
         The positions a row may attend to.
-    layers : pair of int
-        Of the left and of the right model.
-    shift : float
-        A number near the mean of attention, the same for all sentences.
+    layers, shift : pair of int, float
+        Of the left and of the right model; a number near the mean of attention, for all sentences the same.
     causal : bool
         Whether these are the positions up to the word itself, and the first word is not among the rows.
     kernel : {"numba", "torch"}, optional
-        What computes Jensen-Shannon divergences.
     """
 
     left: Array
@@ -206,6 +203,13 @@ def pairs_sums(rows: Rows) -> Sums:
     return *moments, *(moment / x.shape[1] for moment in moments)
 
 
+def centered_pairs_sums(rows: Rows) -> Sums:
+    """Same moments after taking its mean from each row, which only tells how many words there are."""
+    mean = 1 / rows.inside.sum(axis=1)[:, None]
+    left = rows.left - mean
+    return pairs_sums(rows._replace(left=left, right=left if rows.same else rows.right - mean, shift=0.0))
+
+
 def rounded(values: Array, low: float, high: float, slack: float = 1e-9) -> Array:
     """Clip what rounding put outside the range, and nothing more."""
     known = values[~np.isnan(values)]
@@ -298,11 +302,8 @@ def divergence_sums(
 
 
 def _scale(rows: npt.NDArray[Any]) -> float:
-    """
-    Find the power of two that brings the logarithms near zero, where float32 sums lose least.
-
-    The divergence of 2^k p and 2^k q is 2^k times that of p and q. A few heads tell the typical -log2 p.
-    """
+    """Find the power of two that brings logarithms near zero, where float32 sums lose least."""
+    # The divergence of 2^k p and 2^k q is 2^k times that of p and q; a few heads tell the typical -log2 p.
     few = rows[:: max(1, len(rows) // 8)].astype(np.float64)
     entropy = -np.sum(few * np.log2(np.where(few > 0, few, 1.0))) / max(float(few.sum()), 1.0)
     return float(2.0 ** np.rint(entropy - 0.5))

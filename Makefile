@@ -1,0 +1,71 @@
+# make demo, make test: everything that is needed is set up first, in .venv, with the versions of
+# constraints.txt. A second call installs nothing.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+# Stamps: an environment is renewed when what it is made from has changed.
+BASE := $(VENV)/.base
+TEST := $(VENV)/.test
+LINT := $(VENV)/.lint
+PEERS := $(VENV)/.peers
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-fast check format bench certainty clean
+
+help:
+	@echo "make demo       compare two generated stacks, print a table, write pictures to demo/"
+	@echo "make test       all tests"
+	@echo "make test-fast  all but the slow ones"
+	@echo "make check      lint, types and import floors"
+	@echo "make format     bring the code into the house form"
+	@echo "make bench      speed and memory, against the hardware and against other packages"
+	@echo "make certainty  coverage of the intervals and size of the tests, by simulation"
+
+$(BASE): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install -c constraints.txt pip
+	$(PIP) install -c constraints.txt torch==2.13.0
+	$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(TEST): $(BASE)
+	$(PIP) install -c constraints.txt --group test
+	@touch $@
+
+$(LINT): $(TEST)
+	$(PIP) install -c constraints.txt --group lint
+	@touch $@
+
+$(PEERS): $(TEST)
+	$(PIP) install -c constraints.txt --group peers
+	@touch $@
+
+demo: $(BASE)
+	$(BIN)/microtome demo
+
+test: $(TEST)
+	$(BIN)/python -m pytest -q -n auto
+
+test-fast: $(TEST)
+	$(BIN)/python -m pytest -q -n auto -m "not slow"
+
+check: $(LINT)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports
+
+format: $(LINT)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(PEERS)
+	$(BIN)/python benchmarks/run.py
+
+certainty: $(TEST)
+	$(BIN)/python benchmarks/certainty.py
+
+clean:
+	rm -rf $(VENV) demo build dist

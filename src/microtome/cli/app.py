@@ -1,0 +1,38 @@
+"""Which verbs are there? The parser, made without importing what the verbs need."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from .. import __version__
+from .demo import demo
+from .ls import ls
+from .similarity import similarity
+
+
+def command() -> Any:
+    """Build the command that parses the words of a user and calls a verb."""
+    app = typer.Typer(
+        name="microtome",
+        help="Take Transformer text encoders apart, layer by layer.",
+        epilog="Exit codes: 0 done, 1 the work failed, 2 the request was wrong, 130 interrupted.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_start)
+    app.command()(similarity)
+    app.command()(ls)
+    app.command()(demo)
+    return typer.main.get_command(app)
+
+
+def _start(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", is_eager=True, callback=None)
+    ] = False,
+) -> None:
+    """Take Transformer text encoders apart, layer by layer."""
