@@ -236,17 +236,16 @@ def coverage(design: Design, measure: str, answers: Sequence[Any], truth: Mappin
     sd, width = float(value.std(ddof=1)), float((high - low).mean())
     row: Row = {"data": design.name, "measure": measure, "interval": method, "promised": promised}
     row |= {"datasets": len(value), "mean": targets["same_n"], "mean_error": sd / math.sqrt(len(value))}
-    row |= {"truth": targets["population"], "width": width / (3.92 * sd)}
-    problems = []
+    row |= {"truth": targets["population"], "width": width / (3.92 * sd), "problems": []}
     for name, at in targets.items():
         rate = row[name] = float(((low <= at) & (at <= high)).mean())
         row[f"{name}_error"] = math.sqrt(rate * (1 - rate) / len(value))
         too = "narrow" if rate < COVERED[0] else "wide" if design.related and rate > COVERED[1] else ""
         if name in promised and too:
-            problems.append(f"{name.replace('_', '-')} covered in {100 * rate:.1f} %: too {too}")
+            row["problems"].append(f"{name.replace('_', '-')} covered in {100 * rate:.1f} %: too {too}")
     if "population" in promised and truth["error"] > ROUGH * width / 3.92:
-        problems.append(f"the population value is only known to ± {truth['error']:.2g}")
-    return row | {"problems": problems}
+        row["problems"].append(f"the population value is only known to ± {truth['error']:.2g}")
+    return row
 
 
 def size(design: Design, measure: str, test: str, fired: Mapping[float, Array]) -> Row:
@@ -329,8 +328,9 @@ def cells(table: str, row: Row) -> dict[str, str]:
     """Words and numbers of one row, by the title of their column."""
     if table in INTERVALS:
         return {name: row[name] for name in ("data", "measure", "interval")} | {
-            "mean": f"{row['mean']:.4f} ± {row['mean_error']:.4f}",
+            "mean": f"{row['mean']:.4f}",
             "population": f"{row['truth']:.4f}",
+            "bias": f"{row['mean'] - row['truth']:+.4f} ± {row['mean_error']:.4f}",
             "covers same-n %": percent(row, "same_n", "same_n" in row["promised"]),
             "covers population %": percent(row, "population", "population" in row["promised"]),
             "width / 3.92 sd": f"{row['width']:.2f}",

@@ -24,15 +24,21 @@ def command() -> Any:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_start)
-    app.command()(similarity)
-    app.command()(ls)
-    app.command()(demo)
+    for verb in (similarity, ls, demo):
+        app.command(no_args_is_help=verb is not demo)(verb)
     return typer.main.get_command(app)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"microtome {__version__}")
+        raise typer.Exit()
 
 
 def _start(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and stop.", is_eager=True, callback=None)
+        bool,
+        typer.Option("--version", help="Print the version and stop.", is_eager=True, callback=_print_version),
     ] = False,
 ) -> None:
     """Take Transformer text encoders apart, layer by layer."""

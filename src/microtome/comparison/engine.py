@@ -176,7 +176,10 @@ class _Run:
         self.left, self.right = left, left if right is None else right
         self.sides = (_Layers(),) * 2 if right is None else (_Layers(), _Layers())
         shape = (len(self.left), len(self.right))
-        self.values = {m.label: np.full(shape, np.nan) for m in self.measures}
+        # Tables stay on the device until all passes are done: fetching each strip would stall it.
+        self.found = {m.label: self._blank() for m in self.measures}
+        self.found_details: dict[str, dict[str, torch.Tensor]] = {m.label: {} for m in self.measures}
+        self.values: dict[str, np.ndarray] = {}
         self.null_mean = {m.label: np.full(shape, np.nan) for m in self.measures}
         self.null_sd = {m.label: np.full(shape, np.nan) for m in self.measures}
         self.reasons = {m.label: np.full(shape, None, dtype=object) for m in self.measures}
@@ -216,6 +219,10 @@ class _Run:
                 if self.symmetric and h < g:
                     continue
                 self._pass(lefts, rights, total)
+        for label, table in self.found.items():
+            self.values[label] = table.cpu().numpy()
+            for name, more in self.found_details[label].items():
+                self.details[label][name] = more.cpu().numpy()
         if self.symmetric:
             self._mirror()
         for choice in self.measures:
@@ -253,6 +260,12 @@ class _Run:
             self._strips(crossing, correction, place, i, rights[crossing.first[place] :])
         if self.want_scores:
             self._second_reading(left, right, crossing, lefts, rights, same)
+
+    def _blank(self) -> torch.Tensor:
+        import torch
+
+        shape = (len(self.left), len(self.right))
+        return torch.full(shape, float("nan"), dtype=torch.float64, device=self.settings.device)
 
     def _report(self, total: int) -> Callable[[int], None] | None:
         progress = self.settings.progress
@@ -360,17 +373,19 @@ class _Run:
 
     def _fill(self, choice: Chosen, strip: Strip, cells: Cells, i: int, layers: list[int]) -> None:
         label = choice.label
-        self.values[label][i, layers] = cells.forward.double().cpu().numpy()
+        columns = slice(layers[0], layers[-1] + 1)
+        self.found[label][i, columns] = cells.forward
         self.reasons[label][i, layers] = np.array(cells.reasons or [None] * len(layers), dtype=object)
-        more = {name: values.double().cpu().numpy() for name, values in cells.details.items()}
-        for name, values in (more | null_details(choice, strip)).items():
-            table = self.details[label].setdefault(name, np.full(self.values[label].shape, np.nan))
+        for name, values in cells.details.items():
+            self.found_details[label].setdefault(name, self._blank())[i, columns] = values
+        for name, values in null_details(choice, strip).items():
+            table = self.details[label].setdefault(name, np.full(self.reasons[label].shape, np.nan))
             table[i, layers] = values
         forward, backward = null_of(choice, strip)
         self.null_mean[label][i, layers], self.null_sd[label][i, layers] = forward
         if self.symmetric:
             back = cells.forward if cells.backward is None else cells.backward
-            self.values[label][layers, i] = back.double().cpu().numpy()
+            self.found[label][columns, i] = back
             self.null_mean[label][layers, i], self.null_sd[label][layers, i] = backward
 
     def _second_reading(

@@ -65,8 +65,9 @@ def _kept(choice: Chosen, strip: Strip) -> tuple[int, np.ndarray]:
 def moments_null(strip: Strip) -> Null:
     """Permutation mean and deviation of linear CKA, from moments alone; exact for independent rows."""
     left, right = strip.left, strip.right
-    one = (float(v[strip.row]) for v in (left.trace, left.frob2, left.norms2))
-    two = (v[strip.columns].cpu().numpy() for v in (right.trace, right.frob2, right.norms2))
+    names = ("trace", "frob2", "norms2")
+    one = (left.known[name][strip.row] for name in names)
+    two = (np.array(right.known[name][strip.columns]) for name in names)
     return cka_null(*one, *two, strip.n)
 
 

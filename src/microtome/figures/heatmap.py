@@ -132,21 +132,21 @@ def save_figures(
     try:
         place.mkdir(parents=True, exist_ok=True)
         for stem, one in zip(file_stems(list(maps)), maps.values(), strict=True):
-            figure = _root_figure(draw(one, **options))
+            axes = draw(one, **options)
             for kind in formats:
                 path = place / f"{stem}.{kind}"
-                save_figure(figure, path)
+                save_figure(axes, path)
                 written.append(path)
     except OSError as error:
         raise WorkError(f"figures must be written to a writable folder, but got: {error}.") from error
     return tuple(written)
 
 
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure to a file whose ending names the format, without the time of day in it."""
+def save_figure(axes: Axes, path: Path) -> None:
+    """Write the figure of some axes in the format that the file's ending names, without the time of day."""
     dates: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     with _file_settings():
-        figure.savefig(
+        _root_figure(axes).savefig(
             path, dpi=200, bbox_inches="tight", pad_inches=0.06, metadata=dates.get(path.suffix[1:], {})
         )
 

@@ -244,9 +244,12 @@ def _null_words(maps: Sequence[Map]) -> str:
     parts = [f"Unrelated rows would give {_listed(f'{null_range(m)} in {_code(m.measure)}' for m in known)}."]
     notes: dict[str, list[str]] = {}
     for one in known:
-        if one.null_note:
-            notes.setdefault(one.null_note, []).append(_code(one.measure))
-    parts += [f"Of that, for {', '.join(names)}: {note}." for note, names in notes.items()]
+        # What a user may do about it is no part of what was done.
+        note = one.null_note.replace("; ask for permutations", "")
+        if note:
+            words = f"That is {note}" if _permuted(one) else f"There is no z: {note}"
+            notes.setdefault(words, []).append(_code(one.measure))
+    parts += [f"{words} ({', '.join(names)})." for words, names in notes.items()]
     unknown = [_code(one.measure) for one in maps if one not in known]
     if unknown:
         parts.append(f"It is not known for {', '.join(unknown)}, which was not permuted.")

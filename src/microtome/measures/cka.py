@@ -35,10 +35,16 @@ def linear_cka(strip: Strip, options: Mapping[str, Any]) -> Cells:
     Kornblith et al. 2019.
     """
     left, right = strip.left.frob2[strip.row], strip.right.frob2[strip.columns]
-    reasons = tuple(
-        None if float(left) > 0 and float(r) > 0 else "a layer is constant over the rows" for r in right
+    return Cells(forward=strip.frob2 / (left * right).sqrt(), reasons=constant_layers(strip))
+
+
+def constant_layers(strip: Strip) -> tuple[str | None, ...]:
+    """Say which pairs have a layer without any variance."""
+    varies = strip.left.known["frob2"][strip.row] > 0
+    return tuple(
+        None if varies and other > 0 else "a layer is constant over the rows"
+        for other in strip.right.known["frob2"][strip.columns]
     )
-    return Cells(forward=strip.frob2 / (left * right).sqrt(), reasons=reasons)
 
 
 def debiased_cka(strip: Strip, options: Mapping[str, Any]) -> Cells:
@@ -65,18 +71,15 @@ def debiased_cka(strip: Strip, options: Mapping[str, Any]) -> Cells:
     Song et al. 2012 for the estimator, Kornblith et al. 2019 for its use.
     """
     left, right = strip.left_self, strip.right_self
-    constant = (float(strip.left.frob2[strip.row]), strip.right.frob2[strip.columns].tolist())
-    reasons = []
-    for own, frob2 in zip(right.tolist(), constant[1], strict=True):
-        if constant[0] == 0 or frob2 == 0:
-            reasons.append("a layer is constant over the rows")
-        elif float(left) <= 0 or own <= 0:
-            reasons.append("too few rows: a layer's debiased norm is not positive")
-        else:
-            reasons.append(None)
+    few = "too few rows: a layer's debiased norm is not positive"
+    positive = ((left > 0) & (right > 0)).tolist()
+    reasons = tuple(
+        reason or (None if fine else few)
+        for reason, fine in zip(constant_layers(strip), positive, strict=True)
+    )
     return Cells(
         forward=(strip.frob2 - strip.correction) / (left * right).sqrt(),
-        reasons=tuple(reasons),
+        reasons=reasons,
         details={"biased": linear_cka(strip, options).forward},
     )
 

@@ -52,21 +52,31 @@ def neuron_correlation(strip: Strip, options: Mapping[str, Any]) -> Cells:
     import torch
 
     table = correlations(strip)
+    alive = strip.left.known["alive"][strip.row]
+    others = strip.right.known["alive"][strip.columns]
+    reasons = tuple(None if alive and other else "every neuron of a layer is constant" for other in others)
     left, right = strip.left.alive[strip.row], strip.right.alive[strip.columns]
-    reasons = tuple(
-        None if bool(left.any()) and bool(r.any()) else "every neuron of a layer is constant" for r in right
-    )
+    share = options["top"]
     if options["match"] == "one_to_one":
         matched = [_assigned(table[j][left][:, right[j]]) for j in range(len(strip))]
-        best = torch.stack([_top(m, options["top"]) for m in matched])
+        best = torch.stack([_top(m, share) for m in matched])
         return Cells(forward=best, backward=best if strip.both else None, reasons=reasons)
-    forward = table.amax(2).double()
-    values = torch.stack([_top(forward[j][left], options["top"]) for j in range(len(strip))])
+    forward = _average(table.amax(2).double(), left.expand(len(strip), -1), [alive] * len(strip), share)
     if not strip.both:
-        return Cells(forward=values, reasons=reasons)
-    backward = table.amax(1).double()
-    back = torch.stack([_top(backward[j][right[j]], options["top"]) for j in range(len(strip))])
-    return Cells(forward=values, backward=back, reasons=reasons)
+        return Cells(forward=forward, reasons=reasons)
+    return Cells(
+        forward=forward, backward=_average(table.amax(1).double(), right, others, share), reasons=reasons
+    )
+
+
+def _average(best: torch.Tensor, alive: torch.Tensor, counts: list[int], share: float) -> torch.Tensor:
+    """Mean over each pair's living neurons (b, features) of their best correlation, or of the top share."""
+    import torch
+
+    if share < 1:
+        return torch.stack([_top(values[kept], share) for values, kept in zip(best, alive, strict=True)])
+    # A constant neuron's correlations are 0, so it adds nothing to the sum.
+    return best.sum(1) / torch.tensor(counts, device=best.device).clamp_min(1)
 
 
 def _top(values: torch.Tensor, share: float) -> torch.Tensor:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..moments.cells import Cells
+from .cka import constant_layers
 from .declare import Measure, Option, invariant
 
 if TYPE_CHECKING:
@@ -35,11 +36,10 @@ def procrustes(strip: Strip, options: Mapping[str, Any]) -> Cells:
 
     norms = (strip.left.trace[strip.row] * strip.right.trace[strip.columns]).sqrt()
     nuclear = strip.once("nuclear", lambda: torch.stack([_nuclear(c) for c in strip.cross]))
-    reasons = tuple(None if float(v) > 0 else "a layer is constant over the rows" for v in norms)
     nbs = nuclear / norms
     if options["statistic"] == "angular":
         nbs = 1 - (2 / torch.pi) * torch.arccos(nbs.clamp_max(1.0))
-    return Cells(forward=nbs, reasons=reasons)
+    return Cells(forward=nbs, reasons=constant_layers(strip))
 
 
 def _nuclear(matrix: Any) -> Any:

@@ -9,10 +9,7 @@ from typing import Any
 
 from ..errors import InputError, must, unknown
 
-try:
-    from .attention import ATTENTION_MEASURES
-except ImportError:
-    ATTENTION_MEASURES = ()
+from .attention import ATTENTION_MEASURES
 from .cca import CCA, PWCCA, SVCCA
 from .cka import DEBIASED_CKA, LINEAR_CKA
 from .declare import Chosen, Measure, choose, parse

@@ -100,6 +100,13 @@ class Bank:
         self.scale = torch.where(self.alive, self.sumsq, 1.0).rsqrt() * self.alive
         self.trace = self.sumsq.sum(1)
         self.frob2 = scatter.square().sum((1, 2))
+        # Plain numbers, so that no later question has to wait for a device.
+        self.known = {
+            "trace": self.trace.tolist(),
+            "frob2": self.frob2.tolist(),
+            "norms2": norms2.tolist(),
+            "alive": self.alive.sum(1).tolist(),
+        }
         self._spectra: dict[Scaling, tuple[torch.Tensor, torch.Tensor]] = {}
         self._bases: dict[tuple[object, ...], Basis] = {}
         self.near_tolerance = False

@@ -1,0 +1,132 @@
+"""What can be chosen? The verb `ls`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .show import JsonOption, Screen
+
+if TYPE_CHECKING:
+    from ..measures.declare import Measure
+
+TABLES = ("measures",)
+# The letters that formulas use for what is done to a layer.
+TRANSFORMED = {
+    "Q": "orthogonal",
+    "a": "isotropic_scale",
+    "A": "invertible_linear",
+    "b": "translation",
+    "P": "neuron_permutation",
+    "s": "neuron_scale",
+}
+
+
+def ls(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="measures", show_default=False)],
+    json: JsonOption = False,
+) -> None:
+    """List the entries of a table, with what each promises."""
+    from ..errors import unknown
+
+    if table not in TABLES:
+        raise unknown("table", table, TABLES)
+    from ..measures.table import ALIASES, MEASURES, plugged_in
+
+    measures = [*MEASURES.values(), *plugged_in().values()]
+    screen = Screen(json=json)
+    if json:
+        screen.result({"format": "microtome/measures/1", "measures": [_document(m) for m in measures]}, "")
+        return
+    letters = " ".join(TRANSFORMED)
+    screen.rows(
+        ["measure", "range", "symmetric", letters, "reads", "source"],
+        [_row(measure) for measure in measures],
+        [
+            "Higher is more similar. One that is not symmetric says how well the left layer is found in, or "
+            "predicted from, the right one.",
+            f"What leaves the value unchanged, on both sides (+), left (L) or right (R): {_legend()}.",
+            f"Names of Wu et al. 2020: {', '.join(f'{a} = {n}' for a, n in ALIASES.items())}.",
+            "",
+        ],
+    )
+    screen.rows(
+        ["measure", "option", "default", "allowed", "meaning"],
+        [row for measure in measures for row in _option_rows(measure)],
+        ["Written behind the name, as in svcca:threshold=0.95. Some change the table above; see --json."],
+    )
+
+
+def _legend() -> str:
+    return ", ".join(f"{letter} {name.replace('_', ' ')}" for letter, name in TRANSFORMED.items())
+
+
+def _row(measure: Measure) -> list[str]:
+    from ..findings.methods import cite
+
+    left, right = measure.invariances.left, measure.invariances.right
+    marks = {(True, True): "+", (True, False): "L", (False, True): "R", (False, False): "."}
+    low, high = (f"{end:.3g}" for end in measure.range)
+    return [
+        measure.name,
+        f"{low} to {high}",
+        "yes" if measure.symmetric else "no",
+        " ".join(marks[name in left, name in right] for name in TRANSFORMED.values()),
+        measure.needs,
+        "; ".join(cite(key) for key in measure.citations),
+    ]
+
+
+def _option_rows(measure: Measure) -> list[list[str]]:
+    rows = []
+    for name, option in measure.options.items():
+        if option.choices is not None:
+            allowed = ", ".join(str(choice) for choice in option.choices)
+        else:
+            ends = [f"at least {option.low:g}"] if option.low is not None else []
+            ends += [f"at most {option.high:g}"] if option.high is not None else []
+            allowed = ", ".join(ends)
+        rows.append([measure.name, name, str(option.default), allowed, option.meaning])
+    return rows
+
+
+def _document(measure: Measure) -> dict[str, Any]:
+    from ..measures.citations import CITATIONS, bibtex
+    from ..measures.table import ALIASES
+
+    return {
+        "name": measure.name,
+        "aliases": [alias for alias, name in ALIASES.items() if name == measure.name],
+        "title": measure.title,
+        "summary": measure.summary,
+        "formula": measure.formula,
+        # JSON has no infinity: null is an open end.
+        "range": [end if math.isfinite(end) else None for end in measure.range],
+        "direction": "higher is more similar",
+        "symmetric": measure.symmetric,
+        "invariances": {
+            "left": sorted(measure.invariances.left),
+            "right": sorted(measure.invariances.right),
+        },
+        "needs": measure.needs,
+        "interval": measure.interval,
+        "null_known": measure.null is not None,
+        "changed_by_options": sorted(set(measure.varying) - {"compute", "prepare"}),
+        "options": {name: _option(option) for name, option in measure.options.items()},
+        "citations": list(measure.citations),
+        "bibtex": bibtex(key for key in measure.citations if key in CITATIONS),
+    }
+
+
+def _option(option: Any) -> Mapping[str, Any]:
+    choices: Sequence[Any] | None = option.choices
+    return {
+        "default": option.default,
+        "choices": None if choices is None else list(choices),
+        "low": option.low,
+        "high": option.high,
+        "meaning": option.meaning,
+    }

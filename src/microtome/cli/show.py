@@ -1,0 +1,330 @@
+"""How is a result shown? Tables on a terminal, JSON for programs, files in a folder, progress on the side."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from ..findings.maps import Map
+
+JsonOption = Annotated[
+    bool, typer.Option("--json", metavar="", help="Print the result as JSON on standard output, and nothing else there.")
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(help="Write result.json, table.parquet, figures and methods into this folder."),
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", metavar="", help="Print the result only: no notes, no progress.")]
+
+Report = Callable[[str, int, int], None]
+
+# A map with more columns is summarized.
+MOST_COLUMNS = 14
+# When the output goes to a file or another program, lines are not broken.
+UNBROKEN = 10_000
+# Five colors of viridis from low to high, and what is readable on each.
+SHADES = (
+    ("#440154", "white"),
+    ("#3b528b", "white"),
+    ("#21918c", "white"),
+    ("#5ec962", "black"),
+    ("#fde725", "black"),
+)
+
+
+class Screen:
+    """
+    Where a verb shows its result: standard output for the result, standard error for everything else.
+
+    Parameters
+    ----------
+    json : bool
+        Whether the result is printed as JSON.
+    quiet : bool
+        Whether notes and progress are left out.
+    """
+
+    def __init__(self, *, json: bool = False, quiet: bool = False) -> None:
+        self.json, self.quiet = json, quiet
+
+    def note(self, sentence: str) -> None:
+        """Tell the user something beside the result."""
+        if not self.quiet:
+            sys.stderr.write(plain(sentence) + "\n")
+            sys.stderr.flush()
+
+    def result(self, document: Mapping[str, Any], text: str) -> None:
+        """Print a result that is one sentence, or as JSON."""
+        import json
+
+        sys.stdout.write((json.dumps(document, allow_nan=False) if self.json else plain(text)) + "\n")
+
+    def rows(self, head: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> None:
+        """Print a table of texts, and sentences below it."""
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for name in head:
+            table.add_column(Text(name), overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(plain(cell)) for cell in row))
+        _console().print(table)
+        self.sentences(notes)
+
+    def sentences(self, sentences: Sequence[str]) -> None:
+        """Print sentences, each on its own line; broken between words where the terminal ends."""
+        from rich.text import Text
+
+        console = _console()
+        for sentence in sentences:
+            console.print(Text(plain(sentence)))
+
+    def maps(self, maps: Mapping[str, Map], out: Path | None, *, findings: Sequence[str] = ()) -> None:
+        """Print all maps, as tables or as JSON, and write them into a folder where one was asked for."""
+        from ..findings.record import to_json
+
+        for sentence in dict.fromkeys(w for one in maps.values() for w in one.warnings):
+            self.note(f"warning: {sentence}.")
+        if out is not None:
+            self.files(maps, out, findings=findings)
+        if self.json:
+            sys.stdout.write(to_json(maps, findings=findings) + "\n")
+        else:
+            for one in maps.values():
+                print_map(one, out)
+
+    def files(self, maps: Mapping[str, Map], out: Path, *, findings: Sequence[str] = ()) -> None:
+        """Write all maps into a folder: the result, the table, how it was made, and a figure of each."""
+        from ..figures.heatmap import save_figures
+        from ..findings.record import write
+
+        written = [*write(maps, out, findings=findings), *save_figures(maps, out / "figures")]
+        names = ", ".join(path.relative_to(out).as_posix() for path in written)
+        self.note(f"written to {out}: {names}")
+
+    @contextmanager
+    def working(self) -> Iterator[Report | None]:
+        """Show progress while the work runs, and its warnings as sentences when it is done."""
+        bar = None if self.quiet or not sys.stderr.isatty() else _Bar()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                yield None if bar is None else bar.report
+            finally:
+                if bar is not None:
+                    bar.stop()
+        from ..errors import SmallSampleWarning
+
+        # Those of small samples come again with each map that they are about.
+        others = [str(w.message) for w in caught if not issubclass(w.category, SmallSampleWarning)]
+        for sentence in dict.fromkeys(others):
+            self.note(f"warning: {sentence}")
+
+
+class _Bar:
+    """A progress bar on standard error: owns the screen line while it runs."""
+
+    def __init__(self) -> None:
+        self.bar: Progress | None = None
+        self.tasks: dict[str, Any] = {}
+
+    def report(self, what: str, done: int, total: int) -> None:
+        """Take what the engine says of its progress."""
+        if self.bar is None:
+            self.bar = _progress()
+            self.bar.start()
+        if what not in self.tasks:
+            for task in self.tasks.values():
+                self.bar.update(task, visible=False)
+            self.tasks[what] = self.bar.add_task(plain(what), total=total)
+        self.bar.update(self.tasks[what], completed=done, total=total)
+
+    def stop(self) -> None:
+        """Give the line back."""
+        if self.bar is not None:
+            self.bar.stop()
+
+
+def _progress() -> Progress:
+    from rich import progress as parts
+    from rich.console import Console
+    from rich.text import Text
+
+    class Rate(parts.ProgressColumn):
+        """How many a second."""
+
+        def render(self, task: parts.Task) -> Text:
+            speed = task.finished_speed or task.speed
+            return Text("" if speed is None else f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.2f}/s")
+
+    return parts.Progress(
+        parts.TextColumn("{task.description}", markup=False),
+        parts.BarColumn(),
+        parts.MofNCompleteColumn(),
+        Rate(),
+        parts.TimeRemainingColumn(compact=True),
+        console=Console(stderr=True),
+        transient=True,
+    )
+
+
+def plain(text: str) -> str:
+    """Take out what a terminal would obey instead of show."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    broken = sys.stdout.isatty()
+    return Console(
+        file=sys.stdout, width=None if broken else UNBROKEN, highlight=False, markup=False, emoji=False
+    )
+
+
+def print_map(one: Map, out: Path | None = None) -> None:
+    """
+    Print a map: its values where they fit, and the pairs of layers that matter with their doubt.
+
+    Parameters
+    ----------
+    one : Map
+    out : Path, optional
+        Where the whole of it was written.
+    """
+    from rich.text import Text
+
+    from ..findings.methods import cite, declared, null_range
+
+    console = _console()
+    choice = declared(one)
+    console.print(Text(plain(f"{one.measure}: {one.estimator}, n = {one.n:,} rows"), style="bold"))
+    whole = one.values.size > 1 and _print_matrix(console, one)
+    if not whole or one.low is not None or one.p_map is not None:
+        _print_pairs(console, one, best=not whole)
+    null = null_range(one)
+    if not null:
+        console.print(Text("What unrelated rows would give is not known; --permutations finds it."))
+    else:
+        more = f"; that is {one.null_note}" if one.p_map is not None else f"; no z: {one.null_note}"
+        console.print(Text(plain(f"Unrelated rows would give {null}{more if one.null_note else ''}.")))
+    reasons = list(dict.fromkeys(plain(r) for row in one.reasons for r in row if r))
+    if reasons:
+        count = sum(r is not None for row in one.reasons for r in row)
+        console.print(Text(f"{count} of {one.values.size} cells are undefined: {'; '.join(reasons)}."))
+    if not whole and one.values.size > 1:
+        place = (
+            f"in {out / 'result.json'}" if out is not None else "printed with --json, or written with --out"
+        )
+        console.print(Text(plain(f"All {one.values.size:,} cells are {place}.")))
+    if choice is not None:
+        console.print(Text(f"Source: {'; '.join(cite(key) for key in choice.measure.citations)}."))
+    console.print()
+
+
+def _print_matrix(console: Console, one: Map) -> bool:
+    """Print all values if they fit, with as many decimals as fit."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from ..findings.methods import split_names
+    from ..findings.words import number
+
+    if one.shape[1] > MOST_COLUMNS:
+        return False
+    (left, rows), (right, columns) = split_names(one.left), split_names(one.right)
+    for digits in (3, 2):
+        cells = [[number(float(v), digits).replace("undefined", "-") for v in row] for row in one.values]
+        widths = [max(len(t) for t in (name, *texts)) for name, *texts in zip(columns, *cells, strict=True)]
+        if max(map(len, rows)) + sum(w + 1 for w in widths) <= console.width:
+            break
+    else:
+        return False
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("", style="dim")
+    for name in columns:
+        table.add_column(Text(name), justify="right", no_wrap=True)
+    for name, texts, values in zip(rows, cells, one.values, strict=True):
+        shaded = (Text(t, style=_shade(float(v))) for t, v in zip(texts, values, strict=True))
+        table.add_row(Text(name), *shaded)
+    if not one.symmetric:
+        console.print(Text(f"rows: {left or 'left'}; columns: {right or 'right'}", style="dim"))
+    console.print(table)
+    return True
+
+
+def _shade(value: float) -> str:
+    if value != value:
+        return "dim"
+    back, front = SHADES[min(max(int(value * len(SHADES)), 0), len(SHADES) - 1)]
+    return f"{front} on {back}"
+
+
+def chosen_pairs(one: Map) -> tuple[str, list[tuple[int, int]]]:
+    """
+    Choose the pairs of layers that a reader looks for first, and say which they are.
+
+    Neighbors in a map of a stack with itself, layers of equal number in a square map, and else the best
+    match of each left layer.
+    """
+    import numpy as np
+
+    rows, columns = one.shape
+    if one.symmetric and rows > 1:
+        return "neighbors", [(i, i + 1) for i in range(rows - 1)]
+    if rows == columns:
+        return "matching layers" if rows > 1 else "layers", [(i, i) for i in range(rows)]
+    filled = np.where(np.isfinite(one.values), one.values, -np.inf)
+    return "best matches", [(i, int(filled[i].argmax())) for i in range(rows)]
+
+
+def _print_pairs(console: Console, one: Map, *, best: bool) -> None:
+    import numpy as np
+    from rich.table import Table
+    from rich.text import Text
+
+    from ..findings.words import number
+
+    what, pairs = chosen_pairs(one)
+    known = [bool(np.isfinite(t).any()) for t in (one.null_mean, one.z, one.p)]
+    map_known = one.p_map is not None and bool(np.isfinite(one.p_map).any())
+    best = best and what == "matching layers"
+    head = [what, "", "value"]
+    head += [f"{one.level or 0.95:.0%} interval ({one.unit})"] if one.low is not None else []
+    head += [name for name, shown in zip(("unrelated", "z", "p"), known, strict=True) if shown]
+    head += ["p in the map"] if map_known else []
+    head += ["best match", "its value"] if best else []
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for position, name in enumerate(head):
+        table.add_column(Text(name), justify="left" if position < 2 or name == "best match" else "right")
+    for i, j in pairs:
+        row = [plain(one.left[i]), plain(one.right[j]), number(float(one.values[i, j]), 3)]
+        if one.low is not None and one.high is not None:
+            row.append(f"[{number(float(one.low[i, j]), 3)}, {number(float(one.high[i, j]), 3)}]")
+        texts = number(float(one.null_mean[i, j]), 3), number(float(one.z[i, j]), 1), _p(float(one.p[i, j]))
+        row += [text for text, shown in zip(texts, known, strict=True) if shown]
+        row += [_p(float(one.p_map[i, j]))] if map_known and one.p_map is not None else []
+        if one.reasons[i][j] is not None:
+            row[3:] = [""] * len(row[3:])
+        if best:
+            filled = np.where(np.isfinite(one.values[i]), one.values[i], -np.inf)
+            row += [plain(one.right[int(filled.argmax())]), number(float(filled.max()), 3)]
+        table.add_row(*(Text(cell) for cell in row))
+    console.print(table)
+
+
+def _p(value: float) -> str:
+    from ..findings.words import number
+
+    return "< 0.001" if value < 0.001 else number(value, 3)
