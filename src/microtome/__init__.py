@@ -6,8 +6,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .comparison.attention import attention_similarity_matrix as attention_similarity_matrix
     from .comparison.similarity import similarity as similarity
     from .comparison.similarity import similarity_matrix as similarity_matrix
+    from .comparison.structure import convergence as convergence
+    from .comparison.structure import find_blocks as find_blocks
+    from .comparison.structure import find_localization as find_localization
     from .errors import MicrotomeError as MicrotomeError
     from .measures.table import MEASURES as MEASURES
 
@@ -17,6 +21,10 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "similarity": "comparison.similarity",
     "similarity_matrix": "comparison.similarity",
+    "attention_similarity_matrix": "comparison.attention",
+    "convergence": "comparison.structure",
+    "find_blocks": "comparison.structure",
+    "find_localization": "comparison.structure",
     "MEASURES": "measures.table",
     "MicrotomeError": "errors",
 }

@@ -38,7 +38,13 @@ def _print_version(wanted: bool) -> None:
 def _start(
     version: Annotated[
         bool,
-        typer.Option("--version", help="Print the version and stop.", is_eager=True, callback=_print_version),
+        typer.Option(
+            "--version",
+            metavar="",
+            help="Print the version and stop.",
+            is_eager=True,
+            callback=_print_version,
+        ),
     ] = False,
 ) -> None:
     """Take Transformer text encoders apart, layer by layer."""

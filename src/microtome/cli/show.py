@@ -18,13 +18,18 @@ if TYPE_CHECKING:
     from ..findings.maps import Map
 
 JsonOption = Annotated[
-    bool, typer.Option("--json", metavar="", help="Print the result as JSON on standard output, and nothing else there.")
+    bool,
+    typer.Option(
+        "--json", metavar="", help="Print the result as JSON on standard output, and nothing else there."
+    ),
 ]
 OutOption = Annotated[
     Path | None,
     typer.Option(help="Write result.json, table.parquet, figures and methods into this folder."),
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", metavar="", help="Print the result only: no notes, no progress.")]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", metavar="", help="Print the result only: no notes, no progress.")
+]
 
 Report = Callable[[str, int, int], None]
 

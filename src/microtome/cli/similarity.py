@@ -46,7 +46,7 @@ def similarity(
             help="A .npy file with the cluster of each row, such as its sentence.", show_default=False
         ),
     ] = None,
-    certainty: Annotated[bool, typer.Option("--certainty", help="Give intervals.")] = False,
+    certainty: Annotated[bool, typer.Option("--certainty", metavar="", help="Give intervals.")] = False,
     level: Annotated[float, typer.Option(help="Promised coverage of the intervals.")] = 0.95,
     halves: Annotated[int, typer.Option(help="Half-samples for intervals that need them.")] = 40,
     permutations: Annotated[int, typer.Option(help="Orders of the rows to try as a null.")] = 0,
@@ -57,14 +57,18 @@ def similarity(
         Path | None,
         typer.Option(help="A .npy file, true for each row to leave out.", show_default=False),
     ] = None,
-    zscore: Annotated[bool, typer.Option("--zscore", help="Standardize every neuron first.")] = False,
+    zscore: Annotated[
+        bool, typer.Option("--zscore", metavar="", help="Standardize every neuron first.")
+    ] = False,
     remove_top: Annotated[int, typer.Option(help="Leave out so many neurons of largest variance.")] = 0,
     precision: Annotated[str, typer.Option(help="fast or exact.")] = "fast",
     memory: Annotated[str, typer.Option(help="What may be held beside the input.")] = "2GB",
     device: DeviceOption = "cpu",
     threads: ThreadsOption = None,
     seed: SeedOption = 0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would cost, and stop.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar="", help="Say what it would cost, and stop.")
+    ] = False,
     out: OutOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
