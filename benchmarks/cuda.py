@@ -123,9 +123,9 @@ def measure(
         warnings.simplefilter("ignore", SmallSampleWarning)
         for call in calls.values():
             call()
+        held = torch.cuda.memory_allocated() if on_gpu else 0
         if on_gpu:
             torch.cuda.reset_peak_memory_stats()
-            held = torch.cuda.memory_allocated()
         timings, values = interleaved(calls, repeats)
         peak = torch.cuda.max_memory_allocated() - held if on_gpu else None
         few = np.unique(np.linspace(0, len(stack) - 1, checked).astype(int))
@@ -176,6 +176,7 @@ def tables(result: Mapping[str, Any]) -> list[Table]:
 
 def _table(result: Mapping[str, Any], one: Mapping[str, Any]) -> Table:
     layers, rows, width = one["shape"]
+    shape = f"{layers} layers, {rows:,} rows, {width} features"
     floor = one["stages"][PRODUCT]["wall"]
     shown = [
         (name, f"{timing['wall']:.4f}", f"{timing['wall'] / floor:.1f}")
@@ -186,12 +187,12 @@ def _table(result: Mapping[str, Any], one: Mapping[str, Any]) -> Table:
     peak = "" if one["peak_bytes"] is None else f" Peak above the input: {one['peak_bytes'] / 1e9:.2f} GB."
     runs = min(timing["runs"] for timing in one["stages"].values())
     return Table(
-        title=f"{result['device']}: {layers} layers, {rows:,} rows, {width} features, {one['spectrum']} spectrum",
+        title=f"{result['device']}: {shape}, {one['spectrum']} spectrum",
         header=("what", "wall s", "ratio to the products"),
         rows=tuple(shown),
         note=(
-            f"torch {result['torch']}, CUDA {result['cuda']}; medians of {runs} rounds after a warm-up. A row "
-            f"with + has all measures above it too. SVCCA keeps {one['kept']:.0f} dimensions of rank "
+            f"torch {result['torch']}, CUDA {result['cuda']}; medians of {runs} rounds after a warm-up. A "
+            f"row with + has all measures above it too. SVCCA keeps {one['kept']:.0f} dimensions of rank "
             f"{one['rank']:.0f}. Largest difference from the CPU's exact mode over {one['checked']} layers: "
             f"{differences[worst]:.1e} ({worst}); {'within' if differences[worst] <= AGREE else '**above**'} "
             f"{AGREE:g}.{peak}"

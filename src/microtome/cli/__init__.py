@@ -27,6 +27,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         0 done, 1 the work failed, 2 the request was wrong, 130 interrupted.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        # A name that the terminal's encoding lacks is written in escapes, and is no error.
+        if callable(reconfigure := getattr(stream, "reconfigure", None)):
+            reconfigure(errors="backslashreplace")
     try:
         from .app import command
 
@@ -44,7 +48,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except Exception as error:
-        return _explain(error)
+        from typer import Abort
+
+        if not isinstance(error, Abort):
+            return _explain(error)
+        code = INTERRUPTED
     if code == INTERRUPTED:
         _say("interrupted; nothing is left running, and the same command starts again.")
     return code if isinstance(code, int) else DONE

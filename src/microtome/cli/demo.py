@@ -92,16 +92,16 @@ def demo(
     change = change_profile(maps["debiased_cka"].values, positions=range(1, LAYERS + 1))
     findings = [*blocks, f"From base to tuned: {change.sentence(tuned)}"]
     maps = with_source(maps, command=context.obj or "microtome demo", inputs=[])
-    screen.files(maps, out, findings=[story, *findings])
-    axes = draw(alone, title="Debiased CKA of tuned with itself")
-    for kind in FORMATS:
-        save_figure(axes, out / "figures" / f"tuned_with_itself.{kind}")
     if json:
         screen.maps(maps, None, findings=[story, *findings])
     else:
         screen.sentences([story, ""])
         _print_matches(screen, maps)
         screen.sentences(["", *findings])
+    screen.files(maps, out, findings=[story, *findings])
+    axes = draw(alone, title="Debiased CKA of tuned with itself")
+    for kind in FORMATS:
+        save_figure(axes, out / "figures" / f"tuned_with_itself.{kind}")
 
 
 def generate(seed: int) -> Stacks:

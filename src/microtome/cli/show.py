@@ -101,22 +101,22 @@ class Screen:
 
         for sentence in dict.fromkeys(w for one in maps.values() for w in one.warnings):
             self.note(f"warning: {sentence}.")
-        if out is not None:
-            self.files(maps, out, findings=findings)
         if self.json:
             sys.stdout.write(to_json(maps, findings=findings) + "\n")
         else:
             for one in maps.values():
                 print_map(one, out)
+        if out is not None:
+            self.files(maps, out, findings=findings)
 
     def files(self, maps: Mapping[str, Map], out: Path, *, findings: Sequence[str] = ()) -> None:
         """Write all maps into a folder: the result, the table, how it was made, and a figure of each."""
         from ..figures.heatmap import save_figures
         from ..findings.record import write
 
-        written = [*write(maps, out, findings=findings), *save_figures(maps, out / "figures")]
-        names = ", ".join(path.relative_to(out).as_posix() for path in written)
-        self.note(f"written to {out}: {names}")
+        written = [path.name for path in write(maps, out, findings=findings)]
+        drawn = save_figures(maps, out / "figures")
+        self.note(f"Written to {out}: {', '.join(written)} and {len(drawn)} figures.")
 
     @contextmanager
     def working(self) -> Iterator[Report | None]:

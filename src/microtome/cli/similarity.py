@@ -11,11 +11,11 @@ from .show import JsonOption, OutOption, QuietOption, Screen
 
 if TYPE_CHECKING:
     from ..comparison.plan import Plan
-    from ..comparison.similarity import Request
+    from ..comparison.request import Request
 
-SeedOption = Annotated[int, typer.Option(help="For everything that is drawn.", show_default=True)]
+SeedOption = Annotated[int, typer.Option(min=0, help="For everything that is drawn.")]
 ThreadsOption = Annotated[int | None, typer.Option(help="Threads of the processor.", show_default=False)]
-DeviceOption = Annotated[str, typer.Option(help="cpu or cuda.", show_default=True)]
+DeviceOption = Annotated[str, typer.Option(help="cpu or cuda.")]
 
 
 def similarity(
@@ -48,8 +48,8 @@ def similarity(
     ] = None,
     certainty: Annotated[bool, typer.Option("--certainty", metavar="", help="Give intervals.")] = False,
     level: Annotated[float, typer.Option(help="Promised coverage of the intervals.")] = 0.95,
-    halves: Annotated[int, typer.Option(help="Half-samples for intervals that need them.")] = 40,
-    permutations: Annotated[int, typer.Option(help="Orders of the rows to try as a null.")] = 0,
+    halves: Annotated[int, typer.Option(min=2, help="Half-samples for intervals that need them.")] = 40,
+    permutations: Annotated[int, typer.Option(min=0, help="Orders of the rows to try as a null.")] = 0,
     rows: Annotated[
         int | None, typer.Option(help="Compare on so many rows, drawn with the seed.", show_default=False)
     ] = None,

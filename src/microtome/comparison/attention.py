@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, must
-from ..findings.maps import Map, Maps, Resamples
+from ..findings.maps import Map, Maps
+from ..findings.paired import Resamples
 from ..inference.estimate import Sides
 from ..inference.halves import half_interval, half_plan
 from ..measures.attention import AttentionCells, AttentionPass
@@ -69,7 +70,9 @@ def attention_similarity_matrix(
         raise InputError("certainty must be asked of lists of sentences, which can be read again.")
     with using_threads(threads):
         whole = _read(left, right, choices, causal)
-        maps = {label: _as_map(cells, right is None, names, right_names, seed) for label, cells in whole.items()}
+        maps = {
+            label: _as_map(cells, right is None, names, right_names, seed) for label, cells in whole.items()
+        }
         if certainty:
             maps = _with_intervals(maps, left, right, choices, causal, halves=halves, level=level, seed=seed)
     return Maps(list(maps.values()))

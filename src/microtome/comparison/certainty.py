@@ -1,24 +1,28 @@
-"""How sure is each cell? Intervals from a second reading of the rows, and orders of the rows tried for real."""
+"""How sure is each cell? Intervals from a second reading of the rows, and orders of the rows really tried."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..findings.maps import Map, Resamples
+from ..findings.maps import Map
+from ..findings.paired import Resamples
 from ..inference.clusters import Clusters, groups
-from ..inference.halves import half_interval, half_plan
-from ..inference.influence import ENOUGH_CLUSTERS, influence_interval
+from ..inference.halves import ANOTHER_SAMPLE, half_interval, half_plan
+from ..inference.influence import ENOUGH_CLUSTERS, biased_scores, influence_interval, scores_band
 from ..inference.jackknife import Band, jackknife_interval
 from ..inference.permutation import max_statistic, permutation_plan
-from .engine import Scores
+from ..measures.declare import Chosen
 from .inputs import read_clusters
+from .tables import Scores
 
 if TYPE_CHECKING:
-    from .similarity import Raw, Request
+    from .request import Request
+    from .routes import Raw
 
 Compute = Callable[..., "Raw"]
 JACKKNIFE_GROUPS = 20
@@ -26,7 +30,7 @@ JACKKNIFE_GROUPS = 20
 
 def add_intervals(
     request: Request,
-    scores: Scores | None,
+    scores: dict[str, Scores],
     maps: dict[str, Map],
     compute: Compute,
     *,
@@ -37,14 +41,14 @@ def add_intervals(
     Give every cell of every map an interval.
 
     Debiased CKA gets influence-function intervals for the population value, or, with few rows or
-    clusters, a jackknife; everything else gets half-sampling, which speaks of another sample of the
-    same size.
+    clusters, a jackknife. Everything else has a bias that depends on n, so its interval speaks of
+    another sample of the same size: by influence scores for linear CKA, by half-sampling for the rest.
 
     Parameters
     ----------
     request : Request
-    scores : Scores, optional
-        Of the second reading.
+    scores : dict of str to Scores
+        Of the second reading, for debiased and biased norms.
     maps : dict of str to Map
     compute : callable
         Computes all tables of a request.
@@ -58,37 +62,32 @@ def add_intervals(
     """
     units = Clusters.singletons(request.n) if request.clusters is None else request.clusters
     out = dict(maps)
-    by_influence = [m for m in request.measures if m.measure.interval == "influence"]
-    if by_influence and scores is not None and len(units) >= ENOUGH_CLUSTERS:
-        for choice in by_influence:
-            found = influence_interval(
-                maps[choice.label].values,
-                scores.cross,
-                scores.left[:, None],
-                scores.right[None],
-                scores.left_h[:, None],
-                scores.right_h[None],
-                level,
-                unit=units.unit,
-            )
-            kept = Resamples(
-                kind="scores", array=found.psi, units=len(units), digest=_digest(request, "scores")
-            )
-            out[choice.label] = _with_band(maps[choice.label], found.band, kept)
-    elif by_influence:
-        few = replace(request, measures=tuple(by_influence))
-        out |= _jackknifed(few, units, {m.label: maps[m.label] for m in by_influence}, compute, level)
-    rest = tuple(m for m in request.measures if m.measure.interval == "halves")
-    if rest:
-        out |= _halved(
-            replace(request, measures=rest),
-            units,
-            {m.label: maps[m.label] for m in rest},
-            compute,
-            level,
-            halves,
-        )
+    enough = len(units) >= ENOUGH_CLUSTERS
+    ways: dict[str, list[Chosen]] = {"influence": [], "jackknife": [], "halves": []}
+    for choice in request.measures:
+        kind = choice.measure.interval
+        scored = kind in scores and enough
+        ways["influence" if scored else "jackknife" if kind == "debiased" else "halves"].append(choice)
+    for choice in ways["influence"]:
+        kind = choice.measure.interval
+        out[choice.label] = _influenced(request, units, maps[choice.label], scores[kind], kind, level)
+    for name, add in (("jackknife", _jackknifed), ("halves", partial(_halved, halves=halves))):
+        if ways[name]:
+            some = {m.label: maps[m.label] for m in ways[name]}
+            out |= add(replace(request, measures=tuple(ways[name])), units, some, compute, level)
     return out
+
+
+def _influenced(request: Request, units: Clusters, one: Map, scores: Scores, kind: str, level: float) -> Map:
+    given = (scores.left[:, None], scores.right[None], scores.left_h[:, None], scores.right_h[None])
+    if kind == "debiased":
+        found = influence_interval(one.values, scores.cross, *given, level, unit=units.unit)
+        psi, band = found.psi, found.band
+    else:
+        psi = biased_scores(one.values, scores.cross, *given)
+        band = scores_band(one.values, psi, level, unit=units.unit, target=ANOTHER_SAMPLE)
+    kept = Resamples(kind="scores", array=psi, units=len(units), digest=_digest(request, "scores"))
+    return _with_band(one, band, kept)
 
 
 def _digest(request: Request, kind: str) -> str:

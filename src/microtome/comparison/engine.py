@@ -1,10 +1,9 @@
-"""How do stacks become tables of values? Groups of layers through the moments, strips through the measures."""
+"""How do stacks become tables? Groups of layers through the moments, strips through the measures."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +11,6 @@ from ..errors import WorkError
 from ..inference.clusters import Clusters
 from ..inference.influence import off_cluster_weights
 from ..measures.declare import Chosen
-from ..moments.bank import Bank
 from ..moments.cells import Cells
 from ..moments.clustered import (
     ClusterTerms,
@@ -23,94 +21,19 @@ from ..moments.clustered import (
     unit_codes,
 )
 from ..moments.crossing import Crossing, cross
-from ..moments.stack import Stack, dtype_name
+from ..moments.stack import Stack
 from ..moments.strip import Strip, basis
 from ..randomness import generator
+from .layers import Layers, facts_of, in_order, make_banks, runs
 from .nulls import null_details, null_of
 from .plan import Plan, Settings
+from .tables import KINDS, Outcome, Scores, Table
 
 if TYPE_CHECKING:
     import torch
 
 # What rounding may put a value outside of its range, by precision; more is an error of the program.
 ROUNDING = {True: 1e-9, False: 1e-5}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """
-    Values of one measure for every pair of layers, as the engine leaves them.
-
-    Parameters
-    ----------
-    values, null_mean, null_sd : ndarray of shape (left, right)
-    reasons : ndarray of object, shape (left, right)
-        None, or why the cell is undefined.
-    kept, rank, lost : tuple of ndarray, or None
-        Dimensions compared, ranks, and share of variance left out, of the left and of the right layers;
-        None for measures without a subspace.
-    details : dict of str to ndarray
-    """
-
-    values: np.ndarray
-    null_mean: np.ndarray
-    null_sd: np.ndarray
-    reasons: np.ndarray
-    kept: tuple[np.ndarray, ...] | None = None
-    rank: tuple[np.ndarray, ...] | None = None
-    lost: tuple[np.ndarray, ...] | None = None
-    details: dict[str, np.ndarray] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerFacts:
-    """What is known of each layer of a side: arrays of shape (layers,)."""
-
-    width: np.ndarray
-    dead: np.ndarray
-    participation: np.ndarray
-    top1: np.ndarray
-    top3: np.ndarray
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scores:
-    """
-    Shares of each unit in the debiased norms.
-
-    Parameters
-    ----------
-    cross : ndarray of shape (left, right, units)
-    left, right : ndarray of shape (layers, units)
-        Of each layer with itself.
-    left_h, right_h : ndarray of shape (layers,)
-        The debiased norms themselves.
-    """
-
-    cross: np.ndarray
-    left: np.ndarray
-    right: np.ndarray
-    left_h: np.ndarray
-    right_h: np.ndarray
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """Everything one run over the moments gives."""
-
-    tables: dict[str, Table]
-    left: LayerFacts
-    right: LayerFacts
-    near_tolerance: bool
-    scores: Scores | None
-
-
-class _Layers:
-    """The banks of one side, a bank for each run of layers of one width in a group."""
-
-    def __init__(self) -> None:
-        self.banks: dict[int, tuple[Bank, int]] = {}
-        self.own: dict[int, torch.Tensor] = {}
 
 
 def run(
@@ -174,7 +97,7 @@ class _Run:
                 right = None if right is None else right.take(clusters.order)
             self.layout = Layout(starts=clusters.starts, sizes=clusters.sizes)
         self.left, self.right = left, left if right is None else right
-        self.sides = (_Layers(),) * 2 if right is None else (_Layers(), _Layers())
+        self.sides = (Layers(),) * 2 if right is None else (Layers(), Layers())
         shape = (len(self.left), len(self.right))
         # Tables stay on the device until all passes are done: fetching each strip would stall it.
         self.found = {m.label: self._blank() for m in self.measures}
@@ -190,8 +113,11 @@ class _Run:
             self._read_clusters(self.layout)
         if self.want_scores:
             units = int(self.units.max()) + 1
-            self.cross_scores = np.zeros((*shape, units))
-            self.own_scores = tuple(np.full((len(s), units), np.nan) for s in (self.left, self.right))
+            self.cross_scores = {kind: np.zeros((*shape, units)) for kind in KINDS}
+            self.own_scores = {
+                kind: tuple(np.full((len(s), units), np.nan) for s in (self.left, self.right))
+                for kind in KINDS
+            }
 
     def _read_clusters(self, layout: Layout) -> None:
         import torch
@@ -227,13 +153,13 @@ class _Run:
             self._mirror()
         for choice in self.measures:
             self._settle(choice)
-        facts = [_facts(side) for side in self.sides]
+        facts = [facts_of(side) for side in self.sides]
         return Outcome(
             tables={m.label: self._table(m) for m in self.measures},
             left=facts[0],
             right=facts[1],
             near_tolerance=any(b.near_tolerance for s in self.sides for b, _ in s.banks.values()),
-            scores=self._scores() if self.want_scores else None,
+            scores={kind: self._scores(kind) for kind in KINDS} if self.want_scores else {},
         )
 
     def _pass(self, lefts: tuple[int, ...], rights: tuple[int, ...], total: int) -> None:
@@ -255,7 +181,10 @@ class _Run:
             tile_rows=self.plan.tile_rows,
         )
         correction = self._correction(crossing, lefts, rights, same)
-        self._bank(crossing, correction, lefts, rights, same)
+        known = [(self.sides[0], self.left, i) for i in lefts]
+        if not same:
+            known += [(self.sides[1], self.right, j) for j in rights]
+        make_banks(crossing, correction, known, s)
         for place, i in enumerate(lefts):
             self._strips(crossing, correction, place, i, rights[crossing.first[place] :])
         if self.want_scores:
@@ -300,41 +229,6 @@ class _Run:
         sums = torch.outer(crossing.norms, crossing.norms)
         return n / (n - 2) * crossing.products - sums / ((n - 1) * (n - 2))
 
-    def _bank(
-        self,
-        crossing: Crossing,
-        correction: torch.Tensor,
-        lefts: tuple[int, ...],
-        rights: tuple[int, ...],
-        same: bool,
-    ) -> None:
-        import torch
-
-        plain = [(self.sides[0], self.left, i) for i in lefts]
-        if not same:
-            plain += [(self.sides[1], self.right, j) for j in rights]
-        fresh = [
-            k
-            for k, (side, _, layer) in enumerate(plain)
-            if layer not in side.banks and crossing.diagonal[k] is not None
-        ]
-        for run_ in _runs(fresh, [crossing.widths[k] for k in fresh], [id(plain[k][0]) for k in fresh]):
-            eps = max(_rounding(plain[k][1].layers[plain[k][2]], self.settings.exact) for k in run_)
-            bank = Bank(
-                n=crossing.n,
-                names=tuple(crossing.names[k] for k in run_),
-                mean=torch.stack([crossing.mean[k] for k in run_]),
-                scatter=torch.stack([b for k in run_ if (b := crossing.diagonal[k]) is not None]),
-                norms=crossing.norms[run_],
-                norms2=crossing.products.diagonal()[run_],
-                dtype=self.settings.dtype,
-                input_eps=eps,
-            )
-            for row, k in enumerate(run_):
-                side, _, layer = plain[k]
-                side.banks[layer] = (bank, row)
-                side.own[layer] = bank.frob2[row] - correction[k, k]
-
     def _strips(
         self, crossing: Crossing, correction: torch.Tensor, place: int, i: int, rights: tuple[int, ...]
     ) -> None:
@@ -344,7 +238,7 @@ class _Run:
         side = self.sides[1]
         offset = crossing.right[crossing.first[place]]
         begin = 0
-        for run_ in _runs(
+        for run_ in runs(
             list(range(len(rights))),
             [self.right.widths[j] for j in rights],
             [id(side.banks[j][0]) for j in rights],
@@ -399,7 +293,8 @@ class _Run:
     ) -> None:
         import torch
 
-        assert self.terms is not None and self.layout is not None
+        assert self.terms is not None
+        assert self.layout is not None
         s = self.settings
         places = self._places(lefts, rights, same)
         at = torch.tensor(places, device=s.device)
@@ -408,7 +303,7 @@ class _Run:
             within=self.terms.within[at][:, at],
             k_rows=self.terms.k_rows[at],
         )
-        found, own = cluster_scores(
+        found = cluster_scores(
             left,
             right,
             crossing,
@@ -421,15 +316,16 @@ class _Run:
             device=s.device,
             tile_rows=self.tile_rows,
         )
-        self.cross_scores[np.ix_(lefts, rights)] = found.cpu().numpy()
-        shares = own.cpu().numpy()
-        for k, i in enumerate(lefts):
-            if np.isfinite(shares[k]).all():
-                self.own_scores[0][i] = shares[k]
-        for k, j in enumerate(rights):
-            row = shares[k if same else len(lefts) + k]
-            if np.isfinite(row).all():
-                self.own_scores[1][j] = row
+        for kind, cross_, own in (
+            ("debiased", found.cross, found.own),
+            ("biased", found.biased_cross, found.biased_own),
+        ):
+            self.cross_scores[kind][np.ix_(lefts, rights)] = cross_.cpu().numpy()
+            shares = own.cpu().numpy()
+            for side, layers, offset in ((0, lefts, 0), (1, rights, 0 if same else len(lefts))):
+                for k, layer in enumerate(layers):
+                    if np.isfinite(shares[offset + k]).all():
+                        self.own_scores[kind][side][layer] = shares[offset + k]
 
     def _mirror(self) -> None:
         """Copy what a symmetric map has above the diagonal to below it."""
@@ -439,7 +335,8 @@ class _Run:
             for table in self.details[choice.label].values():
                 table[i, j] = table[j, i]
         if self.want_scores:
-            self.cross_scores[i, j] = self.cross_scores[j, i]
+            for table in self.cross_scores.values():
+                table[i, j] = table[j, i]
 
     def _settle(self, choice: Chosen) -> None:
         """Blank undefined cells, and bring values that rounding put outside of the range back to it."""
@@ -452,8 +349,7 @@ class _Run:
         low, high = choice.declared("range")
         slack = ROUNDING[self.settings.exact]
         defined = values[~undefined & ~bad]
-        # Debiased values have no such bounds; in small samples they may lie beyond 1.
-        if choice.measure.interval != "influence" and len(defined):
+        if len(defined):
             if defined.min() < low - slack or defined.max() > high + slack:
                 raise WorkError(
                     f"{label} must lie between {low:g} and {high:g}, but came out between "
@@ -461,15 +357,19 @@ class _Run:
                 )
             np.clip(values, low, high, out=values)
 
-    def _scores(self) -> Scores:
+    def _scores(self, kind: str) -> Scores:
+        def norm(side: Layers, layer: int) -> float:
+            bank, row = side.banks[layer]
+            return float(side.own[layer]) if kind == "debiased" else bank.known["frob2"][row]
+
         left, right = (
-            np.array([float(side.own[i]) for i in range(len(stack))])
+            np.array([norm(side, i) for i in range(len(stack))])
             for side, stack in zip(self.sides, (self.left, self.right), strict=True)
         )
         return Scores(
-            cross=self.cross_scores,
-            left=self.own_scores[0],
-            right=self.own_scores[1],
+            cross=self.cross_scores[kind],
+            left=self.own_scores[kind][0],
+            right=self.own_scores[kind][1],
             left_h=left,
             right_h=right,
         )
@@ -482,7 +382,7 @@ class _Run:
             name = subspace(choice.options)
             for what in ("kept", "rank", "lost"):
                 known[what] = tuple(
-                    np.array([getattr(basis(bank, name), what)[row] for bank, row in _in_order(side)])
+                    np.array([getattr(basis(bank, name), what)[row] for bank, row in in_order(side)])
                     for side in self.sides
                 )
         return Table(
@@ -495,40 +395,6 @@ class _Run:
         )
 
 
-def _in_order(side: _Layers) -> list[tuple[Bank, int]]:
-    return [side.banks[i] for i in sorted(side.banks)]
-
-
-def _facts(side: _Layers) -> LayerFacts:
-    found = _in_order(side)
-    return LayerFacts(
-        width=np.array([bank.width for bank, _ in found]),
-        dead=np.array([int((~bank.alive[row]).sum()) for bank, row in found]),
-        participation=np.array([float(bank.participation[row]) for bank, row in found]),
-        top1=np.array([float(bank.variance_share(1)[row]) for bank, row in found]),
-        top3=np.array([float(bank.variance_share(3)[row]) for bank, row in found]),
-    )
-
-
 def _vectors_first(measures: Sequence[Chosen]) -> list[Chosen]:
     """PWCCA's eigenvectors bring the correlations that CCA and SVCCA need: do it before them."""
     return sorted(measures, key=lambda m: m.measure.name != "pwcca")
-
-
-def _runs(items: list[int], widths: list[int], owners: list[int]) -> list[list[int]]:
-    """Cut a list into stretches of one width and one owner."""
-    runs: list[list[int]] = []
-    previous: tuple[int, int] | None = None
-    for item, width, owner in zip(items, widths, owners, strict=True):
-        if previous != (width, owner):
-            runs.append([])
-        runs[-1].append(item)
-        previous = (width, owner)
-    return runs
-
-
-def _rounding(layer: Any, exact: bool) -> float:
-    """Relative rounding of a layer's numbers as the products see them."""
-    if exact and dtype_name(layer) == "float64":
-        return float(np.finfo(np.float64).eps)
-    return float(np.finfo(np.float32).eps)

@@ -66,9 +66,9 @@ def moments_null(strip: Strip) -> Null:
     """Permutation mean and deviation of linear CKA, from moments alone; exact for independent rows."""
     left, right = strip.left, strip.right
     names = ("trace", "frob2", "norms2")
-    one = (left.known[name][strip.row] for name in names)
-    two = (np.array(right.known[name][strip.columns]) for name in names)
-    return cka_null(*one, *two, strip.n)
+    T, T2, S2 = (left.known[name][strip.row] for name in names)
+    T_, T2_, S2_ = (np.array(right.known[name][strip.columns]) for name in names)
+    return cka_null(T, T2, S2, T_, T2_, S2_, strip.n)
 
 
 def _cka(choice: Chosen, strip: Strip) -> tuple[Pair, Pair]:

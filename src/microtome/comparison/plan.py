@@ -130,6 +130,7 @@ def make_plan(
     others = widths if right is None else np.array(right.widths)
     spectra = sum(w * w for w in [*widths, *([] if right is None else others)]) * (16 + 2 * itemsize)
     most = max(len(left), len(others))
+    lefts, rights, tile_rows, state = (), (), TILE_ROWS, 0
     for groups in range(1, most + 1):
         lefts, rights = _groups(len(left), groups), _groups(len(others), groups)
         tile_rows, state = _state(widths, others, lefts, rights, itemsize, n, memory, right is None)

@@ -12,8 +12,8 @@ from ..errors import InputError
 from ..inference.clusters import Clusters
 from ..measures.declare import Chosen
 from ..moments.stack import Stack, read_rows
-from .engine import Table
 from .plan import Settings
+from .tables import Table
 
 
 def footprint(choice: Chosen, n: int, width: int) -> int:
@@ -48,8 +48,8 @@ def run_rows(
     fits = int(settings.memory // each)
     if fits < 2:
         raise InputError(
-            f"{choice.label} must fit two layers of {n} rows into memory={settings.memory / 1e9:.2g}GB, but they "
-            f"take {2 * each / 1e9:.2g}GB; give more memory or fewer rows (rows=)."
+            f"{choice.label} must fit two layers of {n} rows into memory={settings.memory / 1e9:.2g}GB, "
+            f"but they take {2 * each / 1e9:.2g}GB; give more memory or fewer rows (rows=)."
         )
     prepare, compute = _prepared(choice, clusters), choice.declared("compute")
     shape = (len(left), len(other))
@@ -85,7 +85,8 @@ def _rows(stack: Stack, layer: int, settings: Settings) -> Any:
     if not bool(torch.isfinite(rows).all()):
         row, column = (int(v) for v in torch.nonzero(~torch.isfinite(rows))[0])
         raise InputError(
-            f"every value must be finite, but layer {stack.names[layer]} is not at row {row}, feature {column}."
+            f"every value must be finite, but layer {stack.names[layer]} is not at row {row}, "
+            f"feature {column}."
         )
     return rows
 

@@ -330,8 +330,7 @@ def _write_cells(axes: Axes, one: Map, mesh: Any, cell: float, annotate: bool | 
         below = [at for at in finite if one.values[at] < 0 and not _is_difference(one)]
         texts, size = dict.fromkeys(below, "−"), min(7.0, 0.7 * cell)
     for (i, j), text in texts.items():
-        red, green, blue, _ = mesh.cmap(mesh.norm(float(one.values[i, j])))
-        dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+        dark = _luminance(mesh.cmap(mesh.norm(float(one.values[i, j])))) < 0.179
         axes.text(
             j,
             i,
@@ -342,6 +341,12 @@ def _write_cells(axes: Axes, one: Map, mesh: Any, cell: float, annotate: bool | 
             color="white" if dark else "black",
             parse_math=False,
         )
+
+
+def _luminance(color: Sequence[float]) -> float:
+    """Relative luminance; black and white stand out equally at 0.179."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color[:3]]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def _add_colorbar(

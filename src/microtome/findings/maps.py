@@ -6,46 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import InputError, must, unknown
-from ..inference.difference import difference_from_halves, difference_from_jackknife, difference_from_scores
 from ..inference.estimate import Estimate, Interval, Sides
-from ..inference.jackknife import Band
 from ..measures.table import ALIASES, chosen
+from .paired import Paired, Resamples, paired_band
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
 
 Cell = tuple[int | str, int | str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Resamples:
-    """
-    What an interval was made from, kept so that differences can be paired.
-
-    Parameters
-    ----------
-    kind : {"scores", "halves", "jackknife"}
-    array : ndarray
-        Scores of shape (left, right, units), or values of shape (replicates, left, right).
-    units : int
-        Rows or clusters.
-    sizes : ndarray, optional
-        Rows of each jackknife group.
-    digest : str
-        Of the rows and units: only maps with the same one can be paired.
-    """
-
-    kind: Literal["scores", "halves", "jackknife"]
-    array: np.ndarray
-    units: int
-    sizes: np.ndarray | None = None
-    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -203,7 +177,7 @@ class Map:
         second = self if of is None else of
         i, j = self.index(cell)
         k, m = second.index(other)
-        band = _paired(self, second, (i, j), (k, m))
+        band = paired_band(self.paired((i, j)), second.paired((k, m)))
         names = f"({self.left[i]}, {self.right[j]}) - ({second.left[k]}, {second.right[m]})"
         value = float(self.values[i, j] - second.values[k, m])
         interval = band.at()
@@ -219,11 +193,23 @@ class Map:
             reason=reason,
         )
 
+    def paired(self, at: Any) -> Paired:
+        """Values of some cells, with what their intervals were made from."""
+        return Paired(
+            name=self.measure,
+            values=self.values[at],
+            at=at,
+            resamples=self.resamples,
+            method=self.method,
+            level=self.level or 0.95,
+            unit=self.unit,
+        )
+
     def minus(self, other: Map) -> Map:
         """Subtract a map of the same shape and rows, cell by cell, with paired intervals."""
         if self.shape != other.shape:
             raise must("the other map", f"of the shape {self.shape}", other.shape)
-        band = _paired(self, other, ..., ...)
+        band = paired_band(self.paired(...), other.paired(...))
         blank = np.full(self.shape, np.nan)
         return replace(
             self,
@@ -409,26 +395,3 @@ def arrow_schema() -> Any:
     return pa.schema(
         [(c, pa.string() if c in text else pa.int64() if c in whole else pa.float64()) for c in order]
     )
-
-
-def _paired(one: Map, two: Map, at: Any, other: Any) -> Band:
-    first, second = one.resamples, two.resamples
-    if first is None or second is None:
-        raise InputError(
-            "a difference must be asked of maps computed with certainty=True, but got one without."
-        )
-    if first.kind != second.kind or first.digest != second.digest:
-        raise InputError(
-            "a difference must be asked of maps whose intervals come from the same rows in the same way, but "
-            f"got {one.measure} by {one.method} and {two.measure} by {two.method}."
-        )
-    level, unit = one.level or 0.95, one.unit
-    values = one.values[at], two.values[other]
-    if first.kind == "scores":
-        return difference_from_scores(*values, first.array[at], second.array[other], level, unit=unit)
-    pick = (slice(None), *at) if isinstance(at, tuple) else at
-    pick_other = (slice(None), *other) if isinstance(other, tuple) else other
-    replicates = first.array[pick], second.array[pick_other]
-    if first.kind == "halves":
-        return difference_from_halves(*values, *replicates, level, units=first.units, unit=unit)
-    return difference_from_jackknife(*values, *replicates, level, sizes=first.sizes, unit=unit)

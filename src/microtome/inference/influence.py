@@ -192,6 +192,35 @@ def influence_interval(
     return Influence(psi=psi, band=scores_band(value, psi, level, unit=unit))
 
 
+def biased_scores(
+    theta: ArrayLike, xy: ArrayLike, xx: ArrayLike, yy: ArrayLike, H_xx: ArrayLike, H_yy: ArrayLike
+) -> NDArray[np.float64]:
+    """
+    Influence of each cluster on biased linear CKA, for one pair of layers or for a whole map.
+
+    Parameters
+    ----------
+    theta : array_like, shape (...)
+        H_xy / sqrt(H_xx H_yy) with biased norms.
+    xy, xx, yy : array_like, shape (..., S)
+        How far each norm moves with the weight of a cluster: its terms with itself once, those with all
+        other clusters twice.
+    H_xx, H_yy : array_like, shape (...)
+        Where one is not positive, the scores are NaN.
+
+    Returns
+    -------
+    ndarray, shape (..., S)
+        Sums to 0.
+    """
+    value = np.asarray(theta, dtype=np.float64)
+    x, y = (np.asarray(h, dtype=np.float64) for h in (H_xx, H_yy))
+    x, y = np.where(x > 0, x, np.nan)[..., None], np.where(y > 0, y, np.nan)[..., None]
+    psi = np.asarray(xy, dtype=np.float64) / np.sqrt(x * y)
+    psi = psi - value[..., None] / 2 * (np.asarray(xx) / x + np.asarray(yy) / y)
+    return psi - psi.mean(-1, keepdims=True)
+
+
 def scores_band(
     value: ArrayLike, psi: ArrayLike, level: float = 0.95, *, unit: str, target: str = POPULATION
 ) -> Band:

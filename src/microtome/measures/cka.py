@@ -96,6 +96,7 @@ LINEAR_CKA = Measure(
     needs="moments",
     compute=linear_cka,
     null="cka",
+    interval="biased",
 )
 
 DEBIASED_CKA = Measure(
@@ -111,5 +112,5 @@ DEBIASED_CKA = Measure(
     needs="moments",
     compute=debiased_cka,
     null="debiased",
-    interval="influence",
+    interval="debiased",
 )

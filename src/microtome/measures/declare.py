@@ -56,8 +56,11 @@ class Option:
             return value
         if isinstance(self.default, (int, float)) and not isinstance(self.default, bool):
             whole = isinstance(self.default, int)
-            wrong = isinstance(value, (bool, str)) or not isinstance(value, (int, float))
-            if wrong or (whole and int(value) != value):
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, (int, float))
+                or (whole and int(value) != value)
+            ):
                 raise must(f"option {name}", "a whole number" if whole else "a number", given)
             if not ((self.low is None or value >= self.low) and (self.high is None or value <= self.high)):
                 bounds = [f"at least {self.low:g}"] if self.low is not None else []
@@ -140,8 +143,9 @@ class Measure:
         `microtome.moments.strip.basis`): their number is then reported, and n is checked against it.
     null : str, optional
         Which formula gives the value that unrelated rows would have; see `microtome.comparison.nulls`.
-    interval : {"influence", "halves"}
-        Which interval `certainty=True` gives.
+    interval : {"debiased", "biased", "halves"}
+        Which interval `certainty=True` gives: influence scores of the debiased or of the biased norms
+        (CKA), or half-sampling.
     self_value : float
         The value of a layer with itself, where it is defined.
     """
@@ -163,7 +167,7 @@ class Measure:
     )
     subspace: Callable[[Mapping[str, Any]], Any] | None = None
     null: str | None = None
-    interval: Literal["influence", "halves"] = "halves"
+    interval: Literal["debiased", "biased", "halves"] = "halves"
     self_value: float = 1.0
 
 

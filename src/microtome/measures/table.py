@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Any
 
 from ..errors import InputError, must, unknown
-
 from .attention import ATTENTION_MEASURES
 from .cca import CCA, PWCCA, SVCCA
 from .cka import DEBIASED_CKA, LINEAR_CKA

@@ -201,6 +201,27 @@ def along_weights(
     return sums
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitScores:
+    """
+    What each unit contributes to the norms of a pass.
+
+    Parameters
+    ----------
+    cross : Tensor of shape (left layers, right layers, units)
+        Share in the debiased norm of the cross-scatter; only pairs that the crossing holds, else 0.
+    own : Tensor of shape (layers, units)
+        The same of each layer with itself; NaN where the crossing has no scatter matrix of its own.
+    biased_cross, biased_own : Tensor
+        How far the biased norms move with the weight of the unit.
+    """
+
+    cross: torch.Tensor
+    own: torch.Tensor
+    biased_cross: torch.Tensor
+    biased_own: torch.Tensor
+
+
 def cluster_scores(
     left: Stack,
     right: Stack | None,
@@ -214,7 +235,7 @@ def cluster_scores(
     dtype: torch.dtype,
     device: torch.device,
     tile_rows: int = TILE_ROWS,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> UnitScores:
     """
     Share of each unit in the cluster-debiased norm of every cross-scatter: the second reading of the rows.
 
@@ -233,10 +254,7 @@ def cluster_scores(
 
     Returns
     -------
-    cross : Tensor of shape (left layers, right layers, units)
-        Only pairs that `crossing` holds; 0 elsewhere.
-    own : Tensor of shape (layers, units)
-        The same of each layer with itself; NaN where `crossing` has no scatter matrix of its own.
+    UnitScores
     """
     import torch
 
@@ -245,6 +263,7 @@ def cluster_scores(
     count, lefts, rights = len(reader.widths), crossing.left, crossing.right
     size = int(units.max()) + 1
     pairs = torch.zeros((count, count, size), dtype=torch.float64, device=device)
+    biased, within = torch.zeros_like(pairs), torch.zeros_like(pairs)
     strips = [strip.to(dtype) for strip in crossing.strips]
     own = [None if block is None or right is None else block.to(dtype) for block in crossing.diagonal]
     u_sum, k_rows = u_rows.sum(1), terms.k_rows
@@ -264,11 +283,11 @@ def cluster_scores(
             begin = offsets[columns[0]]
             product = (reader.part(Z, i) @ strips[i]).mul_(Z[:, begin:])
             found = torch.stack([p.sum(1) for p in product.split([widths[j] for j in columns], 1)])
-            pairs[i, columns] = pairs[i, columns].index_add(1, codes, found.double())
+            biased[i, columns] = biased[i, columns].index_add(1, codes, found.double())
         for p, block in enumerate(own):
             if block is not None:
                 x = reader.part(Z, p)
-                pairs[p, p].index_add_(0, codes, ((x @ block) * x).sum(1).double())
+                biased[p, p].index_add_(0, codes, ((x @ block) * x).sum(1).double())
         for clusters, at in layout.blocks(start, stop):
             index = torch.as_tensor(at, device=device)
             inner = _inner(reader, Z, index).flatten(2).transpose(0, 1)
@@ -276,12 +295,22 @@ def cluster_scores(
             u_c = ui.sum(2).T
             uv_c = torch.einsum("acm,bcm->cab", ui, ui)
             block = u_c[:, None, :] * (u_sum[:, None] - u_c[:, :, None])
-            block = block + at.shape[1] * (uv_sum - uv_c) - inner @ inner.mT
-            pairs.index_add_(2, torch.as_tensor(units[clusters], device=device), block.permute(1, 2, 0))
-    diagonal = pairs[range(count), range(count)]
+            inside = inner @ inner.mT
+            block = block + at.shape[1] * (uv_sum - uv_c) - inside
+            places = torch.as_tensor(units[clusters], device=device)
+            pairs.index_add_(2, places, block.permute(1, 2, 0))
+            within.index_add_(2, places, inside.permute(1, 2, 0))
+    pairs += biased
+    # A cluster meets itself once and each other cluster twice, in its row and in its column.
+    biased = 2 * biased - within
     missing = [p for p, block in enumerate(crossing.diagonal) if block is None]
-    diagonal[missing] = float("nan")
-    return pairs[lefts[0] : lefts[-1] + 1, rights[0] : rights[-1] + 1], diagonal
+    own = []
+    for table in (pairs, biased):
+        diagonal = table[range(count), range(count)]
+        diagonal[missing] = float("nan")
+        own.append(diagonal)
+    cut = (slice(lefts[0], lefts[-1] + 1), slice(rights[0], rights[-1] + 1))
+    return UnitScores(cross=pairs[cut], own=own[0], biased_cross=biased[cut], biased_own=own[1])
 
 
 def _cluster_of(layout: Layout, start: int, stop: int) -> np.ndarray:

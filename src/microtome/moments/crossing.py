@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -69,7 +70,7 @@ def tiles(n: int, size: int = TILE_ROWS) -> Iterator[tuple[int, int]]:
     """Cut n rows into ranges of nearly equal length, at most `size` each."""
     count = -(-n // size)
     edges = [round(i * n / count) for i in range(count + 1)]
-    yield from zip(edges[:-1], edges[1:], strict=True)
+    yield from itertools.pairwise(edges)
 
 
 class Tiles:

@@ -390,13 +390,8 @@ def _agrees(choice: Chosen, reference: Reference) -> Claims:
     dead, moved = x.copy(), (x + 3000.0 * (np.arange(12) == 2)).astype(np.float32)
     dead[:, 3], dead[:, 5] = 0.37, 0.0
     pairs: list[Pair] = [(x, y), (y, x), unrelated(), normalized(), (x * spread, y), (dead, y), (y, dead)]
-    pairs += [
-        (moved, y),
-        (y, moved),
-        (np.hstack([x, x[:, :4]]), y),
-        related(2, 40, 3, 30),
-        related(6, 400, 30, 24),
-    ]
+    pairs += [(moved, y), (y, moved), (np.hstack([x, x[:, :4]]), y)]
+    pairs += [related(2, rows=40, left=3, right=30), related(6, rows=400, left=30, right=24)]
     for a, b in pairs:
         found = float(_map(choice, [a], [b]).values[0, 0])
         true = reference(np.asarray(a, np.float64), np.asarray(b, np.float64))

@@ -1,0 +1,174 @@
+"""What must stand beside the numbers? Nulls, estimator, warnings and provenance of each map."""
+
+from __future__ import annotations
+
+import platform
+import warnings
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from ..errors import SmallSampleWarning
+from ..findings.maps import Map
+from ..inference.estimate import Sides
+from ..inference.permutation import Null, gamma_p, z_score
+from ..measures.declare import Chosen
+from .inputs import row_digest
+from .request import Request
+from .routes import Raw
+from .tables import LayerFacts, Table
+
+# The share of variance that three neurons may hold before a layer is flagged.
+OUTLIER_SHARE = 0.5
+
+
+def as_map(request: Request, raw: Raw, choice: Chosen, note: str) -> Map:
+    """
+    Put a table of values together with all that a reader must know of it.
+
+    Parameters
+    ----------
+    request : Request
+    raw : Raw
+    choice : Chosen
+        Which measure.
+    note : str
+        What was done to the rows and neurons first.
+    """
+    table = raw.tables[choice.label]
+    blank = np.full(table.values.shape, np.nan)
+    z, p = blank, blank.copy()
+    explanation = "no formula is known for its spread; ask for permutations"
+    if choice.declared("null") in ("cka", "debiased"):
+        if request.clusters is not None:
+            explanation = (
+                "rows come in clusters, so the formula for independent rows does not hold; "
+                "ask for permutations"
+            )
+        else:
+            explanation = ""
+            null = Null(mean=table.null_mean, sd=table.null_sd)
+            z = z_score(table.values, null)
+            shape = null
+            if "biased_null_mean" in table.details:
+                shape = Null(mean=table.details["biased_null_mean"], sd=table.details["biased_null_sd"])
+            p = gamma_p(table.values, null, like=shape)
+    if request.clusters is not None and choice.declared("null") == "cka":
+        # The mean over orders of single rows is not what unrelated clusters give.
+        explanation += "; the null mean is that of single rows, and too low for clusters"
+    warned = _warnings(request, raw, choice, table)
+    return Map(
+        measure=choice.label,
+        left=request.left.names,
+        right=request.left.names if request.right is None else request.right.names,
+        values=table.values,
+        reasons=tuple(tuple(row) for row in table.reasons.tolist()),
+        n=request.n,
+        estimator=_estimator(choice, request, note),
+        null_mean=table.null_mean,
+        z=z,
+        p=p,
+        null_note=explanation,
+        unit="row" if request.clusters is None else "cluster",
+        rank=Sides(*table.rank) if table.rank else Sides(None, None),
+        kept=Sides(*table.kept) if table.kept else Sides(None, None),
+        lost=Sides(*table.lost) if table.lost else Sides(None, None),
+        layers=Sides(_facts(raw.left), _facts(raw.right)),
+        precision=raw.precision,
+        warnings=warned,
+        details=MappingProxyType(table.details),
+        symmetric=request.right is None,
+        provenance=MappingProxyType(_provenance(request)),
+    )
+
+
+def outliers(facts: LayerFacts) -> np.ndarray:
+    """Flag layers in which three neurons hold most of the variance, though there are many more."""
+    return (facts.top3 > OUTLIER_SHARE) & (facts.width > 4 * 3)
+
+
+def _facts(facts: LayerFacts) -> Mapping[str, np.ndarray]:
+    return MappingProxyType(
+        {
+            "width": facts.width,
+            "constant": facts.dead,
+            "participation": facts.participation,
+            "largest_share": facts.top1,
+            "largest_three_share": facts.top3,
+            "outlier": outliers(facts),
+        }
+    )
+
+
+def _estimator(choice: Chosen, request: Request, note: str) -> str:
+    name = choice.declared("title")
+    parts = [f"{key} {value}" for key, value in choice.options.items()]
+    if choice.measure.name == "debiased_cka":
+        name = "debiased CKA" if request.clusters is None else "cluster-debiased CKA"
+        parts.append(
+            "rows taken as independent"
+            if request.clusters is None
+            else f"pairs within {len(request.clusters)} clusters left out"
+        )
+    if choice.measure.name == "linear_cka":
+        parts.append("biased")
+    if choice.declared("subspace") is not None:
+        parts.append("rank tolerance 1e-6")
+    if note:
+        parts.append(note)
+    return f"{name} ({', '.join(parts)})" if parts else str(name)
+
+
+def _warnings(request: Request, raw: Raw, choice: Chosen, table: Table) -> tuple[str, ...]:
+    found = []
+    n = request.n
+    if table.kept is not None:
+        most = int(max(table.kept[0].max(), table.kept[1].max()))
+        if n < 5 * most:
+            text = (
+                f"{choice.label} compares up to {most} dimensions on {n} rows; "
+                f"below {5 * most} rows it is inflated"
+                + (", and at so few rows it is near 1 whatever the data" if n < 2 * most else "")
+            )
+            found.append(text)
+            warnings.warn(text, SmallSampleWarning, stacklevel=4)
+    elif choice.measure.name == "linear_cka":
+        mean = float(np.nanmax(table.null_mean)) if np.isfinite(table.null_mean).any() else 0.0
+        if mean > 0.1:
+            found.append(
+                f"linear_cka of unrelated rows would be up to {mean:.2f} here; debiased_cka has no such floor"
+            )
+    flagged = [
+        name
+        for stack, facts in ((request.left, raw.left), (request.right or request.left, raw.right))
+        for name, outlier in zip(stack.names, outliers(facts), strict=True)
+        if outlier
+    ]
+    if flagged:
+        names = ", ".join(dict.fromkeys(flagged))
+        found.append(
+            f"three neurons hold more than half of the variance of layer {names}; see zscore and remove_top"
+        )
+    return tuple(found)
+
+
+def _provenance(request: Request) -> dict[str, Any]:
+
+    import scipy
+    import torch
+
+    from .. import __version__
+
+    return {
+        "microtome": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "device": str(request.settings.device),
+        "threads": torch.get_num_threads(),
+        "seed": request.seed,
+        "rows_digest": row_digest(request.n, request.left.index, request.clusters),
+    }

@@ -1,0 +1,107 @@
+"""What does the engine keep of each layer between passes?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..moments.bank import Bank
+from ..moments.crossing import Crossing
+from ..moments.stack import Stack, dtype_name
+from .plan import Settings
+from .tables import LayerFacts
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Layers:
+    """
+    The banks of one side, and the debiased norm of each layer's own scatter matrix.
+
+    A bank holds a run of layers of one width; `banks[layer]` is the bank and the layer's place in it.
+    """
+
+    def __init__(self) -> None:
+        self.banks: dict[int, tuple[Bank, int]] = {}
+        self.own: dict[int, torch.Tensor] = {}
+
+
+def make_banks(
+    crossing: Crossing,
+    correction: torch.Tensor,
+    known: Sequence[tuple[Layers, Stack, int]],
+    settings: Settings,
+) -> None:
+    """
+    Bank the layers of a pass that are seen for the first time.
+
+    Parameters
+    ----------
+    crossing : Crossing
+    correction : Tensor of shape (layers, layers)
+        What debiasing takes off.
+    known : sequence of (Layers, Stack, int)
+        For each layer of the pass, where its bank belongs, its stack, and its place there.
+    settings : Settings
+    """
+    import torch
+
+    fresh = [
+        k
+        for k, (side, _, layer) in enumerate(known)
+        if layer not in side.banks and crossing.diagonal[k] is not None
+    ]
+    for run in runs(fresh, [crossing.widths[k] for k in fresh], [id(known[k][0]) for k in fresh]):
+        bank = Bank(
+            n=crossing.n,
+            names=tuple(crossing.names[k] for k in run),
+            mean=torch.stack([crossing.mean[k] for k in run]),
+            scatter=torch.stack([b for k in run if (b := crossing.diagonal[k]) is not None]),
+            norms=crossing.norms[run],
+            norms2=crossing.products.diagonal()[run],
+            dtype=settings.dtype,
+            input_eps=max(_rounding(known[k][1].layers[known[k][2]], settings.exact) for k in run),
+        )
+        for row, k in enumerate(run):
+            side, _, layer = known[k]
+            side.banks[layer] = (bank, row)
+            side.own[layer] = bank.frob2[row] - correction[k, k]
+
+
+def in_order(side: Layers) -> list[tuple[Bank, int]]:
+    """Bank and place of every layer, in the order of the stack."""
+    return [side.banks[i] for i in sorted(side.banks)]
+
+
+def facts_of(side: Layers) -> LayerFacts:
+    """Gather what is known of each layer of a side."""
+    found = in_order(side)
+    return LayerFacts(
+        width=np.array([bank.width for bank, _ in found]),
+        dead=np.array([int((~bank.alive[row]).sum()) for bank, row in found]),
+        participation=np.array([float(bank.participation[row]) for bank, row in found]),
+        top1=np.array([float(bank.variance_share(1)[row]) for bank, row in found]),
+        top3=np.array([float(bank.variance_share(3)[row]) for bank, row in found]),
+    )
+
+
+def runs(items: list[int], widths: list[int], owners: list[int]) -> list[list[int]]:
+    """Cut a list into stretches of one width and one owner."""
+    found: list[list[int]] = []
+    previous: tuple[int, int] | None = None
+    for item, width, owner in zip(items, widths, owners, strict=True):
+        if previous != (width, owner):
+            found.append([])
+        found[-1].append(item)
+        previous = (width, owner)
+    return found
+
+
+def _rounding(layer: Any, exact: bool) -> float:
+    """Relative rounding of a layer's numbers as the products see them."""
+    if exact and dtype_name(layer) == "float64":
+        return float(np.finfo(np.float64).eps)
+    return float(np.finfo(np.float32).eps)

@@ -1,0 +1,130 @@
+"""What exactly is asked? Both sides, measures, rows and device, checked before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InputError, must
+from ..inference.clusters import Clusters
+from ..measures.declare import Chosen
+from ..measures.table import chosen_all
+from ..moments.stack import Stack
+from .inputs import choose_rows, controlled, find_device, gather, read_clusters
+from .plan import Plan, Settings, make_plan, read_bytes
+
+PRECISIONS = ("fast", "exact")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Everything that one comparison needs, checked."""
+
+    left: Stack
+    right: Stack | None
+    measures: tuple[Chosen, ...]
+    clusters: Clusters | None
+    settings: Settings
+    seed: int
+    switched: str = ""
+
+    @property
+    def n(self) -> int:
+        """Rows that take part."""
+        return self.left.rows
+
+
+def prepare(
+    left: Any,
+    right: Any,
+    measures: Any,
+    *,
+    clusters: Any = None,
+    precision: str = "fast",
+    memory: str | int = "2GB",
+    device: Any = "cpu",
+    seed: int = 0,
+    certainty: bool = False,
+    halves: int = 40,
+    permutations: int = 0,
+    rows: int | None = None,
+    leave_out: Any = None,
+    zscore: bool = False,
+    remove_top: int = 0,
+    names: Sequence[str] | None = None,
+    right_names: Sequence[str] | None = None,
+    progress: Any = None,
+) -> tuple[Request, Plan, str]:
+    """Check a comparison and plan it, without computing anything; see `similarity_matrix`."""
+    if precision not in PRECISIONS:
+        raise must("precision", "'fast' or 'exact'", precision)
+    choices = tuple(chosen_all(measures))
+    for choice in choices:
+        if choice.declared("needs") == "attention":
+            raise InputError(
+                f"{choice.measure.name} must be given attention maps, not rows; "
+                "use attention_similarity_matrix."
+            )
+    where = find_device(device)
+    one, two = gather(left, right, names, right_names)
+    total = one.rows
+    grouped = read_clusters(clusters, total)
+    index = choose_rows(total, grouped, rows=rows, leave_out=leave_out, seed=seed)
+    if index is not None:
+        one, two = one.take(index), None if two is None else two.take(index)
+        if grouped is not None:
+            grouped = read_clusters(grouped.codes[index], len(index))
+    notes = [f"{len(index)} of {total} rows"] if index is not None else []
+    if zscore or remove_top:
+        one = controlled(one, zscore=zscore, remove_top=remove_top, device=where)
+        two = None if two is None else controlled(two, zscore=zscore, remove_top=remove_top, device=where)
+        notes += ["neurons standardized"] if zscore else []
+        notes += [f"the {remove_top} neurons of largest variance removed"] if remove_top else []
+    n = one.rows
+    if n < 2:
+        raise InputError(f"a comparison must have at least 2 rows, but got {n}.")
+    if n < 4 and any(c.measure.name == "debiased_cka" for c in choices):
+        raise InputError(f"debiased_cka must have at least 4 rows, but got {n}.")
+    exact, switched = precision == "exact", ""
+    widest = max(*one.widths, *(() if two is None else two.widths), 1)
+    if not exact and where.type == "cuda":
+        exact, switched = True, "float64 costs a data-center GPU no more"
+    elif not exact and n < 2 * widest and any(c.declared("subspace") is not None for c in choices):
+        exact, switched = True, "fewer than twice as many rows as features"
+    amount = read_bytes(memory)
+    if where.type == "cuda" and memory == "2GB":
+        import torch
+
+        amount = int(0.6 * torch.cuda.mem_get_info(where)[0])
+    settings = Settings(exact=exact, device=where, memory=amount, progress=progress)
+    request = Request(
+        left=one,
+        right=two,
+        measures=choices,
+        clusters=grouped,
+        settings=settings,
+        seed=seed,
+        switched=switched,
+    )
+    resampled = any(c.measure.interval == "halves" for c in choices)
+    plan = plan_for(
+        request,
+        certainty=certainty,
+        halves=halves if certainty and resampled else 0,
+        permutations=permutations,
+    )
+    return request, plan, "; ".join(notes)
+
+
+def plan_for(request: Request, **more: Any) -> Plan:
+    """Plan a request as it stands."""
+    return make_plan(
+        request.left,
+        request.right,
+        request.measures,
+        memory=request.settings.memory,
+        itemsize=8 if request.settings.exact else 4,
+        clustered=request.clusters is not None,
+        **more,
+    )

@@ -1,0 +1,79 @@
+"""What does one run of the engine hand over? Tables of values, facts of layers, scores of units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+# Which norms have influence scores.
+KINDS = ("debiased", "biased")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """
+    Values of one measure for every pair of layers, as the engine leaves them.
+
+    Parameters
+    ----------
+    values, null_mean, null_sd : ndarray of shape (left, right)
+    reasons : ndarray of object, shape (left, right)
+        None, or why the cell is undefined.
+    kept, rank, lost : tuple of ndarray, or None
+        Dimensions compared, ranks, and share of variance left out, of the left and of the right layers;
+        None for measures without a subspace.
+    details : dict of str to ndarray
+    """
+
+    values: np.ndarray
+    null_mean: np.ndarray
+    null_sd: np.ndarray
+    reasons: np.ndarray
+    kept: tuple[np.ndarray, ...] | None = None
+    rank: tuple[np.ndarray, ...] | None = None
+    lost: tuple[np.ndarray, ...] | None = None
+    details: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerFacts:
+    """What is known of each layer of a side: arrays of shape (layers,)."""
+
+    width: np.ndarray
+    dead: np.ndarray
+    participation: np.ndarray
+    top1: np.ndarray
+    top3: np.ndarray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scores:
+    """
+    What each unit contributes to the debiased, or to the biased, norms.
+
+    Parameters
+    ----------
+    cross : ndarray of shape (left, right, units)
+    left, right : ndarray of shape (layers, units)
+        Of each layer with itself.
+    left_h, right_h : ndarray of shape (layers,)
+        The norms themselves.
+    """
+
+    cross: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    left_h: np.ndarray
+    right_h: np.ndarray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Everything one run over the moments gives."""
+
+    tables: dict[str, Table]
+    left: LayerFacts
+    right: LayerFacts
+    near_tolerance: bool
+    scores: dict[str, Scores]

@@ -1,0 +1,101 @@
+"""Do two cells differ, when both were read from the same rows?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ..errors import InputError
+from ..inference.difference import difference_from_halves, difference_from_jackknife, difference_from_scores
+from ..inference.jackknife import Band
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Resamples:
+    """
+    What an interval was made from, kept so that differences can be paired.
+
+    Parameters
+    ----------
+    kind : {"scores", "halves", "jackknife"}
+    array : ndarray
+        Scores of shape (left, right, units), or values of shape (replicates, left, right).
+    units : int
+        Rows or clusters.
+    sizes : ndarray, optional
+        Rows of each jackknife group.
+    digest : str
+        Of the rows and units: only maps with the same one can be paired.
+    """
+
+    kind: Literal["scores", "halves", "jackknife"]
+    array: np.ndarray
+    units: int
+    sizes: np.ndarray | None = None
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Paired:
+    """
+    Some cells of a map, ready to be paired with others.
+
+    Parameters
+    ----------
+    name : str
+        The measure.
+    values : ndarray
+    at : index
+        Which cells: a pair of numbers, or `...` for all.
+    resamples : Resamples or None
+    method : str or None
+    level : float
+    unit : str
+    """
+
+    name: str
+    values: np.ndarray
+    at: Any
+    resamples: Resamples | None
+    method: str | None
+    level: float
+    unit: str
+
+
+def paired_band(one: Paired, two: Paired) -> Band:
+    """
+    Interval of the difference of two sets of cells.
+
+    Parameters
+    ----------
+    one, two : Paired
+
+    Returns
+    -------
+    Band
+    """
+    first, second = one.resamples, two.resamples
+    if first is None or second is None:
+        raise InputError(
+            "a difference must be asked of maps computed with certainty=True, but got one without."
+        )
+    if first.kind != second.kind or first.digest != second.digest:
+        raise InputError(
+            "a difference must be asked of maps whose intervals come from the same rows in the same way, but "
+            f"got {one.name} by {one.method} and {two.name} by {two.method}."
+        )
+    values = one.values, two.values
+    if first.kind == "scores":
+        arrays = first.array[one.at], second.array[two.at]
+        return difference_from_scores(*values, *arrays, one.level, unit=one.unit)
+    replicates = first.array[_all_of(one.at)], second.array[_all_of(two.at)]
+    if first.kind == "halves":
+        return difference_from_halves(*values, *replicates, one.level, units=first.units, unit=one.unit)
+    return difference_from_jackknife(*values, *replicates, one.level, sizes=first.sizes, unit=one.unit)
+
+
+def _all_of(at: Any) -> Any:
+    """The index of some cells in every replicate."""
+    return (slice(None), *at) if isinstance(at, tuple) else at

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from microtome.inference import influence
+from microtome.moments import clustered
+from microtome.moments.clustered import (
+    Layout,
+    along_weights,
+    cluster_scores,
+    cluster_terms,
+    means,
+    unit_codes,
+)
+from microtome.moments.crossing import cross
+from microtome.moments.stack import make_stack
+from microtome.randomness import generator
+
+SIZES = np.array([3, 1, 7, 2, 2, 5, 1, 4, 3, 6])
+STARTS = np.cumsum(SIZES) - SIZES
+CODES = np.repeat(np.arange(10), SIZES)
+N = int(SIZES.sum())
+LAYOUT = Layout(starts=STARTS, sizes=SIZES)
+WHERE = {"dtype": torch.float64, "device": torch.device("cpu")}
+
+
+def layers(*widths: int) -> list[np.ndarray]:
+    rng = generator(0, "test_clustered", len(widths))
+    base = rng.normal(size=(10, 5))[CODES] + rng.normal(size=(N, 5))
+    return [base @ rng.normal(size=(5, w)) + rng.normal(size=(N, w)) + 2 for w in widths]
+
+
+def centered(x: np.ndarray) -> np.ndarray:
+    return x - x.mean(axis=0)
+
+
+@pytest.mark.parametrize("most", [1, 4, 8, 20, 1000])
+def test_tiles_end_between_clusters(most: int) -> None:
+    ranges = LAYOUT.ranges(most)
+    assert [r for start, stop in ranges for r in range(start, stop)] == list(range(N))
+    edges = {*STARTS.tolist(), N}
+    for start, stop in ranges:
+        assert {start, stop} <= edges
+        clusters = ((start <= STARTS) & (stop > STARTS)).sum()
+        assert stop - start <= most or clusters == 1
+
+
+def test_blocks_list_every_cluster_of_a_tile_once() -> None:
+    for start, stop in LAYOUT.ranges(12):
+        seen = []
+        for clusters, rows in LAYOUT.blocks(start, stop):
+            assert rows.shape == (len(clusters), SIZES[clusters[0]])
+            for cluster, members in zip(clusters, rows, strict=True):
+                assert (CODES[start + members] == cluster).all()
+                seen += (start + members).tolist()
+        assert sorted(seen) == list(range(start, stop))
+
+
+@pytest.mark.parametrize("tile", [5, 1000])
+def test_terms_are_those_of_the_definition(tile: int) -> None:
+    x = layers(6, 4)
+    found = cluster_terms([make_stack(x)], LAYOUT, tile_rows=tile, **WHERE)
+    same = CODES[:, None] == CODES[None, :]
+    grams = [np.where(same, centered(z) @ centered(z).T, 0) for z in x]
+    np.testing.assert_allclose(found.within, [[(a * b).sum() for b in grams] for a in grams], rtol=1e-12)
+    np.testing.assert_allclose(found.k_rows, [-g.sum(axis=1) for g in grams], atol=1e-11)
+    for mean, z in zip(found.mean, x, strict=True):
+        np.testing.assert_allclose(mean, z.mean(axis=0), rtol=1e-13)
+
+
+def test_means_of_both_sides() -> None:
+    x = layers(6, 4)
+    found = means([make_stack(x[:1]), make_stack(x[1:])], tile_rows=4, **WHERE)
+    for mean, z in zip(found, x, strict=True):
+        np.testing.assert_allclose(mean, z.mean(axis=0), rtol=1e-13)
+
+
+@pytest.mark.parametrize("tile", [7, 1000])
+@pytest.mark.parametrize("sides", [1, 2])
+def test_scores_are_shares_of_the_projected_products(tile: int, sides: int) -> None:
+    x = layers(6, 4, 3)
+    left, right = (make_stack(x), None) if sides == 1 else (make_stack(x[:1]), make_stack(x[1:]))
+    stacks = [left] if right is None else [left, right]
+    terms = cluster_terms(stacks, LAYOUT, tile_rows=tile, **WHERE)
+    u = torch.from_numpy(influence.off_cluster_weights(terms.k_rows.numpy(), CODES))
+    along = along_weights(stacks, terms, u, LAYOUT, tile_rows=tile, **WHERE)
+    for z, found in zip(x, along, strict=True):
+        np.testing.assert_allclose(found, centered(z).T @ u.numpy().T, atol=1e-10)
+    crossing = cross(left, right, **WHERE)
+    found = cluster_scores(
+        left, right, crossing, terms, u, along, LAYOUT, np.arange(10), tile_rows=tile, **WHERE
+    )
+    grams = [centered(z) @ centered(z).T for z in x]
+    projected = [influence.projected(gram, CODES) for gram in grams]
+    same = CODES[:, None] == CODES[None, :]
+
+    def shares(a: int, b: int) -> np.ndarray:
+        return influence.cluster_scores(projected[a], projected[b], CODES)
+
+    def moves(a: int, b: int) -> np.ndarray:
+        """What the biased norm loses without a cluster: twice its terms, less those within it."""
+        terms = grams[a] * grams[b]
+        return np.bincount(CODES, (2 * terms - np.where(same, terms, 0)).sum(axis=1))
+
+    pairs = [(i, j) for i in range(3) for j in range(i, 3)] if right is None else [(0, 1), (0, 2)]
+    for i, j in pairs:
+        column = j if right is None else j - 1
+        for table, brute in ((found.cross, shares(i, j)), (found.biased_cross, moves(i, j))):
+            np.testing.assert_allclose(table[i, column], brute, atol=1e-9 * float(np.abs(brute).max()))
+    for k in range(3):
+        np.testing.assert_allclose(found.own[k], shares(k, k), rtol=1e-9)
+        np.testing.assert_allclose(found.biased_own[k], moves(k, k), rtol=1e-9)
+
+
+def test_scores_of_many_clusters_are_summed_in_random_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert unit_codes(LAYOUT, generator(0, "units")).tolist() == list(range(10))
+    monkeypatch.setattr(clustered, "MOST_UNITS", 4)
+    codes = unit_codes(LAYOUT, generator(0, "units"))
+    assert sorted(np.bincount(codes).tolist()) == [2, 2, 3, 3]
