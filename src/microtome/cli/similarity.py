@@ -75,7 +75,8 @@ def similarity(
 ) -> None:
     """Compare every layer of A with every layer of B, or of A itself."""
     from ..comparison.inputs import using_threads
-    from ..comparison.similarity import prepare, similarity_matrix
+    from ..comparison.request import prepare
+    from ..comparison.similarity import similarity_matrix
     from ..findings.record import describe_file, make_folder, with_source
 
     screen = Screen(json=json, quiet=quiet)
