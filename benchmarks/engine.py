@@ -247,7 +247,7 @@ def measure(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmallSampleWarning)
         timings, values = interleaved(calls, repeats)
-    unit = min((timings[name] for name in plain), key=lambda t: t.cpu)
+    unit_cpu, unit_wall = (min(getattr(timings[name], clock) for name in plain) for clock in ("cpu", "wall"))
     targets = {
         work.name: work.targets[WIDTHS_OF_TARGETS.index(shape[2])]
         for work in works
@@ -264,8 +264,8 @@ def measure(
             "cpu": timing.cpu,
             "wall": timing.wall,
             "runs": timing.runs,
-            "ratio": timing.cpu / unit.cpu,
-            "wall_ratio": timing.wall / unit.wall,
+            "ratio": timing.cpu / unit_cpu,
+            "wall_ratio": timing.wall / unit_wall,
             "target": targets.get(name),
             "precision": "" if name in plain else next(iter(values[name].values())).precision,
         }
@@ -314,7 +314,7 @@ def _table(result: Mapping[str, Any]) -> Table:
         title=f"{layers} layers, {rows:,} rows, {width} features",
         header=("what", "CPU s", "wall s", "CPU ratio", "wall ratio", "target", "reached"),
         rows=tuple(shown),
-        note=" ".join([f"{known}Medians of {runs} rounds; ratios are to the cheaper product.", *switched]),
+        note=" ".join([f"{known}Medians over rounds: {runs}; ratios are to the cheaper product.", *switched]),
     )
 
 

@@ -13,20 +13,34 @@ if TYPE_CHECKING:
     from .comparison.structure import find_blocks as find_blocks
     from .comparison.structure import find_localization as find_localization
     from .errors import MicrotomeError as MicrotomeError
+    from .findings.blocks import block_structure as block_structure
+    from .findings.change import change_profile as change_profile
+    from .findings.localization import localization as localization
+    from .findings.mantel import mantel as mantel
+    from .findings.matching import layer_matching as layer_matching
+    from .findings.monotonicity import monotonicity as monotonicity
+    from .findings.record import open_record as open  # noqa: F401
     from .measures.table import MEASURES as MEASURES
 
 __version__ = "0.1.0"
 
-# Public names and the modules that hold them; nothing heavy is imported until one is used.
+# Public names and where they are; nothing heavy is imported until one of them is used.
 _PUBLIC = {
-    "similarity": "comparison.similarity",
-    "similarity_matrix": "comparison.similarity",
-    "attention_similarity_matrix": "comparison.attention",
-    "convergence": "comparison.structure",
-    "find_blocks": "comparison.structure",
-    "find_localization": "comparison.structure",
-    "MEASURES": "measures.table",
-    "MicrotomeError": "errors",
+    "attention_similarity_matrix": "comparison.attention.attention_similarity_matrix",
+    "convergence": "comparison.structure.convergence",
+    "find_blocks": "comparison.structure.find_blocks",
+    "find_localization": "comparison.structure.find_localization",
+    "similarity": "comparison.similarity.similarity",
+    "similarity_matrix": "comparison.similarity.similarity_matrix",
+    "block_structure": "findings.blocks.block_structure",
+    "change_profile": "findings.change.change_profile",
+    "layer_matching": "findings.matching.layer_matching",
+    "localization": "findings.localization.localization",
+    "mantel": "findings.mantel.mantel",
+    "monotonicity": "findings.monotonicity.monotonicity",
+    "MEASURES": "measures.table.MEASURES",
+    "MicrotomeError": "errors.MicrotomeError",
+    "open": "findings.record.open_record",
 }
 
 __all__ = [*_PUBLIC, "__version__"]  # pyright: ignore[reportUnsupportedDunderAll]
@@ -34,7 +48,8 @@ __all__ = [*_PUBLIC, "__version__"]  # pyright: ignore[reportUnsupportedDunderAl
 
 def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
-        return getattr(import_module(f".{_PUBLIC[name]}", __name__), name)
+        module, _, attribute = _PUBLIC[name].rpartition(".")
+        return getattr(import_module(f".{module}", __name__), attribute)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -139,6 +139,18 @@ def test_a_large_mean_under_a_small_spread() -> None:
     check(x, y, truth(x, y))
 
 
+@pytest.mark.parametrize("rho", [1e-3, 1e-5, 1e-7])
+def test_a_canonical_correlation_of_almost_zero(rho: float) -> None:
+    # Its direction on the other side is lost in rounding, unless it is told by those of the others.
+    rng = generator(0, "accuracy", "almost zero")
+    basis = np.linalg.qr(np.column_stack([np.ones(400), rng.standard_normal((400, 8))]))[0][:, 1:]
+    share = np.array([0.8, 0.5, 0.3, rho])
+    a, b = basis[:, :4], basis[:, :4] * share + basis[:, 4:] * np.sqrt(1 - share**2)
+    x, y = ((30 * z * [3, 1, 2, 1]) @ rng.standard_normal((4, 4)) for z in (a, b))
+    check(x, y, truth(x, y))
+    check(y, x, truth(y, x))
+
+
 def test_tiny_numbers() -> None:
     x, y = make("plain power law", n=500, d=16)
     x = (x.astype(np.float64) * 1e-25).astype(np.float32)

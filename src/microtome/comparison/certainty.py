@@ -87,7 +87,7 @@ def _influenced(request: Request, units: Clusters, one: Map, scores: Scores, kin
         psi = biased_scores(one.values, scores.cross, *given)
         band = scores_band(one.values, psi, level, unit=units.unit, target=ANOTHER_SAMPLE)
     kept = Resamples(kind="scores", array=psi, units=len(units), digest=_digest(request, "scores"))
-    return _with_band(one, band, kept)
+    return _with_band(one, band, kept, _range(request, one.measure))
 
 
 def _digest(request: Request, kind: str) -> str:
@@ -96,9 +96,14 @@ def _digest(request: Request, kind: str) -> str:
     return f"{kind}/{request.seed}/{row_digest(request.n, request.left.index, request.clusters)}"
 
 
-def _with_band(one: Map, band: Band, resamples: Resamples) -> Map:
+def _range(request: Request, label: str) -> tuple[float, float]:
+    return next(m.declared("range") for m in request.measures if m.label == label)
+
+
+def _with_band(one: Map, band: Band, resamples: Resamples, bounds: tuple[float, float]) -> Map:
     undefined = ~np.isfinite(one.values)
-    low, high = band.low.copy(), band.high.copy()
+    # No value lies outside of its measure's range, so nothing is lost by cutting the interval to it.
+    low, high = np.clip(band.low, *bounds), np.clip(band.high, *bounds)
     low[undefined] = high[undefined] = np.nan
     return replace(
         one,
@@ -150,7 +155,7 @@ def _jackknifed(
             sizes=sizes,
             digest=_digest(request, "jackknife"),
         )
-        out[label] = _with_band(one, band, kept)
+        out[label] = _with_band(one, band, kept, _range(request, label))
     return out
 
 
@@ -197,7 +202,7 @@ def _halved(
         kept = Resamples(
             kind="halves", array=replicates[label], units=len(units), digest=_digest(request, "halves")
         )
-        out[label] = _with_band(one, band, kept)
+        out[label] = _with_band(one, band, kept, _range(request, label))
     return out
 
 

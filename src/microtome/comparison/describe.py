@@ -164,7 +164,7 @@ def _provenance(request: Request) -> dict[str, Any]:
     return {
         "microtome": __version__,
         "python": platform.python_version(),
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         "device": str(request.settings.device),

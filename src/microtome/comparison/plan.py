@@ -80,9 +80,13 @@ class Plan:
     def sentence(self) -> str:
         """Say it to a user."""
         return (
-            f"about {self.state_bytes / 1e9:.2f} GB of memory beside the input, {self.passes} reading"
+            f"about {_amount(self.state_bytes)} of memory beside the input, {self.passes} reading"
             f"{'s' if self.passes > 1 else ''} of the rows, about {_duration(self.seconds)} on one thread"
         )
+
+
+def _amount(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{max(size / 1e6, 1):.0f} MB"
 
 
 def _duration(seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InputError, must, unknown
+from ..errors import InputError, MicrotomeError, must, unknown
 from ..inference.estimate import Estimate, Interval, Sides
 from ..measures.table import ALIASES, chosen
 from .paired import Paired, Resamples, paired_band
@@ -106,7 +107,11 @@ class Map:
     @property
     def title(self) -> str:
         """What a figure calls the measure."""
-        return str(chosen(self.measure).declared("title"))
+        try:
+            return str(chosen(self.measure).declared("title"))
+        except MicrotomeError:
+            # A measure of the user's own is in no table.
+            return self.measure
 
     def index(self, cell: Cell) -> tuple[int, int]:
         """Find a cell by numbers or by names of layers."""
@@ -283,8 +288,8 @@ class Map:
                         "left_layer": i,
                         "right_layer": j,
                         "value": None if cell.reason else cell.value,
-                        "low": cell.low,
-                        "high": cell.high,
+                        "low": _or_none(cell.low),
+                        "high": _or_none(cell.high),
                         "null_mean": _or_none(cell.null_mean),
                         "z": _or_none(cell.z),
                         "p": _or_none(cell.p),
@@ -364,6 +369,12 @@ class Maps(Mapping[str, Map]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._maps)
 
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write result.json, table.parquet, methods.md and references.bib; `microtome.open` reads them."""
+        from .record import write
+
+        write(self, folder)
+
     def __len__(self) -> int:
         return len(self._maps)
 
@@ -378,8 +389,8 @@ def _array(value: Map | np.ndarray | float) -> np.ndarray:
     return value.values if isinstance(value, Map) else np.asarray(value, dtype=np.float64)
 
 
-def _or_none(value: float) -> float | None:
-    return value if np.isfinite(value) else None
+def _or_none(value: float | None) -> float | None:
+    return value if value is not None and np.isfinite(value) else None
 
 
 def arrow_schema() -> Any:

@@ -1,0 +1,81 @@
+"""The README's code and commands do what it says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parent.parent
+TEXT = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", TEXT, flags=re.DOTALL)
+
+
+def commands() -> list[str]:
+    lines = [line.split("  #")[0].strip() for block in blocks("console") for line in block.splitlines()]
+    return [line for line in lines if line]
+
+
+def test_the_python_example_runs_as_printed(tmp_path):
+    (code,) = blocks("python")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"debiased_cka 0\.\d+ \[0\.\d+, 0\.\d+\] \(95%, unit: cluster\), n = 600", done.stdout)
+    lines = [line for line in code.splitlines() if line.strip() and not line.startswith("import")]
+    assert len(lines) <= 10
+
+
+def test_the_make_targets_exist():
+    wanted = {line.split()[1] for line in commands() if line.startswith("make ")}
+    assert wanted == {"demo", "test"}
+    for target in wanted:
+        shown = subprocess.run(["make", "-n", target], capture_output=True, text=True, cwd=ROOT, check=False)
+        assert shown.returncode == 0, shown.stderr
+
+
+@pytest.mark.parametrize("command", [line for line in commands() if line.startswith("microtome ")])
+def test_the_shell_commands_run_as_printed(command, tmp_path):
+    rng = np.random.default_rng(0)
+    before = rng.normal(size=(3, 400, 8))
+    np.save(tmp_path / "before.npy", before)
+    np.save(tmp_path / "after.npy", before + rng.normal(size=before.shape))
+    done = subprocess.run(
+        [sys.executable, "-m", *shlex.split(command)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    if "--out result" in command:
+        assert {p.name for p in (tmp_path / "result").iterdir()} >= {
+            "result.json",
+            "table.parquet",
+            "methods.md",
+            "references.bib",
+            "figures",
+        }
+        assert {p.suffix for p in (tmp_path / "result" / "figures").iterdir()} == {".png", ".svg", ".pdf"}
+
+
+def test_every_name_in_the_table_of_measures_exists():
+    from microtome.measures.table import MEASURES
+
+    rows = re.findall(r"^\| [^|]+ \| ((?:`\w+`(?:, )?)+) \|$", TEXT, flags=re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert named == set(MEASURES)
+
+
+def test_linked_files_exist():
+    for target in re.findall(r"\]\(([^)#:]+)\)", TEXT):
+        assert (ROOT / target).exists(), target
