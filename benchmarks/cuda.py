@@ -191,8 +191,8 @@ def _table(result: Mapping[str, Any], one: Mapping[str, Any]) -> Table:
         header=("what", "wall s", "ratio to the products"),
         rows=tuple(shown),
         note=(
-            f"torch {result['torch']}, CUDA {result['cuda']}; medians over rounds: {runs}, after a warm-up. A "
-            f"row with + has all measures above it too. SVCCA keeps {one['kept']:.0f} dimensions of rank "
+            f"torch {result['torch']}, CUDA {result['cuda']}; medians over rounds: {runs}, after a warm-up. "
+            f"A row with + has all measures above it too. SVCCA keeps {one['kept']:.0f} dimensions of rank "
             f"{one['rank']:.0f}. Largest difference from the CPU's exact mode over {one['checked']} layers: "
             f"{differences[worst]:.1e} ({worst}); {'within' if differences[worst] <= AGREE else '**above**'} "
             f"{AGREE:g}.{peak}"

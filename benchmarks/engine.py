@@ -80,7 +80,8 @@ class Table:
     def markdown(self) -> str:
         """Write it as a section with a table."""
         lines = [self.header, tuple("---" for _ in self.header), *self.rows]
-        body = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+        plain = [[" ".join(cell.split()).replace("|", "\\|") for cell in cells] for cells in lines]
+        body = "\n".join(f"| {' | '.join(cells)} |" for cells in plain)
         return f"### {self.title}\n\n{body}\n" + (f"\n{self.note}\n" if self.note else "")
 
 

@@ -142,6 +142,11 @@ def test_a_target_is_reached_or_not(engine: ModuleType) -> None:
     assert [cells[-1] for cells in table.rows] == ["yes", "**no**"]
 
 
+def test_a_cell_cannot_break_its_table(engine: ModuleType) -> None:
+    table = engine.Table(title="T", header=("a", "b"), rows=(("one\ntwo | three", "4"),))
+    assert table.markdown().splitlines()[-1] == r"| one two \| three | 4 |"
+
+
 def test_the_truth_of_batches_is_that_of_one_batch(peers: ModuleType) -> None:
     x, y = peers.related(200, 16)
     assert peers.true_batches(x, y) == pytest.approx(peers.true_value("debiased_cka", x, y), abs=1e-12)

@@ -518,7 +518,7 @@ def test_a_measure_of_one_s_own() -> None:
     assert maps["first_neuron"].values[0, 1] == pytest.approx(abs(np.corrcoef(x[:, 0], y[:, 0])[0, 1]))
     assert maps["first_neuron"].low is not None
     assert float(mt.similarity(x, y, mine)) == pytest.approx(maps["first_neuron"].values[0, 1])
-    assert maps["first_neuron"].title == "first neuron"
+    assert "first" in maps["first_neuron"].title
 
 
 # Anything at all

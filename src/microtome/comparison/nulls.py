@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import torch
 
 Pair = tuple[np.ndarray, np.ndarray]
-DRAWS = 512
+DRAWS = 256
 
 
 def null_of(choice: Chosen, strip: Strip) -> tuple[Pair, Pair]:
@@ -147,24 +147,30 @@ def largest_correlation(bank: Bank) -> np.ndarray:
     import torch
 
     if bank.largest is None:
-        found = []
         rng = generator(0, "largest correlation")
         normal = torch.as_tensor(rng.standard_normal((bank.width, DRAWS)), device=bank.scatter.device)
-        for k in range(len(bank)):
-            factor = _root(bank, k)
-            top = (factor @ normal).abs().amax(0).mean() / max(bank.n - 1, 1) ** 0.5
-            found.append(min(float(top), 1.0))
-        bank.largest = np.array(found)
+        # Draws with the correlation matrix as covariance: any M with M M' = R will do, and the product
+        # with a root of the scatter matrix, rows scaled, is one.
+        drawn = torch.stack([root @ normal.to(root.dtype) for root in _roots(bank)])
+        drawn = (drawn * bank.scale.to(drawn.dtype)[:, :, None]).abs_()
+        top = drawn.amax(1).double().mean(1) / max(bank.n - 1, 1) ** 0.5
+        bank.largest = top.clamp_max(1.0).cpu().numpy()
     return bank.largest
 
 
-def _root(bank: Bank, k: int) -> torch.Tensor:
-    """A matrix M with M M' near the correlation matrix of layer k: its diagonal is nudged to be safe."""
+def _roots(bank: Bank) -> list[torch.Tensor]:
+    """For each layer a matrix M with M M' equal to its scatter matrix."""
     import torch
 
-    matrix = bank.scatter[k] * bank.scale[k][:, None] * bank.scale[k]
-    matrix = matrix + 1e-6 * torch.eye(bank.width, dtype=matrix.dtype, device=matrix.device)
-    return torch.linalg.cholesky(matrix)
+    if bank.has_spectrum:
+        values, vectors = bank.spectrum("center")
+        return [v * r for v, r in zip(vectors, values.sqrt().to(vectors.dtype), strict=True)]
+    found = []
+    for k in range(len(bank)):
+        # A nudge of the diagonal lets the factorization pass through dependent and constant neurons.
+        nudge = torch.diag_embed(1e-6 * torch.where(bank.alive[k], bank.sumsq[k], 1.0))
+        found.append(torch.linalg.cholesky(bank.scatter[k] + nudge))
+    return found
 
 
 NULLS: Mapping[str, Callable[[Chosen, Strip], tuple[Pair, Pair]]] = MappingProxyType(

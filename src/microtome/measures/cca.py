@@ -127,8 +127,8 @@ def pwcca(strip: Strip, options: Mapping[str, Any]) -> Cells:
     for j, r in enumerate(right):
         if reasons[j] is None and left + r > strip.n - 1:
             reasons[j] = f"the ranks {left} and {r} add up to more than n - 1 = {strip.n - 1}"
-    load_left = basis(strip.left, subspace).load[strip.row, :, : U.shape[1]]
-    load_right = basis(strip.right, subspace).load[strip.columns, :, : V.shape[1]]
+    load_left = basis(strip.left, subspace).load()[strip.row, :, : U.shape[1]]
+    load_right = basis(strip.right, subspace).load()[strip.columns, :, : V.shape[1]]
     forward = _weighted(rho, load_left @ U)
     backward = _weighted(rho, load_right @ V) if strip.both else None
     return Cells(forward=forward, backward=backward, reasons=tuple(reasons))

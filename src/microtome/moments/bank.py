@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -29,8 +31,8 @@ class Basis:
     ----------
     whiten : Tensor of shape (layers, features, dimensions)
         W with W' C W = 1 on the kept dimensions; columns beyond a layer's own `kept` are zero.
-    load : Tensor of shape (layers, features, dimensions)
-        C W: the product of each centered feature with each whitened direction.
+    load : callable
+        Makes C W, of the same shape: the product of each centered feature with each direction.
     kept : tuple of int
         Dimensions of each layer.
     rank : tuple of int
@@ -40,7 +42,7 @@ class Basis:
     """
 
     whiten: torch.Tensor
-    load: torch.Tensor
+    load: Callable[[], torch.Tensor]
     kept: tuple[int, ...]
     rank: tuple[int, ...]
     lost: tuple[float, ...]
@@ -127,6 +129,11 @@ class Bank:
         """Share of the total variance that the k neurons of largest variance hold, shape (layers,)."""
         return self.sumsq.topk(min(k, self.width), dim=1).values.sum(1) / self.trace
 
+    @property
+    def has_spectrum(self) -> bool:
+        """Whether the spectrum of the scatter matrices has been worked out already."""
+        return "center" in self._spectra
+
     def spectrum(self, scaling: Scaling) -> tuple[torch.Tensor, torch.Tensor]:
         """
         Eigenvalues and vectors of the scatter ("center") or correlation ("standardize") matrices.
@@ -136,7 +143,7 @@ class Bank:
         values : Tensor of shape (layers, features)
             Falling, float64, not below 0.
         vectors : Tensor of shape (layers, features, features)
-            In columns.
+            In columns, in the precision of the algebra.
         """
         import torch
 
@@ -145,7 +152,7 @@ class Bank:
             if scaling == "standardize":
                 matrix = matrix * self.scale[:, :, None] * self.scale[:, None, :]
             values, vectors = torch.linalg.eigh(matrix)
-            self._spectra[scaling] = values.flip(1).clamp_min_(0.0), vectors.flip(2)
+            self._spectra[scaling] = values.flip(1).clamp_min_(0.0), vectors.to(self.dtype).flip(2)
         return self._spectra[scaling]
 
     def cut(self, scaling: Scaling, threshold: float, inclusive: bool) -> Basis:
@@ -219,11 +226,11 @@ class Bank:
                 return None
             # R = M M' with M = D^-1 V L^1/2 has the left inverse W' = L^-1/2 V' D, so its smallest
             # positive eigenvalue is at least 1 / |W|^2, and |W|^2 <= |W'W|_F.
-            W = vectors[k, :, :rank] * (self.sumsq[k][:, None] / values[k, :rank]).sqrt()
-            W = W.to(self.dtype)
+            W = vectors[k, :, :rank] * self.sumsq[k].sqrt().to(self.dtype)[:, None]
+            W *= values[k, :rank].rsqrt().to(self.dtype)
             smallest = 1.0 / float((W.T @ W).norm())
-            correlation = self.scatter[k] * self.scale[k][:, None] * self.scale[k]
-            largest = float(correlation.norm())
+            correlation = self.scatter[k].to(self.dtype) * self.scale[k].to(self.dtype)
+            largest = float((correlation * self.scale[k].to(self.dtype)[:, None]).norm())
             null = float(values[k, rank]) / float(sumsq.min()) if rank < self.width else 0.0
             # The Frobenius norm bounds the largest eigenvalue from above; width^-1/2 of it from below.
             if smallest < NEAR * self.tolerance * largest:
@@ -247,20 +254,21 @@ class Bank:
         position = torch.arange(most, device=values.device)
         mask = position < torch.tensor(kept, device=values.device)[:, None]
         root = torch.where(mask, values[:, :most], 1.0).sqrt()
-        whiten = vectors[:, :, :most] * (mask / root)[:, None, :]
-        load = vectors[:, :, :most] * (mask * root)[:, None, :]
-        if scaling == "standardize":
-            whiten = whiten * self.scale[:, :, None]
-            load = load * self.sumsq.sqrt()[:, :, None]
-        total = values.sum(1)
-        lost = [
-            float(values[i, k:].sum() / total[i]) if float(total[i]) > 0 else float("nan")
-            for i, k in enumerate(kept)
-        ]
+        standard = scaling == "standardize"
+
+        def scaled(columns: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+            out = vectors[:, :, :most] * columns.to(self.dtype)[:, None, :]
+            return out.mul_(rows.to(self.dtype)[:, :, None]) if standard else out
+
+        # Share of variance up to each place; 0 / 0 of a constant layer stays NaN.
+        share = torch.cat(
+            [values.new_zeros(len(values), 1), values.cumsum(1) / values.sum(1, keepdim=True)], 1
+        )
+        lost = 1 - share[range(len(kept)), kept]
         return Basis(
-            whiten=whiten.to(self.dtype),
-            load=load.to(self.dtype),
+            whiten=scaled(mask / root, self.scale),
+            load=cache(lambda: scaled(mask * root, self.sumsq.sqrt())),
             kept=tuple(kept),
             rank=tuple(kept if rank is None else rank),
-            lost=tuple(lost),
+            lost=tuple(lost.tolist()),
         )

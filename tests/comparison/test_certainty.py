@@ -1,0 +1,239 @@
+"""Are intervals made of the right things: scores, leave-one-out values and halves of the right units?"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import norm, t
+
+import microtome as mt
+from microtome.findings.maps import Map
+from microtome.inference import influence
+from microtome.inference.clusters import Clusters
+from microtome.inference.halves import half_plan
+from microtome.moments import clustered
+from microtome.randomness import generator
+
+N = 180
+MEASURES = ["debiased_cka", "linear_cka"]
+
+
+def rng(name: str) -> np.random.Generator:
+    return generator(0, "test_certainty", name)
+
+
+def unequal(clusters: int, name: str = "ids") -> np.ndarray:
+    """Ids of shuffled rows in clusters of unequal sizes."""
+    r = rng(name)
+    ids = np.r_[np.arange(clusters), r.integers(0, clusters, N - clusters)]
+    return r.permutation(ids)
+
+
+def stack(*widths: int, ids: np.ndarray | None = None, n: int = N) -> list[np.ndarray]:
+    r = rng("stack")
+    shared = r.standard_normal((n, 4))
+    if ids is not None:
+        shared += r.standard_normal((int(ids.max()) + 1, 4))[ids]
+    return [shared @ r.standard_normal((4, w)) + r.standard_normal((n, w)) + 2 for w in widths]
+
+
+def codes_of(ids: np.ndarray | None, n: int = N) -> np.ndarray:
+    return np.arange(n) if ids is None else Clusters.from_ids(ids).codes
+
+
+def brute_scores(x: np.ndarray, y: np.ndarray, codes: np.ndarray) -> tuple[float, np.ndarray]:
+    """Cluster-debiased CKA and its influence scores, from whole Gram matrices."""
+    K, L = (influence.projected(z @ z.T, codes) for z in (x, y))
+    xy, xx, yy = (influence.cluster_scores(*pair, codes) for pair in ((K, L), (K, K), (L, L)))
+    theta = xy.sum() / math.sqrt(xx.sum() * yy.sum())
+    psi = 2 * xy / math.sqrt(xx.sum() * yy.sum()) - theta * (xx / xx.sum() + yy / yy.sum())
+    return theta, psi
+
+
+def leave_one_out(x: np.ndarray, y: np.ndarray, codes: np.ndarray, measure: str) -> np.ndarray:
+    def cka(keep: np.ndarray) -> float:
+        a, b = x[keep], y[keep]
+        if measure == "debiased_cka":
+            return brute_scores(a, b, np.unique(codes[keep], return_inverse=True)[1])[0]
+        a, b = a - a.mean(axis=0), b - b.mean(axis=0)
+        return float(np.linalg.norm(a.T @ b) ** 2 / np.linalg.norm(a.T @ a) / np.linalg.norm(b.T @ b))
+
+    return np.array([cka(codes != c) for c in range(codes.max() + 1)])
+
+
+def ask(layers: Any, right: Any = None, measure: Any = "debiased_cka", **more: Any) -> Map:
+    settings = {"certainty": True, "precision": "exact", "halves": 12, **more}
+    return mt.similarity_matrix(layers, right, measure, **settings)[measure]
+
+
+def half_width(one: Map, at: tuple[int, int] = (0, 1)) -> float:
+    assert one.low is not None
+    assert one.high is not None
+    assert one.low[at] + one.high[at] == pytest.approx(2 * one.values[at], abs=1e-12)
+    return float(one.high[at] - one.low[at]) / 2
+
+
+@pytest.mark.parametrize("clustered_rows", [False, True])
+@pytest.mark.parametrize("precision, within", [("exact", 1e-10), ("fast", 1e-6)])
+def test_scores_are_those_of_whole_gram_matrices(clustered_rows: bool, precision: str, within: float) -> None:
+    ids = unequal(70) if clustered_rows else None
+    layers = stack(6, 4, 5, ids=ids)
+    for one in (
+        ask(layers, clusters=ids, precision=precision),
+        ask(layers[:2], layers, clusters=ids, precision=precision),
+        ask(layers, clusters=ids, precision=precision, memory=1),
+    ):
+        assert one.resamples is not None
+        assert one.resamples.kind == "scores"
+        for i in range(2):
+            for j in range(3):
+                theta, psi = brute_scores(layers[i], layers[j], codes_of(ids))
+                assert one.values[i, j] == pytest.approx(theta, abs=within)
+                np.testing.assert_allclose(one.resamples.array[i, j], psi, atol=within)
+
+
+def test_fewer_rows_than_features() -> None:
+    layers = stack(100, 110, n=80)
+    one = ask(layers)
+    theta, psi = brute_scores(*layers, codes_of(None, 80))
+    assert one.values[0, 1] == pytest.approx(theta, abs=1e-10)
+    assert one.resamples is not None
+    np.testing.assert_allclose(one.resamples.array[0, 1], psi, atol=1e-10)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("clusters", [None, 90])
+def test_scores_agree_with_leaving_out(measure: str, clusters: int | None) -> None:
+    ids = None if clusters is None else unequal(clusters)
+    layers = stack(6, 4, ids=ids)
+    one = ask(layers, clusters=ids, measure=measure)
+    assert one.method == "influence function"
+    values = leave_one_out(*layers, codes_of(ids), measure)
+    count = len(values)
+    jackknife = math.sqrt((count - 1) / count * ((values - values.mean()) ** 2).sum())
+    assert half_width(one) / norm.ppf(0.975) == pytest.approx(jackknife, rel=0.12)
+
+
+def test_the_interval_of_scores() -> None:
+    layers = stack(6, 4)
+    one = ask(layers)
+    _, psi = brute_scores(*layers, codes_of(None))
+    se = math.sqrt(N / (N - 1) * (psi**2).sum())
+    assert half_width(one) == pytest.approx(norm.ppf(0.975) * se, rel=1e-9)
+    assert half_width(ask(layers, level=0.8)) == pytest.approx(norm.ppf(0.9) * se, rel=1e-9)
+    assert half_width(one, (0, 0)) == pytest.approx(0, abs=1e-9)  # a layer is surely like itself
+
+
+@pytest.mark.parametrize("clusters", [None, 25])
+def test_few_units_are_left_out_one_by_one(clusters: int | None) -> None:
+    rows = 40 if clusters is None else N
+    ids = None if clusters is None else unequal(clusters)
+    layers = stack(6, 4, ids=ids, n=rows)
+    one = ask(layers, clusters=ids)
+    codes = codes_of(ids, rows)
+    count, sizes = int(codes.max()) + 1, np.bincount(codes)
+    assert one.method == ("jackknife" if clusters is None else "jackknife over groups of clusters")
+    assert one.target == "population value"
+    values = leave_one_out(*layers, codes, "debiased_cka")
+    # The delete-m jackknife: pseudo-values weighted by the share of rows that was left out.
+    weight = rows / sizes
+    center = count * one.values[0, 1] - ((1 - 1 / weight) * values).sum()
+    pseudo = weight * one.values[0, 1] - (weight - 1) * values
+    se = math.sqrt(((pseudo - center) ** 2 / (weight - 1)).mean())
+    assert half_width(one) == pytest.approx(t.ppf(0.975, count - 1) * se, rel=1e-6)
+
+
+@pytest.mark.parametrize("measure", ["svcca", "neuron_correlation", "rsa", "procrustes"])
+@pytest.mark.parametrize("clusters", [None, 70])
+def test_halves_speak_of_another_sample(measure: str, clusters: int | None) -> None:
+    ids = None if clusters is None else unequal(clusters)
+    x, y = stack(6, 4, ids=ids)
+    one = ask([x], [y], measure, clusters=ids, seed=3)
+    assert one.method == "half-sampling"
+    assert one.target == "value of another sample of the same size"
+    assert one.unit == ("row" if clusters is None else "cluster")
+    units = Clusters.singletons(N) if ids is None else Clusters.from_ids(ids)
+    plan = half_plan(units, 12, 3)
+    values = [mt.similarity(x[rows], y[rows], measure).value for rows in plan]
+    count, half = len(units), len(units) // 2
+    se = math.sqrt(half / (count - half) * np.var(values, ddof=1))
+    dof = 1 / (1 / 11 + 1 / (count - 1))
+    assert half_width(one, (0, 0)) == pytest.approx(t.ppf(0.975, dof) * se, rel=1e-6)
+    assert all(set(units.codes[rows]) & set(np.delete(units.codes, rows)) == set() for rows in plan)
+
+
+def test_every_interval_names_its_unit_and_target() -> None:
+    ids = unequal(70)
+    layers = stack(6, 4, ids=ids)
+    for clusters, unit in ((None, "row"), (ids, "cluster"), (np.arange(N), "row")):
+        for measure, target in (
+            ("debiased_cka", "population value"),
+            ("linear_cka", "value of another sample of the same size"),
+            ("svcca", "value of another sample of the same size"),
+        ):
+            interval = ask(layers, measure=measure, clusters=clusters)[0, 1].interval
+            assert interval is not None
+            assert (interval.unit, interval.target, interval.level) == (unit, target, 0.95)
+    text = str(mt.similarity(*layers, "debiased_cka", clusters=ids, certainty=True))
+    assert "(95%, unit: cluster)" in text
+    assert "cluster-debiased CKA (pairs within 70 clusters left out)" in ask(layers, clusters=ids).estimator
+
+
+def test_rows_in_clusters_are_less_certain() -> None:
+    ids = unequal(70)
+    layers = stack(6, 4, ids=ids)
+    r = rng("alike")
+    alike = [z[np.argsort(ids)] for z in layers]
+    alike = [0.3 * z + r.standard_normal((70, z.shape[1]))[np.sort(ids)] for z in alike]
+    by_row, by_cluster = ask(alike), ask(alike, clusters=np.sort(ids))
+    assert half_width(by_cluster) > 1.2 * half_width(by_row)
+    assert by_cluster.values[0, 1] < by_row.values[0, 1]  # alike rows look like a relation
+
+
+def test_how_clusters_are_given_does_not_matter(tmp_path: Any) -> None:
+    ids = unequal(70)
+    layers = stack(6, 4, ids=ids)
+    one = ask(layers, clusters=ids)
+    order = rng("order").permutation(N)
+    np.save(tmp_path / "ids.npy", ids)
+    for other in (
+        ask(layers, clusters=[f"sentence {i}" for i in ids]),
+        ask(layers, clusters=ids + 1000),
+        ask(layers, clusters=tmp_path / "ids.npy"),
+        ask([z[order] for z in layers], clusters=ids[order]),
+    ):
+        np.testing.assert_allclose(other.values, one.values, atol=1e-12)
+        np.testing.assert_allclose(np.asarray(other.low), np.asarray(one.low), atol=1e-10)
+
+
+def test_many_units_are_grouped_without_losing_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    layers = stack(4, 3, n=1200)
+    one = ask(layers)
+    monkeypatch.setattr(clustered, "MOST_UNITS", 300)
+    few = ask(layers)
+    assert few.resamples is not None
+    assert few.resamples.array.shape == (2, 2, 300)
+    assert half_width(few) == pytest.approx(half_width(one), rel=0.25)
+
+
+def test_an_undefined_cell_has_no_interval() -> None:
+    x, y = stack(6, 4)
+    flat = np.full((N, 3), 0.37)
+    for measure in (*MEASURES, "svcca"):
+        one = ask([x], [y, flat], measure)
+        assert one.low is not None
+        assert math.isfinite(one.low[0, 0])
+        assert math.isnan(one.low[0, 1])
+        assert one[0, 1].reason is not None
+        assert one.rows()[1]["value"] is None
+
+
+def test_without_certainty_there_is_none() -> None:
+    one = mt.similarity_matrix(stack(6, 4))["debiased_cka"]
+    assert one.low is None
+    assert one.high is None
+    assert one[0, 1].interval is None
+    assert one.resamples is None
