@@ -98,7 +98,7 @@ def test_scores_are_those_of_whole_gram_matrices(clustered_rows: bool, precision
 def test_fewer_rows_than_features() -> None:
     layers = stack(100, 110, n=80)
     one = ask(layers)
-    theta, psi = brute_scores(*layers, codes_of(None, 80))
+    theta, psi = brute_scores(layers[0], layers[1], codes_of(None, 80))
     assert one.values[0, 1] == pytest.approx(theta, abs=1e-10)
     assert one.resamples is not None
     np.testing.assert_allclose(one.resamples.array[0, 1], psi, atol=1e-10)
@@ -111,7 +111,7 @@ def test_scores_agree_with_leaving_out(measure: str, clusters: int | None) -> No
     layers = stack(6, 4, ids=ids)
     one = ask(layers, clusters=ids, measure=measure)
     assert one.method == "influence function"
-    values = leave_one_out(*layers, codes_of(ids), measure)
+    values = leave_one_out(layers[0], layers[1], codes_of(ids), measure)
     count = len(values)
     jackknife = math.sqrt((count - 1) / count * ((values - values.mean()) ** 2).sum())
     assert half_width(one) / norm.ppf(0.975) == pytest.approx(jackknife, rel=0.12)
@@ -120,7 +120,7 @@ def test_scores_agree_with_leaving_out(measure: str, clusters: int | None) -> No
 def test_the_interval_of_scores() -> None:
     layers = stack(6, 4)
     one = ask(layers)
-    _, psi = brute_scores(*layers, codes_of(None))
+    _, psi = brute_scores(layers[0], layers[1], codes_of(None))
     se = math.sqrt(N / (N - 1) * (psi**2).sum())
     assert half_width(one) == pytest.approx(norm.ppf(0.975) * se, rel=1e-9)
     assert half_width(ask(layers, level=0.8)) == pytest.approx(norm.ppf(0.9) * se, rel=1e-9)
@@ -137,7 +137,7 @@ def test_few_units_are_left_out_one_by_one(clusters: int | None) -> None:
     count, sizes = int(codes.max()) + 1, np.bincount(codes)
     assert one.method == ("jackknife" if clusters is None else "jackknife over groups of clusters")
     assert one.target == "population value"
-    values = leave_one_out(*layers, codes, "debiased_cka")
+    values = leave_one_out(layers[0], layers[1], codes, "debiased_cka")
     # The delete-m jackknife: pseudo-values weighted by the share of rows that was left out.
     weight = rows / sizes
     center = count * one.values[0, 1] - ((1 - 1 / weight) * values).sum()
@@ -177,7 +177,7 @@ def test_every_interval_names_its_unit_and_target() -> None:
             interval = ask(layers, measure=measure, clusters=clusters)[0, 1].interval
             assert interval is not None
             assert (interval.unit, interval.target, interval.level) == (unit, target, 0.95)
-    text = str(mt.similarity(*layers, "debiased_cka", clusters=ids, certainty=True))
+    text = str(mt.similarity(layers[0], layers[1], "debiased_cka", clusters=ids, certainty=True))
     assert "(95%, unit: cluster)" in text
     assert "cluster-debiased CKA (pairs within 70 clusters left out)" in ask(layers, clusters=ids).estimator
 

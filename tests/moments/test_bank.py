@@ -85,7 +85,7 @@ def test_whitened_directions() -> None:
             unit = torch.zeros((W.shape[1], W.shape[1]), dtype=torch.float64)
             unit[range(kept), range(kept)] = 1
             np.testing.assert_allclose(W.T @ scatter @ W, unit, atol=1e-12)
-            np.testing.assert_allclose(basis.load[k], scatter @ W, atol=1e-10)
+            np.testing.assert_allclose(basis.load()[k], scatter @ W, atol=1e-10)
     assert found.full().kept == (4, 2)
 
 

@@ -154,8 +154,8 @@ def largest_correlation(bank: Bank) -> np.ndarray:
         drawn = torch.stack([root @ normal.to(root.dtype) for root in _roots(bank)])
         drawn = (drawn * bank.scale.to(drawn.dtype)[:, :, None]).abs_()
         top = drawn.amax(1).double().mean(1) / max(bank.n - 1, 1) ** 0.5
-        bank.largest = top.clamp_max(1.0).cpu().numpy()
-    return bank.largest
+        bank.largest = top.clamp_max(1.0).tolist()
+    return np.array(bank.largest)
 
 
 def _roots(bank: Bank) -> list[torch.Tensor]:

@@ -8,7 +8,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    import numpy as np
     import torch
 
 # The rank rule is part of the definition of CCA and its kin: directions whose eigenvalue is below this
@@ -113,7 +112,7 @@ class Bank:
         self._bases: dict[tuple[object, ...], Basis] = {}
         self.near_tolerance = False
         # Mean largest correlation with an unrelated neuron, once it has been worked out.
-        self.largest: np.ndarray | None = None
+        self.largest: list[float] | None = None
         # Whether the full basis and the cuts of the scatter spectrum are columns of one matrix.
         self.shares_spectrum = False
 
@@ -261,9 +260,7 @@ class Bank:
             return out.mul_(rows.to(self.dtype)[:, :, None]) if standard else out
 
         # Share of variance up to each place; 0 / 0 of a constant layer stays NaN.
-        share = torch.cat(
-            [values.new_zeros(len(values), 1), values.cumsum(1) / values.sum(1, keepdim=True)], 1
-        )
+        share = torch.nn.functional.pad(values.cumsum(1) / values.sum(1, keepdim=True), (1, 0))
         lost = 1 - share[range(len(kept)), kept]
         return Basis(
             whiten=scaled(mask / root, self.scale),
