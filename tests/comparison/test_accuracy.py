@@ -14,7 +14,7 @@ import torch
 
 import microtome as mt
 import reference as ref
-from cases import ACCURACY, CASES, make, related, rotation
+from cases import ACCURACY, CASES, make, related
 from microtome.errors import SmallSampleWarning
 from microtome.randomness import generator
 
@@ -139,19 +139,19 @@ def test_a_large_mean_under_a_small_spread() -> None:
     check(x, y, truth(x, y))
 
 
-@pytest.mark.parametrize("rho", [1e-3, 1e-5, 1e-7])
-def test_a_canonical_correlation_of_almost_zero(rho: float) -> None:
-    # Its direction on the other side is lost in rounding, unless it is told by those of the others.
-    rng = generator(0, "accuracy", "almost zero")
-    basis = np.linalg.qr(np.column_stack([np.ones(400), rng.standard_normal((400, 8))]))[0][:, 1:]
-    share = np.array([0.8, 0.5, 0.3, rho])
-    a, b = basis[:, :4], basis[:, :4] * share + basis[:, 4:] * np.sqrt(1 - share**2)
-    x, y = ((30 * z * [3, 1, 2, 1.5]) @ rotation(rng, 4) for z in (a, b))
-    check(x, y, truth(x, y))
+@pytest.mark.parametrize("draw", range(4))
+def test_a_canonical_correlation_of_zero(draw: int) -> None:
+    # Its direction on the other side is lost in rounding, unless it is told from those of the others.
+    x, y = related(generator(draw, "accuracy", "zero"), 700, 6, 6, sd=lambda d: np.linspace(1, 0.5, d))
+    h, rho, g = ref._correlations(ref.basis(x), ref.basis(y))
+    away = g[:, -1] - rho[-1] * h[:, -1]
+    y = y + np.outer(away / np.linalg.norm(away) - g[:, -1], g[:, -1] @ y)
+    assert ref.cca(x, y)[-1] < 1e-12
+    true = ref.pwcca(x, y)
     for precision in ("exact", "fast"):
         one = mt.similarity_matrix([x, y], None, "pwcca", precision=precision)["pwcca"].values
-        for found, true in zip((one[0, 1], one[1, 0]), ref.pwcca(x, y), strict=True):
-            assert abs(found - true) <= promised("pwcca", precision), (precision, found - true)
+        for found, expected in zip((one[0, 1], one[1, 0]), true, strict=True):
+            assert abs(found - expected) <= promised("pwcca", precision), (precision, found - expected)
 
 
 @pytest.mark.parametrize("share", [1e-2, 1e-3, 1e-4, 3e-5])
@@ -216,3 +216,11 @@ def test_row_measures_do_not_depend_on_the_precision() -> None:
         for precision in ("exact", "fast"):
             found = mt.similarity(x, y, label, precision=precision)
             assert abs(found.value - true(x.astype(np.float64), y.astype(np.float64))) < EXACT, label
+
+
+def test_precision_switches_where_rounding_would_decide() -> None:
+    x, y = make("plain power law", n=30, d=20)
+    with pytest.warns(SmallSampleWarning):
+        one = mt.similarity_matrix([x], [y], ["cca", "linear_cka"])
+    assert one["cca"].precision == "exact (switched: fewer than twice as many rows as features)"
+    assert mt.similarity_matrix([x], [y], "linear_cka")["linear_cka"].precision == "fast"

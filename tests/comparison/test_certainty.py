@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import norm, t
 
 import microtome as mt
+from microtome.errors import InputError
 from microtome.findings.maps import Map
 from microtome.inference import influence
 from microtome.inference.clusters import Clusters
@@ -237,3 +238,88 @@ def test_without_certainty_there_is_none() -> None:
     assert one.high is None
     assert one[0, 1].interval is None
     assert one.resamples is None
+
+
+@pytest.mark.parametrize("measure", ["debiased_cka", "svcca"])
+def test_differences_of_cells_and_of_maps(measure: str) -> None:
+    one: Any = ask(stack(6, 4, 6), measure=measure)
+    cell = one.difference((0, 1), (0, 2))
+    assert cell.value == pytest.approx(one.values[0, 1] - one.values[0, 2], abs=1e-14)
+    assert cell.low < cell.value < cell.high
+    back = one.difference((0, 2), (0, 1))
+    assert (back.low, back.high) == pytest.approx((-cell.high, -cell.low))
+    assert one.difference((0, 1), (0, 1)).interval.width == 0
+    whole = one.minus(one)
+    assert np.abs(whole.values).max() == np.abs(whole.low).max() == 0
+    alone = math.hypot(one[0, 1].interval.width, one[0, 2].interval.width)
+    assert cell.interval.width != pytest.approx(alone, rel=1e-6)  # paired, not added up
+
+
+def test_a_difference_needs_intervals_of_the_same_rows() -> None:
+    bare = mt.similarity_matrix(stack(6, 4, 6))["debiased_cka"]
+    with pytest.raises(InputError, match="a difference must be asked of maps computed with certainty=True"):
+        bare.difference((0, 1), (0, 2))
+    one, two = ask(stack(6, 4, 6)), ask(stack(6, 4, 6), leave_out=np.arange(N) < 10)
+    with pytest.raises(InputError, match="whose intervals come from the same rows in the same way"):
+        one.minus(two)
+    with pytest.raises(InputError, match="the other map must be of the shape"):
+        one.minus(ask(stack(6)))
+
+
+def test_values_between_floor_and_ceiling() -> None:
+    layers = stack(6, 4, 6)
+    one = mt.similarity_matrix(layers, None, "linear_cka")["linear_cka"]
+    np.testing.assert_allclose(one.rescaled(), (one.values - one.null_mean) / (1 - one.null_mean))
+    np.testing.assert_allclose(one.rescaled(floor=one, ceiling=2.0), np.zeros((3, 3)))
+    assert np.isnan(one.rescaled(floor=0.9, ceiling=0.9)).all()
+    bare = mt.similarity_matrix(layers, None, "procrustes")["procrustes"]
+    with pytest.raises(InputError, match="procrustes must be given a floor"):
+        bare.rescaled()
+    np.testing.assert_allclose(bare.rescaled(floor=0.0), bare.values)
+
+
+def test_orders_of_the_rows_really_tried() -> None:
+    x, y = stack(6, 4)
+    noise = rng("noise").standard_normal((N, 4))
+    found = mt.similarity_matrix([x], [y, noise], ["linear_cka", "svcca", "procrustes"], permutations=99)
+    for one in found.values():
+        assert one.null_mean[0, 1] == pytest.approx(one.values[0, 1], abs=0.05)
+        assert one.z[0, 0] > 4 > abs(one.z[0, 1])
+        assert one.p_map is not None
+        assert one.p[0, 0] == one.p_map[0, 0] == 0.01
+        assert 0.01 < one.p[0, 1] <= one.p_map[0, 1] <= 1
+        assert one.null_note.startswith("from 99 orders of the rows of the right side")
+    plain = mt.similarity_matrix([x], [y, noise], "linear_cka")["linear_cka"]
+    np.testing.assert_allclose(found["linear_cka"].null_mean, plain.null_mean, atol=0.005)
+    np.testing.assert_allclose(found["linear_cka"].z, plain.z, rtol=0.35)
+
+
+def test_whole_clusters_are_permuted() -> None:
+    # Two sides that share nothing, with rows that are alike within clusters.
+    r = rng("clusters")
+    ids = np.repeat(np.arange(30), 4)
+    x, y = (r.standard_normal((30, w))[ids] + 0.2 * r.standard_normal((120, w)) for w in (5, 4))
+    by_row = mt.similarity(x, y, "debiased_cka", permutations=99)
+    by_cluster = mt.similarity(x, y, "debiased_cka", clusters=ids, permutations=99)
+    assert by_row.p <= 0.02  # alike rows look like a relation
+    assert by_cluster.p > 0.05
+    one = mt.similarity_matrix([x], [y], clusters=ids)["debiased_cka"]
+    assert np.isnan(one.z).all()
+    assert one.null_note.startswith(
+        "rows come in clusters, so the formula for independent rows does not hold"
+    )
+    odd = np.r_[ids[:-3], 30, 30, 31]  # the last clusters have no other of their size
+    left_out = mt.similarity_matrix([x], [y], clusters=odd, permutations=9)["debiased_cka"]
+    assert "2% of the rows stayed out, their clusters having no other of the same size" in left_out.null_note
+
+
+def test_the_same_request_gives_the_same_bits() -> None:
+    layers = stack(6, 4, 6)
+    given: dict[str, Any] = {"certainty": True, "halves": 4, "permutations": 3, "seed": 5}
+    given["clusters"] = np.arange(N) // 3
+    one, two = (mt.similarity_matrix(layers, None, ["debiased_cka", "svcca"], **given) for _ in range(2))
+    for label in one:
+        for name in ("values", "low", "high", "null_mean", "z", "p", "p_map"):
+            np.testing.assert_array_equal(getattr(one[label], name), getattr(two[label], name))
+    other = mt.similarity_matrix(layers, None, ["svcca"], **{**given, "seed": 6})
+    assert not np.array_equal(np.asarray(other["svcca"].low), np.asarray(one["svcca"].low))

@@ -13,8 +13,7 @@ import numpy as np
 
 from ..errors import InputError, must
 from ..inference.clusters import Clusters
-from ..moments.clustered import means
-from ..moments.crossing import Tiles
+from ..moments.spread import column_spread
 from ..moments.stack import Stack, make_stack
 from ..randomness import generator
 
@@ -153,8 +152,6 @@ def controlled(stack: Stack, *, zscore: bool, remove_top: int, device: torch.dev
     -------
     Stack
     """
-    import torch
-
     if not isinstance(remove_top, int) or isinstance(remove_top, bool) or remove_top < 0:
         raise must("remove_top", "a whole number of at least 0", remove_top)
     if not zscore and not remove_top:
@@ -162,18 +159,13 @@ def controlled(stack: Stack, *, zscore: bool, remove_top: int, device: torch.dev
     narrow = min(stack.widths)
     if remove_top >= narrow:
         raise must("remove_top", f"below the narrowest layer's {narrow} features", remove_top)
-    where = {"dtype": torch.float64, "device": device, "tile_rows": 1000}
-    mean = means([stack], **where)
-    reader = Tiles([stack], shift=mean, **where)
-    sumsq = torch.zeros(reader.offsets[-1], dtype=torch.float64, device=device)
-    for _, _, Z in reader:
-        sumsq += Z.square().sum(0)
     columns, scales = [], []
-    for spread in sumsq.cpu().split(list(reader.widths)):
+    for neurons in column_spread(stack, device):
+        spread = neurons.cpu().numpy()
         keep = np.arange(len(spread))
         if remove_top:
-            keep = np.sort(np.argsort(-spread.numpy(), kind="stable")[remove_top:])
-        sd = np.sqrt(spread.numpy()[keep] / (stack.rows - 1))
+            keep = np.sort(np.argsort(-spread, kind="stable")[remove_top:])
+        sd = np.sqrt(spread[keep] / (stack.rows - 1))
         columns.append(keep)
         scales.append(np.where(sd > 0, 1 / np.where(sd > 0, sd, 1.0), 1.0) if zscore else None)
     return replace(stack, columns=tuple(columns), scales=tuple(scales))

@@ -76,6 +76,26 @@ def in_order(side: Layers) -> list[tuple[Bank, int]]:
     return [side.banks[i] for i in sorted(side.banks)]
 
 
+def facts_of_spread(sumsq: Sequence[torch.Tensor], participation: np.ndarray | None = None) -> LayerFacts:
+    """
+    Gather what is known of layers from the sums of squares of their neurons.
+
+    Parameters
+    ----------
+    sumsq : sequence of Tensor of shape (features,)
+        Centered.
+    participation : ndarray of shape (layers,), optional
+    """
+    share = [(v.sort(descending=True).values.cumsum(0) / v.sum()).cpu().numpy() for v in sumsq]
+    return LayerFacts(
+        width=np.array([len(v) for v in sumsq]),
+        dead=np.array([int((v == 0).sum()) for v in sumsq]),
+        participation=np.full(len(share), np.nan) if participation is None else participation,
+        top1=np.array([v[0] for v in share]),
+        top3=np.array([v[min(2, len(v) - 1)] for v in share]),
+    )
+
+
 def facts_of(side: Layers) -> LayerFacts:
     """Gather what is known of each layer of a side."""
     found = in_order(side)

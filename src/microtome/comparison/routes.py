@@ -1,14 +1,15 @@
-"""Which way is each measure computed? By moments, by turned layers when rows are few, or by rows."""
+"""Which way is each measure computed? By moments; by Gram matrices or turned layers; or by rows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from ..measures.declare import Chosen
+from ..moments.spread import column_spread
 from ..moments.turned import turn
 from .engine import run
+from .gramroute import gram_pays, run_gram
+from .layers import facts_of_spread
 from .plan import Plan
 from .request import Request, plan_for
 from .rowwise import run_rows
@@ -50,22 +51,24 @@ def compute(request: Request, plan: Plan | None = None, *, scores: bool = False)
     tables: dict[str, Table] = {}
     widths = request.left.widths if request.right is None else (*request.left.widths, *request.right.widths)
     turnable = [m for m in by_moments if _turns(m)]
-    if turnable and request.n < min(widths):
+    if not by_moments:
+        outcome = _facts_alone(request)
+    elif not scores and gram_pays(request, by_moments):
+        outcome = run_gram(request, by_moments)
+    elif turnable and request.n < min(widths):
         outcome = _run_turned(request, turnable, scores)
-        tables |= outcome.tables
         rest = [m for m in by_moments if m not in turnable]
         if rest:
             tables |= _run(request, rest, plan, False).tables
     else:
-        # With row measures alone the moments still tell ranks, spectra and constant neurons.
         outcome = _run(request, by_moments, plan, scores)
-        tables |= outcome.tables
-        sensitive = [m for m in by_moments if m.measure.name in ("cca", "pwcca")]
-        if outcome.near_tolerance and sensitive and not request.settings.exact:
-            again = replace(request, settings=replace(request.settings, exact=True))
-            tables |= _run(again, sensitive, plan_for(again), False).tables
-            names = " and ".join(m.label for m in sensitive)
-            precision = f"fast; {names} exact (switched: an eigenvalue lies near the rank tolerance)"
+    tables |= outcome.tables
+    sensitive = [m for m in by_moments if m.measure.name in ("cca", "pwcca")]
+    if outcome.near_tolerance and sensitive and not request.settings.exact:
+        again = replace(request, settings=replace(request.settings, exact=True))
+        tables |= _run(again, sensitive, plan_for(again), False).tables
+        names = " and ".join(m.label for m in sensitive)
+        precision = f"fast; {names} exact (switched: an eigenvalue lies near the rank tolerance)"
     for choice in by_rows:
         tables[choice.label] = run_rows(
             request.left, request.right, choice, request.settings, request.clusters
@@ -103,16 +106,15 @@ def _run_turned(request: Request, measures: list[Chosen], scores: bool) -> Outco
     sides = [turn(t, dtype=s.dtype, device=s.device) for t in (request.left, request.right) if t is not None]
     turned = replace(request, left=sides[0].stack, right=sides[1].stack if len(sides) > 1 else None)
     outcome = _run(turned, measures, plan_for(turned), scores)
-    facts = []
-    for side, found in zip((sides[0], sides[-1]), (outcome.left, outcome.right), strict=True):
-        share = [(v.sort(descending=True).values.cumsum(0) / v.sum()).cpu().numpy() for v in side.sumsq]
-        facts.append(
-            replace(
-                found,
-                width=np.array([len(v) for v in side.sumsq]),
-                dead=np.array([int((v == 0).sum()) for v in side.sumsq]),
-                top1=np.array([v[0] for v in share]),
-                top3=np.array([v[min(2, len(v) - 1)] for v in share]),
-            )
-        )
+    facts = [
+        facts_of_spread(side.sumsq, found.participation)
+        for side, found in zip((sides[0], sides[-1]), (outcome.left, outcome.right), strict=True)
+    ]
     return replace(outcome, left=facts[0], right=facts[1])
+
+
+def _facts_alone(request: Request) -> Outcome:
+    """What is known of the layers when no measure needs their moments."""
+    sides = [request.left] if request.right is None else [request.left, request.right]
+    facts = [facts_of_spread(column_spread(side, request.settings.device)) for side in sides]
+    return Outcome(tables={}, left=facts[0], right=facts[-1], near_tolerance=False, scores={})

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 BLOCK = 256  # rows a strip: one strip of 10,000 rows is 20 MB
 COINCIDENT = 2.0**-44  # squared distances below this share of the squared norms are rounding of zero
 TIED = 2.0**-40  # similarities that differ by less than this share of the largest are tied
+CENTER_ROWS = 200  # rows whose median the others are moved by
 DOUBLE_PAIRS = 2**23  # beyond so many pairs a layer is kept in float32: 4,100 rows, 64 MB
 
 
@@ -111,11 +112,12 @@ def recenter(x: torch.Tensor) -> torch.Tensor:
     rows when one of them is far away.
     """
     moved = x * 2.0 ** -max(math.frexp(float(x.abs().max()))[1], -1000)  # a power of 2 costs no digits
-    moved -= moved.median(0).values
+    # Any point amid the rows will do: the median of rows spread over all of them, not of every row.
+    moved -= moved[:: max(1, len(moved) // CENTER_ROWS)].median(0).values
     return moved
 
 
-def squared_distances(x: torch.Tensor) -> torch.Tensor:
+def squared_distances(x: torch.Tensor, *, root: bool = False) -> torch.Tensor:
     """
     Squared Euclidean distances of all pairs of rows, with exact zeros for rows that coincide.
 
@@ -123,17 +125,22 @@ def squared_distances(x: torch.Tensor) -> torch.Tensor:
     ----------
     x : Tensor of shape (n, d), float64
         Rows that `recenter` has moved.
+    root : bool
+        Whether to take the square root of them.
 
     Returns
     -------
     Tensor of shape (n(n-1)/2,)
     """
+    import torch
+
     norms = x.square().sum(1)
 
     def finish(block: torch.Tensor, rows: slice, columns: slice) -> torch.Tensor:
         total = norms[rows, None] + norms[columns]
-        block = total - block.mul_(2)
-        return block.masked_fill_(block < total.mul_(COINCIDENT), 0)
+        block = torch.sub(total, block, alpha=2, out=block)
+        block.masked_fill_(block < total.mul_(COINCIDENT), 0)
+        return block.sqrt_() if root else block
 
     return fill_pairs(x, finish)
 
@@ -195,6 +202,8 @@ def to_unit(pairs: torch.Tensor, diagonal: torch.Tensor | None = None) -> torch.
     norm = math.hypot(*(float(torch.linalg.vector_norm(part)) for part in parts))
     # Rounding errors of millions of entries average out; inner products are summed in float64.
     double = pairs.numel() <= DOUBLE_PAIRS
+    if double and diagonal is None:
+        return pairs.div_(norm)
     unit = pairs.new_empty(sum(map(len, parts)), dtype=torch.float64 if double else torch.float32)
     for place, part in zip(unit.split([len(part) for part in parts]), parts, strict=True):
         place.copy_(part.div_(norm))
@@ -224,12 +233,12 @@ def prepare(x: torch.Tensor, options: Mapping[str, Any]) -> PairVector:
             return PairVector(reason=reason)
         pairs, scale = fill_pairs(directions), 1.0
     else:
-        moved = recenter(x)
-        pairs = squared_distances(moved)
-        scale = float(pairs.max())
-        if inner == "euclidean" and not ranked:  # ranks of the squares are ranks of the distances
-            pairs, scale = pairs.sqrt_(), scale**0.5
-    if bool((pairs.max() - pairs.min()) <= 1e-13 * scale):
+        # Ranks of the squares are ranks of the distances.
+        pairs = squared_distances(recenter(x), root=inner == "euclidean" and not ranked)
+        scale = None
+    low, high = (float(v) for v in torch.aminmax(pairs))
+    scale = high if scale is None else scale
+    if high - low <= 1e-13 * scale:
         return PairVector(reason="finds all pairs of rows equally similar")
     if ranked:
         pairs = rank(pairs, scale * TIED)

@@ -1,0 +1,132 @@
+"""When is CKA cheaper from inner products of rows, and how does it get there?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..measures.declare import Chosen
+from ..moments.gram import GramProducts, gram_bytes, gram_products
+from .layers import facts_of_spread
+from .nulls import null_details, null_of
+from .request import Request
+from .tables import Outcome, Table
+
+if TYPE_CHECKING:
+    import torch
+
+# Measures that look at nothing but norms of scatter matrices.
+NORMS_ONLY = ("linear_cka", "debiased_cka")
+
+
+def gram_pays(request: Request, measures: Sequence[Chosen]) -> bool:
+    """Whether every measure can do with Gram matrices, and they cost less than moments."""
+    if not measures or request.clusters is not None or request.n < 4:
+        return False
+    if any(m.measure.name not in NORMS_ONLY for m in measures):
+        return False
+    stacks = [request.left] if request.right is None else [request.left, request.right]
+    if gram_bytes(stacks, 8 if request.settings.exact else 4) > request.settings.memory:
+        return False
+    left = np.array(request.left.widths, dtype=float)
+    right = left if request.right is None else np.array(request.right.widths, dtype=float)
+    pairs = left.sum() * right.sum() / (2 if request.right is None else 1)
+    features = sum(sum(stack.widths) for stack in stacks)
+    layers = sum(len(stack) for stack in stacks)
+    # Half of each Gram matrix, and float64 products of all of them, against all pairs of features.
+    return request.n * (features / 2 + layers**2) < 0.8 * pairs
+
+
+def run_gram(request: Request, measures: Sequence[Chosen]) -> Outcome:
+    """
+    Compute linear and debiased CKA of all pairs of layers from Gram matrices.
+
+    Parameters
+    ----------
+    request : Request
+        Without clusters.
+    measures : sequence of Chosen
+        Of `NORMS_ONLY`.
+
+    Returns
+    -------
+    Outcome
+    """
+    import torch
+
+    s = request.settings
+    stacks = [request.left] if request.right is None else [request.left, request.right]
+    found = gram_products(stacks, dtype=s.dtype, device=s.device)
+    n, lefts = request.n, len(request.left)
+    first = 0 if request.right is None else lefts
+    rights = len(found.norms) - first
+    products = found.norms @ found.norms.T
+    sums = found.norms.sum(1)
+    correction = n / (n - 2) * products - torch.outer(sums, sums) / ((n - 1) * (n - 2))
+    bank = _bank(found, products)
+    own = bank.frob2 - correction.diagonal()
+    tables = {m.label: _empty((lefts, rights)) for m in measures}
+    columns = slice(first, first + rights)
+    for i in range(lefts):
+        strip: Any = _Norms(bank, i, columns, found.frob2[i, columns], correction[i, columns], own, n)
+        for choice in measures:
+            table, cells = tables[choice.label], choice.measure.compute(strip, choice.options)
+            table.values[i] = cells.forward.cpu().numpy()
+            table.reasons[i] = np.array(cells.reasons, dtype=object)
+            (table.null_mean[i], table.null_sd[i]), _ = null_of(choice, strip)
+            more = {name: v.cpu().numpy() for name, v in cells.details.items()}
+            for name, values in (more | null_details(choice, strip)).items():
+                table.details.setdefault(name, np.full((lefts, rights), np.nan))[i] = values
+    for table in tables.values():
+        undefined = np.array([[r is not None for r in row] for row in table.reasons])
+        table.values[undefined] = np.nan
+        np.clip(table.values, -1.0, 1.0, out=table.values)
+    participation = (sums.square() / bank.frob2).cpu().numpy()
+    return Outcome(
+        tables=tables,
+        left=facts_of_spread(found.sumsq[:lefts], participation[:lefts]),
+        right=facts_of_spread(found.sumsq[first:], participation[first:]),
+        near_tolerance=False,
+        scores={},
+    )
+
+
+def _empty(shape: tuple[int, int]) -> Table:
+    return Table(
+        values=np.full(shape, np.nan),
+        null_mean=np.full(shape, np.nan),
+        null_sd=np.full(shape, np.nan),
+        reasons=np.full(shape, None, dtype=object),
+    )
+
+
+def _bank(found: GramProducts, products: torch.Tensor) -> Any:
+    """The part of a `Bank` that CKA and its null look at."""
+    norms2, frob2, trace = products.diagonal(), found.frob2.diagonal(), found.norms.sum(1)
+    known = {"trace": trace.tolist(), "frob2": frob2.tolist(), "norms2": norms2.tolist()}
+    return SimpleNamespace(frob2=frob2, known=known)
+
+
+class _Norms:
+    """The part of a `Strip` that CKA and its null look at."""
+
+    def __init__(
+        self,
+        bank: Any,
+        row: int,
+        columns: slice,
+        frob2: torch.Tensor,
+        correction: torch.Tensor,
+        own: torch.Tensor,
+        n: int,
+    ) -> None:
+        self.left = self.right = bank
+        self.row, self.columns, self.n = row, columns, n
+        self.frob2, self.correction = frob2, correction
+        self.left_self, self.right_self = own[row], own[columns]
+
+    def __len__(self) -> int:
+        return len(self.frob2)

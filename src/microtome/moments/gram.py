@@ -1,0 +1,76 @@
+"""What if there are few rows and many layers? Inner products of rows instead of moments of features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .crossing import Tiles, block_sum, squared_norms
+from .stack import Stack
+
+if TYPE_CHECKING:
+    import torch
+
+BLOCK = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GramProducts:
+    """
+    All that CKA needs of several layers, layers numbered left first, then right.
+
+    Parameters
+    ----------
+    frob2 : Tensor of shape (layers, layers)
+        Inner products of the centered Gram matrices, which are the squared norms of the cross-scatters.
+    norms : Tensor of shape (layers, n)
+        Squared length of each centered row.
+    sumsq : list of Tensor of shape (features,)
+        Centered sums of squares of the neurons.
+    """
+
+    frob2: torch.Tensor
+    norms: torch.Tensor
+    sumsq: list[torch.Tensor]
+
+
+def gram_bytes(stacks: Sequence[Stack], itemsize: int) -> int:
+    """Memory that `gram_products` takes: the rows themselves, and blocks of Gram matrices."""
+    features = sum(sum(stack.widths) for stack in stacks)
+    layers = sum(len(stack) for stack in stacks)
+    return stacks[0].rows * features * itemsize + layers * BLOCK**2 * (itemsize + 8)
+
+
+def gram_products(stacks: Sequence[Stack], *, dtype: torch.dtype, device: torch.device) -> GramProducts:
+    """
+    Multiply the centered Gram matrices of all layers with each other, block by block.
+
+    Parameters
+    ----------
+    stacks : sequence of Stack
+        Left, and right if there is one.
+    dtype, device
+        Of the inner products; their products are summed in float64.
+
+    Returns
+    -------
+    GramProducts
+    """
+    import torch
+
+    reader = Tiles(stacks, dtype=dtype, device=device, tile_rows=stacks[0].rows)
+    start, stop, Z = next(iter(reader))
+    total = block_sum(Z)
+    reader.check(total, start, stop)
+    Z -= (total / reader.n).to(dtype)
+    count, n = len(reader.widths), reader.n
+    parts = [reader.part(Z, k) for k in range(count)]
+    frob2 = torch.zeros((count, count), dtype=torch.float64, device=device)
+    for a in range(0, n, BLOCK):
+        for b in range(a, n, BLOCK):
+            inner = torch.stack([(x[a : a + BLOCK] @ x[b : b + BLOCK].T).flatten() for x in parts]).double()
+            # A block above the diagonal stands for its mirror image too.
+            frob2 += (1 if a == b else 2) * (inner @ inner.T)
+    sumsq = [torch.linalg.vector_norm(x, dim=0).double().square() for x in parts]
+    return GramProducts(frob2=frob2, norms=squared_norms(Z, reader.widths), sumsq=sumsq)
