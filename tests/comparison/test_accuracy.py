@@ -133,8 +133,8 @@ def test_fewer_rows_than_features(case: str, rows: int) -> None:
 def test_a_large_mean_under_a_small_spread() -> None:
     # Float32 leaves such values on a coarse grid, and squares of whole numbers do not round evenly.
     rng = generator(0, "accuracy", "grid")
-    a = rng.standard_normal((3000, 64))
-    b = 0.7 * a + 0.7 * rng.standard_normal((3000, 64))
+    a = rng.standard_normal((3000, 80))
+    b = 0.7 * a + 0.7 * rng.standard_normal((3000, 80))
     x, y = ((3000 + 0.1 * z).astype(np.float32) for z in (a, b))
     check(x, y, truth(x, y))
 
@@ -165,17 +165,17 @@ def test_narrow_layers_of_uneven_spectra(share: float) -> None:
 
 
 def test_tiny_numbers() -> None:
-    x, y = make("plain power law", n=500, d=16)
+    x, y = make("plain power law", n=500, d=80)
     x = (x.astype(np.float64) * 1e-25).astype(np.float32)
     check(x, y, truth(x, y))
 
 
-def test_one_row_that_differs_leaves_nothing_to_debias() -> None:
+@pytest.mark.parametrize("n, d", [(50, 4), (300, 80), (50, 80)])
+def test_one_row_that_differs_leaves_nothing_to_debias(n: int, d: int) -> None:
     # All off-diagonal entries of a centered Gram matrix are then explained by row effects.
-    x, y = np.ones((50, 4)), make("plain power law", n=50, d=4)[1].astype(np.float64)
-    x[0, 0] = 2
-    other = np.ones((50, 4))
-    other[1, 1] = 3
+    y = make("plain power law", n=n, d=d)[1]
+    x, other = np.ones((n, d), dtype=np.float32), np.ones((n, d), dtype=np.float32)
+    x[0, 0], other[1, 1] = 2, 3
     for a, b in ((x, y), (y, x), (x, other), (x, x)):
         for precision in ("exact", "fast"):
             cell = mt.similarity(a, b, "debiased_cka", precision=precision)
@@ -219,7 +219,7 @@ def test_row_measures_do_not_depend_on_the_precision() -> None:
 
 
 def test_precision_switches_where_rounding_would_decide() -> None:
-    x, y = make("plain power law", n=30, d=20)
+    x, y = make("plain power law", n=120, d=80)
     with pytest.warns(SmallSampleWarning):
         one = mt.similarity_matrix([x], [y], ["cca", "linear_cka"])
     assert one["cca"].precision == "exact (switched: fewer than twice as many rows as features)"

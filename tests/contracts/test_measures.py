@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
+import microtome as mt
 from microtome.measures.citations import CITATIONS
 from microtome.measures.declare import Chosen
 from microtome.measures.table import MEASURES, chosen
+from microtome.randomness import generator
 from microtome.testing.measures import Check, Reference, contract, variants
 from reference import VALUES, neuron_correlation, procrustes_angle, rbf_cka, rsa, svcca
 
@@ -41,7 +45,7 @@ TRUTHS: dict[str, Reference] = {
     "rsa:inner=pearson": lambda x, y: rsa(x, y, "correlation"),
     "rsa:inner=euclidean:outer=spearman": lambda x, y: rsa(x, y, "euclidean", "spearman"),
     "procrustes": VALUES["nbs"],
-    "procrustes:statistic=angular": lambda x, y: 1 - procrustes_angle(x, y) * 2 / 3.141592653589793,
+    "procrustes:statistic=angular": lambda x, y: 1 - 2 * procrustes_angle(x, y) / math.pi,
     "mutual_knn": VALUES["mutual_knn"],
 }
 
@@ -69,3 +73,9 @@ def test_every_measure_has_a_paper() -> None:
 
 def test_every_measure_of_rows_has_a_second_implementation() -> None:
     assert {measure.name for measure in OF_ROWS} == {label.split(":")[0] for label in TRUTHS}
+
+
+def test_a_kernel_that_is_too_narrow_says_so() -> None:
+    x, y = generator(0, "contracts", "narrow kernel").standard_normal((2, 300, 12))
+    found = mt.similarity(x, y, "rbf_cka", t=0.01, debiased=True)
+    assert math.isfinite(found.value) or found.reason

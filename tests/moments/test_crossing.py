@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from microtome.errors import InputError
-from microtome.moments.crossing import Crossing, block_sum, cross, squared_norms, tiles
+from microtome.moments.crossing import Crossing, cross
 from microtome.moments.stack import Stack, make_stack
+from microtome.moments.tiles import block_sum, squared_norms, tiles
 from microtome.randomness import generator
 
 CPU = torch.device("cpu")

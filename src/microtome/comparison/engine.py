@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import WorkError
 from ..inference.clusters import Clusters
 from ..inference.influence import off_cluster_weights
 from ..measures.declare import Chosen
@@ -27,7 +26,7 @@ from ..randomness import generator
 from .layers import Layers, facts_of, in_order, make_banks, runs
 from .nulls import null_details, null_of
 from .plan import Plan, Settings
-from .tables import KINDS, Outcome, Scores, Table
+from .tables import KINDS, Outcome, Scores, Table, settle
 
 if TYPE_CHECKING:
     import torch
@@ -346,16 +345,7 @@ class _Run:
         values[undefined] = np.nan
         bad = ~undefined & ~np.isfinite(values)
         reasons[bad] = "the value is not a finite number"
-        low, high = choice.declared("range")
-        slack = ROUNDING[self.settings.exact]
-        defined = values[~undefined & ~bad]
-        if len(defined):
-            if defined.min() < low - slack or defined.max() > high + slack:
-                raise WorkError(
-                    f"{label} must lie between {low:g} and {high:g}, but came out between "
-                    f"{defined.min():.6g} and {defined.max():.6g}; please report this with the input."
-                )
-            np.clip(values, low, high, out=values)
+        settle(values, choice, ROUNDING[self.settings.exact])
 
     def _scores(self, kind: str) -> Scores:
         def norm(side: Layers, layer: int) -> float:

@@ -66,7 +66,7 @@ def run_gram(request: Request, measures: Sequence[Chosen]) -> Outcome:
     products = found.norms @ found.norms.T
     sums = found.norms.sum(1)
     correction = n / (n - 2) * products - torch.outer(sums, sums) / ((n - 1) * (n - 2))
-    bank = _bank(found, products)
+    bank = _bank(found, products, s.dtype)
     own = bank.frob2 - correction.diagonal()
     tables = {m.label: _empty((lefts, rights)) for m in measures}
     columns = slice(first, first + rights)
@@ -103,11 +103,11 @@ def _empty(shape: tuple[int, int]) -> Table:
     )
 
 
-def _bank(found: GramProducts, products: torch.Tensor) -> Any:
+def _bank(found: GramProducts, products: torch.Tensor, dtype: torch.dtype) -> Any:
     """The part of a `Bank` that CKA and its null look at."""
     norms2, frob2, trace = products.diagonal(), found.frob2.diagonal(), found.norms.sum(1)
     known = {"trace": trace.tolist(), "frob2": frob2.tolist(), "norms2": norms2.tolist()}
-    return SimpleNamespace(frob2=frob2, known=known)
+    return SimpleNamespace(frob2=frob2, known=known, dtype=dtype)
 
 
 class _Norms:

@@ -63,7 +63,7 @@ def make_banks(
             norms=crossing.norms[run],
             norms2=crossing.products.diagonal()[run],
             dtype=settings.dtype,
-            input_eps=max(_rounding(known[k][1].layers[known[k][2]], settings.exact) for k in run),
+            input_eps=max(_rounding(known[k][1].layers[known[k][2]]) for k in run),
         )
         for row, k in enumerate(run):
             side, _, layer = known[k]
@@ -120,8 +120,6 @@ def runs(items: list[int], widths: list[int], owners: list[int]) -> list[list[in
     return found
 
 
-def _rounding(layer: Any, exact: bool) -> float:
-    """Relative rounding of a layer's numbers as the products see them."""
-    if exact and dtype_name(layer) == "float64":
-        return float(np.finfo(np.float64).eps)
-    return float(np.finfo(np.float32).eps)
+def _rounding(layer: Any) -> float:
+    """Relative rounding of a layer's numbers; a float64 layer is shifted before it is rounded further."""
+    return float(np.finfo(np.float64 if dtype_name(layer) == "float64" else np.float32).eps)

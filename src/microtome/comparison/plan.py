@@ -11,8 +11,8 @@ import numpy as np
 
 from ..errors import must
 from ..measures.declare import Chosen
-from ..moments.crossing import TILE_ROWS
 from ..moments.stack import Stack
+from ..moments.tiles import TILE_ROWS
 
 if TYPE_CHECKING:
     import torch

@@ -15,6 +15,8 @@ from .inputs import choose_rows, controlled, find_device, gather, read_clusters
 from .plan import Plan, Settings, make_plan, read_bytes
 
 PRECISIONS = ("fast", "exact")
+# Rounding averages out over the neurons of a wide layer; up to this width there are too few of them.
+NARROW = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +92,8 @@ def prepare(
     widest = max(*one.widths, *(() if two is None else two.widths), 1)
     if not exact and where.type == "cuda":
         exact, switched = True, "float64 costs a data-center GPU no more"
+    elif not exact and widest <= NARROW:
+        exact, switched = True, "layers are narrow, and float64 costs little"
     elif not exact and n < 2 * widest and any(c.declared("subspace") is not None for c in choices):
         exact, switched = True, "fewer than twice as many rows as features"
     amount = read_bytes(memory)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from ..measures.declare import Chosen
 from ..moments.spread import column_spread
+from ..moments.tiles import ScaleError
 from ..moments.turned import turn
 from .engine import run
 from .gramroute import gram_pays, run_gram
@@ -29,7 +30,7 @@ class Raw:
 
 def compute(request: Request, plan: Plan | None = None, *, scores: bool = False) -> Raw:
     """
-    Compute all tables of a request, each measure by the route that suits it.
+    Compute all tables of a request, in float64 if its values do not fit float32 products.
 
     Parameters
     ----------
@@ -42,6 +43,19 @@ def compute(request: Request, plan: Plan | None = None, *, scores: bool = False)
     -------
     Raw
     """
+    try:
+        return _compute(request, plan, scores)
+    except ScaleError:
+        again = replace(
+            request,
+            settings=replace(request.settings, exact=True),
+            switched="values too small or too large for float32 products",
+        )
+        return _compute(again, None, scores)
+
+
+def _compute(request: Request, plan: Plan | None, scores: bool) -> Raw:
+    """Send each measure the way that suits it."""
     plan = plan_for(request) if plan is None else plan
     by_rows = [m for m in request.measures if m.declared("needs") == "rows"]
     by_moments = [m for m in request.measures if m not in by_rows]
@@ -85,7 +99,10 @@ def compute(request: Request, plan: Plan | None = None, *, scores: bool = False)
 def _turns(choice: Chosen) -> bool:
     """Whether rotating either side changes nothing, so that the Gram route may be taken."""
     kept = choice.declared("invariances")
-    return "orthogonal" in kept.left and "orthogonal" in kept.right and choice.measure.name != "cca"
+    subspace = choice.declared("subspace")
+    # The full rank is counted in the correlation matrix of the neurons, which turning mixes up.
+    ranked = subspace is not None and subspace(choice.options) == "full"
+    return "orthogonal" in kept.left and "orthogonal" in kept.right and not ranked
 
 
 def _run(request: Request, measures: list[Chosen], plan: Plan, scores: bool) -> Outcome:

@@ -13,7 +13,10 @@ from ..inference.clusters import Clusters
 from ..measures.declare import Chosen
 from ..moments.stack import Stack, read_rows
 from .plan import Settings
-from .tables import Table
+from .tables import Table, settle
+
+# What rounding may put a value outside of its range.
+ROUNDING = 1e-9
 
 
 def footprint(choice: Chosen, n: int, width: int) -> int:
@@ -75,6 +78,9 @@ def run_rows(
                     nulls[j, i] = nulls[i, j]
             if settings.progress is not None:
                 settings.progress(choice.label, j + 1, len(other))
+    unsaid = ~np.isfinite(values) & np.array([[r is None for r in row] for row in reasons])
+    reasons[unsaid] = "the value is not a finite number"
+    settle(values, choice, ROUNDING)
     return Table(values=values, null_mean=nulls, null_sd=np.full(shape, np.nan), reasons=reasons)
 
 
@@ -111,5 +117,5 @@ def _null(choice: Chosen, one: Any, two: Any, n: int) -> float:
     if name == "chance":
         from ..measures.neighbors import chance
 
-        return chance(n, choice.options)
+        return chance(n, choice.options) if choice.options["k"] < n else float("nan")
     return float("nan")

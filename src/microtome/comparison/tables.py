@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..errors import WorkError
+from ..measures.declare import Chosen
+
 # Which norms have influence scores.
 KINDS = ("debiased", "biased")
 
@@ -77,3 +80,25 @@ class Outcome:
     right: LayerFacts
     near_tolerance: bool
     scores: dict[str, Scores]
+
+
+def settle(values: np.ndarray, choice: Chosen, slack: float) -> None:
+    """
+    Bring values that rounding put outside of the measure's range back to it, in place.
+
+    Parameters
+    ----------
+    values : ndarray
+        NaN where undefined.
+    choice : Chosen
+    slack : float
+        What rounding may do; a value further off is an error of the program, and never hidden.
+    """
+    low, high = choice.declared("range")
+    defined = values[np.isfinite(values)]
+    if len(defined) and (defined.min() < low - slack or defined.max() > high + slack):
+        raise WorkError(
+            f"{choice.label} must lie between {low:g} and {high:g}, but came out between "
+            f"{defined.min():.6g} and {defined.max():.6g}; please report this with the input."
+        )
+    np.clip(values, low, high, out=values)

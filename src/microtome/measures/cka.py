@@ -11,6 +11,8 @@ from .declare import Measure, invariant
 if TYPE_CHECKING:
     from ..moments.strip import Strip
 
+# Share of a biased norm that the rounding of its debiased form may reach, by bytes of a number.
+ROUNDING = {4: 1e-5, 8: 1e-11}
 INVARIANCES = invariant("orthogonal", "isotropic_scale", "translation", "neuron_permutation")
 
 
@@ -72,7 +74,11 @@ def debiased_cka(strip: Strip, options: Mapping[str, Any]) -> Cells:
     """
     left, right = strip.left_self, strip.right_self
     few = "too few rows: a layer's debiased norm is not positive"
-    positive = ((left > 0) & (right > 0)).tolist()
+    # What is left after debiasing may be rounding alone, when one row holds all the variance.
+    least = ROUNDING[strip.left.dtype.itemsize]
+    positive = (
+        (left > least * strip.left.frob2[strip.row]) & (right > least * strip.right.frob2[strip.columns])
+    ).tolist()
     reasons = tuple(
         reason or (None if fine else few)
         for reason, fine in zip(constant_layers(strip), positive, strict=True)

@@ -104,7 +104,8 @@ def _solver(scatter: torch.Tensor, variances: torch.Tensor, ridge: float) -> tor
         return scatter[:, :0]
     if ridge > 0:
         values, vectors = torch.linalg.eigh(scatter)
-        return vectors * (values.clamp_min(0) + ridge * values.mean()).rsqrt()
+        mean = values.sum() / (scatter.diagonal() > DEAD * variances).sum()
+        return vectors * (values.clamp_min(0) + ridge * mean).rsqrt()
     live = scatter.diagonal() > DEAD * variances
     scale = torch.where(live, scatter.diagonal(), 1.0).rsqrt() * live
     values, vectors = torch.linalg.eigh(scatter * scale[:, None] * scale)

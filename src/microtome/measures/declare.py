@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -56,11 +57,9 @@ class Option:
             return value
         if isinstance(self.default, (int, float)) and not isinstance(self.default, bool):
             whole = isinstance(self.default, int)
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, (int, float))
-                or (whole and int(value) != value)
-            ):
+            value = value.item() if hasattr(value, "item") else value
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not number or math.isinf(value) or (whole and not float(value).is_integer()):
                 raise must(f"option {name}", "a whole number" if whole else "a number", given)
             if not ((self.low is None or value >= self.low) and (self.high is None or value <= self.high)):
                 bounds = [f"at least {self.low:g}"] if self.low is not None else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -85,7 +86,7 @@ def _top(values: torch.Tensor, share: float) -> torch.Tensor:
         return values.new_full((), float("nan"))
     if share >= 1:
         return values.mean()
-    return values.topk(max(1, round(share * len(values)))).values.mean()
+    return values.topk(math.ceil(round(share * len(values), 9))).values.mean()
 
 
 def _assigned(table: torch.Tensor) -> torch.Tensor:

@@ -150,6 +150,8 @@ LINEAR_REGRESSION = Measure(
             "prepare": lambda o: prepare_folds if _out_of_sample(o) else None,
             "subspace": lambda o: None if _out_of_sample(o) else full,
             "null": lambda o: None if _out_of_sample(o) else "share_explained",
+            # A penalty keeps even a layer's own neurons from being predicted in full.
+            "self_value": lambda o: float("nan") if _out_of_sample(o) and o["ridge"] > 0 else 1.0,
             "range": lambda o: (float("-inf"), 1.0) if _out_of_sample(o) else (0.0, 1.0),
             # A ridge penalty depends on the scale of the predictors, and ties them to their axes' lengths.
             "invariances": lambda o: (

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .crossing import TILE_ROWS, Crossing, Tiles, block_sum, squared_norms
+from .crossing import Crossing
 from .stack import Stack
+from .tiles import TILE_ROWS, Tiles, block_sum, squared_norms
 
 if TYPE_CHECKING:
     import torch

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .crossing import Tiles, block_sum, squared_norms
 from .stack import Stack
+from .tiles import Tiles, block_sum, squared_norms
 
 if TYPE_CHECKING:
     import torch
@@ -72,5 +72,6 @@ def gram_products(stacks: Sequence[Stack], *, dtype: torch.dtype, device: torch.
             inner = torch.stack([(x[a : a + BLOCK] @ x[b : b + BLOCK].T).flatten() for x in parts]).double()
             # A block above the diagonal stands for its mirror image too.
             frob2 += (1 if a == b else 2) * (inner @ inner.T)
+    norms = squared_norms(Z, reader.widths)
     sumsq = [torch.linalg.vector_norm(x, dim=0).double().square() for x in parts]
-    return GramProducts(frob2=frob2, norms=squared_norms(Z, reader.widths), sumsq=sumsq)
+    return GramProducts(frob2=frob2, norms=norms, sumsq=sumsq)

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 # error of a mean singular value that may stay.
 EPS32 = 1e-7
 ALLOWED = 4e-7
+# Correlations below this are too small to tell their direction from rounding, by bytes of a number.
+WEAK = {4: 1e-3, 8: 1e-6}
 # Polar iteration: the first kind of step lifts small singular values fast, the second settles all at 1.
 LIFT = (3.4445, -4.7750, 2.0315)
 SETTLE = (1.875, -1.25, 0.375)
@@ -122,6 +124,30 @@ def polar_sums(T: torch.Tensor) -> torch.Tensor:
     return now
 
 
+def _complete(far: torch.Tensor, lost: torch.Tensor) -> torch.Tensor:
+    """
+    Find directions for correlations near 0, whose T'u is mostly rounding: they stand on all others.
+
+    Parameters
+    ----------
+    far : Tensor of shape (l, m)
+        Unit columns.
+    lost : Tensor of bool, shape (m,)
+        Which columns cannot be trusted.
+
+    Returns
+    -------
+    Tensor of shape (l, number lost)
+        Orthonormal.
+    """
+    import torch
+
+    sure, doubtful = far[:, ~lost].double(), far[:, lost].double()
+    for _ in range(2):
+        doubtful = torch.linalg.qr(doubtful - sure @ (sure.T @ doubtful)).Q
+    return doubtful.to(far.dtype)
+
+
 def canonical(T: torch.Tensor, count: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """
     Singular values with their directions on both sides.
@@ -135,7 +161,7 @@ def canonical(T: torch.Tensor, count: torch.Tensor) -> tuple[torch.Tensor, torch
     Returns
     -------
     rho : Tensor of shape (b, m)
-        Float64, falling, m = min(k, l); 0 beyond `count`.
+        Float64, falling but for rounding, m = min(k, l); 0 beyond `count`.
     U : Tensor of shape (b, k, m)
     V : Tensor of shape (b, l, m)
         Unit columns in the precision of T; those beyond `count` are zero.
@@ -144,11 +170,13 @@ def canonical(T: torch.Tensor, count: torch.Tensor) -> tuple[torch.Tensor, torch
 
     wide = T.shape[1] <= T.shape[2]
     # Directions of nearly equal correlations mix under rounding, so the eigenvectors are float64 always.
-    values, vectors = torch.linalg.eigh(_gram(T.double()))
-    real = _real(T, count)
-    rho = values.flip(1).clamp_min(0.0).sqrt() * real
-    near = (vectors.flip(2) * real[:, None, :]).to(T.dtype)
+    _, vectors = torch.linalg.eigh(_gram(T).double())
+    near = vectors.flip(2).to(T.dtype).mul_(_real(T, count)[:, None, :])
     far = (T.mT if wide else T) @ near
-    length = torch.linalg.vector_norm(far, dim=1, keepdim=True)
-    far = far / torch.where(length > 0, length, 1.0)
-    return (rho, near, far) if wide else (rho, far, near)
+    # The length of T'u is the singular value, without the digits that the root of an eigenvalue loses.
+    rho = torch.linalg.vector_norm(far, dim=1)
+    far /= torch.where(rho > 0, rho, 1.0)[:, None, :]
+    lost = (rho < WEAK[T.dtype.itemsize]) & _real(T, count)
+    for j in torch.nonzero(lost.any(1)).flatten().tolist():
+        far[j, :, lost[j]] = _complete(far[j], lost[j])
+    return (rho.double(), near, far) if wide else (rho.double(), far, near)

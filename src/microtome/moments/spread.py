@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .crossing import Tiles, block_sum
 from .stack import Stack
+from .tiles import Tiles, block_sum
 
 if TYPE_CHECKING:
     import torch

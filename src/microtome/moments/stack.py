@@ -148,7 +148,7 @@ def _is_array(value: Any) -> bool:
 
 def dtype_name(layer: Any) -> str:
     """The layer's number format, as NumPy and torch both write it."""
-    return str(layer.dtype).removeprefix("torch.")
+    return getattr(layer.dtype, "name", str(layer.dtype).removeprefix("torch."))
 
 
 def _check(layer: Any, name: str) -> None:

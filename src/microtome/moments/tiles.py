@@ -1,0 +1,198 @@
+"""How are rows read? A range at a time, all layers side by side, shifted near their means."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import InputError, WorkError
+from .stack import Stack, dtype_name, read_rows
+
+if TYPE_CHECKING:
+    import torch
+
+# Rows a tile. Longer tiles let float32 sums drift, shorter ones spend time adding tiles up.
+TILE_ROWS = 5000
+# Rows whose mean becomes the shift: what is left of the mean after it is small against the spread.
+SUM_BLOCK = 250
+# A mean so many times the spread leaves float32 values on a coarse grid.
+COARSE = 100.0
+
+
+# Deviations between these have products that float32 holds with room to spare.
+FLOAT32_SCALES = (1e-15, 1e15)
+
+
+class ScaleError(WorkError):
+    """Float32 products would under- or overflow: the work must be done in float64."""
+
+
+def tiles(n: int, size: int = TILE_ROWS) -> Iterator[tuple[int, int]]:
+    """Cut n rows into ranges of nearly equal length, at most `size` each."""
+    count = -(-n // size)
+    edges = [round(i * n / count) for i in range(count + 1)]
+    yield from itertools.pairwise(edges)
+
+
+class Tiles:
+    """Reads ranges of rows of several layers side by side, shifted, into one buffer."""
+
+    def __init__(
+        self,
+        stacks: Sequence[Stack],
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+        shift: list[torch.Tensor] | None = None,
+        tile_rows: int = TILE_ROWS,
+    ) -> None:
+        import torch
+
+        self.layers = [(stack, i) for stack in stacks for i in range(len(stack))]
+        self.names = tuple(name for stack in stacks for name in stack.names)
+        self.widths = tuple(width for stack in stacks for width in stack.widths)
+        self.offsets = (0, *np.cumsum(self.widths).tolist())
+        self.n = stacks[0].rows
+        self.dtype, self.device = dtype, device
+        self.ranges = list(tiles(self.n, tile_rows))
+        # Half precision is read as float32, which holds it exactly; float64 input keeps its digits
+        # until the shift is taken off, even when the products are then float32.
+        self.wide = [
+            torch.float64 if dtype == torch.float64 or dtype_name(s.layers[i]) == "float64" else torch.float32
+            for s, i in self.layers
+        ]
+        self.shift = shift if shift is not None else self._first_means()
+        self._zero = [bool((s == 0).all()) for s in self.shift]
+
+    def _first_means(self) -> list[torch.Tensor]:
+        import torch
+
+        start, stop = self.ranges[0]
+        means = []
+        for position, wide in enumerate(self.wide):
+            rows = self._read(position, start, stop)
+            total = block_sum(rows)
+            if not bool(torch.isfinite(total).all()):
+                self._complain(position, start, stop)
+            mean = total / (stop - start)
+            some = rows[: min(stop - start, SUM_BLOCK)]
+            spread = (some - mean.to(wide)).abs().amax(0).double()
+            largest = float(spread.max())
+            if (
+                self.dtype == torch.float32
+                and largest
+                and not (FLOAT32_SCALES[0] < largest < FLOAT32_SCALES[1])
+            ):
+                raise ScaleError(
+                    f"layer {self.names[position]} must have values that fit float32 products, but they "
+                    f"deviate by {largest:.1g}."
+                )
+            if wide == torch.float32 and bool((mean.abs() > COARSE * spread).any()):
+                # Such values lie on a coarse grid that a float32 shift keeps, and squares of whole
+                # numbers do not round evenly: take the shift off in float64.
+                self.wide[position] = torch.float64
+            # A shift of the input's own precision: its subtraction is then exact near the mean.
+            means.append(mean.to(self.wide[position]))
+        return means
+
+    def _read(self, position: int, start: int, stop: int) -> torch.Tensor:
+        stack, layer = self.layers[position]
+        return read_rows(stack, layer, start, stop, self.wide[position], self.device)
+
+    def __iter__(self) -> Iterator[tuple[int, int, torch.Tensor]]:
+        """Yield (start, stop, Z) with Z of shape (stop - start, all features); Z is overwritten."""
+        import torch
+
+        longest = max(stop - start for start, stop in self.ranges)
+        buffer = torch.empty((longest, self.offsets[-1]), dtype=self.dtype, device=self.device)
+        for start, stop in self.ranges:
+            Z = buffer[: stop - start]
+            for position, shift in enumerate(self.shift):
+                part = Z[:, self.offsets[position] : self.offsets[position + 1]]
+                rows = self._read(position, start, stop)
+                if rows.dtype == self.dtype:
+                    torch.sub(rows, shift, out=part)
+                else:
+                    part.copy_(rows - shift)
+            yield start, stop, Z
+
+    def part(self, Z: torch.Tensor, position: int) -> torch.Tensor:
+        """The columns of one layer."""
+        return Z[:, self.offsets[position] : self.offsets[position + 1]]
+
+    def check(self, sums: torch.Tensor, start: int, stop: int) -> None:
+        """Complain, naming layer and row, when a column sum of the tile is not finite."""
+        import torch
+
+        if bool(torch.isfinite(sums).all()):
+            return
+        for position in range(len(self.layers)):
+            if not bool(torch.isfinite(sums[self.offsets[position] : self.offsets[position + 1]]).all()):
+                self._complain(position, start, stop)
+
+    def _complain(self, position: int, start: int, stop: int) -> None:
+        import torch
+
+        rows = self._read(position, start, stop)
+        bad = torch.nonzero(~torch.isfinite(rows))
+        if not len(bad):
+            raise InputError(
+                f"layer {self.names[position]} must have values whose squares fit the number format, but "
+                f"rows {start} to {stop - 1} overflow; try precision='exact'."
+            )
+        row, column = (int(v) for v in bad[0])
+        kind = "NaN" if bool(torch.isnan(rows[row, column])) else "infinite"
+        stack, _ = self.layers[position]
+        true_row = start + row if stack.index is None else int(stack.index[start + row])
+        raise InputError(
+            f"every value must be finite, but layer {self.names[position]} is {kind} at row {true_row}, "
+            f"feature {column}."
+        )
+
+
+def block_sum(rows: torch.Tensor) -> torch.Tensor:
+    """
+    Sum over rows in float64 without converting every element: short float32 sums, then long ones.
+
+    Parameters
+    ----------
+    rows : Tensor of shape (rows, features)
+
+    Returns
+    -------
+    Tensor of shape (features,)
+    """
+    import torch
+
+    if rows.dtype == torch.float64:
+        return rows.sum(0)
+    whole = rows.shape[0] // SUM_BLOCK * SUM_BLOCK
+    total = rows[whole:].sum(0).double()
+    if whole:
+        total += rows[:whole].unflatten(0, (-1, SUM_BLOCK)).sum(1).double().sum(0)
+    return total
+
+
+def squared_norms(Z: torch.Tensor, widths: Sequence[int]) -> torch.Tensor:
+    """
+    Squared length of each row in each layer.
+
+    Parameters
+    ----------
+    Z : Tensor of shape (rows, sum of widths)
+    widths : sequence of int
+
+    Returns
+    -------
+    Tensor of shape (layers, rows), float64
+    """
+    import torch
+
+    if len(set(widths)) == 1:
+        lengths = torch.linalg.vector_norm(Z.unflatten(1, (len(widths), widths[0])), dim=2).T
+    else:
+        lengths = torch.stack([torch.linalg.vector_norm(part, dim=1) for part in Z.split(list(widths), 1)])
+    return lengths.double().square()
