@@ -9,7 +9,7 @@ import torch
 from microtome.errors import InputError
 from microtome.moments.crossing import Crossing, cross
 from microtome.moments.stack import Stack, make_stack
-from microtome.moments.tiles import block_sum, squared_norms, tiles
+from microtome.moments.tiles import ScaleError, block_sum, squared_norms, tiles
 from microtome.randomness import generator
 
 CPU = torch.device("cpu")
@@ -134,9 +134,12 @@ def test_a_value_that_is_not_finite_is_named(value: float, word: str, tile: int)
 
 def test_numbers_whose_squares_do_not_fit() -> None:
     big = [np.full((20, 3), 1e25, dtype=np.float32) * layers(20, 3)[0].astype(np.float32)]
-    with pytest.raises(InputError, match="squares fit the number format"):
+    with pytest.raises(ScaleError, match="must have values that fit float32 products, but they deviate by"):
         cross(make_stack(big), None, dtype=torch.float32, device=CPU)
     assert torch.isfinite(exact(make_stack(big)).products).all()
+    huge = [np.full((20, 3), 1e200) * layers(20, 3)[0]]
+    with pytest.raises(InputError, match="squares fit the number format"):
+        exact(make_stack(huge))
 
 
 def test_progress_counts_every_row_once() -> None:
