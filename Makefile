@@ -24,10 +24,12 @@ help:
 	@echo "make certainty  coverage of the intervals and size of the tests, by simulation"
 
 $(BASE): pyproject.toml constraints.txt
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || \
+	  { echo "microtome needs Python 3.11 or later; try make PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install -c constraints.txt pip
 	$(PIP) install -c constraints.txt torch==2.13.0
-	$(PIP) install -c constraints.txt -e .
+	$(PIP) install -c constraints.txt --build-constraint constraints.txt -e .
 	@touch $@
 
 $(TEST): $(BASE)
@@ -65,7 +67,7 @@ bench: $(PEERS)
 	$(BIN)/python benchmarks/run.py
 
 certainty: $(TEST)
-	$(BIN)/python benchmarks/certainty.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/certainty.py --processes $$(nproc)
 
 clean:
 	rm -rf $(VENV) demo build dist

@@ -47,7 +47,7 @@ Drawn = tuple[list[Array], list[Array], NDArray[np.intp] | None]
 TABLES = ("C1", "C2", "C3", "E")
 MEASURES = ("debiased_cka", "linear_cka", "svcca", "neuron_correlation")
 SIGNAL, OUTLIER = 12, 2.5
-SHARE = {24: 0.35, 64: 0.35, 128: 0.30}
+SHARE = {24: 0.35, 64: 0.35, 128: 0.30, 256: 0.25}
 HALVES, PERMUTATIONS = 40, 99
 LEVELS = (0.05, 0.01, 0.001)
 COVERED = (0.91, 0.99)
@@ -90,10 +90,13 @@ INTERVALS: Mapping[str, tuple[Design, ...]] = {
         Design(name="ln 1000 x 64", rows=1000),
         Design(name="ln 500 x 128", rows=500, features=128),
         Design(name="ln 2000 x 128", rows=2000, features=128),
+        Design(name="ln 500 x 256", rows=500, features=256),
         Design(name="gauss 1000 x 64", rows=1000, form="gauss"),
+        Design(name="gauss 2000 x 256", rows=2000, form="gauss", features=256),
         Design(name="indep 500 x 64", rows=500, related=False),
     ),
     "C2": (
+        Design(name="ln, 20 of 20 rows", sentences=20),
         Design(name="ln, 50 of 20 rows", sentences=50),
         Design(name="gauss, 50 of 20 rows", sentences=50, form="gauss"),
         Design(name="ln, 100 of 20 rows", sentences=100),
@@ -308,7 +311,11 @@ def run(
                 fired = levels if ask is screens else {LEVELS[0]: each}
                 tables["C3"].append(size(design, measure, test, fired))
     if "E" in only:
-        for row in blocks_simulation.run(stacks=max(2, datasets // 2), processes=processes, seed=seed):
+        found = blocks_simulation.run(stacks=datasets, processes=processes, seed=seed)
+        deep = blocks_simulation.run(
+            stacks=datasets, processes=processes, seed=seed, layers=25, rows=600, variants=("rows",)
+        )
+        for row in [*found, *(replace(r, variant="rows, 25 layers") for r in deep)]:
             problems = [] if row.passed else [f"fires in {100 * row.fired:.0f} %"]
             near = None if math.isnan(row.near) else row.near
             tables["E"].append(asdict(row) | {"near": near, "problems": problems})

@@ -290,8 +290,6 @@ def _table(result: Mapping[str, Any]) -> Table:
     shown = [
         (
             row["name"],
-            f"{row['cpu']:.3f}",
-            f"{row['wall']:.3f}",
             f"{row['ratio']:.2f}",
             f"{row['wall_ratio']:.2f}",
             "" if row["target"] is None else f"{row['target']:.1f}",
@@ -313,7 +311,7 @@ def _table(result: Mapping[str, Any]) -> Table:
     runs = min(row["runs"] for row in result["rows"])
     return Table(
         title=f"{layers} layers, {rows:,} rows, {width} features",
-        header=("what", "CPU s", "wall s", "CPU ratio", "wall ratio", "target", "reached"),
+        header=("what", "CPU ratio", "wall ratio", "target", "reached"),
         rows=tuple(shown),
         note=" ".join([f"{known}Medians over rounds: {runs}; ratios are to the cheaper product.", *switched]),
     )

@@ -153,15 +153,13 @@ def tables(result: Mapping[str, Any]) -> list[Table]:
             f"{one['beside_baseline'] / 1e6:,.0f}",
             f"{one['baseline'] / 1e6:,.0f}",
             f"{one['resident'] / 1e6:,.0f}",
-            f"{one['cpu']:.2f}",
-            f"{one['wall']:.2f}",
         )
         for one in result["rows"]
     ]
     return [
         Table(
             title=f"Memory, {result['layers']} layers of {result['width']} features in files",
-            header=("rows", "input MB", "peak MB", "baseline MB", "largest resident MB", "CPU s", "wall s"),
+            header=("rows", "input MB", "peak MB", "baseline MB", "largest resident MB"),
             rows=tuple(shown),
             note="Peak: private memory above the baseline, which is what importing torch and microtome and a "
             "first small map take. Largest resident counts mapped pages of the input files too, which the "

@@ -43,7 +43,8 @@ _PUBLIC = {
     "open": "findings.record.open_record",
 }
 
-__all__ = [*_PUBLIC, "__version__"]  # pyright: ignore[reportUnsupportedDunderAll]
+# `from microtome import *` must not hide the builtin `open`.
+__all__ = [*(name for name in _PUBLIC if name != "open"), "__version__"]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
@@ -54,4 +55,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*_PUBLIC, "__version__"])

@@ -11,12 +11,11 @@ from scipy.spatial.distance import jensenshannon
 from scipy.special import rel_entr
 
 from microtome.errors import InputError
-from microtome.measures.attention_js import (
-    Kernel,
+from microtome.measures.attention_js import Kernel, divergence_sums
+from microtome.measures.attention_rows import (
     Rows,
     checked,
     compared_rows,
-    divergence_sums,
     norm_sums,
     trim,
     wu_masked_sums,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -75,7 +76,8 @@ def _explain(error: Exception) -> int:
     if isinstance(error, MicrotomeError):
         _say(str(error))
         return WRONG_REQUEST if isinstance(error, (InputError, UnknownNameError)) else FAILED
-    if isinstance(error, MemoryError):
+    # torch raises its own kinds: one for CUDA, and a plain RuntimeError for the processor.
+    if isinstance(error, MemoryError) or re.search(r"out of memory|can't allocate memory", str(error)):
         _say("there must be enough memory for the work, but it ran out; try a smaller --memory or --rows.")
     elif isinstance(error, OSError):
         _say(f"files must stay readable and writable, but got: {error}.")

@@ -158,7 +158,9 @@ def _print_matches(screen: Screen, maps: Maps) -> None:
     first = maps["debiased_cka"]
     rows: list[Sequence[str]] = []
     for i in range(LAYERS):
-        low, high = (number(float(end), 3) for end in (first[i, i].low or 0, first[i, i].high or 0))
+        low, high = (
+            number(float("nan") if end is None else end, 3) for end in (first[i, i].low, first[i, i].high)
+        )
         row = [str(i + 1), f"{number(first[i, i].value, 3)} [{low}, {high}]"]
         row += [number(first[i, i].null_mean, 3)]
         for name in MEASURES[1:]:

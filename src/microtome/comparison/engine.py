@@ -137,7 +137,9 @@ class _Run:
 
     def outcome(self) -> Outcome:
         """Run all passes and hand the tables over."""
-        total = self.plan.passes * self.left.rows
+        groups = len(self.plan.left)
+        passes = groups * (groups + 1) // 2 if self.symmetric else groups * len(self.plan.right)
+        total = passes * self.left.rows
         self.done = 0
         for g, lefts in enumerate(self.plan.left):
             for h, rights in enumerate(self.plan.right):
@@ -259,6 +261,7 @@ class _Run:
                 right_self=torch.stack([side.own[j] for j in layers]),
                 clustered=self.clusters is not None,
                 both=self.symmetric,
+                same=self.symmetric and layers[0] == i,
             )
             for choice in self.measures:
                 cells: Cells = choice.declared("compute")(strip, choice.options)

@@ -92,10 +92,11 @@ def prepare(
     widest = max(*one.widths, *(() if two is None else two.widths), 1)
     if not exact and where.type == "cuda":
         exact, switched = True, "float64 costs a data-center GPU no more"
-    elif not exact and widest <= NARROW:
-        exact, switched = True, "layers are narrow, and float64 costs little"
-    elif not exact and n < 2 * widest and any(c.declared("subspace") is not None for c in choices):
-        exact, switched = True, "fewer than twice as many rows as features"
+    elif not exact and any(c.declared("subspace") is not None for c in choices):
+        if widest <= NARROW:
+            exact, switched = True, "layers are narrow, and float64 costs little"
+        elif n < 2 * widest:
+            exact, switched = True, "fewer than twice as many rows as features"
     amount = read_bytes(memory)
     if where.type == "cuda" and memory == "2GB":
         import torch

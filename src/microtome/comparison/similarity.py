@@ -126,8 +126,10 @@ def similarity_matrix(
         Which rows belong together, such as the sentence of each word: debiasing and intervals then go
         by cluster.
     precision : {"fast", "exact"}
-        Float32 products added up in float64, or float64 throughout. Fast turns exact by itself where the
-        rank of a layer would depend on rounding, and on a CUDA device.
+        Float32 products added up in float64, or float64 throughout. Fast turns exact by itself on a CUDA
+        device, where values are too small or too large for float32 products, and, for measures of
+        canonical correlations and regression, where a rank would depend on rounding: layers of up to
+        64 features, fewer than twice as many rows as features, an eigenvalue near the tolerance.
     certainty : bool
         Whether to read the rows again for intervals.
     memory : str or int

@@ -143,8 +143,8 @@ def convergence(
     """
     n = int(x.shape[0])
     if sizes is None:
-        count = max(2, int(np.log2(max(n / 50, 2))) + 1)
-        sizes = sorted({n // 2**k for k in range(count)})
+        halvings = max(1, int(np.log2(max(n / 50, 2))))
+        sizes = [n // 2**k for k in range(halvings, -1, -1)]
     if len(sizes) < 2 or max(sizes) > n or min(sizes) < 8:
         raise must("sizes", f"at least two numbers of rows between 8 and {n}", list(sizes))
     found = []

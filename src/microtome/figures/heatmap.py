@@ -30,6 +30,7 @@ DIVERGING = "PuOr"
 CELL, SMALLEST, LARGEST = 0.31, 1.6, 6.5
 # Values far below 0, as some cross-validated shares explained have them, would use up the colors.
 LOWEST = -1.0
+LONGEST_NAME = 28  # characters of a layer's name on an axis
 
 
 def draw(
@@ -284,7 +285,8 @@ def _title(one: Map) -> str:
 def _name_axis(axes: Axes, one: Map, side: str, room: float) -> None:
     names = one.left if side == "left" else one.right
     shared, rest = split_names(names)
-    rest = tuple(textwrap.shorten(name, 28, placeholder="…") or name[:28] for name in rest)
+    # What tells layers apart stands at the end of their names.
+    rest = tuple(name if len(name) <= LONGEST_NAME else "…" + name[1 - LONGEST_NAME :] for name in rest)
     size = 7.0 if room / len(rest) >= 9 else 6.0
     longest = max(len(name) for name in rest) * size * 0.62
     turned = side == "right" and longest > room / len(rest) - 2 and longest > 3 * size * 0.62

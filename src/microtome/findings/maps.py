@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import InputError, MicrotomeError, must, unknown
 from ..inference.estimate import Estimate, Interval, Sides
 from ..measures.table import ALIASES, chosen
+from .cells import arrow_schema, cell_records
 from .paired import Paired, Resamples, paired_band
 
 if TYPE_CHECKING:
@@ -276,33 +277,7 @@ class Map:
 
     def rows(self) -> list[dict[str, Any]]:
         """One record a cell: measure, left, right, value and everything known of it."""
-        records = []
-        for i, left in enumerate(self.left):
-            for j, right in enumerate(self.right):
-                cell = self[i, j]
-                records.append(
-                    {
-                        "measure": self.measure,
-                        "left": left,
-                        "right": right,
-                        "left_layer": i,
-                        "right_layer": j,
-                        "value": None if cell.reason else cell.value,
-                        "low": _or_none(cell.low),
-                        "high": _or_none(cell.high),
-                        "null_mean": _or_none(cell.null_mean),
-                        "z": _or_none(cell.z),
-                        "p": _or_none(cell.p),
-                        "p_map": None if self.p_map is None else _or_none(float(self.p_map[i, j])),
-                        "n": self.n,
-                        "rank_left": cell.rank.left,
-                        "rank_right": cell.rank.right,
-                        "kept_left": cell.kept.left,
-                        "kept_right": cell.kept.right,
-                        "reason": cell.reason,
-                    }
-                )
-        return records
+        return cell_records(self)
 
     def to_arrow(self) -> pyarrow.Table:
         """The records as an Arrow table."""
@@ -387,22 +362,3 @@ class Maps(Mapping[str, Map]):
 
 def _array(value: Map | np.ndarray | float) -> np.ndarray:
     return value.values if isinstance(value, Map) else np.asarray(value, dtype=np.float64)
-
-
-def _or_none(value: float | None) -> float | None:
-    return value if value is not None and np.isfinite(value) else None
-
-
-def arrow_schema() -> Any:
-    """Column types of the table of cells."""
-    import pyarrow as pa
-
-    text = ("measure", "left", "right", "reason")
-    whole = ("left_layer", "right_layer", "n", "rank_left", "rank_right", "kept_left", "kept_right")
-    order = (
-        *("measure", "left", "right", "left_layer", "right_layer", "value", "low", "high", "null_mean"),
-        *("z", "p", "p_map", "n", "rank_left", "rank_right", "kept_left", "kept_right", "reason"),
-    )
-    return pa.schema(
-        [(c, pa.string() if c in text else pa.int64() if c in whole else pa.float64()) for c in order]
-    )

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..errors import must
-from . import attention_js as rowwise
-from .attention_js import Array, Kernel, Rows, Sums, Used
-from .attention_js import trim as trim
+from . import attention_rows as rowwise
+from .attention_js import Kernel, rounded
+from .attention_rows import Array, Rows, Sums, Used
+from .attention_rows import trim as trim
 from .declare import Chosen, Measure, Option, invariant
 
 if TYPE_CHECKING:
-    from .attention_js import Maps
+    from .attention_rows import Maps
 
 RANK = 1e-6  # an eigenvalue below this share of the largest is no dimension
 
@@ -116,7 +117,7 @@ def _pearson(sums: Sums, used: Used, options: Mapping[str, Any]) -> AttentionCel
     text = f"{text}, mean over {options['average']}"
     if options["variant"] == "wu_masked":
         return _matched(value, used, text)
-    return _matched(rowwise.rounded(value, -1.0, 1.0), used, text, used.words - sums[1])
+    return _matched(rounded(value, -1.0, 1.0), used, text, used.words - sums[1])
 
 
 def _js(sums: Sums, used: Used, options: Mapping[str, Any]) -> AttentionCells:
@@ -162,7 +163,7 @@ def _cka(sums: Sums, used: Used, options: Mapping[str, Any]) -> AttentionCells:
         )
         for c in (table.left, table.right)
     )
-    value = rowwise.rounded(np.sum(table.cross**2, axis=(1, 3)) / np.outer(left, right), 0.0, 1.0)
+    value = rounded(np.sum(table.cross**2, axis=(1, 3)) / np.outer(left, right), 0.0, 1.0)
     why = _reasons(value, "all heads of a layer are constant")
     return AttentionCells(estimator=f"linear CKA {table.text}", forward=value, backward=value, reasons=why)
 
@@ -198,7 +199,7 @@ def _cca(sums: Sums, used: Used, options: Mapping[str, Any], *, weighted: bool) 
             else:
                 u, rho, v = np.linalg.svd(x.T @ table.cross[i, :, j] @ y, full_matrices=False)
                 # Whitening by an eigenvalue of 1e-6 enlarges rounding a million times.
-                rho = rowwise.rounded(rho, 0.0, 1.0, slack=1e-7)
+                rho = rounded(rho, 0.0, 1.0, slack=1e-7)
                 for cells, loads in ((forward, x_loads @ u), (backward, y_loads @ v.T)):
                     cells[i, j] = np.average(rho, weights=np.abs(loads).sum(axis=0) if weighted else None)
     name = f"PWCCA at rank tolerance {RANK:g}" if weighted else f"SVCCA keeping {share:g} of the variance"

@@ -129,15 +129,22 @@ def pwcca(strip: Strip, options: Mapping[str, Any]) -> Cells:
             reasons[j] = f"the ranks {left} and {r} add up to more than n - 1 = {strip.n - 1}"
     load_left = basis(strip.left, subspace).load()[strip.row, :, : U.shape[1]]
     load_right = basis(strip.right, subspace).load()[strip.columns, :, : V.shape[1]]
-    forward = _weighted(rho, load_left @ U)
-    backward = _weighted(rho, load_right @ V) if strip.both else None
+    forward = _weighted(rho, load_left @ U, strip.same)
+    backward = _weighted(rho, load_right[int(strip.same) :] @ V, strip.same) if strip.both else None
     return Cells(forward=forward, backward=backward, reasons=tuple(reasons))
 
 
-def _weighted(rho: torch.Tensor, products: torch.Tensor) -> torch.Tensor:
-    """Mean of rho (b, m) with weights from the products of neurons and variates (b, features, m)."""
-    weights = products.abs().sum(1).double()
-    return (weights * rho).sum(1) / weights.sum(1)
+def _weighted(rho: torch.Tensor, products: torch.Tensor, same: bool) -> torch.Tensor:
+    """
+    Mean of rho (b, m) with weights from the products of neurons and variates (b, features, m).
+
+    A layer with itself, which goes before the others, has the mean 1 whatever the weights.
+    """
+    import torch
+
+    weights = torch.linalg.vector_norm(products, ord=1, dim=1).double()
+    mean = (weights * rho).sum(1) / weights.sum(1)
+    return torch.cat([mean.new_ones(1), mean]) if same else mean
 
 
 CCA = Measure(

@@ -51,6 +51,8 @@ class Strip:
         Whether debiasing went by clusters of rows.
     both : bool
         Whether directed measures are wanted in both directions.
+    same : bool
+        Whether the first right layer is the left layer itself, whose canonical correlations are all 1.
     """
 
     def __init__(
@@ -66,10 +68,11 @@ class Strip:
         right_self: torch.Tensor,
         clustered: bool,
         both: bool,
+        same: bool = False,
     ) -> None:
         self.left, self.row, self.right, self.columns = left, row, right, columns
         self.correction, self.left_self, self.right_self = correction, left_self, right_self
-        self.clustered, self.both = clustered, both
+        self.clustered, self.both, self.same = clustered, both, same
         self.n = left.n
         # Constant neurons take no part, also where rounding left them a little signal.
         if not (left.all_alive and right.all_alive):
@@ -183,16 +186,31 @@ class Strip:
         return torch.tensor([min(left, r) for r in right], device=self.flat.device)
 
     def canonical(self, subspace: Subspace) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Canonical correlations with both sides' directions, see `nuclear.canonical`."""
+        """
+        Canonical correlations with both sides' directions, see `nuclear.canonical`.
+
+        If the first right layer is the left layer itself, it is left out: all directions are equal there.
+        """
+        skip = int(self.same)
         return self.once(
-            ("canonical", subspace), lambda: canonical(self.whitened(subspace), self.count(subspace))
+            ("canonical", subspace),
+            lambda: canonical(self.whitened(subspace)[skip:], self.count(subspace)[skip:]),
         )
 
     def correlations(self, subspace: Subspace) -> torch.Tensor:
         """Canonical correlations, float64, falling, shape (b, m)."""
         if ("canonical", subspace) in self._made:
-            return self.canonical(subspace)[0]
+            return self._with_self(self.canonical(subspace)[0], subspace)
         return self.once(("correlations", subspace), lambda: self._each(subspace, singular_values, pad=True))
+
+    def _with_self(self, rho: torch.Tensor, subspace: Subspace) -> torch.Tensor:
+        """Put the correlations of the left layer with itself before those of the others (b, m)."""
+        import torch
+
+        if not self.same:
+            return rho
+        ones = torch.arange(rho.shape[1], device=rho.device) < self.count(subspace)[0]
+        return torch.cat([ones.to(rho.dtype)[None], rho])
 
     def correlation_sum(self, subspace: Subspace) -> torch.Tensor:
         """Sum of the canonical correlations, shape (b,)."""
@@ -204,14 +222,22 @@ class Strip:
         """Solve in one padded batch where that is cheap, one by one at each pair's own size elsewhere."""
         import torch
 
-        matrix, count = self.whitened(subspace), self.count(subspace)
+        skip = int(self.same)
+        matrix, count = self.whitened(subspace)[skip:], self.count(subspace)[skip:]
+        if not len(matrix):
+            alone = torch.arange(min(matrix.shape[1:]), device=matrix.device) < self.count(subspace)[0]
+            return alone.double()[None] if pad else self.count(subspace).double()
         if max(matrix.shape[1:]) <= BATCH_WIDTH or self.flat.device.type != "cpu":
-            return solve(matrix, count)
-        left, right = self.kept(subspace)
-        solved = [
-            solve(matrix[j : j + 1, : max(1, left), : max(1, right[j])], count[j : j + 1])[0]
-            for j in range(len(self))
-        ]
-        if not pad:
-            return torch.stack(solved)
-        return torch.nn.utils.rnn.pad_sequence(solved, batch_first=True)
+            found = solve(matrix, count)
+        else:
+            left, right = self.kept(subspace)
+            each = [
+                solve(matrix[j : j + 1, : max(1, left), : max(1, r)], count[j : j + 1])[0]
+                for j, r in enumerate(right[skip:])
+            ]
+            found = torch.nn.utils.rnn.pad_sequence(each, batch_first=True) if pad else torch.stack(each)
+        if not self.same:
+            return found
+        return (
+            self._with_self(found, subspace) if pad else torch.cat([self.count(subspace)[:1].double(), found])
+        )
