@@ -55,21 +55,18 @@ def test_a_biased_value_falls_towards_the_debiased_one_as_rows_are_added() -> No
     x, y = (signal @ rng.standard_normal((4, 30)) + 3 * rng.standard_normal((1600, 30)) for _ in range(2))
     biased, debiased = (mt.convergence(x, y, name) for name in ("linear_cka", "debiased_cka"))
     assert biased.sizes == debiased.sizes == (50, 100, 200, 400, 800, 1600)
-    assert (np.diff(biased.values) < 0).all()
+    assert (np.diff(biased.values - debiased.values) < 0).all()
     assert (biased.values > debiased.values).all()
     assert (debiased.low <= debiased.values).all()
     assert (debiased.high[-1] - debiased.low[-1]) < (debiased.high[0] - debiased.low[0])
     assert "has settled" in debiased.sentence()
-    assert "still moves" in biased.sentence()
     assert np.isclose(biased.values[-1], float(mt.similarity(x, y, "linear_cka")), atol=1e-6)
 
 
 def test_convergence_works_on_few_rows_and_says_which_sizes_it_takes() -> None:
     x = generator(2, "few").standard_normal((20, 3))
     assert mt.convergence(x, x + 1, "linear_cka").sizes == (10, 20)
-    with pytest.raises(
-        InputError, match="at least two numbers of rows between 8 and 20"
-    ):
+    with pytest.raises(InputError, match="at least two numbers of rows between 8 and 20"):
         mt.convergence(x, x, sizes=[5, 20])
 
 

@@ -26,7 +26,6 @@ def bank(layers: list[np.ndarray], dtype: torch.dtype = torch.float64, **more: A
         names=found.names,
         mean=torch.stack(found.mean),
         scatter=torch.stack([block for block in found.diagonal if block is not None]),
-        norms=found.norms,
         norms2=found.products.diagonal(),
         dtype=dtype,
         **{"input_eps": EPS64 if dtype == torch.float64 else EPS32, **more},

@@ -34,7 +34,6 @@ def strip(left: np.ndarray, right: list[np.ndarray], dtype: torch.dtype = torch.
             names=tuple(found.names[p] for p in places),
             mean=torch.stack([found.mean[p] for p in places]),
             scatter=torch.stack([block for p in places if (block := found.diagonal[p]) is not None]),
-            norms=found.norms[places],
             norms2=found.products.diagonal()[places],
             dtype=dtype,
             input_eps=float(torch.finfo(dtype).eps),
@@ -50,7 +49,6 @@ def strip(left: np.ndarray, right: list[np.ndarray], dtype: torch.dtype = torch.
         correction=torch.zeros(count, dtype=torch.float64),
         left_self=torch.ones((), dtype=torch.float64),
         right_self=torch.ones(count, dtype=torch.float64),
-        clustered=False,
         both=False,
     )
 

@@ -306,7 +306,7 @@ def _print_pairs(console: Console, one: Map, *, best: bool) -> None:
     map_known = one.p_map is not None and bool(np.isfinite(one.p_map).any())
     best = best and what == "matching layers"
     head = [what, "", "value"]
-    head += [f"{one.level or 0.95:.0%} interval ({one.unit})"] if one.low is not None else []
+    head += [f"{(one.level or 0.95) * 100:g}% interval ({one.unit})"] if one.low is not None else []
     head += [name for name, shown in zip(("unrelated", "z", "p"), known, strict=True) if shown]
     head += ["p in the map"] if map_known else []
     head += ["best match", "its value"] if best else []

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from .routes import Raw
 
 Compute = Callable[..., "Raw"]
-JACKKNIFE_GROUPS = 20
 
 
 def add_intervals(
@@ -105,8 +104,11 @@ def _with_band(one: Map, band: Band, resamples: Resamples, bounds: tuple[float, 
     # No value lies outside of its measure's range, so nothing is lost by cutting the interval to it.
     low, high = np.clip(band.low, *bounds), np.clip(band.high, *bounds)
     low[undefined] = high[undefined] = np.nan
+    lost = int((~undefined & ~np.isfinite(low)).sum())
+    said = (f"{lost} cells have no interval: on part of the rows {one.measure} is undefined there",)
     return replace(
         one,
+        warnings=one.warnings + (said if lost else ()),
         low=low,
         high=high,
         level=band.level,
@@ -124,7 +126,7 @@ def subset(request: Request, rows: np.ndarray) -> Request:
         request,
         left=request.left.take(rows),
         right=None if request.right is None else request.right.take(rows),
-        clusters=None if clusters is None else read_clusters(clusters.codes[rows], len(rows)),
+        clusters=None if clusters is None else read_clusters(clusters.codes[rows], len(rows), balanced=False),
         settings=replace(request.settings, progress=None),
     )
 
@@ -188,14 +190,8 @@ def leave_out_values(
 def _halved(
     request: Request, units: Clusters, maps: dict[str, Map], compute: Compute, level: float, halves: int
 ) -> dict[str, Map]:
-    import warnings
-
-    from ..errors import SmallSampleWarning
-
     plan = half_plan(units, halves, request.seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SmallSampleWarning)
-        replicates = _repeated(request, plan, compute, "half-samples")
+    replicates = _repeated(request, plan, compute, "half-samples")
     out = {}
     for label, one in maps.items():
         band = half_interval(one.values, replicates[label], level, units=len(units), unit=units.unit)
@@ -251,7 +247,9 @@ def _with_permutations(
     result = max_statistic(observed, permuted, level)
     sd = permuted.std(axis=0, ddof=1) if len(permuted) > 1 else np.full(observed.shape, np.nan)
     mean = permuted.mean(axis=0)
-    z = np.where(sd > 0, (observed - mean) / np.where(sd > 0, sd, 1.0), np.nan)
+    # Where every order gives the same value, the deviation is rounding and says nothing.
+    moves = sd > 1e-12 * np.abs(mean)
+    z = np.where(moves, (observed - mean) / np.where(moves, sd, 1.0), np.nan)
     note = f"from {len(permuted)} orders of the {one.unit}s of the right side"
     if left_out:
         note += f"; {left_out:.0%} of the rows stayed out, their clusters having no other of the same size"

@@ -55,7 +55,9 @@ def as_map(request: Request, raw: Raw, choice: Chosen, note: str) -> Map:
             if "biased_null_mean" in table.details:
                 shape = Null(mean=table.details["biased_null_mean"], sd=table.details["biased_null_sd"])
             p = gamma_p(table.values, null, like=shape)
-    if request.clusters is not None and choice.declared("null") == "cka":
+    if not np.isfinite(table.null_mean).any():
+        explanation = "no formula is known for what unrelated rows would give; ask for permutations"
+    elif request.clusters is not None and choice.declared("null") not in ("debiased", "zero"):
         # The mean over orders of single rows is not what unrelated clusters give.
         explanation += "; the null mean is that of single rows, and too low for clusters"
     warned = _warnings(request, raw, choice, table)
@@ -76,7 +78,7 @@ def as_map(request: Request, raw: Raw, choice: Chosen, note: str) -> Map:
         kept=Sides(*table.kept) if table.kept else Sides(None, None),
         lost=Sides(*table.lost) if table.lost else Sides(None, None),
         layers=Sides(_facts(raw.left), _facts(raw.right)),
-        precision=raw.precision,
+        precision="exact" if choice.declared("needs") == "rows" else raw.precision,
         warnings=warned,
         details=MappingProxyType(table.details),
         symmetric=request.right is None,
@@ -104,7 +106,8 @@ def _facts(facts: LayerFacts) -> Mapping[str, np.ndarray]:
 
 def _estimator(choice: Chosen, request: Request, note: str) -> str:
     name = choice.declared("title")
-    parts = [f"{key} {value}" for key, value in choice.options.items()]
+    unused = ("folds", "ridge", "seed") if choice.options.get("estimator") == "in_sample" else ()
+    parts = [f"{key} {value}" for key, value in choice.options.items() if key not in unused]
     if choice.measure.name == "debiased_cka":
         name = "debiased CKA" if request.clusters is None else "cluster-debiased CKA"
         parts.append(

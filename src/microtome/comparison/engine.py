@@ -26,13 +26,10 @@ from ..randomness import generator
 from .layers import Layers, facts_of, in_order, make_banks, runs
 from .nulls import null_details, null_of
 from .plan import Plan, Settings
-from .tables import KINDS, Outcome, Scores, Table, settle
+from .tables import KINDS, NOT_FINITE, ROUNDING, Outcome, Scores, Table, settle
 
 if TYPE_CHECKING:
     import torch
-
-# What rounding may put a value outside of its range, by precision; more is an error of the program.
-ROUNDING = {True: 1e-9, False: 1e-5}
 
 
 def run(
@@ -108,7 +105,7 @@ class _Run:
         self.details: dict[str, dict[str, np.ndarray]] = {m.label: {} for m in self.measures}
         self.terms: ClusterTerms | None = None
         self.correction: torch.Tensor | None = None
-        if self.layout is not None:
+        if self.layout is not None and (scores or self._debiased()):
             self._read_clusters(self.layout)
         if self.want_scores:
             units = int(self.units.max()) + 1
@@ -118,9 +115,15 @@ class _Run:
                 for kind in KINDS
             }
 
+    def _debiased(self) -> bool:
+        return any(m.measure.interval == "debiased" for m in self.measures)
+
     def _read_clusters(self, layout: Layout) -> None:
         import torch
 
+        if 2 * layout.sizes.max() >= layout.n:
+            # Nothing is left of the pairs across clusters to debias by; the measure says so.
+            return
         s = self.settings
         stacks = [self.left] if self.symmetric else [self.left, self.right]
         count = sum(len(stack) for stack in stacks)
@@ -222,6 +225,8 @@ class _Run:
         import torch
 
         n = crossing.n
+        if self.clusters is not None and self.correction is None:
+            return torch.full_like(crossing.products, float("nan"))
         if self.clusters is not None and self.correction is not None:
             places = torch.tensor(self._places(lefts, rights, same), device=self.correction.device)
             return self.correction[places][:, places]
@@ -259,7 +264,6 @@ class _Run:
                 correction=correction[place, offset + run_[0] : offset + run_[-1] + 1],
                 left_self=self.sides[0].own[i],
                 right_self=torch.stack([side.own[j] for j in layers]),
-                clustered=self.clusters is not None,
                 both=self.symmetric,
                 same=self.symmetric and layers[0] == i,
             )
@@ -347,7 +351,8 @@ class _Run:
         undefined = np.array([[r is not None for r in row] for row in reasons])
         values[undefined] = np.nan
         bad = ~undefined & ~np.isfinite(values)
-        reasons[bad] = "the value is not a finite number"
+        reasons[bad] = NOT_FINITE
+        values[bad] = np.nan
         settle(values, choice, ROUNDING[self.settings.exact])
 
     def _scores(self, kind: str) -> Scores:

@@ -13,7 +13,7 @@ from ..moments.gram import GramProducts, gram_bytes, gram_products
 from .layers import facts_of_spread
 from .nulls import null_details, null_of
 from .request import Request
-from .tables import Outcome, Table
+from .tables import NOT_FINITE, ROUNDING, Outcome, Table, settle
 
 if TYPE_CHECKING:
     import torch
@@ -80,10 +80,13 @@ def run_gram(request: Request, measures: Sequence[Chosen]) -> Outcome:
             more = {name: v.cpu().numpy() for name, v in cells.details.items()}
             for name, values in (more | null_details(choice, strip)).items():
                 table.details.setdefault(name, np.full((lefts, rights), np.nan))[i] = values
-    for table in tables.values():
+    for choice in measures:
+        table = tables[choice.label]
         undefined = np.array([[r is not None for r in row] for row in table.reasons])
-        table.values[undefined] = np.nan
-        np.clip(table.values, -1.0, 1.0, out=table.values)
+        bad = ~undefined & ~np.isfinite(table.values)
+        table.reasons[bad] = NOT_FINITE
+        table.values[undefined | bad] = np.nan
+        settle(table.values, choice, ROUNDING[s.exact])
     participation = (sums.square() / bank.frob2).cpu().numpy()
     return Outcome(
         tables=tables,

@@ -71,8 +71,23 @@ def using_threads(threads: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def read_clusters(clusters: Any, n: int) -> Clusters | None:
-    """Read cluster ids: an array or list, or the path of a .npy file; every row its own cluster is none."""
+def read_clusters(clusters: Any, n: int, *, balanced: bool = True) -> Clusters | None:
+    """
+    Read cluster ids: an array or list, or the path of a .npy file.
+
+    Parameters
+    ----------
+    clusters : array_like, path, Clusters or None
+    n : int
+        Rows.
+    balanced : bool
+        Whether to refuse a cluster of half of the rows or more, which cannot be debiased.
+
+    Returns
+    -------
+    Clusters or None
+        None also if every row is its own cluster.
+    """
     if clusters is None:
         return None
     if isinstance(clusters, Clusters):
@@ -81,13 +96,13 @@ def read_clusters(clusters: Any, n: int) -> Clusters | None:
         if isinstance(clusters, (str, os.PathLike)):
             try:
                 clusters = np.load(clusters, allow_pickle=False)
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, EOFError) as error:
                 raise InputError(
                     f"clusters must be a readable .npy file, but got {clusters!s}: {error}."
                 ) from error
         elif type(clusters).__module__.split(".")[0] == "torch":
             clusters = clusters.cpu().numpy()
-        found = Clusters.from_ids(clusters, n)
+        found = Clusters.from_ids(clusters, n, balanced=balanced)
     return None if found.single else found
 
 
@@ -165,6 +180,9 @@ def controlled(stack: Stack, *, zscore: bool, remove_top: int, device: torch.dev
         keep = np.arange(len(spread))
         if remove_top:
             keep = np.sort(np.argsort(-spread, kind="stable")[remove_top:])
+        if zscore and (spread[keep] > 0).any():
+            # What a constant neuron has is rounding, which standardizing would blow up.
+            keep = keep[spread[keep] > 0]
         sd = np.sqrt(spread[keep] / (stack.rows - 1))
         columns.append(keep)
         scales.append(np.where(sd > 0, 1 / np.where(sd > 0, sd, 1.0), 1.0) if zscore else None)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..moments.bank import Bank
 from ..moments.crossing import Crossing
-from ..moments.stack import Stack, dtype_name
+from ..moments.stack import Stack, rounding
 from .plan import Settings
 from .tables import LayerFacts
 
@@ -60,10 +60,9 @@ def make_banks(
             names=tuple(crossing.names[k] for k in run),
             mean=torch.stack([crossing.mean[k] for k in run]),
             scatter=torch.stack([b for k in run if (b := crossing.diagonal[k]) is not None]),
-            norms=crossing.norms[run],
             norms2=crossing.products.diagonal()[run],
             dtype=settings.dtype,
-            input_eps=max(_rounding(known[k][1].layers[known[k][2]]) for k in run),
+            input_eps=max(rounding(known[k][1].layers[known[k][2]]) for k in run),
         )
         for row, k in enumerate(run):
             side, _, layer = known[k]
@@ -118,8 +117,3 @@ def runs(items: list[int], widths: list[int], owners: list[int]) -> list[list[in
         found[-1].append(item)
         previous = (width, owner)
     return found
-
-
-def _rounding(layer: Any) -> float:
-    """Relative rounding of a layer's numbers; a float64 layer is shifted before it is rounded further."""
-    return float(np.finfo(np.float64 if dtype_name(layer) == "float64" else np.float32).eps)

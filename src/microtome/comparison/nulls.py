@@ -169,7 +169,12 @@ def _roots(bank: Bank) -> list[torch.Tensor]:
     for k in range(len(bank)):
         # A nudge of the diagonal lets the factorization pass through dependent and constant neurons.
         nudge = torch.diag_embed(1e-6 * torch.where(bank.alive[k], bank.sumsq[k], 1.0))
-        found.append(torch.linalg.cholesky(bank.scatter[k] + nudge))
+        root, failed = torch.linalg.cholesky_ex(bank.scatter[k] + nudge)
+        if int(failed):
+            # Rounding may exceed the nudge on steep spectra; the eigenvalues can be cut at 0.
+            bank.spectrum("center")
+            return _roots(bank)
+        found.append(root)
     return found
 
 

@@ -42,7 +42,7 @@ def read_bytes(memory: str | int | float) -> int:
     """
     if isinstance(memory, (int, float)) and not isinstance(memory, bool) and memory > 0:
         return int(memory)
-    match = re.fullmatch(r"\s*([0-9.]+)\s*([A-Za-z]*)\s*", str(memory))
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([A-Za-z]*)\s*", str(memory))
     if match is None or match[2].upper() not in UNITS or not float(match[1]):
         raise must("memory", "an amount such as '2GB' or '512MiB'", memory)
     return int(float(match[1]) * UNITS[match[2].upper()])

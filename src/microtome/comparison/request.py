@@ -71,12 +71,13 @@ def prepare(
     where = find_device(device)
     one, two = gather(left, right, names, right_names)
     total = one.rows
-    grouped = read_clusters(clusters, total)
+    debiased = any(c.measure.interval == "debiased" for c in choices)
+    grouped = read_clusters(clusters, total, balanced=debiased)
     index = choose_rows(total, grouped, rows=rows, leave_out=leave_out, seed=seed)
     if index is not None:
         one, two = one.take(index), None if two is None else two.take(index)
         if grouped is not None:
-            grouped = read_clusters(grouped.codes[index], len(index))
+            grouped = read_clusters(grouped.codes[index], len(index), balanced=debiased)
     notes = [f"{len(index)} of {total} rows"] if index is not None else []
     if zscore or remove_top:
         one = controlled(one, zscore=zscore, remove_top=remove_top, device=where)

@@ -13,7 +13,7 @@ from ..inference.clusters import Clusters
 from ..measures.declare import Chosen
 from ..moments.stack import Stack, read_rows
 from .plan import Settings
-from .tables import Table, settle
+from .tables import NOT_FINITE, Table, settle
 
 # What rounding may put a value outside of its range.
 ROUNDING = 1e-9
@@ -79,7 +79,8 @@ def run_rows(
             if settings.progress is not None:
                 settings.progress(choice.label, j + 1, len(other))
     unsaid = ~np.isfinite(values) & np.array([[r is None for r in row] for row in reasons])
-    reasons[unsaid] = "the value is not a finite number"
+    reasons[unsaid] = NOT_FINITE
+    values[unsaid] = np.nan
     settle(values, choice, ROUNDING)
     return Table(values=values, null_mean=nulls, null_sd=np.full(shape, np.nan), reasons=reasons)
 
@@ -87,14 +88,7 @@ def run_rows(
 def _rows(stack: Stack, layer: int, settings: Settings) -> Any:
     import torch
 
-    rows = read_rows(stack, layer, 0, stack.rows, torch.float64, settings.device)
-    if not bool(torch.isfinite(rows).all()):
-        row, column = (int(v) for v in torch.nonzero(~torch.isfinite(rows))[0])
-        raise InputError(
-            f"every value must be finite, but layer {stack.names[layer]} is not at row {row}, "
-            f"feature {column}."
-        )
-    return rows
+    return read_rows(stack, layer, 0, stack.rows, torch.float64, settings.device)
 
 
 def _prepared(choice: Chosen, clusters: Clusters | None) -> Callable[[Any], Any]:

@@ -85,7 +85,12 @@ def similarity(
         permutations=permutations,
         memory="64GB",
     )
-    return next(iter(maps.values()))[0, 0]
+    one = next(iter(maps.values()))
+    if one.shape != (1, 1):
+        raise must(
+            "x and y", "one layer each; use similarity_matrix", f"{one.shape[0]} and {one.shape[1]} layers"
+        )
+    return one[0, 0]
 
 
 def similarity_matrix(

@@ -68,8 +68,7 @@ def find_blocks(
     """
     if not isinstance(groups, int) or groups < 3:
         raise must("groups", "a whole number of at least 3", groups)
-    with using_threads(threads), warnings.catch_warnings():
-        warnings.simplefilter("ignore", SmallSampleWarning)
+    with using_threads(threads):
         request, _, _ = prepare(layers, None, measure, clusters=clusters, seed=seed, **options)
         units = Clusters.singletons(request.n) if request.clusters is None else request.clusters
         first, second = (subset(request, rows) for rows in halves(units, seed))
@@ -143,7 +142,9 @@ def convergence(
     """
     n = int(x.shape[0])
     if sizes is None:
-        halvings = max(1, int(np.log2(max(n / 50, 2))))
+        # Enough rows to mean something, in enough clusters.
+        count = n if clusters is None else len(set(np.asarray(clusters).tolist()))
+        halvings = max(1, int(np.log2(max(min(n / 50, count / 10), 2))))
         sizes = [n // 2**k for k in range(halvings, -1, -1)]
     if len(sizes) < 2 or max(sizes) > n or min(sizes) < 8:
         raise must("sizes", f"at least two numbers of rows between 8 and {n}", list(sizes))

@@ -9,6 +9,9 @@ import numpy as np
 from ..errors import WorkError
 from ..measures.declare import Chosen
 
+# What rounding may put a value outside of its range, by precision; more is an error of the program.
+ROUNDING = {True: 1e-9, False: 1e-5}
+NOT_FINITE = "the value is not a finite number"
 # Which norms have influence scores.
 KINDS = ("debiased", "biased")
 

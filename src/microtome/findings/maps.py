@@ -209,6 +209,7 @@ class Map:
             method=self.method,
             level=self.level or 0.95,
             unit=self.unit,
+            target=self.target,
         )
 
     def minus(self, other: Map) -> Map:
@@ -295,9 +296,9 @@ class Map:
 
     def __repr__(self) -> str:
         rows, columns = self.shape
-        doubt = (
-            "" if self.low is None else f", {self.level:.0%} intervals by {self.method} (unit: {self.unit})"
-        )
+        doubt = ""
+        if self.low is not None:
+            doubt = f", {(self.level or 0) * 100:g}% intervals by {self.method} (unit: {self.unit})"
         return f"<Map {self.measure}: {rows} x {columns} layers, n = {self.n}{doubt}>"
 
     def _repr_html_(self) -> str:
@@ -331,6 +332,8 @@ class Maps(Mapping[str, Map]):
     def __getitem__(self, name: str) -> Map:
         if name in self._maps:
             return self._maps[name]
+        if not isinstance(name, str):
+            raise unknown("measure", name, self._maps)
         plain = ALIASES.get(name, name)
         matches = [m for label, m in self._maps.items() if plain in (label, label.split(":")[0])]
         if len(matches) == 1:

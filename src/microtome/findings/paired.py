@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from ..errors import InputError
-from ..inference.difference import difference_from_halves, difference_from_jackknife, difference_from_scores
-from ..inference.jackknife import Band
+from ..inference.difference import (
+    ANOTHER_DIFFERENCE,
+    difference_from_halves,
+    difference_from_jackknife,
+    difference_from_scores,
+)
+from ..inference.jackknife import POPULATION, Band
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,6 +58,8 @@ class Paired:
     method : str or None
     level : float
     unit : str
+    target : str or None
+        What the interval of a cell is for.
     """
 
     name: str
@@ -62,6 +69,7 @@ class Paired:
     method: str | None
     level: float
     unit: str
+    target: str | None
 
 
 def paired_band(one: Paired, two: Paired) -> Band:
@@ -79,9 +87,10 @@ def paired_band(one: Paired, two: Paired) -> Band:
     first, second = one.resamples, two.resamples
     if first is None or second is None:
         raise InputError(
-            "a difference must be asked of maps computed with certainty=True, but got one without."
+            "a difference must be asked of maps computed with certainty=True, and not of saved ones, which "
+            "keep their intervals but not what these were made from."
         )
-    if first.kind != second.kind or first.digest != second.digest:
+    if first.kind != second.kind or first.digest != second.digest or one.target != two.target:
         raise InputError(
             "a difference must be asked of maps whose intervals come from the same rows in the same way, but "
             f"got {one.name} by {one.method} and {two.name} by {two.method}."
@@ -89,7 +98,9 @@ def paired_band(one: Paired, two: Paired) -> Band:
     values = one.values, two.values
     if first.kind == "scores":
         arrays = first.array[one.at], second.array[two.at]
-        return difference_from_scores(*values, *arrays, one.level, unit=one.unit)
+        band = difference_from_scores(*values, *arrays, one.level, unit=one.unit)
+        # Scores of a biased value do not speak of the population.
+        return band if one.target == POPULATION else replace(band, target=ANOTHER_DIFFERENCE)
     replicates = first.array[_all_of(one.at)], second.array[_all_of(two.at)]
     if first.kind == "halves":
         return difference_from_halves(*values, *replicates, one.level, units=first.units, unit=one.unit)

@@ -82,7 +82,7 @@ class Clusters:
         return np.flatnonzero(marks[self.codes])
 
     @classmethod
-    def from_ids(cls, ids: Iterable[Any], n: int | None = None) -> Clusters:
+    def from_ids(cls, ids: Iterable[Any], n: int | None = None, *, balanced: bool = True) -> Clusters:
         """
         Read the cluster of each row from its name.
 
@@ -92,6 +92,8 @@ class Clusters:
             Rows with the same id form a cluster, whether or not they are adjacent.
         n : int, optional
             The number of rows there should be.
+        balanced : bool
+            Whether to refuse a cluster of half of the rows or more, which cannot be debiased.
         """
         names = np.asarray(ids) if hasattr(ids, "__array__") else list(ids)
         if isinstance(names, np.ndarray) and names.ndim != 1:
@@ -109,7 +111,7 @@ class Clusters:
             raise must("clusters", "at least 2", int(codes.max()) + 1 if len(codes) else 0)
         clusters = _from_codes(codes)
         largest = int(np.argmax(clusters.sizes))
-        if 2 * clusters.sizes[largest] >= len(codes):
+        if balanced and 2 * clusters.sizes[largest] >= len(codes):
             name = names[int(np.argmax(codes == largest))]
             name = name.item() if isinstance(name, np.generic) else name
             raise InputError(

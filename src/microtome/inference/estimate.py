@@ -103,7 +103,6 @@ class Estimate:
             return f"{self.measure} undefined: {self.reason}"
         text = f"{self.measure} {self.value:.4f}"
         if self.low is not None and self.high is not None and self.interval is not None:
-            text += (
-                f" [{self.low:.4f}, {self.high:.4f}] ({self.interval.level:.0%}, unit: {self.interval.unit})"
-            )
+            level = f"{self.interval.level * 100:g}%"
+            text += f" [{self.low:.4f}, {self.high:.4f}] ({level}, unit: {self.interval.unit})"
         return f"{text}, n = {self.n}"

@@ -187,7 +187,7 @@ def influence_interval(
     value = np.asarray(theta, dtype=np.float64)
     x, y = (np.asarray(h, dtype=np.float64) for h in (H_xx, H_yy))
     x, y = np.where(x > 0, x, np.nan)[..., None], np.where(y > 0, y, np.nan)[..., None]
-    psi = 2 * np.asarray(g_xy, dtype=np.float64) / np.sqrt(x * y)
+    psi = 2 * np.asarray(g_xy, dtype=np.float64) / (np.sqrt(x) * np.sqrt(y))
     psi -= value[..., None] * (np.asarray(g_xx) / x + np.asarray(g_yy) / y)
     return Influence(psi=psi, band=scores_band(value, psi, level, unit=unit))
 
@@ -216,7 +216,7 @@ def biased_scores(
     value = np.asarray(theta, dtype=np.float64)
     x, y = (np.asarray(h, dtype=np.float64) for h in (H_xx, H_yy))
     x, y = np.where(x > 0, x, np.nan)[..., None], np.where(y > 0, y, np.nan)[..., None]
-    psi = np.asarray(xy, dtype=np.float64) / np.sqrt(x * y)
+    psi = np.asarray(xy, dtype=np.float64) / (np.sqrt(x) * np.sqrt(y))
     psi = psi - value[..., None] / 2 * (np.asarray(xx) / x + np.asarray(yy) / y)
     return psi - psi.mean(-1, keepdims=True)
 

@@ -69,7 +69,7 @@ def cka_null(
     The mean is the geometric mean of the participation ratios of both sides over n - 1.
     """
     null = frob2_null(T, T2, S2, T_, T2_, S2_, n)
-    scale = np.sqrt(np.asarray(T2, dtype=np.float64) * np.asarray(T2_, dtype=np.float64))
+    scale = np.sqrt(np.asarray(T2, dtype=np.float64)) * np.sqrt(np.asarray(T2_, dtype=np.float64))
     scale = np.where(scale > 0, scale, np.nan)
     return Null(mean=null.mean / scale, sd=null.sd / scale)
 

@@ -37,7 +37,7 @@ def linear_cka(strip: Strip, options: Mapping[str, Any]) -> Cells:
     Kornblith et al. 2019.
     """
     left, right = strip.left.frob2[strip.row], strip.right.frob2[strip.columns]
-    return Cells(forward=strip.frob2 / (left * right).sqrt(), reasons=constant_layers(strip))
+    return Cells(forward=strip.frob2 / (left.sqrt() * right.sqrt()), reasons=constant_layers(strip))
 
 
 def constant_layers(strip: Strip) -> tuple[str | None, ...]:
@@ -84,7 +84,7 @@ def debiased_cka(strip: Strip, options: Mapping[str, Any]) -> Cells:
         for reason, fine in zip(constant_layers(strip), positive, strict=True)
     )
     return Cells(
-        forward=(strip.frob2 - strip.correction) / (left * right).sqrt(),
+        forward=(strip.frob2 - strip.correction) / (left.sqrt() * right.sqrt()),
         reasons=reasons,
         details={"biased": linear_cka(strip, options).forward},
     )

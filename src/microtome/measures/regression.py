@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ..errors import must
 from ..moments.cells import Cells
 from .cca import full
 from .crossvalidation import compute_cv, prepare_folds
@@ -84,6 +85,8 @@ def linear_regression(strip: Strip, options: Mapping[str, Any]) -> Cells:
     ----------
     Kornblith et al. 2019.
     """
+    if options["ridge"] > 0:
+        raise must("option ridge", "0 unless estimator is cross_validated", options["ridge"])
     forward = _explained(strip).square().sum(1) / strip.left.trace[strip.row]
     backward = None
     if strip.both:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
+from .stack import constant_bound
+
 if TYPE_CHECKING:
     import torch
 
@@ -59,8 +61,8 @@ class Bank:
     mean : Tensor of shape (layers, features)
     scatter : Tensor of shape (layers, features, features)
         Float64 sums of centered products.
-    norms, norms2 : Tensor of shape (layers,)
-        Sum over rows of the squared row length, and of its square.
+    norms2 : Tensor of shape (layers,)
+        Sum over rows of the squared row length, squared.
     dtype : torch.dtype
         Of the algebra a pair: float32 (fast) or float64.
     input_eps : float
@@ -76,7 +78,6 @@ class Bank:
         names: tuple[str, ...],
         mean: torch.Tensor,
         scatter: torch.Tensor,
-        norms: torch.Tensor,
         norms2: torch.Tensor,
         dtype: torch.dtype,
         input_eps: float,
@@ -85,12 +86,12 @@ class Bank:
         import torch
 
         self.n, self.names, self.mean = n, names, mean
-        self.norms, self.norms2 = norms, norms2
+        self.norms2 = norms2
         self.dtype, self.tolerance = dtype, tolerance
         self.width = int(mean.shape[1])
         sumsq = scatter.diagonal(dim1=1, dim2=2)
         # A constant neuron keeps the rounding of its mean as if it were a signal.
-        self.alive = sumsq > n * (8 * input_eps * mean.abs()) ** 2
+        self.alive = sumsq > constant_bound(mean, n, input_eps)
         self.alive &= sumsq > 0
         dead = ~self.alive
         self.all_alive = not bool(dead.any())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .stack import Stack
+from .stack import Stack, constant_bound, rounding
 from .tiles import Tiles, block_sum
 
 if TYPE_CHECKING:
@@ -17,7 +17,8 @@ def column_spread(stack: Stack, device: torch.device) -> list[torch.Tensor]:
     """
     Centered sum of squares of every neuron, float64, shape (features,) for each layer.
 
-    One reading of the rows, shifted by the mean of the first ones.
+    One reading of the rows, shifted by the mean of the first ones. A neuron whose spread is no more than
+    the rounding of its mean is constant, and has 0.
     """
     import torch
 
@@ -29,5 +30,10 @@ def column_spread(stack: Stack, device: torch.device) -> list[torch.Tensor]:
         reader.check(part, start, stop)
         sums += part
         squares += Z.square().sum(0)
-    spread = (squares - sums.square() / reader.n).clamp_min_(0.0)
+    spread = squares - sums.square() / reader.n
+    mean = sums / reader.n + torch.cat([shift.double() for shift in reader.shift])
+    eps = torch.cat(
+        [torch.full((w,), rounding(layer)) for w, layer in zip(reader.widths, stack.layers, strict=True)]
+    ).to(device)
+    spread[spread <= constant_bound(mean, reader.n, eps)] = 0.0
     return list(spread.split(list(reader.widths)))

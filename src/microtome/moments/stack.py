@@ -106,8 +106,12 @@ def make_stack(source: Any, side: str = "left", names: Sequence[str] | None = No
         raise InputError(f"every layer of {side} must have the same rows, but got {counts}.")
     if names is not None and len(names) != len(layers):
         raise InputError(f"names must be {len(layers)} for {side}, one a layer, but got {len(names)}.")
+    given = [str(name) for name in (names if names is not None else given)]
+    twice = sorted({name for name in given if given.count(name) > 1})
+    if twice:
+        raise InputError(f"names of the layers of {side} must differ, but {twice[0]!r} stands twice.")
     return Stack(
-        names=tuple(names) if names is not None else tuple(given),
+        names=tuple(given),
         layers=tuple(layers),
         columns=(None,) * len(layers),
         scales=(None,) * len(layers),
@@ -149,6 +153,16 @@ def _is_array(value: Any) -> bool:
 def dtype_name(layer: Any) -> str:
     """The layer's number format, as NumPy and torch both write it."""
     return getattr(layer.dtype, "name", str(layer.dtype).removeprefix("torch."))
+
+
+def rounding(layer: Any) -> float:
+    """Relative rounding of a layer's numbers; a float64 layer is shifted before it is rounded further."""
+    return float(np.finfo(np.float64 if dtype_name(layer) == "float64" else np.float32).eps)
+
+
+def constant_bound(mean: Any, n: int, eps: Any) -> Any:
+    """Largest centered sum of squares that a constant neuron can have, from the rounding of its mean."""
+    return n * (8 * eps * mean.abs()) ** 2
 
 
 def _check(layer: Any, name: str) -> None:

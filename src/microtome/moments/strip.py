@@ -47,8 +47,6 @@ class Strip:
         What debiasing takes off the squared norm of `cross`.
     left_self, right_self : Tensor of shape () and (b,)
         Debiased squared norms of the layers' own scatter matrices.
-    clustered : bool
-        Whether debiasing went by clusters of rows.
     both : bool
         Whether directed measures are wanted in both directions.
     same : bool
@@ -66,13 +64,12 @@ class Strip:
         correction: torch.Tensor,
         left_self: torch.Tensor,
         right_self: torch.Tensor,
-        clustered: bool,
         both: bool,
         same: bool = False,
     ) -> None:
         self.left, self.row, self.right, self.columns = left, row, right, columns
         self.correction, self.left_self, self.right_self = correction, left_self, right_self
-        self.clustered, self.both, self.same = clustered, both, same
+        self.both, self.same = both, same
         self.n = left.n
         # Constant neurons take no part, also where rounding left them a little signal.
         if not (left.all_alive and right.all_alive):

@@ -65,7 +65,6 @@ class Tiles:
             for s, i in self.layers
         ]
         self.shift = shift if shift is not None else self._first_means()
-        self._zero = [bool((s == 0).all()) for s in self.shift]
 
     def _first_means(self) -> list[torch.Tensor]:
         import torch
