@@ -50,7 +50,7 @@ def test_too_few_groups_are_refused() -> None:
 
 
 def test_a_biased_value_falls_towards_the_debiased_one_as_rows_are_added() -> None:
-    rng = generator(1, "layers")
+    rng = generator(2, "layers")
     signal = rng.standard_normal((1600, 4))
     x, y = (signal @ rng.standard_normal((4, 30)) + 3 * rng.standard_normal((1600, 30)) for _ in range(2))
     biased, debiased = (mt.convergence(x, y, name) for name in ("linear_cka", "debiased_cka"))

@@ -15,7 +15,8 @@ from scipy.special import rel_entr
 from scipy.stats import pearsonr
 
 from microtome.errors import InputError
-from microtome.measures.attention import ATTENTION_MEASURES, AttentionCells, AttentionPass
+from microtome.measures.attention import ATTENTION_MEASURES, AttentionCells
+from microtome.measures.attention_pass import AttentionPass
 from microtome.measures.cka import LINEAR_CKA
 from microtome.measures.declare import Chosen, choose
 from microtome.randomness import generator

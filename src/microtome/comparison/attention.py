@@ -14,7 +14,8 @@ from ..findings.maps import Map, Maps
 from ..findings.paired import Resamples
 from ..inference.estimate import Sides
 from ..inference.halves import half_interval, half_plan
-from ..measures.attention import AttentionCells, AttentionPass
+from ..measures.attention import AttentionCells
+from ..measures.attention_pass import AttentionPass
 from ..measures.declare import Chosen, Measure
 from ..measures.table import chosen_all
 from .inputs import using_threads

@@ -19,10 +19,8 @@ from ..findings.maps import Map
 from ..measures.citations import CITATIONS
 from ..measures.declare import TRANSFORMATIONS, Chosen, Measure, choose
 from ..measures.table import chosen
-from ..randomness import generator
+from .layers import CHANGES, Array, Pair, normalized, related, rng, unrelated
 
-Array = np.ndarray
-Pair = tuple[Array, Array]
 Reference = Callable[[Array, Array], float]
 Claims = Iterator[tuple[bool, str]]  # whether something holds, and the sentence if it does not
 
@@ -135,57 +133,6 @@ def _near(found: float, expected: float, within: float, what: str) -> tuple[bool
     return abs(found - expected) <= within, f"{what} must give {expected:.9g}, but gives {found:.9g}."
 
 
-def rng(*names: str | int) -> np.random.Generator:
-    """Random numbers for one purpose."""
-    return generator(0, "contract", *names)
-
-
-def rotation(width: int, *names: str | int) -> Array:
-    """A random orthogonal matrix."""
-    return np.linalg.qr(rng("rotation", *names).standard_normal((width, width)))[0]
-
-
-def related(draw: int = 0, rows: int = 200, left: int = 12, right: int = 9) -> Pair:
-    """Two layers of falling spectra that share their first components more than their last ones."""
-    noise, width = rng("related", draw), max(left, right)
-    a, b = noise.standard_normal((2, rows, width))
-    share, sd = np.linspace(0.95, 0.1, width), np.arange(1, width + 1) ** -1.2
-    x = (sd * a) @ rotation(width, draw, 0)[:, :left]
-    y = (sd * (share * a + np.sqrt(1 - share**2) * b)) @ rotation(width, draw, 1)[:, :right]
-    return x + 0.2 * noise.standard_normal(left), y + 0.2 * noise.standard_normal(right)
-
-
-def unrelated(rows: int = 200) -> Pair:
-    """Two layers that have nothing to do with each other."""
-    return related(3, rows)[0], related(4, rows)[1]
-
-
-def normalized() -> Pair:
-    """Layers as layer normalization leaves them: one direction of each is constant."""
-    gain = rng("gain").uniform(0.5, 1.5, 12)
-    x, y = (z - z.mean(axis=1, keepdims=True) for z in related(5))
-    x, y = (z / z.std(axis=1, keepdims=True) * gain[: z.shape[1]] for z in (x, y))
-    return x + 0.3, y - 0.2
-
-
-def _scaled(x: Array) -> list[Array]:
-    signs = rng("signs").choice([-1.0, 1.0], x.shape[1])
-    return [x * rng("scales").permutation(signs * np.geomspace(1 / s, s, len(signs))) for s in (3.0, 1e4)]
-
-
-# What each change makes of a layer, in a mild and where that makes sense in a drastic form.
-CHANGES: Mapping[str, Callable[[Array], list[Array]]] = MappingProxyType(
-    {
-        "orthogonal": lambda x: [x @ rotation(x.shape[1], "change")],
-        "isotropic_scale": lambda x: [3.7 * x, 1e-4 * x, 1e4 * x],
-        "invertible_linear": lambda x: [_scaled(x @ rotation(x.shape[1], "in"))[0] @ rotation(x.shape[1])],
-        "translation": lambda x: [x + rng("shift").standard_normal(x.shape[1]), x + 3000.0],
-        "neuron_permutation": lambda x: [x[:, ::-1], x[:, rng("neurons").permutation(x.shape[1])]],
-        "neuron_scale": _scaled,
-    }
-)
-
-
 def _documented(choice: Chosen) -> Claims:
     measure, (low, high) = choice.measure, choice.declared("range")
     yield measure.name.isidentifier() and measure.name.islower(), "the name must be a lower-case word."
@@ -208,8 +155,10 @@ def _in_range(choice: Chosen, x: Array, y: Array, precision: str = "exact") -> C
 
 def _options(choice: Chosen) -> Claims:
     for name, option in choice.measure.options.items():
-        bounds = [b for b in (option.low, option.high) if b is not None]
-        for setting in [option.default, *(option.choices or ()), *bounds]:
+        settings = [option.default, *(option.choices or ()), option.low, option.high]
+        # An option that the entry sets stays: another setting of it may rule out the rest of the entry.
+        free = choice.options[name] == option.default
+        for setting in (s for s in settings if s is not None and free):
             yield from _in_range(choose(choice.measure, {**choice.options, name: setting}), *related())
         if option.choices is not None or option.low is not None:
             wrong = "no such choice" if option.low is None else option.low - 1
