@@ -11,9 +11,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "benchmarks"
@@ -273,6 +276,55 @@ def test_an_unknown_section_is_an_error(run: ModuleType, capsys: pytest.CaptureF
     with pytest.raises(SystemExit):
         run.main(["--only", "engines"])
     assert "engines" in capsys.readouterr().err
+
+
+def test_broken_promises_are_named_and_end_the_run_with_an_error(
+    run: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {"cpu": 1.0, "wall": 1.0, "runs": 3, "wall_ratio": 1.0, "precision": "fast", "name": "CKA"}
+    timed = {"measure": "linear_cka", "shape": "10 x 4", "cpu": 1.0, "wall": 1.0, "runs": 3, "value": 0.5}
+    ours = [
+        timed | {"who": f"microtome {mode}", "to_exact": 1.0, "to_fast": 1.0} for mode in ("exact", "fast")
+    ]
+    asked = {"measure": "cca", "input": "plain", "call": "x", "said": 0.1, "true_of_call": 0.1, "true": 0.1}
+    kept: dict[str, Any] = {
+        "machine": run.machine(),
+        "scale": "full",
+        "engine": [
+            {"shape": [2, 10, 4], "kept": 3, "rank": 4, "rows": [row | {"ratio": 1.2, "target": 1.2}]}
+        ],
+        "peers": {
+            "missing": {},
+            "values": [asked | {"right": True, "microtome": 0.1, "microtome_right": True}],
+            "times": [
+                *ours,
+                timed | {"who": "torch-cka compare", "to_exact": 0.5, "to_fast": 1.1},
+                timed | {"who": "scipy procrustes", "to_exact": 0.5, "to_fast": 0.5},
+            ],
+        },
+        "memory": {"layers": 2, "width": 4, "rows": [], "growth": 1.1},
+        "attention": [
+            {"variant": name, "sentences_run": 1, "times_faster": times, "wall_s": 1.0, "max_error": 1e-8}
+            for name, times in (("microtome, numba", 11.0), ("microtome, torch", 2.0), ("two", 1.0))
+        ],
+    }
+    file = tmp_path / "bench.json"
+    file.write_text(json.dumps(kept))
+    assert run.main(["--load", str(file)]) == 0
+    kept["engine"][0]["rows"][0]["ratio"] = 1.21
+    kept["peers"]["values"][0] |= {"microtome_right": False, "microtome": 0.2}
+    kept["peers"]["times"][2]["to_fast"] = 0.9
+    kept["memory"]["growth"] = 2.0
+    kept["attention"][0] |= {"times_faster": 9.0, "max_error": 1e-5}
+    file.write_text(json.dumps(kept))
+    capsys.readouterr()
+    assert run.main(["--load", str(file)]) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 6
+    assert "missed: 2 x 10 x 4, CKA: 1.21 products, promised 1.2." in said
+    assert "missed: linear_cka, 10 x 4: torch-cka compare takes 0.90 of the time of microtome fast." in said
+    file.write_text(json.dumps(kept | {"scale": "quick"}))
+    assert run.main(["--load", str(file)]) == 0
 
 
 def test_the_command(tmp_path: Path) -> None:

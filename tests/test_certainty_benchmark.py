@@ -15,6 +15,8 @@ import pytest
 
 from microtome.randomness import generator
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 POPULATION = "population value"
 ANOTHER = "value of another sample of the same size"

@@ -12,6 +12,8 @@ from microtome.cli import main
 from microtome.cli.demo import BORDER, LAYERS, generate
 from microtome.findings.record import open_record
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -18,6 +18,8 @@ from cases import ACCURACY, CASES, make, related
 from microtome.errors import SmallSampleWarning
 from microtome.randomness import generator
 
+pytestmark = pytest.mark.slow
+
 NAMES = {
     "linear_cka": "linear_cka",
     "debiased_cka": "debiased_cka",

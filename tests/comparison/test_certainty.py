@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -262,8 +263,29 @@ def test_a_difference_needs_intervals_of_the_same_rows() -> None:
     one, two = ask(stack(6, 4, 6)), ask(stack(6, 4, 6), leave_out=np.arange(N) < 10)
     with pytest.raises(InputError, match="whose intervals come from the same rows in the same way"):
         one.minus(two)
+    with pytest.raises(InputError, match="come from the same rows in the same way, but got linear_cka by"):
+        ask(stack(6, 4, 6), measure="linear_cka").minus(one)
     with pytest.raises(InputError, match="the other map must be of the shape"):
         one.minus(ask(stack(6)))
+
+
+def test_a_difference_of_biased_values_speaks_of_another_sample() -> None:
+    one = ask(stack(6, 4, 6), measure="linear_cka")
+    interval = one.difference((0, 1), (0, 2)).interval
+    assert interval is not None
+    assert interval.target == "difference in another sample of the same size"
+    population = ask(stack(6, 4, 6)).difference((0, 1), (0, 2)).interval
+    assert population is not None
+    assert population.target == "difference of the population values"
+
+
+def test_saved_maps_keep_intervals_and_say_that_differences_are_gone(tmp_path: Path) -> None:
+    found = mt.similarity_matrix(stack(6, 4, 6), certainty=True)
+    found.save(tmp_path)
+    one = mt.open(tmp_path)["debiased_cka"]
+    assert one[0, 1].low == found["debiased_cka"][0, 1].low
+    with pytest.raises(InputError, match="and not of saved ones"):
+        one.difference((0, 1), (0, 2))
 
 
 def test_values_between_floor_and_ceiling() -> None:

@@ -288,6 +288,13 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"leave_out": np.ones(20, bool)}, "leave_out must keep some rows, but it leaves out all of them."),
     ({"remove_top": 3}, "remove_top must be below the narrowest layer's 3 features, but got 3."),
     ({"remove_top": -1}, "remove_top must be a whole number of at least 0, but got -1."),
+    ({"remove_top": True}, "remove_top must be a whole number of at least 0, but got True."),
+    ({"left": [X, X], "names": [1, "1"]}, "names of the layers of left must differ, but '1' stands twice."),
+    (
+        {"measures": "linear_regression:ridge=0.1"},
+        "option ridge must be 0 unless estimator is cross_validated, but got 0.1.",
+    ),
+    ({"clusters": "nowhere.npy"}, "clusters must be a readable .npy file, but got nowhere.npy: "),
     ({"names": ["a", "b"]}, "names must be 1 for left, one a layer, but got 2."),
     ({"clusters": [1, 2]}, "clusters must be one id for each of the 20 rows, but got '2 ids'."),
     (
@@ -325,7 +332,51 @@ def test_a_pair_is_two_layers() -> None:
         mt.similarity(X, X, "svcca", threshold=2)
 
 
+def test_a_file_of_several_layers_is_no_layer(tmp_path: Path) -> None:
+    np.save(tmp_path / "stack.npy", np.stack([X, X]))
+    with pytest.raises(
+        InputError, match=r"^x and y must be one layer each; use similarity_matrix, but got '2 "
+    ):
+        mt.similarity(tmp_path / "stack.npy", X)
+
+
+def test_unequal_clusters_only_trouble_what_leaves_them_out() -> None:
+    ids = [0] * 12 + [*range(1, 9)]
+    found = mt.similarity_matrix([X], measures=["linear_cka", "svcca"], clusters=ids)
+    assert float(found["linear_cka"].values[0, 0]) == pytest.approx(1)
+
+
 # What comes out
+
+
+def test_numbers_whose_fourth_powers_leave_float64_are_refused_and_those_below_are_right() -> None:
+    x, y = stack(6, 5, n=60)
+    with pytest.raises(InputError, match="every layer must have values whose squares fit the number format"):
+        mt.similarity_matrix([x * 1e100, y])
+    plain = mt.similarity_matrix([x, y], measures=MOMENTS)
+    for label, one in mt.similarity_matrix([x * 1e60, y], measures=MOMENTS).items():
+        np.testing.assert_allclose(one.values, plain[label].values, atol=1e-9, err_msg=label)
+
+
+@pytest.mark.parametrize("precision", ["fast", "exact"])
+@pytest.mark.parametrize("scale", [1e-30, 1e18])
+def test_numbers_beyond_float32_products_are_compared_all_the_same(precision: str, scale: float) -> None:
+    x, y = stack(80, 70, n=500)
+    plain = mt.similarity_matrix([x], [y], MOMENTS, precision="exact")
+    found = mt.similarity_matrix([x * scale], [y], MOMENTS, precision=precision)
+    for label, one in found.items():
+        assert one.values[0, 0] == pytest.approx(plain[label].values[0, 0], abs=1e-6)
+        if precision == "fast":
+            assert "exact (switched: values too small or too large for float32 products)" in one.precision
+
+
+def test_steep_spectra_have_a_null() -> None:
+    # Standard deviations over nine decades: no Cholesky factor in float32 survives that without care.
+    x, y = stack(90, 90, n=500)
+    axes = np.linalg.qr(rng("axes").standard_normal((90, 90)))[0]
+    x = (x @ axes * np.geomspace(1, 1e-9, 90)) @ axes.T
+    one = mt.similarity_matrix([x], [y], "mixed_regression")["mixed_regression"]
+    assert 0 < float(one.null_mean[0, 0]) < 1
 
 
 def test_a_measure_of_one_s_own() -> None:

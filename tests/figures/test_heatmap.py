@@ -173,6 +173,14 @@ def test_labels_do_not_overlap(rows: int, columns: int, name: str) -> None:
     assert max(len(down), len(across)) <= 50
 
 
+def test_of_a_long_name_the_end_stays() -> None:
+    names = [f"{letter}{' long' * 9}/{letter}" for letter in "pq"]
+    axes = draw(make_map(decay(2, 2), names, names))
+    shown = [text.get_text() for text in axes.get_yticklabels()]
+    assert [name[-2:] for name in shown] == ["/p", "/q"]
+    assert all(name.startswith("…") and len(name) == 28 for name in shown)
+
+
 def test_values_that_do_not_fit_are_not_written_but_signs_below_zero_are() -> None:
     values = decay(30, 30)
     values[4, 7] = values[7, 4] = -0.02

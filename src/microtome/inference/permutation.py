@@ -68,10 +68,16 @@ def cka_null(
 
     The mean is the geometric mean of the participation ratios of both sides over n - 1.
     """
-    null = frob2_null(T, T2, S2, T_, T2_, S2_, n)
-    scale = np.sqrt(np.asarray(T2, dtype=np.float64)) * np.sqrt(np.asarray(T2_, dtype=np.float64))
-    scale = np.where(scale > 0, scale, np.nan)
-    return Null(mean=null.mean / scale, sd=null.sd / scale)
+    # In units of |X'X| and |Y'Y|, as CKA is: products of both sides' numbers may leave the range of float64.
+    return frob2_null(*_in_units_of_norm(T, T2, S2), *_in_units_of_norm(T_, T2_, S2_), n)
+
+
+def _in_units_of_norm(
+    T: ArrayLike, T2: ArrayLike, S2: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    squared = np.asarray(T2, dtype=np.float64)
+    squared = np.where(squared > 0, squared, np.nan)
+    return np.asarray(T) / np.sqrt(squared), squared / squared, np.asarray(S2) / squared
 
 
 def debiased_null(n: int) -> Null:
