@@ -207,3 +207,17 @@ def test_a_name_that_the_encoding_lacks_is_escaped(tmp_path: Path) -> None:
     done = type_in("similarity", str(path), "--certainty", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert done.returncode == 0
     assert "\\u5c42/0" in done.stdout
+
+
+def test_a_reader_that_leaves_does_not_cost_the_files(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(3, 60, 5)))
+    done = subprocess.run(
+        f"'{sys.executable}' -m microtome similarity x.npy --out result | head -c 1",
+        shell=True,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert len(done.stdout) == 1
+    assert (tmp_path / "result" / "result.json").stat().st_size > 0

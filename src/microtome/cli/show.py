@@ -101,13 +101,14 @@ class Screen:
 
         for sentence in dict.fromkeys(w for one in maps.values() for w in one.warnings):
             self.note(f"warning: {sentence}.")
+        # Files first: a reader who leaves early, as `head` does, must not cost the user the result.
+        if out is not None:
+            self.files(maps, out, findings=findings)
         if self.json:
             sys.stdout.write(to_json(maps, findings=findings) + "\n")
         else:
             for one in maps.values():
                 print_map(one, out)
-        if out is not None:
-            self.files(maps, out, findings=findings)
 
     def files(self, maps: Mapping[str, Map], out: Path, *, findings: Sequence[str] = ()) -> None:
         """Write all maps into a folder: the result, the table, how it was made, and a figure of each."""
