@@ -1,0 +1,1 @@
+"""Which model is it, and what is it in layers?"""

@@ -1,0 +1,295 @@
+"""What is an encoder? A model in layers, with the tokenizer that feeds it and what is known of its origin."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..errors import InputError
+from .family import Family, submodule
+from .tokens import Tokenizer, Tokens
+
+if TYPE_CHECKING:
+    import torch
+
+Visit = Callable[[int, "torch.Tensor"], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """
+    Where an encoder comes from.
+
+    Parameters
+    ----------
+    given : str
+        The folder or hub id.
+    revision : str, optional
+        As asked for.
+    changes : tuple of str
+        What was done to the weights since, in order, such as "all weights drawn anew (seed 3)".
+    facts : mapping of str to object
+        What else the folder said, such as the pooling of a sentence encoder.
+    """
+
+    given: str
+    revision: str | None = None
+    changes: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+
+class Encoder(Protocol):
+    """What extraction needs of a model, whatever it is built of."""
+
+    name: str
+    family: Family
+    source: Source
+
+    @property
+    def device(self) -> Any:
+        """Where the weights are."""
+        ...
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Names of the layers: "0", "1", ..., and "norm" where the last state is normed once more."""
+        ...
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Features of each layer."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """A hash of all weights and of the tokenizer."""
+        ...
+
+    @property
+    def cuts(self) -> str:
+        """A hash of how texts are cut into tokens."""
+        ...
+
+    def words(self, sentences: Sequence[Sequence[str]], **options: Any) -> list[Tokens]:
+        """Cut sentences that are split into words; see `Tokenizer.words`."""
+        ...
+
+    def texts(self, texts: Sequence[tuple[str, str | None]], **options: Any) -> list[Tokens]:
+        """Cut texts or pairs of texts; see `Tokenizer.texts`."""
+        ...
+
+    def run(self, batch: Sequence[Tokens], visit: Visit) -> None:
+        """Run examples, and call `visit(layer, states)` with states (examples, tokens, features)."""
+        ...
+
+    @property
+    def maps_per_pair(self) -> int:
+        """Heads of all blocks: how many numbers attention has for each pair of tokens."""
+        ...
+
+    def attend(self, batch: Sequence[Tokens]) -> list[torch.Tensor]:
+        """Attention of each block, shape (examples, heads, tokens, tokens)."""
+        ...
+
+
+class TransformerEncoder:
+    """
+    A model of one of the families, in evaluation mode.
+
+    Parameters
+    ----------
+    name : str
+        What its layers are called after: layer 3 is `name/3`.
+    family : Family
+    model : torch.nn.Module
+        With its task head, where it has one.
+    tokenizer : Tokenizer
+    source : Source
+    """
+
+    def __init__(
+        self, *, name: str, family: Family, model: torch.nn.Module, tokenizer: Tokenizer, source: Source
+    ) -> None:
+        self.name, self.family, self.model = name, family, model
+        self.tokenizer, self.source = tokenizer, source
+
+    def __repr__(self) -> str:
+        return f"<Encoder {self.name}: {self.family.title}, {self.depth} blocks of width {self.widths[-1]}>"
+
+    @property
+    def base(self) -> torch.nn.Module:
+        """The model without its head."""
+        return self.model.base_model  # pyright: ignore[reportReturnType]
+
+    @property
+    def config(self) -> Any:
+        """The configuration that the library keeps with the model."""
+        return self.model.config
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.model.parameters()).device
+
+    @cached_property
+    def blocks(self) -> list[torch.nn.Module]:
+        """The blocks in the order of depth."""
+        return self.family.blocks_of(self.base)
+
+    @property
+    def depth(self) -> int:
+        """How many blocks there are."""
+        return len(self.blocks)
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Names of the layers."""
+        norm = () if self.family.final_norm is None else ("norm",)
+        return (*(str(layer) for layer in range(self.depth + 1)), *norm)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Features of each layer."""
+        return (int(self.config.hidden_size),) * len(self.layers)
+
+    @property
+    def digest(self) -> str:
+        """A hash of all weights and of the tokenizer, as they are now."""
+        return hashlib.blake2b(
+            f"{digest_weights(self.model)}|{self.tokenizer.digest}".encode(), digest_size=16
+        ).hexdigest()
+
+    @property
+    def cuts(self) -> str:
+        """A hash of how texts are cut into tokens."""
+        return self.tokenizer.cuts
+
+    def words(self, sentences: Sequence[Sequence[str]], **options: Any) -> list[Tokens]:
+        """Cut sentences that are split into words."""
+        return self.tokenizer.words(sentences, **options)
+
+    def texts(self, texts: Sequence[tuple[str, str | None]], **options: Any) -> list[Tokens]:
+        """Cut texts or pairs of texts."""
+        return self.tokenizer.texts(texts, **options)
+
+    def run(self, batch: Sequence[Tokens], visit: Visit) -> None:
+        """
+        Run examples through the model and look at every layer on the way.
+
+        Parameters
+        ----------
+        batch : sequence of Tokens
+        visit : callable
+            Called with the number of a layer and its states, shape (examples, tokens, features). They are
+            the model's own: what is to be kept must be copied before the call returns, since later
+            operations may overwrite them.
+        """
+        import torch
+
+        inputs = self.tokenizer.collate(batch, self.device)
+        with torch.inference_mode(), watching(self, visit):
+            self.base(**inputs, **self.family.arguments)
+
+    @property
+    def maps_per_pair(self) -> int:
+        """Heads of all blocks."""
+        return self.depth * int(self.config.num_attention_heads)
+
+    def attend(self, batch: Sequence[Tokens]) -> list[torch.Tensor]:
+        """
+        Attention of each block.
+
+        Returns
+        -------
+        list of Tensor of shape (examples, heads, tokens, tokens)
+            A row says how one token spreads its attention; padded tokens are still in.
+        """
+        import torch
+
+        inputs = self.tokenizer.collate(batch, self.device)
+        with torch.inference_mode(), explicit_attention(self.base):
+            found = self.base(**inputs, **self.family.arguments, output_attentions=True).attentions
+        if len(found or ()) != self.depth:
+            raise InputError(
+                f"{self.name} must give the attention of its {self.depth} blocks, but it gave "
+                f"{len(found or ())}."
+            )
+        return list(found)
+
+
+class watching:  # noqa: N801 - a context manager reads as a verb
+    """
+    Hooks on the blocks of an encoder, for as long as it lasts.
+
+    A layer is what the next block reads; the last one is what the last block gives. Blocks are counted as
+    they run, so that one that runs for every layer is seen every time.
+    """
+
+    def __init__(self, encoder: TransformerEncoder, visit: Visit) -> None:
+        self.encoder, self.visit, self.seen = encoder, visit, 0
+        self.hooks: list[Any] = []
+
+    def __enter__(self) -> watching:
+        encoder, self.seen = self.encoder, 0
+        for block in dict.fromkeys(encoder.blocks):
+            self.hooks.append(block.register_forward_pre_hook(self._before, prepend=False))
+            self.hooks.append(block.register_forward_hook(self._after))
+        if encoder.family.final_norm is not None:
+            norm = submodule(encoder.base, encoder.family.final_norm)
+            self.hooks.append(norm.register_forward_hook(self._normed))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        for hook in self.hooks:
+            hook.remove()
+        self.hooks.clear()
+        if kind is None and self.seen != self.encoder.depth:
+            name, depth = self.encoder.name, self.encoder.depth
+            raise InputError(f"{name} must run its {depth} blocks once each, but it ran {self.seen}.")
+
+    def _states(self, value: Any) -> torch.Tensor:
+        found = value[0] if isinstance(value, (tuple, list)) else value
+        return found.transpose(0, 1) if self.encoder.family.time_major else found
+
+    def _before(self, _: torch.nn.Module, given: tuple[Any, ...]) -> None:
+        self.visit(self.seen, self._states(given))
+        self.seen += 1
+
+    def _after(self, _: torch.nn.Module, __: Any, result: Any) -> None:
+        if self.seen == self.encoder.depth:
+            self.visit(self.seen, self._states(result))
+
+    def _normed(self, _: torch.nn.Module, __: Any, result: Any) -> None:
+        self.visit(self.encoder.depth + 1, self._states(result))
+
+
+class explicit_attention:  # noqa: N801 - a context manager reads as a verb
+    """Attention written out step by step, for as long as it lasts: fused kernels do not hand it over."""
+
+    def __init__(self, base: Any) -> None:
+        self.base = base
+
+    def __enter__(self) -> None:
+        self.before = getattr(self.base.config, "_attn_implementation", None)
+        if self.before not in (None, "eager"):
+            self.base.set_attn_implementation("eager")
+
+    def __exit__(self, *_: object) -> None:
+        if self.before not in (None, "eager"):
+            self.base.set_attn_implementation(self.before)
+
+
+def digest_weights(model: torch.nn.Module) -> str:
+    """Hash every tensor of a model, by name, shape and bits."""
+    import torch
+
+    found = hashlib.blake2b(digest_size=16)
+    for name, tensor in sorted(model.state_dict().items()):
+        found.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())
+        flat = tensor.detach().cpu().contiguous().reshape(-1)
+        found.update(flat.view(torch.uint8).numpy().data if flat.numel() else b"")
+    return found.hexdigest()

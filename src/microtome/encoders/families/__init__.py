@@ -1,0 +1,1 @@
+"""Which families of models are known? One module each."""

@@ -1,0 +1,15 @@
+"""ALBERT: one block, or a few, run again and again."""
+
+from __future__ import annotations
+
+from ..family import Family
+
+ALBERT = Family(
+    name="albert",
+    title="ALBERT",
+    model_types=("albert",),
+    blocks="encoder.albert_layer_groups",
+    embeddings=("embeddings", "encoder.embedding_hidden_mapping_in"),
+    shared=True,
+    source="Lan et al. 2020",
+)

@@ -1,0 +1,14 @@
+"""BERT: blocks that norm their output, one learned vector for each position."""
+
+from __future__ import annotations
+
+from ..family import Family
+
+BERT = Family(
+    name="bert",
+    title="BERT",
+    model_types=("bert",),
+    blocks="encoder.layer",
+    embeddings=("embeddings",),
+    source="Devlin et al. 2019",
+)

@@ -1,0 +1,25 @@
+"""DeBERTa: relative positions shared by all blocks; from version 2 on a convolution after the first."""
+
+from __future__ import annotations
+
+from ..family import Family
+
+DEBERTA = Family(
+    name="deberta",
+    title="DeBERTa",
+    model_types=("deberta",),
+    blocks="encoder.layer",
+    embeddings=("embeddings",),
+    beside=("encoder.rel_embeddings",),
+    source="He et al. 2021",
+)
+
+DEBERTA_V2 = Family(
+    name="deberta-v2",
+    title="DeBERTa v2, v3",
+    model_types=("deberta-v2",),
+    blocks="encoder.layer",
+    embeddings=("embeddings",),
+    beside=("encoder.rel_embeddings", "encoder.LayerNorm", "encoder.conv"),
+    source="He et al. 2021",
+)

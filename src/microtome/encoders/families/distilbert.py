@@ -1,0 +1,14 @@
+"""DistilBERT: BERT's blocks, half as many, without segments and pooler."""
+
+from __future__ import annotations
+
+from ..family import Family
+
+DISTILBERT = Family(
+    name="distilbert",
+    title="DistilBERT",
+    model_types=("distilbert",),
+    blocks="transformer.layer",
+    embeddings=("embeddings",),
+    source="Sanh et al. 2019",
+)

@@ -1,0 +1,15 @@
+"""ELECTRA: BERT's blocks; small ones project their embeddings to the width of the blocks."""
+
+from __future__ import annotations
+
+from ..family import Family
+
+ELECTRA = Family(
+    name="electra",
+    title="ELECTRA",
+    model_types=("electra",),
+    blocks="encoder.layer",
+    # The projection is there only where the widths differ.
+    embeddings=("embeddings", "embeddings_project"),
+    source="Clark et al. 2020",
+)

@@ -1,0 +1,20 @@
+"""GPT-2: left to right, blocks that norm their input, and one more norm at the end."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from ..family import Family
+
+GPT2 = Family(
+    name="gpt2",
+    title="GPT-2",
+    model_types=("gpt2",),
+    blocks="h",
+    embeddings=("wte", "wpe"),
+    final_norm="ln_f",
+    reads="last",
+    causal=True,
+    arguments=MappingProxyType({"use_cache": False}),
+    source="Radford et al. 2019",
+)

@@ -1,0 +1,23 @@
+"""The shape of Llama, which many left-to-right models share: rotary positions, normed inputs, a last norm."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from ..family import Family
+
+LLAMA = Family(
+    name="llama",
+    title="Llama, Mistral, Qwen, SmolLM and others of their shape",
+    model_types=(
+        *("llama", "mistral", "qwen2", "qwen3", "smollm3", "olmo2"),
+        *("gemma", "gemma2", "phi3", "granite", "starcoder2", "stablelm"),
+    ),
+    blocks="layers",
+    embeddings=("embed_tokens",),
+    final_norm="norm",
+    reads="last",
+    causal=True,
+    arguments=MappingProxyType({"use_cache": False}),
+    source="Touvron et al. 2023",
+)

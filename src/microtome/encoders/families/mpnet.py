@@ -1,0 +1,16 @@
+"""MPNet: BERT's blocks with a bias for relative positions that is computed once for all of them."""
+
+from __future__ import annotations
+
+from ..family import Family
+
+MPNET = Family(
+    name="mpnet",
+    title="MPNet",
+    model_types=("mpnet",),
+    blocks="encoder.layer",
+    embeddings=("embeddings",),
+    beside=("encoder.relative_attention_bias",),
+    unused_positions=2,
+    source="Song et al. 2020",
+)

@@ -1,0 +1,16 @@
+"""OpenAI GPT: left to right, blocks that norm their output."""
+
+from __future__ import annotations
+
+from ..family import Family
+
+OPENAI_GPT = Family(
+    name="openai-gpt",
+    title="OpenAI GPT",
+    model_types=("openai-gpt",),
+    blocks="h",
+    embeddings=("tokens_embed", "positions_embed"),
+    reads="last",
+    causal=True,
+    source="Radford et al. 2018",
+)

@@ -1,0 +1,115 @@
+"""What else may a folder be? A sentence encoder with its pooling, or an adapter of another model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from ..errors import InputError
+
+POOLING = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len",
+    "pooling_mode_weightedmean_tokens": "weighted_mean",
+    "pooling_mode_lasttoken": "last",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unpacked:
+    """
+    Where the parts of a model lie.
+
+    Parameters
+    ----------
+    model, tokenizer : str
+        Folders or hub ids.
+    adapter : str, optional
+        A folder of weights to merge into the model.
+    facts : mapping of str to object
+        `pooling` of a sentence encoder, and whether it is `normalized`.
+    """
+
+    model: str
+    tokenizer: str
+    adapter: str | None = None
+    facts: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def unpack(given: str) -> Unpacked:
+    """Find the parts of a model from what lies in its folder."""
+    folder = Path(given)
+    if (folder / "modules.json").is_file():
+        return _sentence_encoder(folder)
+    if (folder / "adapter_config.json").is_file():
+        return _adapter(folder)
+    return Unpacked(model=given, tokenizer=given)
+
+
+def _sentence_encoder(folder: Path) -> Unpacked:
+    modules = read_json(folder / "modules.json")
+    if not isinstance(modules, list) or not all(isinstance(m, dict) and "type" in m for m in modules):
+        raise InputError(f"{folder / 'modules.json'} must list modules with their types, but it does not.")
+    facts: dict[str, Any] = {"normalized": False}
+    transformer = None
+    for module in modules:
+        kind = str(module["type"]).rsplit(".", 1)[-1]
+        place = _inside(folder, str(module.get("path", "")))
+        if kind == "Transformer":
+            transformer = place
+        elif kind == "Pooling":
+            facts["pooling"] = _pooling(place / "config.json")
+        elif kind == "Normalize":
+            facts["normalized"] = True
+        elif kind in ("Dropout",):
+            continue
+        else:
+            facts.setdefault("beyond", []).append(kind)
+    if transformer is None:
+        raise InputError(f"{folder / 'modules.json'} must name a Transformer, but it names none.")
+    limits = transformer / "sentence_bert_config.json"
+    if limits.is_file():
+        facts["longest"] = read_json(limits).get("max_seq_length")
+    return Unpacked(model=str(transformer), tokenizer=str(transformer), facts=MappingProxyType(facts))
+
+
+def _pooling(file: Path) -> str:
+    said = read_json(file)
+    if "pooling_mode" in said:
+        modes = said["pooling_mode"]
+        return "+".join([modes] if isinstance(modes, str) else modes)
+    modes = [mode for key, mode in POOLING.items() if said.get(key)]
+    if not modes:
+        raise InputError(f"{file} must say how tokens are pooled, but it does not.")
+    return "+".join(modes)
+
+
+def _adapter(folder: Path) -> Unpacked:
+    base = read_json(folder / "adapter_config.json").get("base_model_name_or_path")
+    if not base:
+        raise InputError(f"{folder / 'adapter_config.json'} must name its base model, but it does not.")
+    near = folder / base
+    model = str(near) if not Path(base).is_absolute() and near.is_dir() else base
+    own = any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "spiece.model"))
+    return Unpacked(model=model, tokenizer=str(folder) if own else model, adapter=str(folder))
+
+
+def _inside(folder: Path, path: str) -> Path:
+    place = (folder / path).resolve()
+    if not place.is_relative_to(folder.resolve()):
+        raise InputError(f"{folder / 'modules.json'} must name folders inside its own, but got {path!r}.")
+    return place
+
+
+def read_json(file: Path) -> Any:
+    """Read a JSON file, or say which one cannot be read."""
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{file} must be a readable JSON file, but got: {error}.") from error

@@ -1,0 +1,45 @@
+"""What does a user hear when the library cannot read a model? One sentence, and no noise before it."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..errors import InputError, MicrotomeError, WorkError
+
+
+@contextmanager
+def telling(given: str) -> Iterator[None]:
+    """Keep the library quiet, and turn what it raises while it reads a model into one sentence."""
+    import transformers
+    from safetensors import SafetensorError
+
+    level = transformers.logging.get_verbosity()
+    transformers.logging.set_verbosity_error()
+    bars = transformers.utils.logging.is_progress_bar_enabled()
+    transformers.utils.logging.disable_progress_bar()
+    try:
+        yield
+    except MicrotomeError:
+        raise
+    except pickle.UnpicklingError as error:
+        raise InputError(
+            f"{given} must hold plain weights, but its pickle would run code when loaded; ask for "
+            "model.safetensors."
+        ) from error
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise InputError(f"{given!r} must be a model that can be read, but got: {_first(error)}") from error
+    except RuntimeError as error:
+        raise WorkError(f"{given!r} must load, but got: {_first(error)}") from error
+    finally:
+        transformers.logging.set_verbosity(level)
+        if bars:
+            transformers.utils.logging.enable_progress_bar()
+
+
+def _first(error: BaseException) -> str:
+    """The first sentence of an error that may be a page long."""
+    text = " ".join(str(error).split())
+    end = text.find(". ")
+    return text if end < 0 else text[: end + 1]

@@ -1,0 +1,68 @@
+"""What would the model be without its training? Its random twin: the same shape, weights drawn anew."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+from ..errors import WorkError, must
+from ..randomness import generator
+from .encoder import digest_weights
+from .family import submodule
+
+if TYPE_CHECKING:
+    import torch
+
+    from .encoder import TransformerEncoder
+
+
+def draw_anew(encoder: TransformerEncoder, *, seed: int, keep_embeddings: bool) -> str:
+    """
+    Draw all weights of an encoder as the library draws those of a new model.
+
+    Parameters
+    ----------
+    encoder : TransformerEncoder
+        Changed in place.
+    seed : int
+    keep_embeddings : bool
+        Whether the embeddings stay as they were trained.
+
+    Returns
+    -------
+    str
+        What was done, in words.
+    """
+    import torch
+
+    if not isinstance(seed, int) or seed < 0:
+        raise must("seed", "a whole number of at least 0", seed)
+    before, kind = digest_weights(encoder.model), type(encoder.model)
+    draw = int(generator(seed, "twin").integers(2**62))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(draw)
+        fresh = kind(copy.deepcopy(encoder.config))
+    kept = _parts(encoder, encoder.base) if keep_embeddings else {}
+    encoder.model.load_state_dict(fresh.state_dict())
+    _restore(encoder, kept)
+    if digest_weights(encoder.model) == before:
+        raise WorkError("a random twin must differ from its model, but every weight stayed as it was.")
+    return f"all weights drawn anew (seed {seed}){', embeddings kept' if keep_embeddings else ''}"
+
+
+def _parts(encoder: TransformerEncoder, base: torch.nn.Module) -> dict[str, torch.Tensor]:
+    found = {}
+    for path in encoder.family.embeddings:
+        if any(name == path for name, _ in base.named_modules()):
+            for name, tensor in submodule(base, path).state_dict().items():
+                found[f"{path}.{name}"] = tensor.clone()
+    return found
+
+
+def _restore(encoder: TransformerEncoder, kept: dict[str, torch.Tensor]) -> None:
+    import torch
+
+    state = encoder.base.state_dict()
+    with torch.no_grad():
+        for name, tensor in kept.items():
+            state[name].copy_(tensor)

@@ -1,0 +1,200 @@
+"""How are the rows of a model kept, so that they need never be computed again?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from ..errors import must
+from ..rows.planning import WINDOW, Rows
+from ..store.shards import ShardedLayer, ShardWriter, open_stack
+from .streaming import Progress, kept_layers, stream
+
+if TYPE_CHECKING:
+    from ..encoders.encoder import Encoder
+    from ..store.shelf import Shelf
+    from .texts import Texts
+
+DTYPES = ("float32", "float16", "bfloat16")
+ROWS = "rows.parquet"
+
+
+class LayerList(Sequence[np.ndarray]):
+    """
+    Layers that lie on disk; asking for one reads it.
+
+    Parameters
+    ----------
+    stored : sequence of ShardedLayer
+        `stored[3].rows(0, 10)` reads a part of one.
+    """
+
+    def __init__(self, stored: Sequence[ShardedLayer]) -> None:
+        self.stored = tuple(stored)
+
+    def __len__(self) -> int:
+        return len(self.stored)
+
+    @overload
+    def __getitem__(self, index: int) -> np.ndarray: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[np.ndarray]: ...
+    def __getitem__(self, index: int | slice) -> np.ndarray | list[np.ndarray]:
+        """Read a layer, shape (rows, features)."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(len(self))[index]]
+        layer = self.stored[index]
+        return layer.rows(0, layer.shape[0])
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} layers of {self.stored[0].shape[0]:,} rows>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Activations:
+    """
+    The rows of every layer of one model over one corpus.
+
+    Parameters
+    ----------
+    model : str
+        Its name.
+    names : tuple of str
+        Of the layers, such as "bert/3".
+    layers : LayerList
+        `layers[3]` is an array of shape (rows, features).
+    rows : Rows
+        What each row is: `rows.ids`, `rows.clusters`, `rows.digest`.
+    address : str
+        In the store.
+    folder : Path
+        Where the files are.
+    facts : mapping of str to object
+        Of the model, the corpus and the run.
+    """
+
+    model: str
+    names: tuple[str, ...]
+    layers: LayerList
+    rows: Rows
+    address: str
+    folder: Path
+    facts: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __repr__(self) -> str:
+        return f"<Activations of {self.model}: {len(self.layers)} layers, {self.rows.sentence()}>"
+
+
+def record(
+    encoder: Encoder,
+    texts: Texts,
+    rows: Rows,
+    *,
+    shelf: Shelf,
+    dtype: str = "float32",
+    tokens: int | None = None,
+    window: int = WINDOW,
+    command: str = "",
+    progress: Progress | None = None,
+) -> Activations:
+    """
+    Record the rows of every layer in the store, or find them there.
+
+    A recording that was interrupted goes on where it stopped, and ends with the same bytes.
+
+    Parameters
+    ----------
+    encoder : Encoder
+    texts : Texts
+    rows : Rows
+        Planned on these texts.
+    shelf : Shelf
+    dtype : {"float32", "float16", "bfloat16"}
+        How numbers are stored.
+    tokens, window, progress
+        As in `stream`.
+    command : str
+        What the user typed.
+
+    Returns
+    -------
+    Activations
+    """
+    if dtype not in DTYPES:
+        raise must("dtype", f"one of {', '.join(DTYPES)}", dtype)
+    places = kept_layers(encoder, rows)
+    layers = [(encoder.layers[k], encoder.widths[k]) for k in places]
+    specification = {
+        "kind": "activations",
+        "model": encoder.digest,
+        "layers": [name for name, _ in layers],
+        "texts": texts.digest,
+        "rows": {**rows.options.specification(), "digest": rows.digest},
+        "dtype": dtype,
+        "window": window,
+        "tokens": tokens,
+        "device": str(encoder.device),
+    }
+    facts = {
+        "model": describe(encoder),
+        "texts": dict(texts.facts),
+        "rows": {"count": len(rows), "sentence": rows.sentence(), "digest": rows.digest},
+    }
+    with shelf.work(kind="activations", specification=specification, command=command) as work:
+        entry = work.entry
+        if entry is None:
+            writer = ShardWriter(work.folder, layers, dtype)
+            done = writer.shards[-1].meta if writer.done else {}
+            for part in stream(
+                [encoder],
+                texts.examples,
+                rows,
+                first=int(done.get("window", -1)) + 1,
+                window=window,
+                # What once ran out of memory would do so again.
+                tokens=done.get("tokens", tokens),
+                progress=progress,
+            ):
+                if part.stop > part.start:
+                    arrays = [layer.cpu().numpy() for layer in part.layers[0]]
+                    named = {name: array for (name, _), array in zip(layers, arrays, strict=True)}
+                    writer.write(named, {"window": part.number, "tokens": part.tokens})
+            writer.finish(facts)
+            write_rows(rows, work.folder / ROWS)
+            entry = work.finish(facts)
+    return Activations(
+        model=encoder.name,
+        names=tuple(f"{encoder.name}/{name}" for name, _ in layers),
+        layers=LayerList(open_stack(entry.folder)),
+        rows=rows,
+        address=entry.address,
+        folder=entry.folder,
+        facts=MappingProxyType(facts),
+    )
+
+
+def describe(encoder: Encoder) -> dict[str, Any]:
+    """What is known of a model, as plain data."""
+    return {
+        "name": encoder.name,
+        "family": encoder.family.name,
+        "source": encoder.source.given,
+        "revision": encoder.source.revision,
+        "changes": list(encoder.source.changes),
+        "digest": encoder.digest,
+    }
+
+
+def write_rows(rows: Rows, path: Path) -> None:
+    """Write which example and which word or token each row is, as a table."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    ids = np.array(rows.ids, dtype=object)[rows.examples]
+    table = pa.table({"id": pa.array(ids, pa.string()), "example": rows.examples, "unit": rows.units})
+    pq.write_table(table, path)

@@ -1,0 +1,202 @@
+"""How do the rows of all layers come out of a model? Window by window, in the order of the corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..rows.planning import WINDOW, Rows, windows
+from ..rows.selecting import Selection, select, tokenize
+from .batches import CPU_TOKENS, CUDA_TOKENS, Budget, buckets
+
+if TYPE_CHECKING:
+    import torch
+
+    from ..corpora.examples import Example
+    from ..encoders.encoder import Encoder
+    from ..encoders.tokens import Tokens
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Window:
+    """
+    Consecutive rows of all layers.
+
+    Parameters
+    ----------
+    number : int
+        Of the window, from 0.
+    start, stop : int
+        Rows, among all rows.
+    layers : tuple of tuple of Tensor of shape (stop - start, features)
+        For each encoder, its layers; float32, on the encoder's device.
+    tokens : int
+        Tokens that ran together, after memory ran out perhaps.
+    """
+
+    number: int
+    start: int
+    stop: int
+    layers: tuple[tuple[torch.Tensor, ...], ...]
+    tokens: int
+
+
+def kept_layers(encoder: Encoder, rows: Rows) -> tuple[int, ...]:
+    """
+    Which layers have rows worth having.
+
+    The first token is the same in every example, so that layer 0 of models that read it is constant.
+    """
+    constant = rows.options.kind == "cls" and encoder.family.reads == "first" and rows.options.framed
+    return tuple(range(1 if constant else 0, len(encoder.layers)))
+
+
+def stream(
+    encoders: Sequence[Encoder],
+    corpus: Iterable[Example],
+    rows: Rows,
+    *,
+    first: int = 0,
+    window: int = WINDOW,
+    tokens: int | None = None,
+    progress: Progress | None = None,
+) -> Iterator[Window]:
+    """
+    Run encoders over a corpus and hand out the rows of every layer.
+
+    Parameters
+    ----------
+    encoders : sequence of Encoder
+        All see the same examples.
+    corpus : iterable of Example
+        The one that the rows were planned on.
+    rows : Rows
+    first : int
+        The first window to run; earlier ones are read over.
+    window : int
+        Examples of a window.
+    tokens : int, optional
+        Tokens of a batch at most, padding included; found by device when absent.
+    progress : callable, optional
+        Called with what is done, how many examples of it, and how many there are.
+
+    Yields
+    ------
+    Window
+        In the order of the corpus. The rows do not depend on how examples were batched, but for rounding.
+    """
+    budget = Budget(tokens if tokens is not None else _budget(encoders))
+    for number, (start, examples) in enumerate(windows(corpus, window)):
+        check_ids(rows, start, examples)
+        if number < first:
+            continue
+        yield _run(encoders, start, examples, rows, budget, number)
+        if progress is not None:
+            progress("examples", start + len(examples), len(rows.ids))
+
+
+def _budget(encoders: Sequence[Any]) -> int:
+    places = {getattr(encoder.device, "type", "cpu") for encoder in encoders}
+    return CUDA_TOKENS if places == {"cuda"} else CPU_TOKENS
+
+
+def check_ids(rows: Rows, start: int, examples: Sequence[Example]) -> None:
+    """Refuse a corpus that is not the one the rows were planned on."""
+    found = [example.id for example in examples]
+    if list(rows.ids[start : start + len(found)]) != found:
+        raise InputError(
+            "the corpus must be the one that the rows were planned on, but from example "
+            f"{start} on it is another."
+        )
+
+
+def _run(
+    encoders: Sequence[Encoder],
+    start: int,
+    examples: list[Example],
+    rows: Rows,
+    budget: Budget,
+    number: int,
+) -> Window:
+    import torch
+
+    begin, end = (int(v) for v in np.searchsorted(rows.examples, [start, start + len(examples)]))
+    places = [k for k in range(len(examples)) if start + k not in rows.skipped]
+    units = [rows.of_example(start + k) for k in places]
+    # Examples of which no row is wanted need not run.
+    wanted = [k for k, own in enumerate(units) if len(own)]
+    offsets = np.cumsum([0, *(len(own) for own in units)])
+    chosen = [examples[k] for k in places]
+    cut = [tokenize(encoder, chosen, rows.options) if chosen else [] for encoder in encoders]
+    longest = [max((len(each[k]) for each in cut), default=0) for k in range(len(chosen))]
+    out: list[tuple[torch.Tensor, ...]] = []
+    picks: list[list[Selection]] = []
+    for encoder, own in zip(encoders, cut, strict=True):
+        picks.append(
+            [
+                select(tokens, rows.options, encoder.family.reads).keep(units[k])
+                for k, tokens in enumerate(own)
+            ]
+        )
+        out.append(
+            tuple(
+                torch.empty((end - begin, encoder.widths[layer]), device=encoder.device)
+                for layer in kept_layers(encoder, rows)
+            )
+        )
+    for batch in buckets([longest[k] for k in wanted], budget.tokens):
+        members = [wanted[k] for k in batch]
+
+        def work(part: Sequence[int]) -> None:
+            for side, encoder in enumerate(encoders):
+                _fill(
+                    encoder,
+                    [cut[side][k] for k in part],
+                    [picks[side][k] for k in part],
+                    [int(offsets[k]) for k in part],
+                    out[side],
+                    kept_layers(encoder, rows)[0],
+                )
+
+        budget.run(members, longest, work)
+    return Window(number=number, start=begin, stop=end, layers=tuple(out), tokens=budget.tokens)
+
+
+def _fill(
+    encoder: Encoder,
+    batch: list[Tokens],
+    picks: list[Selection],
+    offsets: list[int],
+    out: tuple[torch.Tensor, ...],
+    skipped: int,
+) -> None:
+    """Run one batch, and put the rows of every layer where they belong."""
+    import torch
+
+    length = max(len(tokens) for tokens in batch)
+    device = encoder.device
+    source = np.concatenate([k * length + pick.positions for k, pick in enumerate(picks)])
+    target = np.concatenate([o + np.arange(len(p.sizes)) for o, p in zip(offsets, picks, strict=True)])
+    sizes = np.concatenate([pick.sizes for pick in picks])
+    index, place = (torch.from_numpy(array).to(device) for array in (source, target))
+    single = bool((sizes == 1).all())
+    segment = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes)).to(device)
+    weight = torch.from_numpy(1 / sizes).to(device=device, dtype=torch.float32)[:, None]
+
+    def visit(layer: int, states: torch.Tensor) -> None:
+        if layer < skipped:
+            return
+        # Picking copies, so that an operation in place further up cannot change what was seen.
+        picked = states.reshape(-1, states.shape[-1]).index_select(0, index).float()
+        if not single:
+            total = torch.zeros((len(sizes), picked.shape[1]), device=device)
+            picked = total.index_add_(0, segment, picked).mul_(weight)
+        out[layer - skipped].index_copy_(0, place, picked)
+
+    encoder.run(batch, visit)

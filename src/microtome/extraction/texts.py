@@ -1,0 +1,77 @@
+"""On which texts does a model run? A corpus, or what a user has in memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from ..corpora.examples import Example
+from ..corpora.opening import Corpus, corpus
+from ..errors import InputError, must
+from ..store.address import address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Texts:
+    """
+    Examples that can be read again and again, and how they are known.
+
+    Parameters
+    ----------
+    examples : iterable of Example
+    name : str
+    digest : str
+        A hash of their content.
+    facts : mapping of str to object
+        What a result says of them.
+    """
+
+    examples: Iterable[Example]
+    name: str
+    digest: str
+    facts: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def make_texts(given: Any, **options: Any) -> Texts:
+    """
+    Take what a user hands over as texts.
+
+    Parameters
+    ----------
+    given : Corpus, path, sequence of str, of sequences of str, or of Example
+        A corpus or the path of one; or texts, sentences split into words, or examples in memory.
+    **options
+        Of the reader of a corpus that is given by its path.
+
+    Returns
+    -------
+    Texts
+    """
+    if isinstance(given, (str, os.PathLike)):
+        given = corpus(given, **options)
+    elif options:
+        raise InputError(f"options such as {next(iter(options))} must come with the path of a corpus.")
+    if isinstance(given, Texts):
+        return given
+    if isinstance(given, Corpus):
+        return Texts(examples=given, name=given.name, digest=given.digest, facts=given.describe())
+    if not isinstance(given, Sequence) or not given:
+        raise must("texts", "a corpus, a path, or a list of texts", type(given).__name__)
+    examples = tuple(_example(item, place) for place, item in enumerate(given))
+    content = [[e.id, e.text, e.pair, None if e.words is None else list(e.words)] for e in examples]
+    digest = address({"examples": content})
+    facts = {"name": "texts", "source": "memory", "digest": digest, "count": len(examples)}
+    return Texts(examples=examples, name="texts", digest=digest, facts=facts)
+
+
+def _example(item: Any, place: int) -> Example:
+    if isinstance(item, Example):
+        return item
+    if isinstance(item, str):
+        return Example(id=str(place), text=item)
+    if isinstance(item, Sequence) and all(isinstance(word, str) for word in item):
+        return Example(id=str(place), words=tuple(item))
+    raise must(f"text {place}", "a string, a list of words or an example", type(item).__name__)

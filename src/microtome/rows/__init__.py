@@ -1,0 +1,1 @@
+"""Which row is which word, token or example?"""

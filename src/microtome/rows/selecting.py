@@ -1,0 +1,109 @@
+"""Which tokens of an example make which row?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..corpora.examples import words_of as by_rule
+from .options import RowOptions
+
+if TYPE_CHECKING:
+    from ..corpora.examples import Example
+    from ..encoders.encoder import Encoder
+    from ..encoders.tokens import Tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Selection:
+    """
+    The rows of one example in one model.
+
+    Parameters
+    ----------
+    units : ndarray of int of shape (rows,)
+        The word or token that each row is of, in rising order; 0 for a row of the whole example.
+    positions : ndarray of int of shape (tokens that take part,)
+        Tokens, row by row.
+    sizes : ndarray of int of shape (rows,)
+        How many tokens each row is the mean of.
+    """
+
+    units: np.ndarray
+    positions: np.ndarray
+    sizes: np.ndarray
+
+    def keep(self, units: np.ndarray) -> Selection:
+        """The rows of some units only."""
+        wanted = np.isin(self.units, units)
+        return Selection(
+            units=self.units[wanted],
+            positions=self.positions[np.repeat(wanted, self.sizes)],
+            sizes=self.sizes[wanted],
+        )
+
+
+def tokenize(encoder: Encoder, examples: Sequence[Example], options: RowOptions) -> list[Tokens]:
+    """Cut examples as one model does: by their words where rows are words, else by their texts."""
+    more = {"special": options.framed, "longest": options.longest}
+    if options.kind == "word":
+        return encoder.words([words_of(example) for example in examples], **more)
+    given = [(e.text, e.pair) if e.text is not None else (" ".join(words_of(e)), None) for e in examples]
+    return encoder.texts(given, **more)
+
+
+def words_of(example: Example) -> Sequence[str]:
+    """The words of an example: those given, or what stands between blanks in its text and its pair."""
+    if example.words is not None:
+        return example.words
+    first = by_rule(example, "whitespace")
+    return first if example.pair is None else (*first, *by_rule(example, "whitespace", side="pair"))
+
+
+def select(tokens: Tokens, options: RowOptions, reads: str) -> Selection:
+    """
+    Find the rows of one example.
+
+    Parameters
+    ----------
+    tokens : Tokens
+    options : RowOptions
+    reads : {"first", "last"}
+        Which token stands for the whole input in this model.
+
+    Returns
+    -------
+    Selection
+    """
+    if options.kind == "word":
+        return _words(tokens, options.subword)
+    count = len(tokens)
+    if options.kind == "token":
+        positions = np.flatnonzero(~tokens.special)
+        # A token's number must not depend on what the model puts before it.
+        return Selection(
+            units=np.arange(len(positions)), positions=positions, sizes=np.ones(len(positions), np.int64)
+        )
+    if options.kind == "cls":
+        positions = np.array([0 if reads == "first" else count - 1], dtype=np.int64)[: min(count, 1)]
+    else:
+        positions = np.arange(count) if options.special == "in" else np.flatnonzero(~tokens.special)
+    rows = min(len(positions), 1)
+    return Selection(
+        units=np.zeros(rows, np.int64), positions=positions, sizes=np.full(rows, len(positions), np.int64)
+    )
+
+
+def _words(tokens: Tokens, subword: str) -> Selection:
+    positions = np.flatnonzero(tokens.words >= 0)
+    words = tokens.words[positions]
+    order = np.argsort(words, kind="stable")
+    positions, words = positions[order], words[order]
+    units, starts, sizes = np.unique(words, return_index=True, return_counts=True)
+    if subword == "mean":
+        return Selection(units=units, positions=positions, sizes=sizes)
+    at = starts if subword == "first" else starts + sizes - 1
+    return Selection(units=units, positions=positions[at], sizes=np.ones(len(units), np.int64))

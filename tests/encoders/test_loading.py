@@ -1,0 +1,273 @@
+"""Do checkpoints load as they are, safely, and with one sentence where they cannot?"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+import tiny
+from microtome.encoders.encoder import TransformerEncoder, digest_weights
+from microtome.encoders.loading import load
+from microtome.errors import InputError, MicrotomeError
+from microtome.testing.families import states
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.save_checkpoint(tmp_path_factory.mktemp("models") / "bert", "bert")
+
+
+def opened(folder: Path, **options: Any) -> TransformerEncoder:
+    encoder = load(folder, **options)
+    assert isinstance(encoder, TransformerEncoder)
+    return encoder
+
+
+def copied(folder: Path, target: Path) -> Path:
+    target.mkdir()
+    for file in folder.iterdir():
+        (target / file.name).write_bytes(file.read_bytes())
+    return target
+
+
+def test_an_encoder_says_what_it_is(bert: Path) -> None:
+    encoder = opened(bert)
+    assert repr(encoder) == "<Encoder bert: BERT, 3 blocks of width 32>"
+    assert encoder.layers == ("0", "1", "2", "3")
+    assert encoder.widths == (32,) * 4
+    assert encoder.source.given == str(bert)
+    assert not encoder.model.training
+    assert opened(bert, name="mine").name == "mine"
+    assert encoder.digest == opened(bert).digest
+
+
+@pytest.mark.parametrize("head", ["SequenceClassification", "TokenClassification", "MaskedLM"])
+def test_models_with_heads_keep_them(head: str, tmp_path: Path) -> None:
+    folder = tiny.save_checkpoint(tmp_path / "m", "roberta", head=head)
+    encoder = opened(folder)
+    assert type(encoder.model).__name__ == f"RobertaFor{head}"
+    same = transformers.AutoModel.from_pretrained(folder)
+    batch = encoder.words([["the", "cat"]])
+    with torch.no_grad():
+        expected = same(**encoder.tokenizer.collate(batch)).last_hidden_state
+    torch.testing.assert_close(states(encoder, batch)[3], expected, atol=0, rtol=0)
+
+
+def test_half_precision(bert: Path) -> None:
+    encoder = opened(bert, dtype="bfloat16")
+    assert states(encoder, encoder.words([["the"]]))[3].dtype == torch.bfloat16
+
+
+def test_old_pickles_of_plain_weights_load(bert: Path, tmp_path: Path) -> None:
+    folder = copied(bert, tmp_path / "old")
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    assert digest_weights(opened(folder).model) == digest_weights(opened(bert).model)
+
+
+class Burglar:
+    def __init__(self, mark: str) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> Any:
+        return os.system, (f"touch {self.mark}",)
+
+
+def test_a_pickle_that_would_run_code_is_refused(bert: Path, tmp_path: Path) -> None:
+    folder = copied(bert, tmp_path / "evil")
+    (folder / "model.safetensors").unlink()
+    mark = tmp_path / "was here"
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Burglar(str(mark)), protocol=2))
+    with pytest.raises(InputError, match="must hold plain weights, but its pickle would run code"):
+        load(folder)
+    assert not mark.exists()
+
+
+def test_code_that_comes_with_a_model_does_not_run(bert: Path, tmp_path: Path) -> None:
+    folder = copied(bert, tmp_path / "remote")
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "mine", "auto_map": {"AutoConfig": "code.Mine", "AutoModel": "code.Mine"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "code.py").write_text("raise SystemExit('ran')")
+    with pytest.raises(InputError, match="must be a model that can be read"):
+        load(folder)
+
+
+def test_weights_that_are_missing_or_of_another_shape_are_named(bert: Path, tmp_path: Path) -> None:
+    folder = copied(bert, tmp_path / "less")
+    weights = load_file(folder / "model.safetensors")
+    name = "encoder.layer.1.output.dense.weight"
+    save_file({k: v for k, v in weights.items() if k != name}, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(InputError, match=rf"1 tensors are missing, such as {name}\.$"):
+        load(folder)
+    save_file(weights | {name: torch.zeros(3, 3)}, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(MicrotomeError, match=r"must fit its config\.json|must load"):
+        load(folder)
+
+
+def test_a_pooler_may_be_absent(bert: Path, tmp_path: Path) -> None:
+    folder = copied(bert, tmp_path / "pooled")
+    weights = {k: v for k, v in load_file(folder / "model.safetensors").items() if "pooler" not in k}
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    assert opened(folder).depth == 3
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (
+            lambda f: (f / "tokenizer.json").unlink(),
+            "must hold a tokenizer .tokenizer.json or vocab.txt.",
+        ),
+        (lambda f: (f / "config.json").unlink(), "must be a model that can be read, but got"),
+        (lambda f: (f / "config.json").write_text("{"), "must be a model that can be read, but got"),
+        (lambda f: (f / "model.safetensors").unlink(), "must be a model that can be read, but got"),
+        (lambda f: (f / "model.safetensors").write_bytes(b"12345678"), "must"),
+        (lambda f: [p.unlink() for p in f.iterdir()], "must hold a model, but the folder is empty"),
+    ],
+    ids=["tokenizer", "config", "broken config", "weights", "broken weights", "empty"],
+)
+def test_what_is_not_there_is_told(bert: Path, tmp_path: Path, change: Any, words: str) -> None:
+    folder = copied(bert, tmp_path / "m")
+    change(folder)
+    with pytest.raises(MicrotomeError, match=words) as caught:
+        load(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_type_of_no_family_is_named(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "t5"}')
+    with pytest.raises(MicrotomeError, match=r"model type must be one of albert, bert, .* but got 't5'"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("options", [{"dtype": "int8"}, {"embeddings": "some"}, {"source": ""}])
+def test_bad_options_are_told(bert: Path, options: dict[str, Any]) -> None:
+    given: dict[str, Any] = {"source": bert} | options
+    with pytest.raises(InputError, match=r" must be .*, but got"):
+        load(given.pop("source"), **given)
+
+
+def test_loading_makes_no_noise(bert: Path, tmp_path: Path) -> None:
+    folder = copied(bert, tmp_path / "pooled")
+    weights = {k: v for k, v in load_file(folder / "model.safetensors").items() if "pooler" not in k}
+    save_file(weights | {"surplus": torch.zeros(2)}, folder / "model.safetensors", {"format": "pt"})
+    script = f"import microtome.encoders.loading as l; l.load({str(folder)!r})"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+# Other tokenizers
+
+
+def test_a_folder_of_word_pieces_serves_any_model(tmp_path: Path) -> None:
+    # As some ALBERTs have it: the model type suggests sentence pieces, the vocabulary is one of word pieces.
+    vocabulary = sorted((backend := tiny.wordpiece()).get_vocab().items(), key=lambda item: item[1])
+    folder = tiny.save_checkpoint(tmp_path / "albert", "albert", vocab_size=len(vocabulary))
+    (folder / "tokenizer.json").unlink()
+    (folder / "vocab.txt").write_text("\n".join(word for word, _ in vocabulary), encoding="utf-8")
+    encoder = opened(folder)
+    (found,) = encoder.words([["The", "cat", "sleeps"]])
+    assert found.ids.tolist() == backend.encode(["The", "cat", "sleeps"], is_pretokenized=True).ids
+    wrapped = transformers.PreTrainedTokenizerFast(tokenizer_object=backend)
+    for given in (folder / "vocab.txt", folder, backend, wrapped):
+        (same,) = opened(folder, tokenizer=given).words([["The", "cat", "sleeps"]])
+        assert same.ids.tolist() == found.ids.tolist()
+
+
+def test_a_tokenizer_that_does_not_fit_is_refused(bert: Path) -> None:
+    with pytest.raises(InputError, match=r"the tokenizer of bert must have a vocabulary for its"):
+        load(bert, tokenizer=tiny.bytes_bpe())
+    with pytest.raises(InputError, match=r"^tokenizer must be a folder, a hub id or a tokenizer object"):
+        load(bert, tokenizer=3)
+
+
+# Random twins
+
+
+def test_a_twin_has_the_shape_and_nothing_else(bert: Path) -> None:
+    model, twin = opened(bert), opened(bert, random_init=True, seed=3)
+    again, other = opened(bert, random_init=True, seed=3), opened(bert, random_init=True, seed=4)
+    assert twin.name == "bert-random3"
+    assert twin.source.changes == ("all weights drawn anew (seed 3)",)
+    assert digest_weights(twin.model) == digest_weights(again.model) != digest_weights(other.model)
+    before, after = model.model.state_dict(), twin.model.state_dict()
+    assert all(before[k].shape == after[k].shape for k in before)
+    same = [k for k in before if torch.equal(before[k], after[k])]
+    assert not [k for k in same if k.endswith("weight")]
+
+
+def test_drawing_a_twin_leaves_the_global_state_alone(bert: Path) -> None:
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    torch.manual_seed(1)
+    opened(bert, random_init=True)
+    assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize("model_type", ["bert", "albert", "gpt2", "electra"])
+def test_a_twin_may_keep_the_embeddings(model_type: str, tmp_path: Path) -> None:
+    folder = tiny.save_checkpoint(tmp_path / model_type, model_type)
+    model, twin = opened(folder), opened(folder, random_init=True, embeddings="kept")
+    assert twin.source.changes == ("all weights drawn anew (seed 0), embeddings kept",)
+    batch = model.words([["the", "cat"]])
+    before, after = states(model, batch), states(twin, batch)
+    assert torch.equal(before[0], after[0])
+    assert not torch.allclose(before[1], after[1], atol=1e-2)
+
+
+# Other folders
+
+
+def test_sentence_encoders_bring_their_pooling(bert: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "sentences"
+    folder.mkdir()
+    copied(bert, folder / "0_Transformer")
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(
+        '{"word_embedding_dimension": 32, "pooling_mode_cls_token": false, "pooling_mode_mean_tokens": true}'
+    )
+    kinds = {"0_Transformer": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}
+    modules = [
+        {"idx": k, "name": str(k), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for k, (path, kind) in enumerate(kinds.items())
+    ]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    encoder = opened(folder)
+    assert encoder.name == "sentences"
+    assert dict(encoder.source.facts) == {"normalized": True, "pooling": "mean"}
+    assert encoder.digest == opened(bert).digest
+    modules[0]["path"] = "../bert"
+    (folder / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(InputError, match=r"must name folders inside its own, but got '\.\./bert'"):
+        load(folder)
+    (folder / "modules.json").write_text("[]")
+    with pytest.raises(InputError, match="must name a Transformer, but it names none"):
+        load(folder)
+    (folder / "modules.json").write_text("nonsense")
+    with pytest.raises(InputError, match=r"modules\.json must be a readable JSON file"):
+        load(folder)
+
+
+def test_adapters_are_merged(bert: Path, tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft")
+    base = transformers.AutoModel.from_pretrained(bert)
+    made = peft.get_peft_model(base, peft.LoraConfig(r=2, target_modules=["query"], init_lora_weights=False))
+    made.save_pretrained(tmp_path / "adapter")
+    encoder = opened(tmp_path / "adapter")
+    assert encoder.source.changes == ("adapter merged",)
+    batch = encoder.words([["the", "cat"]])
+    with torch.no_grad():
+        expected = made.eval()(**encoder.tokenizer.collate(batch)).last_hidden_state
+    torch.testing.assert_close(states(encoder, batch)[3], expected, atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(states(opened(bert), batch)[3], expected, atol=1e-3)
