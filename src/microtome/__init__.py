@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .comparison.attention import attention_similarity_matrix as attention_similarity_matrix
+    from .comparison.compare import compare as compare
     from .comparison.similarity import similarity as similarity
     from .comparison.similarity import similarity_matrix as similarity_matrix
     from .comparison.structure import convergence as convergence
     from .comparison.structure import find_blocks as find_blocks
     from .comparison.structure import find_localization as find_localization
+    from .corpora.opening import corpus as corpus
+    from .corpora.table import CORPORA as CORPORA
+    from .encoders.loading import load as load
+    from .encoders.table import FAMILIES as FAMILIES
     from .errors import MicrotomeError as MicrotomeError
+    from .extraction.extracting import extract as extract
     from .findings.blocks import block_structure as block_structure
     from .findings.change import change_profile as change_profile
     from .findings.localization import localization as localization
@@ -27,9 +33,13 @@ __version__ = "0.1.0"
 # Public names and where they are; nothing heavy is imported until one of them is used.
 _PUBLIC = {
     "attention_similarity_matrix": "comparison.attention.attention_similarity_matrix",
+    "compare": "comparison.compare.compare",
     "convergence": "comparison.structure.convergence",
     "find_blocks": "comparison.structure.find_blocks",
     "find_localization": "comparison.structure.find_localization",
+    "corpus": "corpora.opening.corpus",
+    "extract": "extraction.extracting.extract",
+    "load": "encoders.loading.load",
     "similarity": "comparison.similarity.similarity",
     "similarity_matrix": "comparison.similarity.similarity_matrix",
     "block_structure": "findings.blocks.block_structure",
@@ -38,6 +48,8 @@ _PUBLIC = {
     "localization": "findings.localization.localization",
     "mantel": "findings.mantel.mantel",
     "monotonicity": "findings.monotonicity.monotonicity",
+    "CORPORA": "corpora.table.CORPORA",
+    "FAMILIES": "encoders.table.FAMILIES",
     "MEASURES": "measures.table.MEASURES",
     "MicrotomeError": "errors.MicrotomeError",
     "open": "findings.record.open_record",

@@ -7,9 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from .. import __version__
+from .compare import compare
 from .demo import demo
+from .extract import extract
 from .ls import ls
 from .similarity import similarity
+from .store import store
 
 
 def command() -> Any:
@@ -24,8 +27,9 @@ def command() -> Any:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_start)
-    for verb in (similarity, ls, demo):
+    for verb in (similarity, extract, compare, ls, demo):
         app.command(no_args_is_help=verb is not demo)(verb)
+    app.add_typer(store)
     return typer.main.get_command(app)
 
 

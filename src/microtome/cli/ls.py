@@ -13,7 +13,7 @@ from .show import JsonOption, Screen
 if TYPE_CHECKING:
     from ..measures.declare import Measure
 
-TABLES = ("measures",)
+TABLES = ("measures", "families", "corpora")
 # The letters that formulas use for what is done to a layer.
 TRANSFORMED = {
     "Q": "orthogonal",
@@ -26,7 +26,9 @@ TRANSFORMED = {
 
 
 def ls(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="measures", show_default=False)],
+    table: Annotated[
+        str, typer.Argument(metavar="TABLE", help="measures, families or corpora", show_default=False)
+    ],
     json: JsonOption = False,
 ) -> None:
     """List the entries of a table, with what each promises."""
@@ -34,11 +36,85 @@ def ls(
 
     if table not in TABLES:
         raise unknown("table", table, TABLES)
+    {"measures": _measures, "families": _families, "corpora": _corpora}[table](Screen(json=json))
+
+
+def _families(screen: Screen) -> None:
+    from ..encoders.table import FAMILIES
+
+    told = [
+        {
+            "name": one.name,
+            "title": one.title,
+            "model_types": list(one.model_types),
+            "reads": one.reads,
+            "causal": one.causal,
+            "shared": one.shared,
+            "final_norm": one.final_norm is not None,
+            "source": one.source,
+        }
+        for one in FAMILIES.values()
+    ]
+    if screen.json:
+        screen.result({"format": "microtome/families/1", "families": told}, "")
+        return
+    screen.rows(
+        ["family", "models", "types in config.json", "cls row", "causal", "last norm", "source"],
+        [
+            [
+                str(one["name"]),
+                str(one["title"]),
+                ", ".join(one["model_types"]),
+                "none" if one["reads"] == "none" else f"{one['reads']} token",
+                "yes" if one["causal"] else "no",
+                "yes" if one["final_norm"] else "no",
+                str(one["source"]),
+            ]
+            for one in told
+        ],
+        [
+            "Layer 0 is what the first block reads, layer l what block l gives; where there is a last norm, "
+            "its output is one more layer, called norm."
+        ],
+    )
+
+
+def _corpora(screen: Screen) -> None:
+    from ..corpora.table import CORPORA
+
+    if screen.json:
+        told = [
+            {
+                "name": one.name,
+                "suffixes": list(one.suffixes),
+                "summary": one.summary,
+                "options": {n: {"default": o.default, "meaning": o.meaning} for n, o in one.options.items()},
+            }
+            for one in CORPORA.values()
+        ]
+        screen.result({"format": "microtome/corpora/1", "corpora": told}, "")
+        return
+    screen.rows(
+        ["reader", "files", "what an example is"],
+        [[one.name, " ".join(one.suffixes), one.summary] for one in CORPORA.values()],
+        ["Files may also end in .gz, .xz or .bz2.", ""],
+    )
+    screen.rows(
+        ["reader", "option", "default", "meaning"],
+        [
+            [one.name, name, str(option.default), option.meaning]
+            for one in CORPORA.values()
+            for name, option in one.options.items()
+        ],
+        ["Given as --read name=value."],
+    )
+
+
+def _measures(screen: Screen) -> None:
     from ..measures.table import ALIASES, MEASURES, plugged_in
 
     measures = [*MEASURES.values(), *plugged_in().values()]
-    screen = Screen(json=json)
-    if json:
+    if screen.json:
         screen.result({"format": "microtome/measures/1", "measures": [_document(m) for m in measures]}, "")
         return
     letters = " ".join(TRANSFORMED)

@@ -281,12 +281,21 @@ def chosen_pairs(one: Map) -> tuple[str, list[tuple[int, int]]]:
     """
     Choose the pairs of layers that a reader looks for first, and say which they are.
 
-    Neighbors in a map of a stack with itself, layers of equal number in a square map, and else the best
-    match of each left layer.
+    Each layer of the first model with the same layer of the others in a map of several models, neighbors in
+    a map of a stack with itself, layers of equal number in a square map, and else the best match of each
+    left layer.
     """
     import numpy as np
 
+    from ..findings.methods import model_borders
+
     rows, columns = one.shape
+    if one.symmetric and len(models := model_borders(one.left)) > 1:
+        place = {name: k for k, name in enumerate(one.left)}
+        first, *others = models
+        depths = [name.rsplit("/", 1)[1] for name in one.left[: models[others[0]]]]
+        pairs = [(f"{first}/{depth}", f"{other}/{depth}") for other in others for depth in depths]
+        return "same layers", [(place[a], place[b]) for a, b in pairs if b in place]
     if one.symmetric and rows > 1:
         return "neighbors", [(i, i + 1) for i in range(rows - 1)]
     if rows == columns:

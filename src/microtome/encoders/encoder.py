@@ -74,7 +74,9 @@ class Encoder(Protocol):
         """A hash of how texts are cut into tokens."""
         ...
 
-    def words(self, sentences: Sequence[Sequence[str]], **options: Any) -> list[Tokens]:
+    def words(
+        self, sentences: Sequence[Sequence[str]], *, special: bool = True, longest: int | None = None
+    ) -> list[Tokens]:
         """Cut sentences that are split into words; see `Tokenizer.words`."""
         ...
 
@@ -168,9 +170,11 @@ class TransformerEncoder:
         """A hash of how texts are cut into tokens."""
         return self.tokenizer.cuts
 
-    def words(self, sentences: Sequence[Sequence[str]], **options: Any) -> list[Tokens]:
+    def words(
+        self, sentences: Sequence[Sequence[str]], *, special: bool = True, longest: int | None = None
+    ) -> list[Tokens]:
         """Cut sentences that are split into words."""
-        return self.tokenizer.words(sentences, **options)
+        return self.tokenizer.words(sentences, special=special, longest=longest)
 
     def texts(self, texts: Sequence[tuple[str, str | None]], **options: Any) -> list[Tokens]:
         """Cut texts or pairs of texts."""

@@ -29,7 +29,7 @@ class Family:
     name, title : str
         As users type it, and as they read it.
     model_types : tuple of str
-        What the `config.json` of such a model calls itself.
+        What the `config.json` of such a model calls itself; none where its files tell it.
     blocks : str
         The list of blocks.
     embeddings : tuple of str
@@ -39,7 +39,7 @@ class Family:
         positions that all blocks share.
     final_norm : str, optional
         What norms the last block's output before anything else reads it.
-    reads : {"first", "last"}
+    reads : {"first", "last", "none"}
         Which token stands for the whole input.
     causal : bool
         Whether a token sees only those before it.
@@ -64,7 +64,7 @@ class Family:
     embeddings: tuple[str, ...]
     beside: tuple[str, ...] = ()
     final_norm: str | None = None
-    reads: Literal["first", "last"] = "first"
+    reads: Literal["first", "last", "none"] = "first"
     causal: bool = False
     shared: bool = False
     time_major: bool = False

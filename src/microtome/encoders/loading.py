@@ -9,6 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 from ..errors import InputError, MissingExtraError, must
+from .elmo.encoder import load_elmo
+from .elmo.reading import is_elmo
 from .encoder import Encoder, Source, TransformerEncoder
 from .opening import open_tokenizer
 from .sentence import Unpacked, unpack
@@ -72,6 +74,10 @@ def load(
         raise must("embeddings", "'drawn' or 'kept'", embeddings)
     if Path(given).is_dir() and not any(Path(given).iterdir()):
         raise InputError(f"{given} must hold a model, but the folder is empty.")
+    if is_elmo(given):
+        if random_init or tokenizer is not None or dtype != "float32":
+            raise InputError(f"{given} is an ELMo, which must be loaded as it is, in float32.")
+        return load_elmo(given, name=name, device=device)
     unpacked = unpack(given)
     model, config = _load_model(unpacked, revision, trust_remote_code)
     family = family_of(config.model_type)

@@ -11,6 +11,7 @@ from .families.bert import BERT
 from .families.deberta import DEBERTA, DEBERTA_V2
 from .families.distilbert import DISTILBERT
 from .families.electra import ELECTRA
+from .families.elmo import ELMO, TRANSFORMER_ELMO
 from .families.gpt2 import GPT2
 from .families.llama import LLAMA
 from .families.modernbert import MODERNBERT
@@ -21,7 +22,7 @@ from .families.xlnet import XLNET
 from .family import Family
 
 _ALL = (BERT, ROBERTA, ELECTRA, ALBERT, DISTILBERT, DEBERTA, DEBERTA_V2, MPNET, XLNET)
-_ALL += (OPENAI_GPT, GPT2, MODERNBERT, LLAMA)
+_ALL += (OPENAI_GPT, GPT2, MODERNBERT, LLAMA, ELMO, TRANSFORMER_ELMO)
 FAMILIES: Mapping[str, Family] = MappingProxyType({family.name: family for family in _ALL})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,11 +13,15 @@ from ..errors import InputError, MicrotomeError, WorkError
 @contextmanager
 def telling(given: str) -> Iterator[None]:
     """Keep the library quiet, and turn what it raises while it reads a model into one sentence."""
+    import huggingface_hub
     import transformers
     from safetensors import SafetensorError
 
     level = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity_error()
+    # It retries for a while, and says so each time.
+    hub = huggingface_hub.logging.get_verbosity()
+    huggingface_hub.logging.set_verbosity_error()
     bars = transformers.utils.logging.is_progress_bar_enabled()
     transformers.utils.logging.disable_progress_bar()
     try:
@@ -28,12 +33,20 @@ def telling(given: str) -> Iterator[None]:
             f"{given} must hold plain weights, but its pickle would run code when loaded; ask for "
             "model.safetensors."
         ) from error
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
+    except OSError as error:
+        if not os.path.exists(given) and "connect" in str(error):
+            raise InputError(
+                f"a model must be a folder that exists or one on the hub, but there is no folder {given!r}, "
+                "and the hub cannot be reached."
+            ) from error
+        raise InputError(f"{given!r} must be a model that can be read, but got: {_first(error)}") from error
+    except (ValueError, KeyError, SafetensorError) as error:
         raise InputError(f"{given!r} must be a model that can be read, but got: {_first(error)}") from error
     except RuntimeError as error:
         raise WorkError(f"{given!r} must load, but got: {_first(error)}") from error
     finally:
         transformers.logging.set_verbosity(level)
+        huggingface_hub.logging.set_verbosity(hub)
         if bars:
             transformers.utils.logging.enable_progress_bar()
 

@@ -23,7 +23,7 @@ class Tokens:
 
     Parameters
     ----------
-    ids : ndarray of int of shape (tokens,)
+    ids : ndarray of int of shape (tokens,), or (tokens, characters) where words are spelled
     types : ndarray of int of shape (tokens,)
         Which of two texts each token is of.
     words : ndarray of int of shape (tokens,)

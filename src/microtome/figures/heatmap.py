@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import WorkError, must
 from ..findings.maps import Map
-from ..findings.methods import declared, null_range, split_names
+from ..findings.methods import declared, model_borders, null_range, split_names
 from ..findings.words import number
 
 if TYPE_CHECKING:
@@ -94,10 +94,18 @@ def draw(
         _title(one) if title is None else printable(title), fontsize=10, pad=8, parse_math=False, wrap=False
     )
     _hatch_undefined(axes, one)
+    _part_models(axes, one)
     _write_cells(axes, one, mesh, wide / one.shape[1], annotate)
     _add_colorbar(figure, axes, one, mesh, low, high, wide)
     _add_basis(axes, one, wide)
     return axes
+
+
+def _part_models(axes: Axes, one: Map) -> None:
+    """Draw lines between the layers of different models."""
+    for names, line in ((one.left, axes.axhline), (one.right, axes.axvline)):
+        for start in list(model_borders(names).values())[1:]:
+            line(start - 0.5, color="white", linewidth=1.2)
 
 
 def save_figures(

@@ -324,10 +324,13 @@ class Maps(Mapping[str, Map]):
     Parameters
     ----------
     maps : sequence of Map
+    findings : sequence of str
+        What can be said of them, in sentences.
     """
 
-    def __init__(self, maps: Sequence[Map]) -> None:
+    def __init__(self, maps: Sequence[Map], findings: Sequence[str] = ()) -> None:
         self._maps = {one.measure: one for one in maps}
+        self.findings = tuple(findings)
 
     def __getitem__(self, name: str) -> Map:
         if name in self._maps:
@@ -351,7 +354,7 @@ class Maps(Mapping[str, Map]):
         """Write result.json, table.parquet, methods.md and references.bib; `microtome.open` reads them."""
         from .record import write
 
-        write(self, folder)
+        write(self, folder, findings=self.findings)
 
     def __len__(self) -> int:
         return len(self._maps)

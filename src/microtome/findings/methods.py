@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -38,6 +39,7 @@ def methods_paragraph(maps: Mapping[str, Map]) -> str:
         sides = sides.replace("were", "was", 1)
     parts = [
         f"{sides[0].upper()}{sides[1:]} on {first.n:,} rows, using {tool}.",
+        _corpus_words(first),
         f"Computed were {_listed([_measure_words(one) for one in every])}.",
         _null_words(every),
         _interval_words(every),
@@ -135,6 +137,33 @@ def declared(one: Map) -> Chosen | None:
         return None
 
 
+def model_borders(names: Sequence[str]) -> dict[str, int]:
+    """
+    Find where the layers of each model begin in a list of layers of several models.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Such as "base/0".
+
+    Returns
+    -------
+    dict of str to int
+        Empty where names are not of that form, or the layers of a model do not stand together.
+
+    Examples
+    --------
+    >>> model_borders(["base/0", "base/1", "tuned/0"])
+    {'base': 0, 'tuned': 2}
+    >>> model_borders(["0", "1"])
+    {}
+    """
+    models = [name.rpartition("/")[0] for name in names]
+    found = {model: models.index(model) for model in models}
+    changes = sum(a != b for a, b in pairwise(models))
+    return found if all(models) and changes == len(found) - 1 else {}
+
+
 def split_names(names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     """
     Split layer names into what they share and what tells them apart.
@@ -205,7 +234,20 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
+def _corpus_words(one: Map) -> str:
+    """What the rows are, where models ran on a corpus."""
+    texts, rows = (one.provenance.get(key) for key in ("texts", "rows"))
+    if not isinstance(texts, Mapping) or not isinstance(rows, Mapping):
+        return ""
+    return f"The rows are of {_code(str(texts.get('name')))}: {rows.get('what')}."
+
+
 def _side_words(names: Sequence[str], side: str) -> str:
+    models = model_borders(names)
+    if len(models) > 1:
+        ends = [*models.values(), len(names)]
+        counts = [f"{b - a} of {_code(name)}" for name, (a, b) in zip(models, pairwise(ends), strict=True)]
+        return f"the layers of {len(models)} models ({', '.join(counts)})"
     shared, rest = split_names(names)
     of = _code(shared) if shared else f"the {side} side"
     if len(names) == 1:

@@ -93,7 +93,8 @@ def from_json(text: str | bytes) -> Maps:
     if not isinstance(read, dict) or read.get("format") != FORMAT:
         raise must("a record's format", FORMAT, read.get("format") if isinstance(read, dict) else None)
     try:
-        return Maps([_read_map(one, read.get("provenance", {})) for one in read["maps"]])
+        said = [str(sentence) for sentence in read.get("findings", [])]
+        return Maps([_read_map(one, read.get("provenance", {})) for one in read["maps"]], said)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, InputError):
             raise
@@ -180,7 +181,8 @@ def with_source(maps: Maps, *, command: str, inputs: Iterable[Mapping[str, Any]]
     Maps
     """
     more = {"command": command, "inputs": [dict(one) for one in inputs]}
-    return Maps([replace(m, provenance=MappingProxyType({**m.provenance, **more})) for m in maps.values()])
+    told = [replace(m, provenance=MappingProxyType({**m.provenance, **more})) for m in maps.values()]
+    return Maps(told, maps.findings)
 
 
 def describe_file(path: str | os.PathLike[str]) -> dict[str, Any]:

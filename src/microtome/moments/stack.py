@@ -11,10 +11,12 @@ import numpy as np
 
 from ..errors import InputError, must
 from ..store.formats import LayerFile, open_layers
+from ..store.shards import ShardedLayer
 
 if TYPE_CHECKING:
     import torch
 
+STORED = (LayerFile, ShardedLayer)
 FLOATS = {"float16", "bfloat16", "float32", "float64"}
 
 
@@ -28,7 +30,7 @@ class Stack:
     names : tuple of str
         One a layer.
     layers : tuple
-        NumPy arrays, torch tensors or `LayerFile` values, each of shape (rows, features).
+        NumPy arrays, torch tensors or layers in files, each of shape (rows, features).
     index : ndarray of shape (n,), optional
         The rows that take part, in this order; all of them when absent.
     columns : tuple of (ndarray or None)
@@ -122,7 +124,7 @@ def _gather(source: Any, side: str) -> tuple[list[Any], list[str]]:
     if isinstance(source, (str, os.PathLike)):
         files = open_layers(source)
         return list(files), [file.name for file in files]
-    if isinstance(source, LayerFile):
+    if isinstance(source, STORED):
         return [source], [source.name]
     if _is_array(source):
         if source.ndim == 2:
@@ -134,7 +136,7 @@ def _gather(source: Any, side: str) -> tuple[list[Any], list[str]]:
         layers: list[Any] = []
         names: list[str] = []
         for position, item in enumerate(source):
-            if isinstance(item, (str, os.PathLike, LayerFile)):
+            if isinstance(item, (str, os.PathLike, *STORED)):
                 found, given = _gather(item, side)
                 layers += found
                 names += given
@@ -204,7 +206,7 @@ def read_rows(
         chosen = chosen[start:stop] if index is None else chosen[torch.as_tensor(index, device=source.device)]
         out = chosen.to(device=device, dtype=dtype)
     else:
-        if isinstance(source, LayerFile):
+        if isinstance(source, STORED):
             array = source.rows(start, stop) if index is None else source.take(index)
         else:
             array = source[start:stop] if index is None else source[index]

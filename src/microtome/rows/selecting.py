@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..corpora.examples import words_of as by_rule
+from ..errors import InputError
 from .options import RowOptions
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def select(tokens: Tokens, options: RowOptions, reads: str) -> Selection:
     ----------
     tokens : Tokens
     options : RowOptions
-    reads : {"first", "last"}
+    reads : {"first", "last", "none"}
         Which token stands for the whole input in this model.
 
     Returns
@@ -88,6 +89,11 @@ def select(tokens: Tokens, options: RowOptions, reads: str) -> Selection:
             units=np.arange(len(positions)), positions=positions, sizes=np.ones(len(positions), np.int64)
         )
     if options.kind == "cls":
+        if reads == "none":
+            raise InputError(
+                "rows of cls must be asked of models with a token for the whole input, but one has none; use "
+                "rows='mean'."
+            )
         positions = np.array([0 if reads == "first" else count - 1], dtype=np.int64)[: min(count, 1)]
     else:
         positions = np.arange(count) if options.special == "in" else np.flatnonzero(~tokens.special)

@@ -9,11 +9,15 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import InputError, WorkError
+from .manifest import is_stack
+
+if TYPE_CHECKING:
+    from .shards import ShardedLayer
 
 SUFFIXES = (".npy", ".safetensors")
 
@@ -70,10 +74,7 @@ class LayerFile:
         ndarray of shape (stop - start, features)
             In the file's own floating type, bfloat16 as float32.
         """
-        if not 0 <= start <= stop <= self.shape[0]:
-            raise InputError(
-                f"rows of {self.name} must be between 0 and {self.shape[0]}, but got {start} to {stop}."
-            )
+        check_range(self.name, self.shape[0], start, stop)
         return self._numbers(self._view()[start:stop])
 
     def take(self, index: Iterable[int] | np.ndarray) -> np.ndarray:
@@ -90,17 +91,7 @@ class LayerFile:
         ndarray of shape (len(index), features)
             In the file's own floating type, bfloat16 as float32.
         """
-        numbers = np.asarray(index if isinstance(index, np.ndarray) else list(index))
-        if numbers.size == 0:
-            numbers = numbers.astype(np.int64)
-        if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-            raise InputError(f"row numbers must be a list of whole numbers, but got {numbers.dtype} values.")
-        wrong = numbers[(numbers < 0) | (numbers >= self.shape[0])]
-        if wrong.size:
-            raise InputError(
-                f"row numbers of {self.name} must be between 0 and {self.shape[0] - 1}, but got {wrong[0]}."
-            )
-        return self._numbers(self._view()[numbers])
+        return self._numbers(self._view()[row_numbers(self.name, self.shape[0], index)])
 
     def _view(self) -> np.ndarray:
         # Touching a mapped page that the file has lost would end the process, so the size comes first.
@@ -120,7 +111,26 @@ class LayerFile:
         return np.array(part, dtype=part.dtype.newbyteorder("="), order="C")
 
 
-def open_layers(path: str | os.PathLike[str]) -> list[LayerFile]:
+def check_range(name: str, rows: int, start: int, stop: int) -> None:
+    """Refuse consecutive rows that a layer of so many rows has not."""
+    if not 0 <= start <= stop <= rows:
+        raise InputError(f"rows of {name} must be between 0 and {rows}, but got {start} to {stop}.")
+
+
+def row_numbers(name: str, rows: int, index: Iterable[int] | np.ndarray) -> np.ndarray:
+    """Turn what a user asks for into an array of row numbers, or refuse what a layer has not."""
+    numbers = np.asarray(index if isinstance(index, np.ndarray) else list(index))
+    if numbers.size == 0:
+        numbers = numbers.astype(np.int64)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+        raise InputError(f"row numbers must be a list of whole numbers, but got {numbers.dtype} values.")
+    wrong = numbers[(numbers < 0) | (numbers >= rows)]
+    if wrong.size:
+        raise InputError(f"row numbers of {name} must be between 0 and {rows - 1}, but got {wrong[0]}.")
+    return numbers
+
+
+def open_layers(path: str | os.PathLike[str]) -> list[LayerFile] | list[ShardedLayer]:
     """
     List the layers of a file, or of all the array files of a folder.
 
@@ -129,11 +139,12 @@ def open_layers(path: str | os.PathLike[str]) -> list[LayerFile]:
     path : str or path
         A `.npy` file with an array of shape (rows, features) or (layers, rows, features); a
         `.safetensors` file whose tensors have such shapes; or a folder of those. Other files of a folder
-        are left alone, and so are its subfolders and hidden files.
+        are left alone, and so are its subfolders and hidden files. Or the folder of a recorded stack: one
+        that has a manifest.
 
     Returns
     -------
-    list of LayerFile
+    list of LayerFile, or of ShardedLayer
         Files and tensors in the natural order of their names (layer2 before layer10), the layers of a
         stack in their own order.
     """
@@ -141,13 +152,20 @@ def open_layers(path: str | os.PathLike[str]) -> list[LayerFile]:
     if not os.fspath(path) or not place.exists():
         raise InputError(f"path must be a file or a folder that exists, but got {os.fspath(path)!r}.")
     if not place.is_dir():
-        layers = _open_file(place)
-    else:
-        files = [f for f in place.iterdir() if _suffix(f) in SUFFIXES and not f.name.startswith(".")]
-        files = sorted((f for f in files if not f.is_dir()), key=lambda f: (_natural(f.stem), f.name))
-        if not files:
-            raise InputError(f"{place} must hold .npy or .safetensors files, but there is none.")
-        layers = [layer for f in files for layer in _open_file(f, prefix=f"{f.stem}/")]
+        return _checked(open_file(place))
+    if is_stack(place):
+        from .shards import open_stack  # which reads each of its files through this module
+
+        return open_stack(place)
+    files = [f for f in place.iterdir() if _suffix(f) in SUFFIXES and not f.name.startswith(".")]
+    files = sorted((f for f in files if not f.is_dir()), key=lambda f: (_natural(f.stem), f.name))
+    if not files:
+        raise InputError(f"{place} must hold .npy or .safetensors files, but there is none.")
+    return _checked([layer for f in files for layer in open_file(f, prefix=f"{f.stem}/")])
+
+
+def _checked(layers: list[LayerFile]) -> list[LayerFile]:
+    """Refuse two layers of one name."""
     seen: dict[str, Path] = {}
     for layer in layers:
         if layer.name in seen:
@@ -170,7 +188,8 @@ def _natural(name: str) -> list[Any]:
     return [pieces, name]
 
 
-def _open_file(path: Path, prefix: str = "") -> list[LayerFile]:
+def open_file(path: Path, prefix: str = "") -> list[LayerFile]:
+    """List the layers of one file, their names after a prefix where those of a file are its tensors'."""
     if _suffix(path) not in SUFFIXES:
         raise InputError(f"a file of layers must end in {' or '.join(SUFFIXES)}, but got {path.name!r}.")
     try:

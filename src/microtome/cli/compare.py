@@ -1,0 +1,145 @@
+"""How alike are the layers of these models? The verb `compare`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .models import (
+    DtypeOption,
+    ExactOption,
+    LongestOption,
+    OnOption,
+    ReadOption,
+    RevisionOption,
+    RowsOption,
+    SampleOption,
+    SpecialOption,
+    StoreOption,
+    SubwordOption,
+    TokenizerOption,
+    TokensOption,
+)
+from .show import JsonOption, OutOption, QuietOption, Screen
+from .similarity import DeviceOption, SeedOption, ThreadsOption
+
+
+def compare(
+    context: typer.Context,
+    models: Annotated[
+        list[str],
+        typer.Argument(metavar="MODEL...", help="Hub ids or folders of models.", show_default=False),
+    ],
+    on: OnOption,
+    rows: RowsOption = "word",
+    measures: Annotated[
+        str,
+        typer.Option(
+            "--measures",
+            "-m",
+            help="Names of `microtome ls measures`, commas between them; attention measures too.",
+        ),
+    ] = "debiased_cka",
+    twins: Annotated[
+        str,
+        typer.Option(
+            help="Seeds of random twins of the first model, commas between them.", show_default=False
+        ),
+    ] = "",
+    certainty: Annotated[
+        bool, typer.Option("--certainty", metavar="", help="Give intervals, with the sentence as the unit.")
+    ] = False,
+    level: Annotated[float, typer.Option(help="Promised coverage of the intervals.")] = 0.95,
+    halves: Annotated[int, typer.Option(min=2, help="Half-samples for intervals that need them.")] = 40,
+    permutations: Annotated[int, typer.Option(min=0, help="Orders of the rows to try as a null.")] = 0,
+    subword: SubwordOption = "last",
+    special: SpecialOption = "out",
+    longest: LongestOption = None,
+    sample: SampleOption = None,
+    exact: ExactOption = None,
+    causal: Annotated[
+        bool, typer.Option("--causal", metavar="", help="Attention: compare lower triangles only.")
+    ] = False,
+    zscore: Annotated[
+        bool, typer.Option("--zscore", metavar="", help="Standardize every neuron first.")
+    ] = False,
+    remove_top: Annotated[int, typer.Option(help="Leave out so many neurons of largest variance.")] = 0,
+    read: ReadOption = [],  # noqa: B006 - typer reads the default and changes nothing
+    revision: RevisionOption = None,
+    tokenizer: TokenizerOption = None,
+    precision: Annotated[str, typer.Option(help="fast or exact.")] = "fast",
+    memory: Annotated[str, typer.Option(help="What may be held beside the rows.")] = "2GB",
+    dtype: DtypeOption = "float32",
+    tokens: TokensOption = None,
+    device: DeviceOption = "cpu",
+    threads: ThreadsOption = None,
+    seed: SeedOption = 0,
+    store: StoreOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar="", help="Say what it would cost, and stop.")
+    ] = False,
+    out: OutOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Compare all layers of all models with one another, on the same rows of a corpus."""
+    from ..comparison.compare import compare as run
+    from ..comparison.inputs import find_device, using_threads
+    from ..errors import must
+    from ..findings.record import make_folder, with_source
+    from ..measures.table import chosen_all
+    from ..rows.options import row_options
+    from ..rows.planning import plan_rows
+    from .models import cost, load_models, read_texts
+
+    screen = Screen(json=json, quiet=quiet)
+    chosen_all(measures)
+    find_device(device)
+    if not 0 < level < 1:
+        raise must("--level", "between 0 and 1", level)
+    picked = {"subword": subword, "special": special, "longest": longest, "sample": sample, "exact": exact}
+    options = row_options(rows, seed=seed, **picked)
+    texts = read_texts(on, read)
+    try:
+        seeds = [int(one) for one in twins.split(",") if one]
+    except ValueError as error:
+        raise must("--twins", "seeds with commas between them", twins) from error
+    if out is not None:
+        make_folder(out)
+    with screen.working() as progress, using_threads(threads):
+        encoders = load_models(models, revision=revision, tokenizer=tokenizer, device=device, twins=seeds)
+        planned = plan_rows(texts.examples, encoders, options, progress=progress)
+    said, document = cost(encoders, planned)
+    if dry_run:
+        screen.result({"format": "microtome/plan/1", **document}, said)
+        return
+    screen.note(said)
+    with screen.working() as progress:
+        maps = run(
+            encoders,
+            on=texts,
+            rows=rows,
+            measures=measures,
+            certainty=certainty,
+            causal=causal,
+            seed=seed,
+            device=device,
+            dtype=dtype,
+            tokens=tokens,
+            store=store,
+            command=context.obj or "",
+            progress=progress,
+            precision=precision,
+            memory=memory,
+            threads=threads,
+            level=level,
+            halves=halves,
+            permutations=permutations,
+            zscore=zscore,
+            remove_top=remove_top,
+            **picked,
+        )
+    screen.maps(with_source(maps, command=context.obj or "", inputs=[]), out, findings=maps.findings)
+    if not json:
+        screen.sentences(maps.findings)

@@ -1,0 +1,115 @@
+"""What do the layers of a model say about each word? The verb `extract`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .models import (
+    DtypeOption,
+    ExactOption,
+    LongestOption,
+    OnOption,
+    ReadOption,
+    RevisionOption,
+    RowsOption,
+    SampleOption,
+    SpecialOption,
+    StoreOption,
+    SubwordOption,
+    TokenizerOption,
+    TokensOption,
+)
+from .show import JsonOption, QuietOption, Screen
+from .similarity import DeviceOption, SeedOption, ThreadsOption
+
+
+def extract(
+    context: typer.Context,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Hub id or folder.", show_default=False)],
+    on: OnOption,
+    rows: RowsOption = "word",
+    subword: SubwordOption = "last",
+    special: SpecialOption = "out",
+    longest: LongestOption = None,
+    sample: SampleOption = None,
+    exact: ExactOption = None,
+    read: ReadOption = [],  # noqa: B006 - typer reads the default and changes nothing
+    revision: RevisionOption = None,
+    tokenizer: TokenizerOption = None,
+    dtype: DtypeOption = "float32",
+    tokens: TokensOption = None,
+    device: DeviceOption = "cpu",
+    threads: ThreadsOption = None,
+    seed: SeedOption = 0,
+    store: StoreOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Also put the layers into this folder, as `similarity` reads them."),
+    ] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Run a model over a corpus and record every layer in the store."""
+    from ..comparison.inputs import find_device, using_threads
+    from ..extraction.recording import record
+    from ..rows.options import row_options
+    from ..rows.planning import plan_rows
+    from ..store.shelf import Shelf
+    from .models import cost, load_models, read_texts
+
+    screen = Screen(json=json, quiet=quiet)
+    find_device(device)
+    options = row_options(
+        rows, subword=subword, special=special, longest=longest, sample=sample, seed=seed, exact=exact
+    )
+    texts = read_texts(on, read)
+    with screen.working() as progress, using_threads(threads):
+        (encoder,) = load_models([model], revision=revision, tokenizer=tokenizer, device=device)
+        planned = plan_rows(texts.examples, [encoder], options, progress=progress)
+        screen.note(cost([encoder], planned)[0])
+        found = record(
+            encoder,
+            texts,
+            planned,
+            shelf=Shelf(store),
+            dtype=dtype,
+            tokens=tokens,
+            command=context.obj or "",
+            progress=progress,
+        )
+    place = found.folder
+    if out is not None:
+        place = link_files(found.folder, out)
+    document: dict[str, Any] = {
+        "format": "microtome/extract/1",
+        "model": found.model,
+        "layers": list(found.names),
+        "widths": [layer.shape[1] for layer in found.layers.stored],
+        "rows": len(planned),
+        "digest": planned.digest,
+        "address": found.address,
+        "folder": str(place),
+        "facts": dict(found.facts),
+    }
+    screen.result(document, f"{len(found.layers)} layers of {len(planned):,} rows in {place}")
+
+
+def link_files(folder: Path, out: Path) -> Path:
+    """Show an entry of the store in a folder: links where the file system has them, copies elsewhere."""
+    import os
+    import shutil
+
+    from ..findings.record import make_folder
+
+    target = make_folder(out)
+    for file in sorted(folder.iterdir()):
+        place = target / file.name
+        place.unlink(missing_ok=True)
+        try:
+            os.link(file, place)
+        except OSError:
+            shutil.copyfile(file, place)
+    return target

@@ -1,0 +1,107 @@
+"""Which models, on which texts, and which rows? What the verbs that run models share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from ..encoders.encoder import Encoder
+    from ..extraction.texts import Texts
+    from ..rows.planning import Rows
+
+OnOption = Annotated[
+    str,
+    typer.Option("--on", help="The corpus: a file, a folder, or hub:ID.", show_default=False),
+]
+ReadOption = Annotated[
+    list[str],
+    typer.Option("--read", help="An option of the corpus's reader, as name=value.", show_default=False),
+]
+RowsOption = Annotated[str, typer.Option(help="What one row is: cls, mean, token or word.")]
+SubwordOption = Annotated[str, typer.Option(help="Which sub-words stand for a word: last, first or mean.")]
+SpecialOption = Annotated[str, typer.Option(help="Tokens that a model adds, in a mean: out or in.")]
+LongestOption = Annotated[int | None, typer.Option(help="Tokens of an example at most.", show_default=False)]
+SampleOption = Annotated[
+    int | None, typer.Option(help="So many rows, drawn with the seed.", show_default=False)
+]
+ExactOption = Annotated[str | None, typer.Option(help="Rows as a paper took them: wu.", show_default=False)]
+DtypeOption = Annotated[str, typer.Option(help="How rows are stored: float32, float16 or bfloat16.")]
+TokensOption = Annotated[
+    int | None, typer.Option(help="Tokens that run together; found by itself.", show_default=False)
+]
+StoreOption = Annotated[
+    str | None, typer.Option("--store", help="The folder of the store.", show_default=False)
+]
+RevisionOption = Annotated[
+    str | None, typer.Option(help="Branch, tag or commit of models on the hub.", show_default=False)
+]
+TokenizerOption = Annotated[
+    str | None,
+    typer.Option(help="A folder, hub id or vocab.txt of another tokenizer.", show_default=False),
+]
+
+
+COLUMN = "column."
+
+
+def load_models(
+    names: Sequence[str],
+    *,
+    revision: str | None = None,
+    tokenizer: str | None = None,
+    device: str = "cpu",
+    twins: Sequence[int] = (),
+) -> list[Encoder]:
+    """Load models, and random twins of the first one; models of one name are told apart by their folders."""
+    from pathlib import Path
+
+    from ..encoders.loading import load
+
+    plain = [Path(name).name or name for name in names]
+    labels = [
+        name if plain.count(name) == 1 else "-".join(Path(given).parts[-2:])
+        for name, given in zip(plain, names, strict=True)
+    ]
+    shared = {"revision": revision, "tokenizer": tokenizer, "device": device}
+    found = [load(given, name=label, **shared) for given, label in zip(names, labels, strict=True)]
+    return found + [load(names[0], random_init=True, seed=seed, **shared) for seed in twins]
+
+
+def read_texts(given: str, options: Sequence[str]) -> Texts:
+    """Open a corpus with the options that a user typed."""
+    from ..errors import must
+    from ..extraction.texts import make_texts
+
+    said: dict[str, Any] = {}
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not equals or not name:
+            raise must("--read", "name=value", option)
+        said[name] = value
+    columns = {
+        name.removeprefix("column."): said.pop(name) for name in list(said) if name.startswith("column.")
+    }
+    if columns:
+        said["columns"] = columns
+    return make_texts(given, **said)
+
+
+def cost(encoders: Sequence[Encoder], rows: Rows) -> tuple[str, dict[str, Any]]:
+    """Say what a run would take, before it starts: rows, layers and bytes on disk."""
+    layers = sum(len(encoder.layers) for encoder in encoders)
+    size = 4 * len(rows) * sum(sum(encoder.widths) for encoder in encoders)
+    sentence = (
+        f"{len(encoders)} models, {layers} layers, {rows.sentence()}: about {max(size / 1e6, 1):,.0f} MB of "
+        "float32 rows in the store"
+    )
+    return sentence, {
+        "models": [encoder.name for encoder in encoders],
+        "layers": layers,
+        "rows": len(rows),
+        "bytes": size,
+        "lost": dict(rows.lost),
+        "truncated": dict(rows.truncated),
+    }

@@ -1,0 +1,245 @@
+"""What is in the store, is it whole, and what can go? The verbs `store ls|show|verify|gc`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .show import JsonOption, QuietOption, Screen
+
+if TYPE_CHECKING:
+    from ..store.entry import Entry
+    from ..store.shelf import Shelf
+
+StoreOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--store",
+        metavar="DIR",
+        help="The store; else MICROTOME_STORE, else microtome in the cache folder.",
+        show_default=False,
+    ),
+]
+AddressArgument = Annotated[
+    str, typer.Argument(metavar="ADDRESS", help="Of an entry, or its beginning.", show_default=False)
+]
+
+store = typer.Typer(name="store", help="Look after finished work: list, show, check, clear.")
+
+
+@store.callback(no_args_is_help=True)
+def _start() -> None:
+    """Look after finished work: list, show, check, clear."""
+
+
+@store.command()
+def ls(store: StoreOption = None, json: JsonOption = False) -> None:
+    """List the entries, the newest last, and work that is not finished."""
+    shelf, screen = _open(store), Screen(json=json)
+    entries = sorted(shelf.entries(), key=lambda entry: (entry.created, entry.address))
+    partial, broken = shelf.partial(), len(shelf.addresses()) - len(entries)
+    if json:
+        document = {
+            "format": "microtome/store-ls/1",
+            "store": str(shelf.root),
+            "entries": [_summary(entry) for entry in entries],
+            "unreadable": broken,
+            "partial": [
+                {
+                    "address": one.address,
+                    "bytes": one.bytes,
+                    "running": one.running,
+                    "resumable": one.resumable,
+                }
+                for one in partial
+            ],
+        }
+        screen.result(document, "")
+        return
+    total = sum(entry.bytes for entry in entries)
+    notes = [f"{shelf.root}: {_count(len(entries), 'entry', 'entries')}, {size(total)}."]
+    if broken > 0:
+        unreadable = _count(broken, "entry", "entries")
+        notes.append(f"{unreadable} cannot be read; microtome store verify says why.")
+    for one in partial:
+        state = "running" if one.running else "interrupted" if one.resumable else "abandoned"
+        notes.append(f"Not finished: {one.address}, {size(one.bytes)}, {state}.")
+    if not entries:
+        screen.sentences(notes)
+        return
+    screen.rows(
+        ["address", "kind", "created", "files", "size"],
+        [
+            [
+                entry.address,
+                entry.kind,
+                f"{entry.created:%Y-%m-%d %H:%M}",
+                str(len(entry.files)),
+                size(entry.bytes),
+            ]
+            for entry in entries
+        ],
+        notes,
+    )
+
+
+@store.command(no_args_is_help=True)
+def show(address: AddressArgument, store: StoreOption = None, json: JsonOption = False) -> None:
+    """Show what was asked for in an entry, how it was made, and its files."""
+    from json import dumps
+
+    shelf, screen = _open(store), Screen(json=json)
+    entry = shelf.get(shelf.find(address))
+    if entry is None:
+        from ..errors import must
+
+        raise must("address", "that of an entry that stays", address)
+    if json:
+        screen.result(_document(entry), "")
+        return
+    facts = {"address": entry.address, "kind": entry.kind, "folder": str(entry.folder), **entry.provenance}
+    lines = [[name, value if isinstance(value, str) else dumps(value)] for name, value in facts.items()]
+    lines += [[f"asked for {name}", dumps(value)] for name, value in sorted(entry.specification.items())]
+    lines += [["made from", one] for one in entry.inputs]
+    screen.rows(["fact", "value"], lines, [""])
+    screen.rows(
+        ["file", "size", "blake2b"],
+        [[name, size(mark.bytes), mark.blake2b] for name, mark in sorted(entry.files.items())],
+    )
+
+
+@store.command()
+def verify(
+    address: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="ADDRESS", help="Of an entry, or its beginning; all when absent.", show_default=False
+        ),
+    ] = None,
+    store: StoreOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Compare every file with its checksum; exit with 1 if something is wrong."""
+    shelf, screen = _open(store), Screen(json=json, quiet=quiet)
+    chosen = None if address is None else shelf.find(address)
+    checked = len(shelf.addresses()) if chosen is None else 1
+    with screen.working() as progress:
+        problems = shelf.verify(chosen, progress=progress)
+    if json:
+        document = {"format": "microtome/store-verify/1", "store": str(shelf.root), "address": chosen}
+        screen.result({**document, "checked": checked, "problems": problems}, "")
+    else:
+        found = _count(len(problems), "problem", "problems") if problems else "all is as it was written"
+        screen.sentences([*problems, f"{_count(checked, 'entry', 'entries')} checked: {found}."])
+    if problems:
+        raise typer.Exit(1)
+
+
+@store.command()
+def gc(
+    older_than: Annotated[
+        float | None,
+        typer.Option(metavar="DAYS", help="Remove entries that were made longer ago.", show_default=False),
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KIND", help="A kind of entries that stays; may be given again."),
+    ] = None,
+    partial: Annotated[
+        bool,
+        typer.Option("--partial", metavar="", help="Remove interrupted work that could be taken up, too."),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar="", help="Say what would go, and stop.")
+    ] = False,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Remove what nobody can use any more, and on request what is old."""
+    from ..errors import must
+
+    if older_than is not None and not 0 <= older_than < float("inf"):
+        raise must("--older-than", "a number of days, at least 0", older_than)
+    shelf, screen = _open(store), Screen(json=json)
+    swept = shelf.gc(older_than_days=older_than, keep=keep or (), partial=partial, dry_run=dry_run)
+    if json:
+        document: dict[str, Any] = {
+            "format": "microtome/store-gc/1",
+            "store": str(shelf.root),
+            "dry_run": dry_run,
+            "removed": [
+                {"what": one.what, "name": one.name, "kind": one.kind, "bytes": one.bytes}
+                for one in swept.removed
+            ],
+            "bytes": swept.bytes,
+        }
+        screen.result(document, "")
+        return
+    verb = "Would remove" if dry_run else "Removed"
+    note = f"{verb} {_count(len(swept.removed), 'thing', 'things')}, {size(swept.bytes)}."
+    if not swept.removed:
+        screen.sentences([note])
+        return
+    screen.rows(
+        ["what", "address", "kind", "size"],
+        [[one.what, one.name, one.kind, size(one.bytes)] for one in swept.removed],
+        [note],
+    )
+
+
+def _open(given: Path | None) -> Shelf:
+    from ..errors import must
+    from ..store.shelf import Shelf
+
+    if given is not None and not given.expanduser().is_dir():
+        # A misspelled store must not look like an empty one.
+        raise must("--store", "a folder that exists", str(given))
+    return Shelf(given)
+
+
+def size(count: int) -> str:
+    """
+    Write a number of bytes so that it can be read.
+
+    Examples
+    --------
+    >>> size(12), size(1_234_567)
+    ('12 B', '1.2 MB')
+    """
+    amount, unit = float(count), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if amount < 999.5:
+            break
+        amount, unit = amount / 1000, larger
+    return f"{amount:.3g} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+
+
+def _count(number: int, one: str, more: str) -> str:
+    return f"{number:,} {one if number == 1 else more}"
+
+
+def _summary(entry: Entry) -> dict[str, Any]:
+    return {
+        "address": entry.address,
+        "kind": entry.kind,
+        "created": entry.provenance["created"],
+        "seconds": entry.provenance.get("seconds"),
+        "files": len(entry.files),
+        "bytes": entry.bytes,
+    }
+
+
+def _document(entry: Entry) -> dict[str, Any]:
+    return {
+        "format": "microtome/store-show/1",
+        "address": entry.address,
+        "kind": entry.kind,
+        "specification": dict(entry.specification),
+        "inputs": list(entry.inputs),
+        "provenance": dict(entry.provenance),
+        "files": {name: {"bytes": mark.bytes, "blake2b": mark.blake2b} for name, mark in entry.files.items()},
+        "folder": str(entry.folder),
+    }

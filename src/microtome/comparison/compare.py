@@ -1,0 +1,171 @@
+"""How alike are the layers of several models on one corpus?"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from ..encoders.encoder import Encoder
+from ..encoders.loading import load
+from ..errors import InputError, SmallSampleWarning
+from ..extraction.recording import Activations, describe, record
+from ..extraction.texts import Texts, make_texts
+from ..findings.maps import Map, Maps
+from ..measures.declare import Chosen, Measure
+from ..measures.table import chosen_all
+from ..rows.options import row_options
+from ..rows.planning import Rows, plan_rows
+from ..store.shelf import Shelf
+from .models import attention_maps, say
+from .similarity import similarity_matrix
+
+Progress = Callable[[str, int, int], None]
+
+
+def compare(
+    models: Sequence[Any],
+    *,
+    on: Any,
+    rows: str = "word",
+    measures: str | Measure | Chosen | Iterable[str | Measure | Chosen] = "debiased_cka",
+    certainty: bool = False,
+    subword: str = "last",
+    special: str = "out",
+    longest: int | None = None,
+    sample: int | None = None,
+    exact: str | None = None,
+    causal: bool = False,
+    seed: int = 0,
+    device: Any = "cpu",
+    dtype: str = "float32",
+    tokens: int | None = None,
+    store: str | os.PathLike[str] | None = None,
+    command: str = "",
+    progress: Progress | None = None,
+    **options: Any,
+) -> Maps:
+    """
+    Compare all layers of all models with one another on the same rows.
+
+    Parameters
+    ----------
+    models : sequence of Encoder, hub ids or folders
+        At least one; names must differ.
+    on : Corpus, path or list of texts
+    rows : {"cls", "mean", "token", "word"}
+        What one row is; intervals take the sentence of a word or token as the independent unit.
+    measures : str or sequence
+        Names of `microtome ls measures`; those of attention are read from the models' attention.
+    certainty : bool
+        Whether to give intervals.
+    subword, special, longest, sample, exact
+        As in `extract`.
+    causal : bool
+        For attention: compare lower triangles, so that models that read left to right can take part.
+    seed : int
+    device : str
+        Where the comparison is computed; models run where they are.
+    dtype, tokens, store, command, progress
+        As in `extract`.
+    **options
+        As in `similarity_matrix`: precision, memory, threads, level, halves, permutations, zscore,
+        remove_top.
+
+    Returns
+    -------
+    Maps
+        One map a measure over the layers of all models, with what can be said of them in `findings`.
+    """
+    encoders = [load(one) if isinstance(one, (str, os.PathLike)) else one for one in models]
+    choices = list(chosen_all(measures))
+    of_attention = [c for c in choices if c.declared("needs") == "attention"]
+    of_rows = [c for c in choices if c not in of_attention]
+    if of_attention and rows != "word":
+        raise InputError(f"{of_attention[0].label} must be asked of rows of words, but got rows={rows!r}.")
+    texts = make_texts(on)
+    chosen = row_options(
+        rows, subword=subword, special=special, longest=longest, sample=sample, seed=seed, exact=exact
+    )
+    planned = plan_rows(texts.examples, encoders, chosen, progress=progress)
+    maps: list[Map] = []
+    found: list[Activations] = []
+    if of_rows:
+        shelf = Shelf(store)
+        for encoder in encoders:
+            found.append(
+                record(
+                    encoder,
+                    texts,
+                    planned,
+                    shelf=shelf,
+                    dtype=dtype,
+                    tokens=tokens,
+                    command=command,
+                    progress=_named(progress, encoder.name),
+                )
+            )
+        maps += similarity_matrix(
+            [layer for one in found for layer in one.layers.stored],
+            None,
+            of_rows,
+            names=[name for one in found for name in one.names],
+            clusters=planned.clusters if chosen.kind in ("word", "token") else None,
+            certainty=certainty,
+            seed=seed,
+            device=device,
+            progress=progress,
+            **options,
+        ).values()
+    if of_attention:
+        maps += attention_maps(
+            encoders,
+            texts,
+            planned,
+            of_attention,
+            causal=causal,
+            certainty=certainty,
+            seed=seed,
+            progress=progress,
+            **{k: v for k, v in options.items() if k in ("halves", "level", "threads")},
+        )
+    ordered = sorted(maps, key=lambda one: [c.label for c in choices].index(one.measure))
+    facts = _facts(encoders, texts, planned, found)
+    unit = {"word": "sentence", "token": "sentence"}.get(chosen.kind, "example")
+    told = [
+        replace(
+            one,
+            unit={"cluster": unit, "row": unit if chosen.kind in ("cls", "mean") else one.unit}.get(
+                one.unit, one.unit
+            ),
+            provenance=MappingProxyType({**one.provenance, **facts}),
+        )
+        for one in ordered
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SmallSampleWarning)
+        findings = [
+            planned.sentence()[0].upper() + planned.sentence()[1:] + ".",
+            *say(told[0], [encoder.name for encoder in encoders]),
+        ]
+    return Maps(told, findings)
+
+
+def _named(progress: Progress | None, name: str) -> Progress | None:
+    if progress is None:
+        return None
+    return lambda what, done, total: progress(f"{name}: {what}", done, total)
+
+
+def _facts(
+    encoders: Sequence[Encoder], texts: Texts, rows: Rows, found: Sequence[Activations]
+) -> dict[str, Any]:
+    return {
+        "models": [describe(encoder) for encoder in encoders],
+        "texts": dict(texts.facts),
+        "rows": {"digest": rows.digest, "count": len(rows), "what": rows.options.sentence()},
+        "activations": [one.address for one in found],
+    }

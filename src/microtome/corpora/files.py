@@ -1,0 +1,127 @@
+"""Which files does a path stand for, and are they still what they were?"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError, WorkError
+from .packed import is_archive, members, split_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """
+    A file of a corpus, as it was when the corpus was opened.
+
+    Parameters
+    ----------
+    path : Path
+    prefix : str
+        What the ids of its examples begin with: the file's stem where there are several, else nothing.
+    size, modified : int
+        Bytes, and the time of the last change in nanoseconds.
+    members : tuple of str
+        How the files to be read from an archive end; empty for a file that is no archive.
+    """
+
+    path: Path
+    prefix: str = ""
+    size: int
+    modified: int
+    members: tuple[str, ...] = ()
+
+
+def locate(source: str, suffixes: tuple[str, ...], *, nested: bool) -> tuple[File, ...]:
+    """
+    Find the files that a path stands for.
+
+    Parameters
+    ----------
+    source : str
+        A file, an archive, or a folder.
+    suffixes : tuple of str
+        How the files of a folder or an archive must end to be read.
+    nested : bool
+        Whether subfolders are read too.
+
+    Returns
+    -------
+    tuple of File
+        The files of a folder in the natural order of their names (part2 before part10).
+    """
+    path = Path(source)
+    if not path.is_dir():
+        return (as_it_is(path, members=suffixes if is_archive(path) else ()),)
+    found = [f for f in _walk(path, nested=nested) if split_name(f.name)[1] in suffixes]
+    if not found:
+        raise InputError(f"{path} must hold {listed(suffixes)} files, but there is none.")
+    found.sort(key=lambda f: _natural(f.relative_to(path).as_posix()))
+    files: dict[str, File] = {}
+    for file in found:
+        stem = split_name(file.name)[0]
+        if stem in files:
+            raise same_stem(str(files[stem].path), str(file))
+        files[stem] = as_it_is(file, prefix=stem)
+    return tuple(files.values())
+
+
+def as_it_is(path: Path, *, prefix: str = "", members: tuple[str, ...] = ()) -> File:
+    """Note the size and the time of a file."""
+    path = path.absolute()
+    try:
+        found = path.stat()
+    except OSError as problem:
+        raise InputError(f"{path} must be a readable file, but got: {problem}.") from problem
+    if not stat.S_ISREG(found.st_mode):
+        raise InputError(f"{path} must be a plain file or a folder, but it is neither.")
+    return File(path=path, prefix=prefix, size=found.st_size, modified=found.st_mtime_ns, members=members)
+
+
+def unchanged(file: File) -> bool:
+    """Whether a file has still the size and the time it had; one that is gone is an error."""
+    try:
+        now = file.path.stat()
+    except OSError as problem:
+        raise WorkError(f"{file.path} must stay readable, but got: {problem}.") from problem
+    return (now.st_size, now.st_mtime_ns) == (file.size, file.modified)
+
+
+def kinds_at(path: Path) -> dict[str, bool]:
+    """List how the files of a folder or an archive end, and whether any of them is right inside it."""
+    if is_archive(path):
+        return {split_name(name)[1]: True for name, _ in members(path)}
+    kinds: dict[str, bool] = {}
+    for file in _walk(path, nested=True):
+        kind = split_name(file.name)[1]
+        kinds[kind] = kinds.get(kind, False) or file.parent == path
+    return kinds
+
+
+def listed(names: Iterable[str]) -> str:
+    """Write names as a sentence lists them."""
+    *most, last = names
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def same_stem(one: str, other: str) -> InputError:
+    """Write the sentence about two files whose examples would have the same ids."""
+    return InputError(f"file names must differ before their suffix, but {one} and {other} do not.")
+
+
+def _walk(folder: Path, *, nested: bool) -> Iterator[Path]:
+    for here, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if nested and not name.startswith(".")]
+        yield from (Path(here, name) for name in names if not name.startswith("."))
+
+
+def _natural(name: str) -> list[Any]:
+    # Digits are compared by length, then as text: the order of numbers, without a limit on their size.
+    pieces: list[Any] = re.split(r"([0-9]+)", name)
+    pieces[1::2] = [(len(digits.lstrip("0")), digits.lstrip("0")) for digits in pieces[1::2]]
+    return [pieces, name]

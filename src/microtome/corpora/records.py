@@ -1,0 +1,136 @@
+"""How does a record with named columns become an example?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from ..errors import InputError, must, unknown
+from .declare import Option
+from .examples import Example
+from .files import listed
+from .ids import Seen
+
+ROLES: Mapping[str, str] = MappingProxyType(
+    {
+        "text": "the text",
+        "pair": "the second text",
+        "words": "the words: a list, or words with blanks between them",
+        "id": "the id, which may not repeat",
+        "group": "what clusters examples, such as their document",
+    }
+)
+
+Refuse = Callable[[str, str], InputError]
+
+
+def check_columns(given: Any) -> dict[str, str] | None:
+    """Check what the user says of columns: which role is played by which."""
+    if given is None:
+        return None
+    if not isinstance(given, Mapping) or not given:
+        raise must("option columns", f"a mapping of {listed(ROLES)} to names of columns", given)
+    for role, column in given.items():
+        if role not in ROLES:
+            raise unknown("a key of columns", role, ROLES)
+        if not isinstance(column, (str, int)) or isinstance(column, bool):
+            raise must(f"columns[{role!r}]", "the name of a column", column)
+    return {role: str(column) for role, column in given.items()}
+
+
+COLUMNS = Option(
+    default=None,
+    check=check_columns,
+    meaning=f"which columns are {listed(ROLES)}, as in {{'text': 'sentence1', 'pair': 'sentence2'}}; without "
+    "it, those of these names; all others become marks",
+)
+
+
+def to_examples(
+    records: Iterator[Mapping[str, Any]], columns: Mapping[str, str] | None, refuse: Refuse
+) -> Iterator[Example]:
+    """
+    Turn records into examples.
+
+    Parameters
+    ----------
+    records : iterator of mappings
+        Values are what JSON can hold.
+    columns : mapping of role to column, or None
+        What the user said.
+    refuse : callable
+        `refuse(must, but)` writes the error about the current record.
+
+    Yields
+    ------
+    Example
+        With the number of the record as id, unless a column gives one.
+    """
+    seen = Seen()
+    for number, record in enumerate(records, start=1):
+        roles = _roles(columns, record, refuse)
+        values = {role: record[column] for role, column in roles.items()}
+        named = _name(values["id"], roles["id"], refuse) if "id" in roles else str(number)
+        if "id" in roles and seen.add(named):
+            raise refuse("have an id of its own", f"{named!r} was there before")
+        # The second text and the group may be missing from some records.
+        text, pair = (_text(values.get(role), roles.get(role, ""), refuse) for role in ("text", "pair"))
+        words = _words(values["words"], roles["words"], refuse) if "words" in roles else None
+        if text is None and words is None:
+            raise refuse(f"have a text in the column {roles['text']!r}", "it is null")
+        group = values.get("group")
+        used = set(roles.values())
+        yield Example(
+            id=named,
+            text=text,
+            pair=pair,
+            words=words,
+            marks={k: _mark(v) for k, v in record.items() if k not in used and v is not None},
+            group="" if group is None else _name(group, roles["group"], refuse),
+        )
+
+
+def _roles(columns: Mapping[str, str] | None, known: Collection[str], refuse: Refuse) -> Mapping[str, str]:
+    if columns is None:
+        columns = {role: role for role in ROLES if role in known}
+    for role, column in columns.items():
+        if column not in known:
+            raise refuse(f"have the column {column!r} for {role}", f"its columns are {', '.join(known)}")
+    if "text" not in columns and "words" not in columns:
+        raise refuse(
+            "have a column for text or for words", f"option columns names none of {', '.join(known)}"
+        )
+    return columns
+
+
+def _name(value: Any, column: str, refuse: Refuse) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, str) and value:
+        return value
+    raise refuse(f"have a name or a whole number in the column {column!r}", f"got {value!r}")
+
+
+def _text(value: Any, column: str, refuse: Refuse) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise refuse(f"have a text in the column {column!r}", f"got {value!r}")
+
+
+def _words(value: Any, column: str, refuse: Refuse) -> tuple[str, ...]:
+    words = value.split() if isinstance(value, str) else value
+    if isinstance(words, list) and all(isinstance(word, str) and word for word in words):
+        return tuple(words)
+    raise refuse(f"have a list of words in the column {column!r}", f"got {value!r}")
+
+
+def _mark(value: Any) -> tuple[str, ...] | str:
+    if isinstance(value, list):
+        return tuple(item if isinstance(item, str) else _json(item) for item in value)
+    return value if isinstance(value, str) else _json(value)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,126 @@
+"""How are tables of text read? TSV is split at tabs and nothing else; CSV has quotes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from ..errors import must
+from .declare import Option, Reader
+from .examples import Example
+from .lines import Lines, by_file
+from .records import COLUMNS, to_examples
+
+Rows = Callable[[Lines, Mapping[str, Any]], Iterator[list[str]]]
+
+
+def read_separated(rows: Rows, lines: Lines, options: Mapping[str, Any]) -> Iterator[Example]:
+    """Read the rows of one file."""
+    return to_examples(
+        _records(rows(lines, options), options["header"], lines), options["columns"], lines.refuse
+    )
+
+
+def _records(rows: Iterator[list[str]], header: str | list[str], lines: Lines) -> Iterator[dict[str, str]]:
+    names = header if isinstance(header, list) else None
+    for row in rows:
+        if names is None:
+            names = row if header == "yes" else [str(i + 1) for i in range(len(row))]
+            if len(set(names)) < len(names):
+                raise lines.refuse("name every column once", f"got {', '.join(names)}")
+            if header == "yes":
+                continue
+        if len(row) != len(names):
+            raise lines.refuse(f"have {len(names)} columns", f"it has {len(row)}")
+        yield dict(zip(names, row, strict=True))
+
+
+def split_tabs(lines: Lines, options: Mapping[str, Any]) -> Iterator[list[str]]:
+    """Split lines at tabs; quotes are characters like all others."""
+    for line in lines:
+        if line:
+            yield line.split("\t")
+
+
+def split_quoted(lines: Lines, options: Mapping[str, Any]) -> Iterator[list[str]]:
+    """Split records at the delimiter, except inside quotes, where lines may end too."""
+    delimiter = options["delimiter"]
+    source = lines.whole()
+    for line in source:
+        if not line.strip("\r\n"):
+            continue
+        row: list[str] = []
+        more = True
+        while more:
+            if line.startswith('"'):
+                value, line = _quoted(line, source, lines)
+                if line.strip("\r\n") and not line.startswith(delimiter):
+                    raise lines.refuse(f"have {delimiter!r} after a closed quote", f"got {line[0]!r}")
+                more, line = line.startswith(delimiter), line[1:]
+            else:
+                value, found, line = line.partition(delimiter)
+                value, more = (value, True) if found else (value.removesuffix("\n").removesuffix("\r"), False)
+            row.append(value)
+        yield row
+
+
+def _quoted(line: str, source: Iterator[str], lines: Lines) -> tuple[str, str]:
+    """Read the value whose quote begins the line, and give it with what follows it."""
+    pieces, start = [], lines.number
+    line = line[1:]
+    while True:
+        piece, found, rest = line.partition('"')
+        pieces.append(piece)
+        if found and not rest.startswith('"'):
+            return "".join(pieces), rest
+        if found:
+            pieces.append('"')
+            line = rest[1:]
+        else:
+            line = next(source, "")
+            if not line:
+                raise lines.refuse("close the quote it opens", "the file ends before", start)
+
+
+def check_header(given: Any) -> str | list[str]:
+    """Check what the user says of the header."""
+    if isinstance(given, bool):
+        return "yes" if given else "no"
+    if isinstance(given, str) and given in ("yes", "no"):
+        return given
+    names = list(given) if isinstance(given, (list, tuple)) else []
+    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise must("option header", "yes, no or a list of different names", given)
+    return names
+
+
+HEADER = Option(
+    default="yes",
+    check=check_header,
+    meaning="whether the first line names the columns: yes, no (they are called 1, 2, ...), or their names",
+)
+
+TSV = Reader(
+    name="tsv",
+    suffixes=(".tsv",),
+    summary="Columns between tabs, one example a line, quotes being characters like all others; the id is "
+    "the example's number unless a column gives it.",
+    read=partial(by_file, partial(read_separated, split_tabs)),
+    options={"columns": COLUMNS, "header": HEADER},
+)
+
+CSV = Reader(
+    name="csv",
+    suffixes=(".csv",),
+    summary="Columns between commas with quotes as in RFC 4180, one example a record; the id is the "
+    "example's number unless a column gives it.",
+    read=partial(by_file, partial(read_separated, split_quoted)),
+    options={
+        "columns": COLUMNS,
+        "header": HEADER,
+        "delimiter": Option(
+            default=",", choices=(",", ";", "|", "\t"), meaning="what stands between columns"
+        ),
+    },
+)

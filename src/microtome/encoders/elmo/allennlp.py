@@ -1,0 +1,214 @@
+"""How is a Transformer ELMo made from the configuration and the weights that AllenNLP saved?"""
+
+from __future__ import annotations
+
+import pickle
+import re
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import IO, TYPE_CHECKING, Any
+
+from ...errors import InputError
+from .archive import WEIGHTS, open_files
+from .characters import CHARACTERS
+from .model import ElmoModel, ElmoPart
+from .options import Options, parse_options
+from .token_vectors import CharacterNetwork, embed
+from .transformer import BiTransformer, bitransformer, final_norm
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+CONTEXTUALIZER = "bidirectional_language_model_transformer"
+MODELS = ("language_model", "bidirectional_language_model", "bidirectional-language-model")
+
+_EMBEDDERS = "model.text_field_embedder"
+_SIDES = tuple(f"_contextualizer._{side}_transformer" for side in ("forward", "backward"))
+_MATRICES = MappingProxyType(
+    {
+        "query": "self_attn.linears.0",
+        "key": "self_attn.linears.1",
+        "value": "self_attn.linears.2",
+        "output": "self_attn.linears.3",
+        "inner": "feed_forward.w_1",
+        "outer": "feed_forward.w_2",
+    }
+)
+_NORMS = MappingProxyType({"attention": "sublayer.0.norm", "feedforward": "sublayer.1.norm"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Weights:
+    """The tensors of a file, and which of them were asked for."""
+
+    tensors: Mapping[str, Any]
+    source: str
+    taken: set[str] = field(default_factory=set)
+
+    def take(self, name: str, *shape: int) -> Tensor:
+        """Give a tensor of the given shape, as float32."""
+        import torch
+
+        self.taken.add(name)
+        found = self.tensors.get(name)
+        if found is None:
+            raise InputError(f"{self.source} must hold {name}, but it is missing.")
+        plain = (
+            isinstance(found, torch.Tensor) and found.layout == torch.strided and found.device.type == "cpu"
+        )
+        if not plain or not found.is_floating_point():
+            kind = found.dtype if plain else type(found).__name__
+            raise InputError(f"{name} in {self.source} must hold floating numbers, but it holds {kind}.")
+        if tuple(found.shape) != shape:
+            shapes = f"the shape {list(shape)}, as the configuration says, but it has {list(found.shape)}"
+            raise InputError(f"{name} in {self.source} must have {shapes}.")
+        numbers = found.detach().float()
+        if not bool(numbers.isfinite().all()):
+            raise InputError(f"{name} in {self.source} must hold finite numbers, but some are not.")
+        return numbers
+
+    def both(self, name: str, *shape: int) -> Tensor:
+        """Give the tensors of either direction, one above the other."""
+        import torch
+
+        return torch.stack([self.take(f"{side}.{name}", *shape) for side in _SIDES])
+
+    def refuse_more(self, *prefixes: str) -> None:
+        """Refuse a file with layers that the configuration does not speak of."""
+        more = sorted(name for name in self.tensors if name.startswith(prefixes) and name not in self.taken)
+        if more:
+            raise InputError(
+                f"{self.source} must hold what the configuration says, but it also holds {more[0]}."
+            )
+
+
+def read_transformer(path: Path) -> ElmoModel:
+    """
+    Read a Transformer ELMo.
+
+    Parameters
+    ----------
+    path : Path
+        A folder with config.json and weights.th, or an archive of it.
+
+    Returns
+    -------
+    ElmoModel
+    """
+    with open_files(path) as (config, file):
+        options = parse_options(config, f"config.json in {path}")
+        name, size, network = _network(options)
+        source = f"{WEIGHTS} in {path}"
+        weights = _Weights(tensors=_load(file, source), source=source)
+    width, hidden = (options.whole(f"model.contextualizer.{key}") for key in ("input_dim", "hidden_dim"))
+    projected = options.whole(f"{name}.encoder.projection_dim")
+    if projected != width:
+        raise options.wrong(
+            f"{name}.encoder.projection_dim", f"the contextualizer's input_dim, {width}", projected
+        )
+    if width % BiTransformer().heads:
+        raise options.wrong("model.contextualizer.input_dim", f"a multiple of {BiTransformer().heads}", width)
+    prefix = f"_text_field_embedder.token_embedder_{name.rpartition('.')[2]}"
+    embeddings = ElmoPart(embed, network, _character_weights(weights, prefix, network, size, width))
+    blocks = [
+        ElmoPart(bitransformer, BiTransformer(), _block_weights(weights, place, width, hidden))
+        for place in range(options.whole("model.contextualizer.num_layers"))
+    ]
+    last = {f"final_{part}": weights.both(f"norm.{part}", width) for part in ("gamma", "beta")}
+    weights.refuse_more(prefix, *_SIDES)
+    return ElmoModel(
+        kind="transformer-elmo",
+        width=2 * width,
+        embeddings=embeddings,
+        blocks=blocks,
+        final_norm=ElmoPart(final_norm, None, last),
+    )
+
+
+def _network(options: Options) -> tuple[str, int, CharacterNetwork]:
+    """Find the embedder of characters: its name, the size of a character, and the network."""
+    options.choice("model.type", MODELS)
+    options.choice("model.contextualizer.type", (CONTEXTUALIZER,))
+    if not options.flag("model.bidirectional", default=True):
+        raise options.wrong("model.bidirectional", "true", False)
+    place = f"{_EMBEDDERS}.token_embedders"
+    if not isinstance(options.get(place, None), Mapping):
+        place = _EMBEDDERS
+    inside = options.get(place)
+    if not isinstance(inside, Mapping):
+        raise options.wrong(place, "embedders by name", inside)
+    found = {name: value for name, value in inside.items() if isinstance(value, Mapping)}
+    if [value.get("type") for value in found.values()] != ["character_encoding"]:
+        kinds = sorted(str(value.get("type")) for value in found.values())
+        raise options.wrong(place, "one embedder, of the type character_encoding", kinds)
+    name = f"{place}.{next(iter(found))}"
+    options.characters(f"{name}.embedding.num_embeddings")
+    options.choice(f"{name}.encoder.type", ("cnn-highway",))
+    location = options.choice(
+        f"{name}.encoder.projection_location", ("after_cnn", "after_highway"), default="after_highway"
+    )
+    network = CharacterNetwork(
+        filters=options.filters(f"{name}.encoder.filters"),
+        activation=options.activation(f"{name}.encoder.activation", default="relu"),
+        highways=options.whole(f"{name}.encoder.num_highway", least=0),
+        projection="before" if location == "after_cnn" else "after",
+        norm=options.flag(f"{name}.encoder.do_layer_norm", default=False),
+    )
+    return name, options.whole(f"{name}.embedding.embedding_dim"), network
+
+
+def _load(file: IO[bytes], source: str) -> Mapping[str, Any]:
+    """Load tensors without running what a pickle asks for."""
+    import torch
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it warns of old pickles that it reads all the same
+            tensors = torch.load(file, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as problem:
+        asked = re.search(r"GLOBAL (\S+)", str(problem))
+        wish = f"it asks to run {asked[1]}" if asked else "it cannot be read as such"
+        raise InputError(f"{source} must hold tensors and nothing else, but {wish}.") from problem
+    except (
+        Exception
+    ) as problem:  # a file is bytes from anywhere: any failure of its reader means a broken one
+        raise InputError(f"{source} must be a whole file of tensors, but it cannot be read.") from problem
+    if not isinstance(tensors, Mapping):
+        raise InputError(f"{source} must hold tensors by name, but it holds a {type(tensors).__name__}.")
+    return {str(name): tensor for name, tensor in tensors.items()}
+
+
+def _character_weights(
+    weights: _Weights, prefix: str, network: CharacterNetwork, size: int, width: int
+) -> dict[str, Tensor]:
+    part = f"{prefix}._encoder._module"
+    tensors = {"characters": weights.take(f"{prefix}._embedding._module.weight", CHARACTERS, size)}
+    for i, (span, number) in enumerate(network.filters):
+        tensors[f"filter_{i}"] = weights.take(f"{part}.char_conv_{i}.weight", number, size, span)
+        tensors[f"filter_bias_{i}"] = weights.take(f"{part}.char_conv_{i}.bias", number)
+    found = sum(number for _, number in network.filters)
+    features = width if network.projection == "before" else found
+    for i in range(network.highways):
+        layer = f"{part}._highways._layers.{i}"
+        tensors[f"highway_{i}"] = weights.take(f"{layer}.weight", 2 * features, features)
+        tensors[f"highway_bias_{i}"] = weights.take(f"{layer}.bias", 2 * features)
+    tensors["projection"] = weights.take(f"{part}._projection.weight", width, found)
+    tensors["projection_bias"] = weights.take(f"{part}._projection.bias", width)
+    if network.norm:
+        tensors |= {name: weights.take(f"{part}._layer_norm.{name}", width) for name in ("gamma", "beta")}
+    return tensors
+
+
+def _block_weights(weights: _Weights, place: int, width: int, hidden: int) -> dict[str, Tensor]:
+    tensors = {}
+    for name, part in _MATRICES.items():
+        outputs, inputs = {"inner": (hidden, width), "outer": (width, hidden)}.get(name, (width, width))
+        tensors[name] = weights.both(f"layers.{place}.{part}.weight", outputs, inputs).mT
+        tensors[f"{name}_bias"] = weights.both(f"layers.{place}.{part}.bias", outputs)
+    for name, part in _NORMS.items():
+        for value in ("gamma", "beta"):
+            tensors[f"{name}_{value}"] = weights.both(f"layers.{place}.{part}.{value}", width)
+    return tensors

@@ -1,0 +1,138 @@
+"""How does an ELMo take part beside other encoders?"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError, must
+from ..encoder import Source, Visit, digest_weights
+from ..families.elmo import ELMO, TRANSFORMER_ELMO
+from ..family import Family
+from ..tokens import Tokens
+from .characters import character_ids
+from .reading import read_elmo
+
+CUTS = "one token a word, between the begin and the end of a sentence"
+
+
+class ElmoEncoder:
+    """
+    An ELMo of either kind: a token is a word, and every sentence is read without memory of the one before.
+
+    Parameters
+    ----------
+    name : str
+    model : ElmoModel
+    source : Source
+    """
+
+    def __init__(self, *, name: str, model: Any, source: Source) -> None:
+        self.name, self.model, self.source = name, model, source
+        self.family: Family = ELMO if model.kind == ELMO.name else TRANSFORMER_ELMO
+
+    def __repr__(self) -> str:
+        size = f"{self.model.layers} blocks of width {self.model.width}"
+        return f"<Encoder {self.name}: {self.family.title}, {size}>"
+
+    @property
+    def device(self) -> Any:
+        """Where the weights are."""
+        return next(self.model.parameters()).device
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Names of the layers."""
+        norm = () if self.family.final_norm is None else ("norm",)
+        return (*(str(layer) for layer in range(self.model.layers + 1)), *norm)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Features of each layer, both directions together."""
+        return (int(self.model.width),) * len(self.layers)
+
+    @property
+    def digest(self) -> str:
+        """A hash of all weights."""
+        return hashlib.blake2b(f"{digest_weights(self.model)}|{CUTS}".encode(), digest_size=16).hexdigest()
+
+    @property
+    def cuts(self) -> str:
+        """How texts are cut into tokens."""
+        return CUTS
+
+    def words(
+        self, sentences: Sequence[Sequence[str]], *, special: bool = True, longest: int | None = None
+    ) -> list[Tokens]:
+        """
+        Spell sentences.
+
+        Parameters
+        ----------
+        sentences : sequence of sequences of str
+        special : bool
+            Without meaning here: a sentence always has its begin and its end.
+        longest : int, optional
+            Tokens at most, begin and end among them.
+
+        Returns
+        -------
+        list of Tokens
+            With ids of shape (tokens, 50). An empty word has no letters, and is of no row.
+        """
+        if longest is not None and longest < 3:
+            raise must("longest", "at least 3: a word between begin and end", longest)
+        return [self._spell(list(words), longest) for words in sentences]
+
+    def _spell(self, words: list[str], longest: int | None) -> Tokens:
+        kept = words if longest is None else words[: longest - 2]
+        spelled = [place for place, word in enumerate(kept) if word]
+        ids = character_ids([[kept[place] for place in spelled]])[0].numpy()
+        edge = np.array([-1])
+        inside = np.concatenate([edge, np.array(spelled, dtype=np.int64), edge])
+        return Tokens(
+            ids=ids,
+            types=np.zeros(len(ids), np.int64),
+            words=inside,
+            special=inside < 0,
+            truncated=len(kept) < len(words),
+        )
+
+    def texts(self, texts: Sequence[tuple[str, str | None]], **options: Any) -> list[Tokens]:
+        """Spell texts, split where there are blanks; of a pair, one after the other."""
+        return self.words([f"{one} {two or ''}".split() for one, two in texts], **options)
+
+    def run(self, batch: Sequence[Tokens], visit: Visit) -> None:
+        """Run sentences through the model; see `TransformerEncoder.run`."""
+        import torch
+
+        ids = np.zeros((len(batch), max(len(one) for one in batch), batch[0].ids.shape[1]), np.int64)
+        for row, one in enumerate(batch):
+            ids[row, : len(one)] = one.ids
+        with torch.inference_mode():
+            states = self.model(torch.from_numpy(ids).to(self.device), raw_last=True)
+            for layer, found in enumerate(states):
+                visit(layer, found)
+            if self.model.final_norm is not None:
+                visit(len(states), self.model.final_norm(states[-1]))
+
+    @property
+    def maps_per_pair(self) -> int:
+        """Nothing: there are no maps of attention."""
+        return 1
+
+    def attend(self, batch: Sequence[Tokens]) -> list[Any]:
+        """Refuse: the maps of an ELMo are not read."""
+        raise InputError(f"attention must be asked of other models, but {self.name} is an ELMo.")
+
+
+def load_elmo(given: str, *, name: str | None, device: Any) -> ElmoEncoder:
+    """Load an ELMo of either kind from its folder, its options or its archive."""
+    place = Path(given)
+    label = name or (place.parent.name if place.name.endswith("options.json") else place.name.split(".")[0])
+    model = read_elmo(given).to(device)
+    return ElmoEncoder(name=label, model=model, source=Source(given=given))

@@ -1,0 +1,171 @@
+"""How is an ELMo of LSTMs read from `options.json` and an HDF5 file of weights?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...errors import InputError, MissingExtraError
+from .bilstm import BiLstm, bilstm
+from .characters import CHARACTERS, WORD
+from .model import ElmoModel, ElmoPart
+from .options import Options, content_of, parse_options
+from .token_vectors import CharacterNetwork, embed
+
+if TYPE_CHECKING:
+    import h5py
+    from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Weights:
+    """An open HDF5 file, and which of its datasets were asked for."""
+
+    file: h5py.File
+    path: Path
+    taken: set[str] = field(default_factory=set)
+
+    def take(self, name: str, *shape: int) -> Tensor:
+        """Read a dataset of the given shape, as float32."""
+        import numpy as np
+        import torch
+
+        self.taken.add(name)
+        found = self._find(name)
+        if found.shape != shape:
+            shapes = f"the shape {list(shape)}, as the options say, but it has {list(found.shape or ())}"
+            raise InputError(f"{name} in {self.path} must have {shapes}.")
+        if found.dtype.kind != "f":
+            raise InputError(f"{name} in {self.path} must hold floating numbers, but it holds {found.dtype}.")
+        try:
+            with np.errstate(over="ignore"):
+                numbers = torch.from_numpy(np.asarray(found[()]).astype(np.float32))
+        except OSError as problem:
+            raise InputError(f"{name} in {self.path} must be readable, but got: {problem}.") from problem
+        if not bool(numbers.isfinite().all()):
+            raise InputError(f"{name} in {self.path} must hold finite numbers, but some are not.")
+        return numbers
+
+    def _find(self, name: str) -> h5py.Dataset:
+        import h5py
+
+        node: Any = self.file
+        for part in name.split("/"):
+            link = node.get(part, getlink=True) if isinstance(node, h5py.Group) else None
+            if link is None:
+                raise InputError(f"{self.path} must hold the dataset {name}, but it is missing.")
+            if not isinstance(link, h5py.HardLink):
+                raise InputError(f"{name} in {self.path} must be in the file itself, but it is a link.")
+            node = node[part]
+        if not isinstance(node, h5py.Dataset):
+            raise InputError(f"{name} in {self.path} must be a dataset, but it is a group.")
+        if node.is_virtual or node.external:
+            raise InputError(f"{name} in {self.path} must be in the file itself, but it is in another one.")
+        return node
+
+    def refuse_more(self) -> None:
+        """Refuse a file with layers that the options do not speak of."""
+        names: list[str] = []
+        self.file.visititems(lambda name, node: names.append(name) if hasattr(node, "dtype") else None)
+        parts = ("char_embed", "CNN", "RNN_")
+        more = sorted(name for name in names if name.startswith(parts) and name not in self.taken)
+        if more:
+            raise InputError(f"{self.path} must hold what the options say, but it also holds {more[0]}.")
+
+
+def read_bilstm(options_path: Path, weights_path: Path) -> ElmoModel:
+    """
+    Read an ELMo of LSTMs, as bilm-tf and AllenNLP write it.
+
+    Parameters
+    ----------
+    options_path : Path
+        The JSON file of options.
+    weights_path : Path
+        The HDF5 file of weights.
+
+    Returns
+    -------
+    ElmoModel
+    """
+    options = parse_options(content_of(options_path), str(options_path))
+    try:
+        import h5py
+    except ImportError as problem:
+        raise MissingExtraError(
+            "h5py must be installed to read the weights of an ELMo, but it is missing: "
+            "pip install microtome[elmo]."
+        ) from problem
+    try:
+        file = h5py.File(weights_path, "r")
+    except OSError as problem:
+        raise InputError(f"{weights_path} must be an HDF5 file, but got: {problem}.") from problem
+    with file:
+        weights = _Weights(file=file, path=weights_path)
+        embeddings = _embeddings(options, weights)
+        blocks = _blocks(options, weights)
+        weights.refuse_more()
+    width = 2 * options.whole("lstm.projection_dim")
+    return ElmoModel(kind="elmo", width=width, embeddings=embeddings, blocks=blocks, final_norm=None)
+
+
+def _embeddings(options: Options, weights: _Weights) -> ElmoPart:
+    import torch
+
+    # The number counts the row for "no token" that the file does not have; some options leave it out.
+    options.characters("char_cnn.n_characters", (CHARACTERS, CHARACTERS - 1))
+    if options.whole("char_cnn.max_characters_per_token", default=WORD) != WORD:
+        length = options.get("char_cnn.max_characters_per_token")
+        raise options.wrong("char_cnn.max_characters_per_token", str(WORD), length)
+    size, width = options.whole("char_cnn.embedding.dim"), options.whole("lstm.projection_dim")
+    filters = options.filters("char_cnn.filters")
+    found = sum(number for _, number in filters)
+    # Without a need for a projection bilm-tf trains none.
+    projected = found != width or "CNN_proj" in weights.file
+    network = CharacterNetwork(
+        filters=filters,
+        activation=options.activation("char_cnn.activation"),
+        highways=options.whole("char_cnn.n_highway", default=0, least=0),
+        projection="after" if projected else "none",
+        norm=False,
+    )
+    table = weights.take("char_embed", CHARACTERS - 1, size)
+    tensors = {"characters": torch.cat([table.new_zeros(1, size), table])}
+    for i, (span, number) in enumerate(filters):
+        tensors[f"filter_{i}"] = weights.take(f"CNN/W_cnn_{i}", 1, span, size, number)[0].permute(2, 1, 0)
+        tensors[f"filter_bias_{i}"] = weights.take(f"CNN/b_cnn_{i}", number)
+    for i in range(network.highways):
+        group = f"CNN_high_{i}"
+        new, gate = (weights.take(f"{group}/W_{name}", found, found).T for name in ("transform", "carry"))
+        bias, shift = (weights.take(f"{group}/b_{name}", found) for name in ("transform", "carry"))
+        # What this file calls carry is the share of the new value; here a gate is the share of the old one.
+        tensors[f"highway_{i}"] = torch.cat([new, -gate])
+        tensors[f"highway_bias_{i}"] = torch.cat([bias, -shift])
+    if projected:
+        tensors["projection"] = weights.take("CNN_proj/W_proj", found, width).T
+        tensors["projection_bias"] = weights.take("CNN_proj/b_proj", width)
+    return ElmoPart(embed, network, tensors)
+
+
+def _blocks(options: Options, weights: _Weights) -> list[ElmoPart]:
+    import torch
+
+    if not options.flag("bidirectional", default=True):
+        raise options.wrong("bidirectional", "true", False)
+    cells, width = options.whole("lstm.dim"), options.whole("lstm.projection_dim")
+    cell_clip, projection_clip = options.limit("lstm.cell_clip"), options.limit("lstm.proj_clip")
+    skip = options.flag("lstm.use_skip_connections", default=False)
+    blocks = []
+    for place in range(options.whole("lstm.n_layers", default=1)):
+        groups = [f"RNN_{direction}/RNN/MultiRNNCell/Cell{place}/LSTMCell" for direction in (0, 1)]
+        gates = torch.stack([weights.take(f"{group}/W_0", 2 * width, 4 * cells) for group in groups])
+        tensors = {
+            "input": gates[:, :width],
+            "recurrent": gates[:, width:],
+            "bias": torch.stack([weights.take(f"{group}/B", 4 * cells) for group in groups]),
+            "projection": torch.stack([weights.take(f"{group}/W_P_0", cells, width) for group in groups]),
+        }
+        layer = BiLstm(cell_clip=cell_clip, projection_clip=projection_clip, skip=skip and place > 0)
+        blocks.append(ElmoPart(bilstm, layer, tensors))
+    return blocks

@@ -1,0 +1,129 @@
+"""What does a model's JSON file say, and does it say it rightly?"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...errors import InputError
+from .characters import CHARACTERS, WORD
+from .token_vectors import ACTIVATIONS
+
+_ABSENT: Any = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """
+    The content of a JSON file; names have dots, such as `lstm.dim`.
+
+    Parameters
+    ----------
+    source : str
+        The file, as a user is told about it.
+    values : mapping
+    """
+
+    source: str
+    values: Mapping[str, Any]
+
+    def get(self, name: str, default: Any = _ABSENT) -> Any:
+        """Look a name up; without a default it must be there."""
+        value: Any = self.values
+        for part in name.split("."):
+            value = value.get(part, _ABSENT) if isinstance(value, Mapping) else _ABSENT
+        if value is _ABSENT and default is _ABSENT:
+            raise InputError(f"{self.source} must hold {name}, but it is missing.")
+        return default if value is _ABSENT else value
+
+    def wrong(self, name: str, allowed: str, got: object) -> InputError:
+        """Write the sentence for a value that cannot be."""
+        return InputError(f"{name} in {self.source} must be {allowed}, but got {got!r}.")
+
+    def whole(self, name: str, *, default: Any = _ABSENT, least: int = 1) -> int:
+        """Look up a whole number."""
+        value = self.get(name, default)
+        if type(value) is not int or value < least:
+            raise self.wrong(name, f"a whole number of at least {least}", value)
+        return value
+
+    def limit(self, name: str) -> float | None:
+        """Look up a positive number that may be absent or null."""
+        value = self.get(name, None)
+        if value is not None and (type(value) not in (int, float) or not 0 < value < math.inf):
+            raise self.wrong(name, "a number above 0 or null", value)
+        return None if value is None else float(value)
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        """Look up true or false."""
+        value = self.get(name, default)
+        if type(value) is not bool:
+            raise self.wrong(name, "true or false", value)
+        return value
+
+    def choice(self, name: str, allowed: tuple[str, ...], *, default: Any = _ABSENT) -> str:
+        """Look up one of a few names."""
+        value = self.get(name, default)
+        if value not in allowed:
+            raise self.wrong(name, " or ".join(allowed), value)
+        return value
+
+    def activation(self, name: str, *, default: Any = _ABSENT) -> str:
+        """Look up the activation of the filters."""
+        return self.choice(name, tuple(ACTIVATIONS), default=default)
+
+    def filters(self, name: str) -> tuple[tuple[int, int], ...]:
+        """Look up widths and numbers of filters."""
+        value = self.get(name)
+        pairs = value if isinstance(value, list) else []
+        right = [
+            isinstance(pair, list)
+            and len(pair) == 2
+            and all(type(number) is int and number > 0 for number in pair)
+            and pair[0] <= WORD
+            for pair in pairs
+        ]
+        if not right or not all(right):
+            raise self.wrong(name, f"a list of pairs [width up to {WORD}, number]", value)
+        return tuple((width, number) for width, number in pairs)
+
+    def characters(self, name: str, allowed: tuple[int, ...] = (CHARACTERS,)) -> None:
+        """Refuse a model that reads other characters."""
+        value = self.get(name)
+        if value not in allowed or isinstance(value, bool):
+            raise self.wrong(name, " or ".join(map(str, allowed)), value)
+
+
+def content_of(path: Path) -> bytes:
+    """Read a file whole."""
+    try:
+        return path.read_bytes()
+    except OSError as problem:
+        raise InputError(f"{path} must be a readable file, but got: {problem}.") from problem
+
+
+def parse_options(content: bytes, source: str) -> Options:
+    """
+    Read the content of a JSON file.
+
+    Parameters
+    ----------
+    content : bytes
+    source : str
+        The file, as a user is told about it.
+
+    Returns
+    -------
+    Options
+    """
+    try:
+        values = json.loads(content)
+    except (ValueError, RecursionError) as problem:
+        raise InputError(f"{source} must be JSON, but it cannot be read as such.") from problem
+    if not isinstance(values, dict):
+        raise InputError(f"{source} must hold a JSON object, but it holds a {type(values).__name__}.")
+    return Options(source=source, values=values)

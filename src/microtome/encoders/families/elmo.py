@@ -1,0 +1,26 @@
+"""ELMo: words read letter by letter, then from the left and from the right, by LSTMs or by Transformers."""
+
+from __future__ import annotations
+
+from ..family import Family
+
+ELMO = Family(
+    name="elmo",
+    title="ELMo (options.json and weights.hdf5)",
+    model_types=(),
+    blocks="blocks",
+    embeddings=("embeddings",),
+    reads="none",
+    source="Peters et al. 2018",
+)
+
+TRANSFORMER_ELMO = Family(
+    name="transformer-elmo",
+    title="Transformer ELMo (config.json and weights.th)",
+    model_types=(),
+    blocks="blocks",
+    embeddings=("embeddings",),
+    final_norm="final_norm",
+    reads="none",
+    source="Peters et al. 2018",
+)

@@ -1,0 +1,206 @@
+"""What is known of a finished piece of work, and how is that read again?"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from ..errors import InputError, WorkError, must, unknown
+from .address import canonical, digest, is_address
+from .files import Mark, write_whole
+
+FORMAT = "microtome/entry/1"
+RECORD = "entry.json"
+_KEYS = {"format", "address", "kind", "specification", "inputs", "provenance", "files", "blake2b"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """
+    A finished piece of work in the store.
+
+    Parameters
+    ----------
+    address : str
+    kind : str
+        What sort of thing it is, such as "activations".
+    specification : mapping
+        What was asked for.
+    inputs : tuple of str
+        The addresses of what it was made from.
+    provenance : mapping
+        Versions, platform, when it was made (`created`, UTC), in how many seconds and by which command, and
+        what else its maker said.
+    files : mapping of str to Mark
+        Size and checksum by name.
+    folder : Path
+        Where the files are.
+    """
+
+    address: str
+    kind: str
+    specification: Mapping[str, Any]
+    inputs: tuple[str, ...] = ()
+    provenance: Mapping[str, Any]
+    files: Mapping[str, Mark]
+    folder: Path = field(compare=False)
+
+    @property
+    def bytes(self) -> int:
+        """The size of all files together."""
+        return sum(mark.bytes for mark in self.files.values())
+
+    @property
+    def created(self) -> datetime:
+        """When it was finished."""
+        return datetime.fromisoformat(self.provenance["created"])
+
+    def path(self, name: str) -> Path:
+        """
+        Say where a file of the entry is.
+
+        Parameters
+        ----------
+        name : str
+            One of `files`.
+
+        Returns
+        -------
+        Path
+        """
+        if name not in self.files:
+            raise unknown(f"a file of entry {self.address}", name, self.files)
+        if not is_plain(self.folder / name):
+            raise WorkError(f"{self.folder / name} must be a file, but it is not there any more.")
+        return self.folder / name
+
+
+def check_name(name: str) -> None:
+    """Refuse a name of a file that could lead out of its folder, or that nobody could read."""
+    if not name or name in (".", "..") or not name.isprintable() or re.search(r"[/\\]", name):
+        raise must("the name of a file", "printable, without / and \\ and not ..", name)
+    if name == RECORD:
+        raise InputError(f"the name of a file must be another than {RECORD}, but got {name!r}.")
+
+
+def check_kind(kind: str) -> None:
+    """Refuse a kind that is no short name."""
+    if not isinstance(kind, str) or not re.fullmatch(r"[a-z][a-z0-9_-]{0,63}", kind):
+        raise must("kind", "a short name in small letters, such as 'activations'", kind)
+
+
+def is_plain(path: Path) -> bool:
+    """Whether there is a regular file, and no link to something elsewhere."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def make_provenance(more: Mapping[str, Any], *, seconds: float, command: str) -> dict[str, Any]:
+    """
+    Say with what, when and how an entry was made.
+
+    Parameters
+    ----------
+    more : mapping
+        What else is to be said; it cannot replace what is found here.
+    seconds : float
+    command : str
+        What a user types to make it again.
+
+    Returns
+    -------
+    dict
+    """
+    from importlib.metadata import version
+
+    return {
+        **more,
+        "microtome": __version__,
+        "python": platform.python_version(),
+        "numpy": version("numpy"),
+        "platform": platform.platform(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": round(float(seconds), 3),
+        "command": command,
+    }
+
+
+def write_entry(entry: Entry) -> None:
+    """Write the record of an entry into its folder, with a checksum of its own."""
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "address": entry.address,
+        "kind": entry.kind,
+        "specification": entry.specification,
+        "inputs": entry.inputs,
+        "provenance": entry.provenance,
+        "files": {name: {"bytes": m.bytes, "blake2b": m.blake2b} for name, m in entry.files.items()},
+    }
+    # Through the canonical form, so that what is written and what is hashed are the same plain data.
+    text = canonical(document, "entry")
+    document = {**json.loads(text), "blake2b": digest(text.encode("ascii"))}
+    write_whole(entry.folder / RECORD, [json.dumps(document, indent=1).encode("ascii") + b"\n"])
+
+
+def read_entry(folder: Path) -> Entry:
+    """
+    Read the record of an entry.
+
+    Parameters
+    ----------
+    folder : Path
+        Its name is the address.
+
+    Returns
+    -------
+    Entry
+    """
+    path = folder / RECORD
+
+    def broken(what: str) -> WorkError:
+        return WorkError(f"{path} must be the whole record of an entry, but {what}.")
+
+    try:
+        document = json.loads(path.read_bytes())
+    except OSError as problem:
+        raise broken(f"it cannot be read: {problem.strerror}") from problem
+    except (ValueError, RecursionError) as problem:
+        raise broken("it is no JSON") from problem
+    if not isinstance(document, dict) or set(document) != _KEYS or document["format"] != FORMAT:
+        raise broken(f"it has not the form {FORMAT}")
+    try:
+        rest = canonical({key: value for key, value in document.items() if key != "blake2b"}, "entry")
+        if digest(rest.encode("ascii")) != document["blake2b"]:
+            raise broken("its checksum is wrong")
+        entry = Entry(
+            address=document["address"],
+            kind=document["kind"],
+            specification=document["specification"],
+            inputs=tuple(document["inputs"]),
+            provenance=document["provenance"],
+            files={
+                name: Mark(bytes=int(mark["bytes"]), blake2b=str(mark["blake2b"]))
+                for name, mark in document["files"].items()
+            },
+            folder=folder,
+        )
+        for name in entry.files:
+            check_name(name)
+        if entry.created.tzinfo is None:
+            raise broken("its time has no zone")
+    except (InputError, KeyError, TypeError, AttributeError, ValueError) as problem:
+        raise broken(f"it does not fit: {problem}") from problem
+    if not is_address(entry.address) or entry.address != folder.name:
+        raise broken(f"it is that of {entry.address!r}")
+    return entry

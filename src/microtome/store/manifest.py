@@ -1,0 +1,216 @@
+"""What does a recorded stack of layers consist of?"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError, must
+from .address import canonical
+from .files import Mark
+from .tensors import DTYPES
+
+FORMAT = "microtome/stack/1"
+MANIFEST, JOURNAL = "manifest.json", "journal.jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """
+    The layers of a stack.
+
+    Parameters
+    ----------
+    layers : tuple of (str, int)
+        Name and width of each.
+    dtype : {"float16", "bfloat16", "float32"}
+        How their numbers are stored.
+    """
+
+    layers: tuple[tuple[str, int], ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """
+    One file of a stack: the same rows of all layers.
+
+    Parameters
+    ----------
+    file : str
+    rows : int
+    mark : Mark
+    meta : mapping
+        What its writer says about the rows.
+    """
+
+    file: str
+    rows: int
+    mark: Mark
+    meta: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """
+    A finished stack.
+
+    Parameters
+    ----------
+    plan : Plan
+    shards : tuple of Shard
+        In the order of their rows.
+    extra : mapping
+        What its writer says about the whole.
+    """
+
+    plan: Plan
+    shards: tuple[Shard, ...]
+    extra: Mapping[str, Any]
+
+    @property
+    def rows(self) -> int:
+        """How many rows every layer has."""
+        return sum(shard.rows for shard in self.shards)
+
+
+def shard_name(number: int) -> str:
+    """The file of a shard, counted from 0."""
+    return f"shard-{number:05d}.safetensors"
+
+
+def make_plan(layers: Sequence[tuple[str, int]], dtype: str) -> Plan:
+    """Check the layers of a stack before anything is written."""
+    if dtype not in DTYPES:
+        raise must("dtype", f"one of {', '.join(DTYPES)}", dtype)
+    found: list[tuple[str, int]] = []
+    for one in layers:
+        name, width = one if isinstance(one, (tuple, list)) and len(one) == 2 else (one, None)
+        if not isinstance(name, str) or not name.isprintable() or name in ("", "__metadata__"):
+            raise must("the name of a layer", "printable text", name)
+        if type(width) is not int or width < 1:
+            raise must(f"the width of layer {name!r}", "a whole number above 0", width)
+        if name in dict(found):
+            raise InputError(f"names of layers must differ, but {name!r} stands twice.")
+        found.append((name, width))
+    if not found:
+        raise InputError("a stack must have at least one layer, but got none.")
+    return Plan(layers=tuple(found), dtype=dtype)
+
+
+def head_line(plan: Plan) -> str:
+    """The first line of a journal: what is being recorded."""
+    return canonical({"format": FORMAT, "layers": _layers_document(plan)}, "head")
+
+
+def shard_line(shard: Shard) -> str:
+    """The line of a journal for a finished shard."""
+    return canonical(_shard_document(shard), "shard")
+
+
+def manifest_text(manifest: Manifest) -> str:
+    """The whole manifest."""
+    return canonical(
+        {
+            "format": FORMAT,
+            "layers": _layers_document(manifest.plan),
+            "rows": manifest.rows,
+            "shards": [_shard_document(shard) for shard in manifest.shards],
+            "extra": manifest.extra,
+        },
+        "manifest",
+    )
+
+
+def read_shard(document: Any, number: int) -> Shard:
+    """
+    Read one shard of a journal or a manifest.
+
+    Raises
+    ------
+    ValueError, TypeError, KeyError
+        If it is not the shard of this number.
+    """
+    rows, size, checksum, meta = (document[key] for key in ("rows", "bytes", "blake2b", "meta"))
+    # Also what keeps a manifest from naming files elsewhere.
+    if document["file"] != shard_name(number):
+        raise ValueError(f"shard {number} has the name {document['file']!r}")
+    if type(rows) is not int or rows < 1 or type(size) is not int:
+        raise ValueError(f"shard {number} has {rows} rows in {size} bytes")
+    if not re.fullmatch("[0-9a-f]{40}", checksum) or not isinstance(meta, dict):
+        raise ValueError(f"shard {number} has no checksum")
+    return Shard(file=document["file"], rows=rows, mark=Mark(bytes=size, blake2b=checksum), meta=meta)
+
+
+def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
+    """
+    Read the manifest of a finished stack.
+
+    Parameters
+    ----------
+    folder : path
+
+    Returns
+    -------
+    Manifest
+    """
+    path = Path(folder) / MANIFEST
+    if not path.exists() and (Path(folder) / JOURNAL).exists():
+        raise InputError(f"{folder} must hold a finished stack, but its recording was interrupted.")
+    try:
+        document = json.loads(path.read_bytes())
+    except OSError as problem:
+        raise InputError(f"{path} must be a readable file, but got: {problem.strerror}.") from problem
+    except (ValueError, RecursionError) as problem:
+        raise InputError(f"{path} must be the whole manifest of a stack, but it is no JSON.") from problem
+    form = document.get("format") if isinstance(document, dict) else None
+    if form != FORMAT:
+        raise must(f"the format of {path}", repr(FORMAT), form)
+    try:
+        dtypes = {layer["dtype"] for layer in document["layers"]}
+        if len(dtypes) != 1:
+            raise ValueError(f"its layers have {len(dtypes)} types")
+        plan = make_plan([(layer["name"], layer["width"]) for layer in document["layers"]], dtypes.pop())
+        shards = tuple(read_shard(one, number) for number, one in enumerate(document["shards"]))
+        manifest = Manifest(plan=plan, shards=shards, extra=document["extra"])
+        if not shards or document["rows"] != manifest.rows:
+            raise ValueError(f"its shards have {manifest.rows} rows, and it says {document['rows']}")
+    except (KeyError, TypeError, ValueError) as problem:
+        what = f"no {problem}" if isinstance(problem, KeyError) else str(problem).rstrip(".")
+        raise InputError(f"{path} must be the whole manifest of a stack, but got: {what}.") from problem
+    return manifest
+
+
+def is_stack(folder: Path) -> bool:
+    """Whether a folder holds a recorded stack, finished or not, rather than files of somebody else."""
+    for name in (MANIFEST, JOURNAL):
+        try:
+            with (folder / name).open("rb") as file:
+                start = file.read() if name == MANIFEST else file.readline()
+            document = json.loads(start)
+        except (OSError, ValueError, RecursionError):
+            continue
+        form = document.get("format") if isinstance(document, dict) else None
+        if isinstance(form, str) and form.startswith(FORMAT.rpartition("/")[0] + "/"):
+            return True
+    return False
+
+
+def _layers_document(plan: Plan) -> list[dict[str, Any]]:
+    return [{"name": name, "width": width, "dtype": plan.dtype} for name, width in plan.layers]
+
+
+def _shard_document(shard: Shard) -> dict[str, Any]:
+    return {
+        "file": shard.file,
+        "rows": shard.rows,
+        "bytes": shard.mark.bytes,
+        "blake2b": shard.mark.blake2b,
+        "meta": shard.meta,
+    }

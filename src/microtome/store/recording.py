@@ -1,0 +1,198 @@
+"""How does a recording go on after it was killed, and end with the same bytes?"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, must
+from .address import canonical
+from .checking import check_file
+from .files import TEMPORARY, disk, sync_folder, write_whole
+from .manifest import (
+    JOURNAL,
+    MANIFEST,
+    Manifest,
+    Shard,
+    head_line,
+    make_plan,
+    manifest_text,
+    read_shard,
+    shard_line,
+    shard_name,
+)
+from .tensors import safetensors_pieces
+
+
+class ShardWriter:
+    """
+    Records a stack of layers into a folder, some rows at a time: owns the folder.
+
+    A shard counts when its line is in the journal and its checksum is right. When a folder is opened again,
+    the first shard that does not count goes, with all that follow.
+
+    Parameters
+    ----------
+    folder : path
+        Made if it is not there. Only one writer at a time may have it; see `Shelf.work`.
+    layers : sequence of (str, int)
+        Name and width of each layer.
+    dtype : {"float16", "bfloat16", "float32"}
+        How the numbers are stored.
+    """
+
+    def __init__(
+        self, folder: str | os.PathLike[str], layers: Sequence[tuple[str, int]], dtype: str = "float32"
+    ) -> None:
+        self.folder = Path(folder)
+        self.plan = make_plan(layers, dtype)
+        self._shards: list[Shard] = []
+        self._head = f"{head_line(self.plan)}\n".encode("ascii")
+        with disk(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._length = self._resume()
+
+    @property
+    def done(self) -> int:
+        """How many shards are whole."""
+        return len(self._shards)
+
+    @property
+    def shards(self) -> tuple[Shard, ...]:
+        """The whole shards, with their rows and what was said about them."""
+        return tuple(self._shards)
+
+    def write(self, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any] | None = None) -> Shard:
+        """
+        Write the next rows of all layers as one shard.
+
+        Parameters
+        ----------
+        arrays : mapping of str to ndarray of shape (rows, width)
+            float16, float32 or float64 numbers of each layer, rounded to the nearest stored number, and to
+            the even one of two; or for bfloat16 their bits as uint16.
+        meta : mapping, optional
+            What is to be known about the rows: plain data.
+
+        Returns
+        -------
+        Shard
+        """
+        rows = self._check(arrays)
+        # A copy all the way down, as it will be read again.
+        facts = json.loads(canonical(meta or {}, "meta"))
+        name = shard_name(self.done)
+        with disk(self.folder):
+            self._unfinish()
+            ordered = {layer: arrays[layer] for layer, _ in self.plan.layers}
+            mark = write_whole(self.folder / name, safetensors_pieces(ordered, self.plan.dtype))
+            shard = Shard(file=name, rows=rows, mark=mark, meta=facts)
+            self._append(f"{shard_line(shard)}\n".encode("ascii"))
+        self._shards.append(shard)
+        return shard
+
+    def finish(self, extra: Mapping[str, Any] | None = None) -> Manifest:
+        """
+        Say that all rows are there: only then can the stack be opened.
+
+        Parameters
+        ----------
+        extra : mapping, optional
+            What is to be known about the whole: plain data.
+
+        Returns
+        -------
+        Manifest
+        """
+        if not self._shards:
+            raise InputError("a stack must have at least one shard before it is finished, but it has none.")
+        facts = json.loads(canonical(extra or {}, "extra"))
+        manifest = Manifest(plan=self.plan, shards=self.shards, extra=facts)
+        write_whole(self.folder / MANIFEST, [f"{manifest_text(manifest)}\n".encode("ascii")])
+        return manifest
+
+    def _check(self, arrays: Mapping[str, np.ndarray]) -> int:
+        names = [name for name, _ in self.plan.layers]
+        if set(arrays) != set(names):
+            raise InputError(
+                f"arrays must be one for each of the layers {', '.join(names)}, but got "
+                f"{', '.join(map(str, arrays)) or 'none'}."
+            )
+        kinds = ["float16", "float32", "float64", *(["uint16"] if self.plan.dtype == "bfloat16" else [])]
+        rows = len(arrays[names[0]]) if np.ndim(arrays[names[0]]) else 0
+        for name, width in self.plan.layers:
+            array = arrays[name]
+            if not isinstance(array, np.ndarray) or array.dtype.name not in kinds:
+                got = array.dtype.name if isinstance(array, np.ndarray) else type(array).__name__
+                raise must(f"the array of layer {name!r}", f"of the type {', '.join(kinds)}", got)
+            if rows < 1 or array.shape != (rows, width):
+                raise InputError(
+                    f"the array of layer {name!r} must have the shape [{rows or 'rows'}, {width}], but got "
+                    f"{list(array.shape)}."
+                )
+        return rows
+
+    def _resume(self) -> int:
+        """Find what is whole, drop the rest, and say how long the journal is."""
+        content = self._read_journal()
+        length = len(self._head)
+        for line in content[length:].splitlines(keepends=True):
+            try:
+                # A line without its end may have lost more than that.
+                shard = read_shard(json.loads(line), self.done) if line.endswith(b"\n") else None
+            except (ValueError, TypeError, KeyError, RecursionError):
+                break
+            if shard is None or check_file(self.folder / shard.file, shard.mark) is not None:
+                break
+            self._shards.append(shard)
+            length += len(line)
+        if length < len(content):
+            self._unfinish()
+            os.truncate(self.folder / JOURNAL, length)
+        self._drop_leftovers()
+        return length
+
+    def _read_journal(self) -> bytes:
+        path = self.folder / JOURNAL
+        content = path.read_bytes() if path.exists() else b""
+        if not content:
+            write_whole(path, [self._head])
+            return self._head
+        if not content.startswith(self._head):
+            raise InputError(
+                f"{path} must be of the same layers and type when a recording goes on, but it is of others."
+            )
+        return content
+
+    def _append(self, line: bytes) -> None:
+        handle = os.open(self.folder / JOURNAL, os.O_RDWR)
+        try:
+            # What a failed attempt has left would make the line unreadable.
+            os.ftruncate(handle, self._length)
+            os.lseek(handle, 0, os.SEEK_END)
+            rest = memoryview(line)
+            while rest:
+                rest = rest[os.write(handle, rest) :]
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        self._length += len(line)
+
+    def _drop_leftovers(self) -> None:
+        """Remove shards that do not count, and files that were never renamed."""
+        own = {shard.file for shard in self._shards}
+        shards = [path for path in self.folder.glob("shard-*.safetensors") if path.name not in own]
+        if shards:
+            self._unfinish()
+        for path in (*shards, *self.folder.glob(f".*{TEMPORARY}")):
+            path.unlink()
+        sync_folder(self.folder)
+
+    def _unfinish(self) -> None:
+        # A manifest must never stand beside shards that it does not describe.
+        (self.folder / MANIFEST).unlink(missing_ok=True)
