@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .version import VERSION
+
 if TYPE_CHECKING:
     from .comparison.attention import attention_similarity_matrix as attention_similarity_matrix
     from .comparison.compare import compare as compare
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from .comparison.structure import convergence as convergence
     from .comparison.structure import find_blocks as find_blocks
     from .comparison.structure import find_localization as find_localization
+    from .comparison.watching import watch as watch
     from .corpora.opening import corpus as corpus
     from .corpora.table import CORPORA as CORPORA
     from .encoders.loading import load as load
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from .findings.record import open_record as open  # noqa: F401
     from .measures.table import MEASURES as MEASURES
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 # Public names and where they are; nothing heavy is imported until one of them is used.
 _PUBLIC = {
@@ -42,6 +45,7 @@ _PUBLIC = {
     "load": "encoders.loading.load",
     "similarity": "comparison.similarity.similarity",
     "similarity_matrix": "comparison.similarity.similarity_matrix",
+    "watch": "comparison.watching.watch",
     "block_structure": "findings.blocks.block_structure",
     "change_profile": "findings.change.change_profile",
     "layer_matching": "findings.matching.layer_matching",

@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 
 from microtome.errors import InputError, WorkError
 from microtome.randomness import generator
-from microtome.store.formats import open_layers
+from microtome.store.formats import LayerFile, open_layers
 
 RNG = generator(0, "test_formats")
 
@@ -113,6 +113,7 @@ def test_a_tensor_at_an_odd_byte_is_read(tmp_path: Path) -> None:
     header += b" " * (-(8 + len(header)) % 4 + 1)
     path = write_safetensors(tmp_path / "a.safetensors", header, x.tobytes())
     (layer,) = open_layers(path)
+    assert isinstance(layer, LayerFile)
     assert layer.offset % 4 == 1
     np.testing.assert_array_equal(whole(layer), x)
 
@@ -186,7 +187,7 @@ def test_few_rows_of_a_large_file_need_little_memory(tmp_path: Path) -> None:
         file.truncate(file.tell() + rows * 4000)
     script = (
         "import pathlib, re, sys\n"
-        "from microtome.store.formats import open_layers\n"
+        "from microtome.store.formats import LayerFile, open_layers\n"
         "layer, = open_layers(sys.argv[1])\n"
         "assert layer.rows(rows := layer.shape[0] - 5, rows + 5).shape == (5, 1000)\n"
         "assert layer.take([3, 999_999]).shape == (2, 1000)\n"

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .. import __version__
+from ..version import VERSION
 from .compare import compare
 from .demo import demo
 from .extract import extract
@@ -35,7 +35,7 @@ def command() -> Any:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"microtome {__version__}")
+        typer.echo(f"microtome {VERSION}")
         raise typer.Exit()
 
 

@@ -162,10 +162,10 @@ def _provenance(request: Request) -> dict[str, Any]:
     import scipy
     import torch
 
-    from .. import __version__
+    from ..version import VERSION
 
     return {
-        "microtome": __version__,
+        "microtome": VERSION,
         "python": platform.python_version(),
         "torch": str(torch.__version__),
         "numpy": np.__version__,

@@ -23,7 +23,7 @@ from ..moments.crossing import Crossing, cross
 from ..moments.stack import Stack
 from ..moments.strip import Strip, basis
 from ..randomness import generator
-from .layers import Layers, facts_of, in_order, make_banks, runs
+from .layers import Layers, facts_of, in_order, make_banks, runs, vectors_first
 from .nulls import null_details, null_of
 from .plan import Plan, Settings
 from .tables import KINDS, NOT_FINITE, ROUNDING, Outcome, Scores, Table, settle
@@ -42,6 +42,7 @@ def run(
     clusters: Clusters | None = None,
     scores: bool = False,
     seed: int = 0,
+    source: Callable[..., Crossing] = cross,
 ) -> Outcome:
     """
     Compute every measure that needs moments only, for every pair of layers.
@@ -60,12 +61,14 @@ def run(
         Whether to read the rows a second time for the influence of each row or cluster.
     seed : int
         For the groups that many rows are summed in.
+    source : callable
+        Where moments come from, called as `cross` is.
 
     Returns
     -------
     Outcome
     """
-    return _Run(left, right, measures, plan, settings, clusters, scores, seed).outcome()
+    return _Run(left, right, measures, plan, settings, clusters, scores, seed, source).outcome()
 
 
 class _Run:
@@ -81,8 +84,10 @@ class _Run:
         clusters: Clusters | None,
         scores: bool,
         seed: int,
+        source: Callable[..., Crossing],
     ) -> None:
-        self.measures, self.plan, self.settings, self.seed = _vectors_first(measures), plan, settings, seed
+        self.source = source
+        self.measures, self.plan, self.settings, self.seed = vectors_first(measures), plan, settings, seed
         self.clusters, self.symmetric, self.want_scores = clusters, right is None, scores
         if clusters is None and scores:
             clusters = Clusters.singletons(left.rows)
@@ -175,7 +180,7 @@ class _Run:
             if any(i not in side.banks for i in layers)
         }
         s = self.settings
-        crossing = cross(
+        crossing = self.source(
             left,
             right,
             dtype=s.dtype,
@@ -391,8 +396,3 @@ class _Run:
             details=self.details[label],
             **known,
         )
-
-
-def _vectors_first(measures: Sequence[Chosen]) -> list[Chosen]:
-    """PWCCA's eigenvectors bring the correlations that CCA and SVCCA need: do it before them."""
-    return sorted(measures, key=lambda m: m.measure.name != "pwcca")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..measures.declare import Chosen
 from ..moments.bank import Bank
 from ..moments.crossing import Crossing
 from ..moments.stack import Stack, rounding
@@ -117,3 +118,8 @@ def runs(items: list[int], widths: list[int], owners: list[int]) -> list[list[in
         found[-1].append(item)
         previous = (width, owner)
     return found
+
+
+def vectors_first(measures: Sequence[Chosen]) -> list[Chosen]:
+    """PWCCA's eigenvectors bring the correlations that CCA and SVCCA need: do it before them."""
+    return sorted(measures, key=lambda m: m.measure.name != "pwcca")

@@ -58,13 +58,22 @@ def make_texts(given: Any, **options: Any) -> Texts:
         return given
     if isinstance(given, Corpus):
         return Texts(examples=given, name=given.name, digest=given.digest, facts=given.describe())
-    if not isinstance(given, Sequence) or not given:
+    if not isinstance(given, Sequence):
         raise must("texts", "a corpus, a path, or a list of texts", type(given).__name__)
+    if not given:
+        raise InputError("texts must be at least one, but the list is empty.")
     examples = tuple(_example(item, place) for place, item in enumerate(given))
-    content = [[e.id, e.text, e.pair, None if e.words is None else list(e.words)] for e in examples]
+    content = [_content(example) for example in examples]
     digest = address({"examples": content})
     facts = {"name": "texts", "source": "memory", "digest": digest, "count": len(examples)}
     return Texts(examples=examples, name="texts", digest=digest, facts=facts)
+
+
+def _content(example: Example) -> list[Any]:
+    # NumPy's strings, which arrays of words consist of, are no plain data.
+    texts = [None if text is None else str(text) for text in (example.text, example.pair)]
+    words = None if example.words is None else [str(word) for word in example.words]
+    return [str(example.id), *texts, words]
 
 
 def _example(item: Any, place: int) -> Example:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -94,92 +95,171 @@ def cross(
     -------
     Crossing
     """
-    import torch
-
     stacks = [left] if right is None else [left, right]
     reader = Tiles(stacks, dtype=dtype, device=device, shift=shift, tile_rows=tile_rows)
-    count, offsets, widths = len(reader.layers), reader.offsets, reader.widths
-    lefts = tuple(range(len(left)))
-    rights = lefts if right is None else tuple(range(len(left), count))
-    first = tuple(i if right is None else 0 for i in lefts)
-    begin = [offsets[rights[0] + f] for f in first]
-
-    strips: list[torch.Tensor] = []
-    own: list[torch.Tensor | None] = [None] * count
-    sums = torch.zeros(offsets[-1], dtype=torch.float64, device=device)
-    total = torch.zeros(count, dtype=torch.float64, device=device)
-    total2 = torch.zeros((count, count), dtype=torch.float64, device=device)
-    weighted = torch.zeros((count, offsets[-1]), dtype=torch.float64, device=device)
-    single = len(reader.ranges) == 1
-    wanted = [
-        k for k in range(count) if right is not None and ("left" if k < len(left) else "right") in own_sides
-    ]
+    sums = CrossingSums(
+        names=reader.names,
+        widths=reader.widths,
+        left=None if right is None else len(left),
+        dtype=dtype,
+        device=device,
+        own_sides=own_sides,
+        single=len(reader.ranges) == 1,
+    )
     for start, stop, Z in reader:
-        tile_sum = block_sum(Z)
-        reader.check(tile_sum, start, stop)
-        sums += tile_sum
-        a = squared_norms(Z, widths)
-        total += a.sum(1)
-        total2 += a @ a.T
-        if not (single and _negligible(tile_sum, total, widths, reader.n)):
-            weighted += a.to(dtype) @ Z
-        for i in lefts:
-            product = reader.part(Z, i).T @ Z[:, begin[i] :]
-            if start == 0:
-                strips.append(product if single else product.double())
-            else:
-                strips[i].add_(product)
-        for k in wanted:
-            part = reader.part(Z, k)
-            block = own[k]
-            own[k] = (part.T @ part).double() if block is None else block.add_(part.T @ part)
+        reader.check(sums.add(Z), start, stop)
         if progress is not None:
             progress(stop - start)
+    return sums.finish(reader.shift)
 
-    n = reader.n
-    if not bool(torch.isfinite(total2).all()):
-        raise InputError(
-            "every layer must have values whose squares fit the number format, but the row norms overflow."
+
+class CrossingSums:
+    """
+    Moments while they are added up, tile after tile of shifted rows.
+
+    Parameters
+    ----------
+    names : sequence of str
+    widths : sequence of int
+    left : int, optional
+        How many of the layers are the left ones; all are compared with one another when absent.
+    dtype, device, own_sides
+        As in `cross`.
+    single : bool
+        Whether one tile holds all rows, so that nothing has to be added up.
+    """
+
+    def __init__(
+        self,
+        *,
+        names: Sequence[str],
+        widths: Sequence[int],
+        left: int | None,
+        dtype: torch.dtype,
+        device: torch.device,
+        own_sides: frozenset[str] = frozenset({"left", "right"}),
+        single: bool = False,
+    ) -> None:
+        import torch
+
+        count = len(names)
+        self.names, self.widths = tuple(names), tuple(widths)
+        self.symmetric = left is None
+        self.lefts = tuple(range(count if left is None else left))
+        self.rights = self.lefts if left is None else tuple(range(left, count))
+        self.first = tuple(i if left is None else 0 for i in self.lefts)
+        self.offsets = (0, *itertools.accumulate(self.widths))
+        self.begin = [self.offsets[self.rights[0] + f] for f in self.first]
+        self.wanted = [
+            k for k in range(count) if left is not None and ("left" if k < left else "right") in own_sides
+        ]
+        self.dtype, self.single, self.n = dtype, single, 0
+        self.strips: list[torch.Tensor] = []
+        self.own: list[torch.Tensor | None] = [None] * count
+        self.sums = torch.zeros(self.offsets[-1], dtype=torch.float64, device=device)
+        self.total = torch.zeros(count, dtype=torch.float64, device=device)
+        self.total2 = torch.zeros((count, count), dtype=torch.float64, device=device)
+        self.weighted = torch.zeros((count, self.offsets[-1]), dtype=torch.float64, device=device)
+
+    def part(self, Z: torch.Tensor, layer: int) -> torch.Tensor:
+        """The columns of one layer."""
+        return Z[:, self.offsets[layer] : self.offsets[layer + 1]]
+
+    def add(self, Z: torch.Tensor) -> torch.Tensor:
+        """
+        Add a tile.
+
+        Parameters
+        ----------
+        Z : Tensor of shape (rows, sum of widths)
+            Shifted rows of all layers side by side; may be overwritten afterwards.
+
+        Returns
+        -------
+        Tensor of shape (sum of widths,)
+            Column sums of the tile, float64: not finite where a value was not.
+        """
+        tile_sum = block_sum(Z)
+        self.sums += tile_sum
+        a = squared_norms(Z, self.widths)
+        self.total += a.sum(1)
+        self.total2 += a @ a.T
+        if not (self.single and _negligible(tile_sum, self.total, self.widths, len(Z))):
+            self.weighted += a.to(self.dtype) @ Z
+        for i in self.lefts:
+            product = self.part(Z, i).T @ Z[:, self.begin[i] :]
+            if not self.n:
+                self.strips.append(product if self.single else product.double())
+            else:
+                self.strips[i].add_(product)
+        for k in self.wanted:
+            part = self.part(Z, k)
+            block = self.own[k]
+            self.own[k] = (part.T @ part).double() if block is None else block.add_(part.T @ part)
+        self.n += len(Z)
+        return tile_sum
+
+    def finish(self, shift: Sequence[torch.Tensor]) -> Crossing:
+        """
+        Turn the sums about the shift into sums about the means; nothing can be added afterwards.
+
+        Parameters
+        ----------
+        shift : sequence of Tensor of shape (features,)
+            What was taken off each layer.
+
+        Returns
+        -------
+        Crossing
+        """
+        import torch
+
+        n, count, offsets, widths, own = self.n, len(self.names), self.offsets, self.widths, self.own
+        if not bool(torch.isfinite(self.total2).all()):
+            raise InputError(
+                "every layer must have values whose squares fit the number format, but the row norms "
+                "overflow."
+            )
+        delta = self.sums / n
+        for i in self.lefts:
+            strip = self.strips[i]
+            rest = self.sums.to(strip.dtype)
+            strip.addr_(rest[offsets[i] : offsets[i + 1]], rest[self.begin[i] :], alpha=-1.0 / n)
+        for k in range(count):
+            block = own[k]
+            if block is not None:
+                part = self.sums[offsets[k] : offsets[k + 1]]
+                block.addr_(part, part, alpha=-1.0 / n)
+            elif self.symmetric:
+                own[k] = self.strips[k][:, : widths[k]].double()
+        deltas = [delta[offsets[k] : offsets[k + 1]] for k in range(count)]
+        crossed = torch.full_like(self.total2, float("nan"))
+        for i in self.lefts:
+            # d_x' C d_y for a whole strip at once: one row vector times the strip, then cut at the layers.
+            along = (deltas[i].to(self.strips[i].dtype) @ self.strips[i]).double() * delta[self.begin[i] :]
+            columns = self.rights[self.first[i] :]
+            pieces = torch.stack([piece.sum() for piece in along.split([widths[j] for j in columns])])
+            crossed[i, list(columns)] = pieces
+            crossed[list(columns), i] = pieces
+        for k in range(count):
+            block = own[k]
+            if block is not None:
+                crossed[k, k] = deltas[k] @ block @ deltas[k]
+        segments = _segments(self.weighted, delta, widths)
+        norms, products = _center_norms(self.total, self.total2, segments, deltas, crossed, n)
+        return Crossing(
+            n=n,
+            names=self.names,
+            widths=widths,
+            left=self.lefts,
+            right=self.rights,
+            mean=[d + s.double() for d, s in zip(deltas, shift, strict=True)],
+            diagonal=own,
+            strips=self.strips,
+            first=self.first,
+            norms=norms,
+            products=products,
         )
-    delta = sums / n
-    for i in lefts:
-        strip = strips[i]
-        rest = sums.to(strip.dtype)
-        strip.addr_(rest[offsets[i] : offsets[i + 1]], rest[begin[i] :], alpha=-1.0 / n)
-    for k in range(count):
-        block = own[k]
-        if block is not None:
-            part = sums[offsets[k] : offsets[k + 1]]
-            block.addr_(part, part, alpha=-1.0 / n)
-        elif right is None:
-            own[k] = strips[k][:, : widths[k]].double()
-    deltas = [delta[offsets[k] : offsets[k + 1]] for k in range(count)]
-    crossed = torch.full((count, count), float("nan"), dtype=torch.float64, device=device)
-    for i in lefts:
-        # d_x' C d_y for a whole strip at once: one row vector times the strip, then cut at the layers.
-        along = (deltas[i].to(strips[i].dtype) @ strips[i]).double() * delta[begin[i] :]
-        columns = rights[first[i] :]
-        pieces = torch.stack([piece.sum() for piece in along.split([widths[j] for j in columns])])
-        crossed[i, list(columns)] = pieces
-        crossed[list(columns), i] = pieces
-    for k in range(count):
-        block = own[k]
-        if block is not None:
-            crossed[k, k] = deltas[k] @ block @ deltas[k]
-    norms, products = _center_norms(total, total2, _segments(weighted, delta, widths), deltas, crossed, n)
-    return Crossing(
-        n=n,
-        names=reader.names,
-        widths=widths,
-        left=lefts,
-        right=rights,
-        mean=[d + s.double() for d, s in zip(deltas, reader.shift, strict=True)],
-        diagonal=own,
-        strips=strips,
-        first=first,
-        norms=norms,
-        products=products,
-    )
 
 
 def _negligible(sums: torch.Tensor, total: torch.Tensor, widths: Sequence[int], n: int) -> bool:

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
 from ..errors import InputError, WorkError, must, unknown
+from ..version import VERSION
 from .address import canonical, digest, is_address
 from .files import Mark, write_whole
 
@@ -126,7 +126,7 @@ def make_provenance(more: Mapping[str, Any], *, seconds: float, command: str) ->
 
     return {
         **more,
-        "microtome": __version__,
+        "microtome": VERSION,
         "python": platform.python_version(),
         "numpy": version("numpy"),
         "platform": platform.platform(),

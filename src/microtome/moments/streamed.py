@@ -1,0 +1,167 @@
+"""How are moments added up of rows that come once and are gone?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..errors import InputError
+from .crossing import Crossing, CrossingSums
+from .stack import Stack
+from .tiles import COARSE, FLOAT32_SCALES, TILE_ROWS, block_sum
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenLayer:
+    """A layer of which only the moments are left."""
+
+    shape: tuple[int, int]
+    dtype: str
+
+
+class StreamedMoments:
+    """
+    Moments of layers whose rows are handed over piece by piece: owns a tile of rows until it is full.
+
+    Parameters
+    ----------
+    names : sequence of str
+    widths : sequence of int
+        Features of each layer.
+    left : int, optional
+        How many of the layers are the left ones; all are compared with one another when absent.
+    dtype : torch.dtype
+        Of the products: float32 (added up in float64 tile by tile) or float64.
+    device : torch.device
+    tile_rows : int
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        widths: Sequence[int],
+        *,
+        left: int | None,
+        dtype: torch.dtype,
+        device: torch.device,
+        tile_rows: int = TILE_ROWS,
+    ) -> None:
+        import torch
+
+        self.names, self.widths, self.left = tuple(names), tuple(widths), left
+        self.dtype, self.device = dtype, device
+        self.tile = torch.empty((tile_rows, sum(self.widths)), dtype=dtype, device=device)
+        self.filled = self.rows = 0
+        self.coarse = False
+        self.shift: torch.Tensor | None = None
+        self.sums: CrossingSums | None = None
+
+    def add(self, layers: Sequence[torch.Tensor]) -> None:
+        """
+        Take some rows of all layers.
+
+        Parameters
+        ----------
+        layers : sequence of Tensor of shape (rows, features)
+            In the order of the names; copied.
+        """
+        count = len(layers[0])
+        for name, width, layer in zip(self.names, self.widths, layers, strict=True):
+            if tuple(layer.shape) != (count, width):
+                raise InputError(
+                    f"layer {name} must give {count} rows of {width} features, but got {list(layer.shape)}."
+                )
+        done = 0
+        while done < count:
+            take = min(count - done, len(self.tile) - self.filled)
+            target, begin = self.tile[self.filled : self.filled + take], 0
+            for width, layer in zip(self.widths, layers, strict=True):
+                target[:, begin : begin + width] = layer[done : done + take]
+                begin += width
+            self.filled += take
+            done += take
+            if self.filled == len(self.tile):
+                self._flush()
+
+    def finish(self) -> Crossing:
+        """Add what is left, and hand over the moments."""
+        if self.filled:
+            self._flush()
+        if self.sums is None or self.shift is None:
+            raise InputError("layers must have seen at least one row, but they saw none.")
+        return self.sums.finish(list(self.shift.split(list(self.widths))))
+
+    def stack(self) -> tuple[Stack, Stack | None]:
+        """The layers without their rows, left and right."""
+        cut = len(self.names) if self.left is None else self.left
+        sides = [
+            Stack(
+                names=self.names[part],
+                layers=tuple(
+                    SeenLayer(shape=(self.rows, width), dtype="float32") for width in self.widths[part]
+                ),
+                columns=(None,) * len(self.names[part]),
+                scales=(None,) * len(self.names[part]),
+            )
+            for part in (slice(cut), slice(cut, None))
+        ]
+        return sides[0], None if self.left is None else sides[1]
+
+    def _flush(self) -> None:
+        import torch
+
+        if self.sums is None or self.shift is None:
+            self.sums, self.shift = self._start()
+        Z = self.tile[: self.filled]
+        if self.coarse:
+            # A mean far from 0 leaves float32 values on a coarse grid: it is taken off in float64.
+            Z.copy_(Z.double() - self.shift)
+        else:
+            Z.sub_(self.shift.to(Z.dtype))
+        found = self.sums.add(Z)
+        if not bool(torch.isfinite(found).all()):
+            self._complain(Z)
+        self.rows += self.filled
+        self.filled = 0
+
+    def _start(self) -> tuple[CrossingSums, torch.Tensor]:
+        """Find the shift from the first rows, and whether float32 can hold products of them."""
+        import torch
+
+        Z = self.tile[: self.filled]
+        mean = block_sum(Z) / len(Z)
+        spread = (Z - mean.to(Z.dtype)).abs().amax(0).double()
+        largest = torch.stack([part.max() for part in spread.split(list(self.widths))])
+        low, high = FLOAT32_SCALES
+        if self.dtype == torch.float32 and bool(((largest > 0) & ((largest < low) | (largest > high))).any()):
+            self.dtype, self.tile = torch.float64, self.tile.double()
+        self.coarse = self.dtype == torch.float32 and bool((mean.abs() > COARSE * spread).any())
+        # A shift of the products' own precision: its subtraction is then exact near the mean.
+        shift = mean if self.coarse else mean.to(self.dtype).double()
+        sums = CrossingSums(
+            names=self.names, widths=self.widths, left=self.left, dtype=self.dtype, device=self.device
+        )
+        return sums, shift
+
+    def _complain(self, Z: torch.Tensor) -> None:
+        import torch
+
+        begin = 0
+        for name, width in zip(self.names, self.widths, strict=True):
+            bad = torch.nonzero(~torch.isfinite(Z[:, begin : begin + width]))
+            if len(bad):
+                row, column = (int(v) for v in bad[0])
+                kind = "NaN" if bool(torch.isnan(Z[row, begin + column])) else "infinite"
+                raise InputError(
+                    f"every value must be finite, but layer {name} is {kind} at row {self.rows + row}, "
+                    f"feature {column}."
+                )
+            begin += width
+        raise InputError(
+            f"every layer must have values whose squares fit the number format, but rows {self.rows} to "
+            f"{self.rows + self.filled - 1} overflow."
+        )

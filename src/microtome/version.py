@@ -1,0 +1,5 @@
+"""Which version is this?"""
+
+from __future__ import annotations
+
+VERSION = "0.1.0"
