@@ -31,7 +31,13 @@ def missed(results: Mapping[str, Any]) -> list[str]:
     list of str
         A sentence each; empty when everything was kept.
     """
-    parts = {"engine": _engine, "peers": _peers, "memory": _memory, "attention": _attention}
+    parts = {
+        "engine": _engine,
+        "peers": _peers,
+        "memory": _memory,
+        "attention": _attention,
+        "extraction": _extraction,
+    }
     return [said for name, part in parts.items() if name in results for said in part(results[name])]
 
 
@@ -66,3 +72,11 @@ def _attention(rows: list[Mapping[str, Any]]) -> Iterator[str]:
     for row in ours:
         if not row["max_error"] <= ERROR:
             yield f"Jensen-Shannon, {row['variant']}: off by {row['max_error']:.0e}, promised {ERROR:g}."
+
+
+def _extraction(result: Mapping[str, Any]) -> Iterator[str]:
+    for row in result["rows"]["rows"]:
+        if row["target"] is not None and row["ratio"] > row["target"]:
+            yield f"extraction, {row['name']}: {row['ratio']:.2f}, promised {row['target']:.2f}."
+    if result["memory"]["growth"] > GROWTH:
+        yield f"memory of extraction grows {result['memory']['growth']:.2f} times, promised flat."

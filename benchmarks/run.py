@@ -61,8 +61,12 @@ SECTIONS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         "attention_js",
         {"full": {}, "quick": {"sentences": 20, "few": 2}, "smoke": {"sentences": 1, "few": 1}},
     ),
+    "extraction": (
+        "extraction",
+        {"full": {}, "quick": {"scale": "quick"}, "smoke": {"scale": "smoke", "repeats": 1}},
+    ),
 }
-REPEATED = ("engine", "peers", "attention")
+REPEATED = ("engine", "peers", "attention", "extraction")
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 MACHINE, CUDA = "machine", "cuda"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+import tiny
 
 pytestmark = pytest.mark.slow
 
@@ -26,8 +29,36 @@ def commands() -> list[str]:
     return [line for line in lines if line]
 
 
+@pytest.fixture
+def place(tmp_path):
+    """A folder with everything that the examples name."""
+    rng = np.random.default_rng(0)
+    before = rng.normal(size=(3, 400, 8))
+    np.save(tmp_path / "before.npy", before)
+    np.save(tmp_path / "after.npy", before + rng.normal(size=before.shape))
+    for name, seed in (("base", 0), ("tuned", 1)):
+        tiny.save_checkpoint(tmp_path / name, "bert", seed=seed)
+    (tmp_path / "sentences.txt").write_text("\n".join(tiny.TEXT * 10), encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def environment(tmp_path):
+    return {**os.environ, "MICROTOME_STORE": str(tmp_path / "store"), "HF_HUB_OFFLINE": "1"}
+
+
+def test_models_are_compared_as_printed(place, environment):
+    code = f"import microtome as mt\n{blocks('python')[1]}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=place, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"debiased_cka -?0\.\d+ \[.*unit: sentence\)", done.stdout)
+    assert "From base to tuned, by debiased_cka" in done.stdout
+
+
 def test_the_python_example_runs_as_printed(tmp_path):
-    (code,) = blocks("python")
+    code = blocks("python")[0]
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False
     )
@@ -46,28 +77,25 @@ def test_the_make_targets_exist():
 
 
 @pytest.mark.parametrize("command", [line for line in commands() if line.startswith("microtome ")])
-def test_the_shell_commands_run_as_printed(command, tmp_path):
-    rng = np.random.default_rng(0)
-    before = rng.normal(size=(3, 400, 8))
-    np.save(tmp_path / "before.npy", before)
-    np.save(tmp_path / "after.npy", before + rng.normal(size=before.shape))
+def test_the_shell_commands_run_as_printed(command, place, environment):
     done = subprocess.run(
         [sys.executable, "-m", *shlex.split(command)],
         capture_output=True,
         text=True,
-        cwd=tmp_path,
+        cwd=place,
+        env=environment,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     if "--out result" in command:
-        assert {p.name for p in (tmp_path / "result").iterdir()} >= {
+        assert {p.name for p in (place / "result").iterdir()} >= {
             "result.json",
             "table.parquet",
             "methods.md",
             "references.bib",
             "figures",
         }
-        assert {p.suffix for p in (tmp_path / "result" / "figures").iterdir()} == {".png", ".svg", ".pdf"}
+        assert {p.suffix for p in (place / "result" / "figures").iterdir()} == {".png", ".svg", ".pdf"}
 
 
 def test_every_name_in_the_table_of_measures_exists():

@@ -122,3 +122,24 @@ def test_notes_and_sentences_cannot_steer_the_terminal(capsys: pytest.CaptureFix
     Screen().note("read \x1b[2J")
     Screen(quiet=True).note("nothing")
     assert capsys.readouterr().err == "read \ufffd[2J\n"
+
+
+def test_several_models_show_each_layer_of_the_first_in_the_others(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    names = ["a/0", "a/1", "b/0", "b/1", "b/norm", "c/1"]
+    one, out = printed(capsys, stack(6), names=names, certainty=True)
+    what, pairs = chosen_pairs(one)
+    assert what == "same layers"
+    assert [(one.left[i], one.right[j]) for i, j in pairs] == [
+        ("a/0", "b/0"), ("a/1", "b/1"), ("a/1", "c/1"),
+    ]  # fmt: skip
+    for i, j in pairs:
+        line = next(line for line in out.splitlines() if re.match(rf"{one.left[i]} +{one.right[j]} ", line))
+        assert f"{one.values[i, j]:.3f}".replace("-0.000", "0.000") in line
+
+
+def test_layers_of_one_model_or_of_mixed_order_show_neighbors() -> None:
+    for names in (["a/0", "a/1", "a/2"], ["a/0", "b/0", "a/1"], ["0", "1", "2"]):
+        one = mt.similarity_matrix(stack(3), names=names)["debiased_cka"]
+        assert chosen_pairs(one) == ("neighbors", [(0, 1), (1, 2)])

@@ -41,7 +41,7 @@ def test_two_modules_are_compared_on_the_rows_they_saw() -> None:
     whole = torch.cat(data)
     with torch.no_grad():
         sides = [[m[0](whole), m(whole)] for m in (one, two)]
-    expected = mt.similarity_matrix(*sides, MEASURES, precision="exact")
+    expected = mt.similarity_matrix(sides[0], sides[1], MEASURES, precision="exact")
     for label, maps in found.items():
         np.testing.assert_allclose(maps.values, expected[label].values, atol=1e-6, err_msg=label)
         np.testing.assert_allclose(maps.null_mean, expected[label].null_mean, atol=1e-6, err_msg=label)

@@ -81,6 +81,12 @@ def test_a_word_in_which_the_cut_falls_is_lost_as_a_whole(tokenizer: Tokenizer) 
     assert int(cut.special.sum()) == added
 
 
+def test_half_of_a_surrogate_pair_is_no_accident(tokenizer: Tokenizer) -> None:
+    (found,) = tokenizer.words([["cat", "\ud83d", "mat"]])
+    assert {0, 2} <= set(found.words.tolist())
+    assert len(tokenizer.texts([("cat \ud83d", None)])[0]) > 0
+
+
 def test_pairs_know_their_sides_and_the_longer_one_is_cut() -> None:
     tokenizer = Tokenizer(tiny.wordpiece(), longest=12, typed=True)
     (found,) = tokenizer.texts([("the cat", "on the mat it sleeps on the mat it sleeps")])

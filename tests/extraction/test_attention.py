@@ -120,9 +120,7 @@ def test_rows_that_are_drawn_leave_the_others_out(encoders: dict[str, Any]) -> N
 def test_attention_is_between_words(encoders: dict[str, Any]) -> None:
     encoder = encoders["bert"]
     rows = plan_rows(CORPUS, [encoder], row_options("mean"))
-    with pytest.raises(
-        InputError, match="attention must be asked of rows of words, but got rows of mean"
-    ):
+    with pytest.raises(InputError, match="attention must be asked of rows of words, but got rows of mean"):
         list(stream_attention([encoder], CORPUS, rows))
 
 

@@ -298,3 +298,32 @@ def test_an_interval_of_nothing_is_said_to_be_undefined() -> None:
     empty = np.full((2, 2), np.nan)
     one = replace(make_map(empty), low=empty, high=empty, level=0.95, method="half-sampling")
     assert "half-width undefined" in basis(one)
+
+
+def border_lines(axes: Axes) -> tuple[list[float], list[float]]:
+    """Where lines stand that cross the whole map: the upright ones, and the level ones."""
+    upright, level = [], []
+    for line in axes.lines:
+        across, along = (np.asarray(values, dtype=float) for values in line.get_data())
+        if across[0] == across[-1]:
+            upright.append(float(across[0]))
+        if along[0] == along[-1]:
+            level.append(float(along[0]))
+    return upright, level
+
+
+def test_lines_part_the_layers_of_different_models() -> None:
+    names = ["a/0", "a/1", "b/0", "b/1", "b/norm", "c/0"]
+    axes = draw(make_map(decay(6, 6), names, names, symmetric=True))
+    assert border_lines(axes) == ([1.5, 4.5], [1.5, 4.5])
+    # The names stay whole, since nothing is shared by all.
+    rendered(axes)
+    assert [label.get_text() for label in axes.get_yticklabels()] == names
+
+
+def test_one_model_a_side_has_no_line() -> None:
+    assert border_lines(draw(make_map(decay(3, 4)))) == ([], [])
+    mixed = ["a/0", "b/0", "a/1"]
+    assert border_lines(draw(make_map(decay(3, 3), mixed, mixed))) == ([], [])
+    only = draw(make_map(decay(3, 4), ["a/0", "a/1", "b/0"]))
+    assert border_lines(only) == ([], [1.5])

@@ -15,6 +15,7 @@ from microtome.findings.methods import (
     cite,
     methods_page,
     methods_paragraph,
+    model_borders,
     references,
     split_names,
 )
@@ -128,3 +129,33 @@ def test_names_are_split_into_what_is_shared_and_what_is_not(
     names: list[str], shared: str, rest: tuple[str, ...]
 ) -> None:
     assert split_names(names) == (shared, rest)
+
+
+@pytest.mark.parametrize(
+    "names, borders",
+    [
+        (["a/0", "a/1", "b/0", "b/1"], {"a": 0, "b": 2}),
+        (["a/0", "b/0", "c/0", "c/norm"], {"a": 0, "b": 1, "c": 2}),
+        (["org/a/0", "org/b/0"], {"org/a": 0, "org/b": 1}),
+        (["a/0", "a/1"], {"a": 0}),
+        (["0", "1"], {}),
+        (["a/0", "1"], {}),
+        (["a/0", "b/0", "a/1"], {}),  # not together
+        ([], {}),
+    ],
+)
+def test_where_the_layers_of_each_model_begin(names: list[str], borders: dict[str, int]) -> None:
+    assert model_borders(names) == borders
+
+
+def test_several_models_are_counted_one_by_one() -> None:
+    names = ["base/0", "base/1", "tu`ned/0", "tu`ned/1", "tu`ned/norm"]
+    maps = mt.similarity_matrix([*LEFT, *RIGHT[:2]], measures="linear_cka", names=names)
+    said = methods_paragraph(maps)
+    words = "The layers of 2 models (2 of `base`, 3 of `tu'ned`) were compared with each other on 80 rows"
+    assert said.startswith(words)
+    one = maps["linear_cka"]
+    facts = {"texts": {"name": "tree*bank"}, "rows": {"what": "one row a word: its last sub-word"}}
+    told = Maps([replace(one, provenance={**one.provenance, **facts})])
+    assert "The rows are of `tree*bank`: one row a word: its last sub-word." in methods_paragraph(told)
+    assert "The rows are of" not in said

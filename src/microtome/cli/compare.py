@@ -65,6 +65,9 @@ def compare(
         bool, typer.Option("--zscore", metavar="", help="Standardize every neuron first.")
     ] = False,
     remove_top: Annotated[int, typer.Option(help="Leave out so many neurons of largest variance.")] = 0,
+    keep: Annotated[
+        bool, typer.Option(help="Record rows in the store, or let them go after one pass.")
+    ] = True,
     read: ReadOption = [],  # noqa: B006 - typer reads the default and changes nothing
     revision: RevisionOption = None,
     tokenizer: TokenizerOption = None,
@@ -105,7 +108,7 @@ def compare(
         seeds = [int(one) for one in twins.split(",") if one]
     except ValueError as error:
         raise must("--twins", "seeds with commas between them", twins) from error
-    if out is not None:
+    if out is not None and not dry_run:
         make_folder(out)
     with screen.working() as progress, using_threads(threads):
         encoders = load_models(models, revision=revision, tokenizer=tokenizer, device=device, twins=seeds)
@@ -115,7 +118,7 @@ def compare(
         screen.result({"format": "microtome/plan/1", **document}, said)
         return
     screen.note(said)
-    with screen.working() as progress:
+    with screen.working() as progress, using_threads(threads):
         maps = run(
             encoders,
             on=texts,
@@ -123,6 +126,7 @@ def compare(
             measures=measures,
             certainty=certainty,
             causal=causal,
+            keep=keep,
             seed=seed,
             device=device,
             dtype=dtype,

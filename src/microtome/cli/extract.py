@@ -55,6 +55,7 @@ def extract(
     """Run a model over a corpus and record every layer in the store."""
     from ..comparison.inputs import find_device, using_threads
     from ..extraction.recording import record
+    from ..findings.record import make_folder
     from ..rows.options import row_options
     from ..rows.planning import plan_rows
     from ..store.shelf import Shelf
@@ -66,6 +67,8 @@ def extract(
         rows, subword=subword, special=special, longest=longest, sample=sample, seed=seed, exact=exact
     )
     texts = read_texts(on, read)
+    if out is not None:
+        make_folder(out)
     with screen.working() as progress, using_threads(threads):
         (encoder,) = load_models([model], revision=revision, tokenizer=tokenizer, device=device)
         planned = plan_rows(texts.examples, [encoder], options, progress=progress)
@@ -103,9 +106,15 @@ def link_files(folder: Path, out: Path) -> Path:
     import shutil
 
     from ..findings.record import make_folder
+    from ..store.manifest import MANIFEST
 
     target = make_folder(out)
-    for file in sorted(folder.iterdir()):
+    if target.samefile(folder):
+        return target
+    # Without its manifest, which comes last, a folder that is replaced in part cannot be read.
+    for old in (target / MANIFEST, *target.glob("shard-*.safetensors")):
+        old.unlink(missing_ok=True)
+    for file in sorted(folder.iterdir(), key=lambda path: (path.name == MANIFEST, path.name)):
         place = target / file.name
         place.unlink(missing_ok=True)
         try:

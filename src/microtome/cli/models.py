@@ -43,7 +43,7 @@ TokenizerOption = Annotated[
     typer.Option(help="A folder, hub id or vocab.txt of another tokenizer.", show_default=False),
 ]
 
-
+# `--read column.text=sentence` says which column is the text.
 COLUMN = "column."
 
 
@@ -60,14 +60,21 @@ def load_models(
 
     from ..encoders.loading import load
 
-    plain = [Path(name).name or name for name in names]
-    labels = [
-        name if plain.count(name) == 1 else "-".join(Path(given).parts[-2:])
-        for name, given in zip(plain, names, strict=True)
-    ]
+    labels = [Path(name).name or name for name in names]
+    parts = 2
+    # As many folders of each path as tell models of one name apart.
+    while len(set(labels)) < len(set(names)) and parts <= max(len(Path(name).parts) for name in names):
+        labels = [
+            label if labels.count(label) == 1 else "-".join(Path(name).parts[-parts:])
+            for label, name in zip(labels, names, strict=True)
+        ]
+        parts += 1
     shared = {"revision": revision, "tokenizer": tokenizer, "device": device}
     found = [load(given, name=label, **shared) for given, label in zip(names, labels, strict=True)]
-    return found + [load(names[0], random_init=True, seed=seed, **shared) for seed in twins]
+    return found + [
+        load(names[0], name=f"{labels[0]}-random{seed}", random_init=True, seed=seed, **shared)
+        for seed in twins
+    ]
 
 
 def read_texts(given: str, options: Sequence[str]) -> Texts:
@@ -81,9 +88,7 @@ def read_texts(given: str, options: Sequence[str]) -> Texts:
         if not equals or not name:
             raise must("--read", "name=value", option)
         said[name] = value
-    columns = {
-        name.removeprefix("column."): said.pop(name) for name in list(said) if name.startswith("column.")
-    }
+    columns = {name.removeprefix(COLUMN): said.pop(name) for name in list(said) if name.startswith(COLUMN)}
     if columns:
         said["columns"] = columns
     return make_texts(given, **said)
@@ -93,8 +98,9 @@ def cost(encoders: Sequence[Encoder], rows: Rows) -> tuple[str, dict[str, Any]]:
     """Say what a run would take, before it starts: rows, layers and bytes on disk."""
     layers = sum(len(encoder.layers) for encoder in encoders)
     size = 4 * len(rows) * sum(sum(encoder.widths) for encoder in encoders)
+    models = f"{len(encoders)} model{'' if len(encoders) == 1 else 's'}"
     sentence = (
-        f"{len(encoders)} models, {layers} layers, {rows.sentence()}: about {max(size / 1e6, 1):,.0f} MB of "
+        f"{models}, {layers} layers, {rows.sentence()}: about {max(size / 1e6, 1):,.0f} MB of "
         "float32 rows in the store"
     )
     return sentence, {

@@ -72,7 +72,8 @@ def attention_similarity_matrix(
     with using_threads(threads):
         whole = _read(left, right, choices, causal)
         maps = {
-            label: _as_map(cells, right is None, names, right_names, seed) for label, cells in whole.items()
+            label: as_attention_map(cells, right is None, names, right_names, seed)
+            for label, cells in whole.items()
         }
         if certainty:
             maps = _with_intervals(maps, left, right, choices, causal, halves=halves, level=level, seed=seed)
@@ -108,13 +109,26 @@ def _names(given: Sequence[str] | None, count: int, side: str) -> tuple[str, ...
     return tuple(given)
 
 
-def _as_map(
+def as_attention_map(
     cells: AttentionCells,
     symmetric: bool,
     names: Sequence[str] | None,
     right_names: Sequence[str] | None,
     seed: int,
 ) -> Map:
+    """
+    Put the cells of a measure of attention together with all that a reader must know of them.
+
+    Parameters
+    ----------
+    cells : AttentionCells
+    symmetric : bool
+        Whether a model was compared with itself.
+    names, right_names : sequence of str, optional
+        Names of the layers.
+    seed : int
+        For the record.
+    """
     blank = np.full(cells.forward.shape, np.nan)
     left = _names(names, cells.forward.shape[0], "left")
     right = left if symmetric else _names(right_names, cells.forward.shape[1], "right")

@@ -6,13 +6,15 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from ..encoders.encoder import Encoder
-from ..encoders.loading import load
-from ..errors import InputError, SmallSampleWarning
+from ..errors import InputError, SmallSampleWarning, must, unknown
+from ..extraction.extracting import as_encoder
 from ..extraction.recording import Activations, describe, record
+from ..extraction.streaming import stream
 from ..extraction.texts import Texts, make_texts
 from ..findings.maps import Map, Maps
 from ..measures.declare import Chosen, Measure
@@ -20,10 +22,16 @@ from ..measures.table import chosen_all
 from ..rows.options import row_options
 from ..rows.planning import Rows, plan_rows
 from ..store.shelf import Shelf
+from ..version import VERSION
 from .models import attention_maps, say
 from .similarity import similarity_matrix
+from .streamed import streamed_windows
 
 Progress = Callable[[str, int, int], None]
+
+# What `similarity_matrix` is told beside the rows, and of these what attention needs too.
+OPTIONS = ("precision", "memory", "threads", "level", "halves", "permutations", "zscore", "remove_top")
+SHARED = ("halves", "level", "threads")
 
 
 def compare(
@@ -39,6 +47,7 @@ def compare(
     sample: int | None = None,
     exact: str | None = None,
     causal: bool = False,
+    keep: bool = True,
     seed: int = 0,
     device: Any = "cpu",
     dtype: str = "float32",
@@ -66,6 +75,9 @@ def compare(
         As in `extract`.
     causal : bool
         For attention: compare lower triangles, so that models that read left to right can take part.
+    keep : bool
+        Whether rows are recorded in the store, so that no model runs on them twice. Without, they go
+        straight into the moments and are gone: nothing can then be asked that needs them again.
     seed : int
     device : str
         Where the comparison is computed; models run where they are.
@@ -80,7 +92,12 @@ def compare(
     Maps
         One map a measure over the layers of all models, with what can be said of them in `findings`.
     """
-    encoders = [load(one) if isinstance(one, (str, os.PathLike)) else one for one in models]
+    for name in options:
+        if name not in OPTIONS:
+            raise unknown("option", name, OPTIONS)
+    if not isinstance(models, Sequence) or isinstance(models, str):
+        raise must("models", "a list of models", type(models).__name__)
+    encoders = [as_encoder(one) for one in models]
     choices = list(chosen_all(measures))
     of_attention = [c for c in choices if c.declared("needs") == "attention"]
     of_rows = [c for c in choices if c not in of_attention]
@@ -93,7 +110,15 @@ def compare(
     planned = plan_rows(texts.examples, encoders, chosen, progress=progress)
     maps: list[Map] = []
     found: list[Activations] = []
-    if of_rows:
+    grouped = chosen.kind in ("word", "token")
+    if of_rows and not keep:
+        if certainty:
+            raise InputError("certainty must have the rows again, but keep=False lets them go.")
+        run = partial(stream, encoders, texts.examples, planned, tokens=tokens, progress=progress)
+        maps += streamed_windows(
+            encoders, planned, run, of_rows, grouped=grouped, seed=seed, device=device, **options
+        ).values()
+    elif of_rows:
         shelf = Shelf(store)
         for encoder in encoders:
             found.append(
@@ -113,7 +138,7 @@ def compare(
             None,
             of_rows,
             names=[name for one in found for name in one.names],
-            clusters=planned.clusters if chosen.kind in ("word", "token") else None,
+            clusters=planned.clusters if grouped else None,
             certainty=certainty,
             seed=seed,
             device=device,
@@ -130,7 +155,7 @@ def compare(
             certainty=certainty,
             seed=seed,
             progress=progress,
-            **{k: v for k, v in options.items() if k in ("halves", "level", "threads")},
+            **{k: v for k, v in options.items() if k in SHARED},
         )
     ordered = sorted(maps, key=lambda one: [c.label for c in choices].index(one.measure))
     facts = _facts(encoders, texts, planned, found)
@@ -163,7 +188,13 @@ def _named(progress: Progress | None, name: str) -> Progress | None:
 def _facts(
     encoders: Sequence[Encoder], texts: Texts, rows: Rows, found: Sequence[Activations]
 ) -> dict[str, Any]:
+    import torch
+    import transformers
+
     return {
+        "microtome": VERSION,
+        "torch": str(torch.__version__),
+        "transformers": transformers.__version__,
         "models": [describe(encoder) for encoder in encoders],
         "texts": dict(texts.facts),
         "rows": {"digest": rows.digest, "count": len(rows), "what": rows.options.sentence()},

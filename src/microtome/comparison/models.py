@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import combinations, combinations_with_replacement, product
 from types import MappingProxyType
 from typing import Any
 
@@ -12,18 +12,24 @@ import numpy as np
 
 from ..encoders.encoder import Encoder
 from ..errors import must
-from ..extraction.attention import stream_attention
+from ..extraction.attention import SentenceMaps, stream_attention
 from ..extraction.texts import Texts
 from ..findings.change import change_profile
 from ..findings.maps import Map
 from ..findings.matching import layer_matching
 from ..inference.estimate import Sides
+from ..measures.attention_pass import AttentionPass
 from ..measures.declare import Chosen
 from ..rows.planning import Rows
-from .attention import attention_similarity_matrix
+from .attention import as_attention_map, attention_similarity_matrix
+from .inputs import using_threads
+
+Blocks = dict[tuple[int, int], dict[str, Map]]
 
 # Numbers of attention maps that may be held for intervals: two gigabytes.
 HELD = 2**28
+# What fast arithmetic promises: a smaller difference from 1 is rounding, and no change.
+ROUNDING = 1e-6
 
 
 def say(one: Map, models: Sequence[str]) -> list[str]:
@@ -51,9 +57,10 @@ def say(one: Map, models: Sequence[str]) -> list[str]:
         rows, columns = places[first], places[second]
         block = one.values[np.ix_(list(rows.values()), list(columns.values()))]
         same = np.diag(block) if list(rows) == list(columns) else np.empty(0)
+        same = np.where(np.abs(same - 1) <= ROUNDING, 1.0, same)
         # Change is counted from 1, which only measures of which 1 is the largest value allow.
         if np.isfinite(same).sum() >= 2 and np.nanmax(same) <= 1:
-            change = change_profile(block, positions=list(rows))
+            change = change_profile(same, positions=list(rows))
             names = [one.left[place] for place in columns.values()]
             sentences.append(f"From {first} to {second}, by {one.measure}: {change.sentence(names)}")
         if min(block.shape) >= 2 and np.isfinite(block).all():
@@ -96,52 +103,70 @@ def attention_maps(
         One a measure, over the blocks of all models.
     """
     names = [[f"{e.name}/{k}" for k in range(1, len(e.layers)) if e.layers[k].isdigit()] for e in encoders]
-    blocks: dict[tuple[int, int], dict[str, Map]] = {}
+    evened: list[int] = []
+    stream = _counted(stream_attention(encoders, texts.examples, rows, progress=progress), evened)
+    if certainty:
+        blocks = _with_intervals(_hold(stream), names, measures, causal=causal, seed=seed, **options)
+    else:
+        with using_threads(options.get("threads")):
+            blocks = _in_one_pass(stream, names, measures, causal=causal, seed=seed)
+    maps = [_assemble(choice, names, blocks) for choice in measures]
+    if not sum(evened):
+        return maps
+    told = f"{sum(evened):,} rows of attention went to no word, and were spread evenly"
+    return [replace(one, warnings=(*one.warnings, told)) for one in maps]
+
+
+def _counted(stream: Iterable[SentenceMaps], evened: list[int]) -> Iterable[SentenceMaps]:
+    for one in stream:
+        evened.append(one.evened)
+        yield one
+
+
+def _in_one_pass(
+    stream: Iterable[SentenceMaps],
+    names: Sequence[Sequence[str]],
+    measures: Sequence[Chosen],
+    *,
+    causal: bool,
+    seed: int,
+) -> Blocks:
+    """Compare every two models, and each with itself, sentence by sentence as they come."""
+    pairs = list(combinations_with_replacement(range(len(names)), 2))
+    passes = {pair: AttentionPass(list(measures), causal=causal) for pair in pairs}
+    for one in stream:
+        for i, j in pairs:
+            passes[i, j].add(one.maps[i], None if i == j else one.maps[j])
+    return {
+        (i, j): {
+            label: as_attention_map(cells, i == j, names[i], None if i == j else names[j], seed)
+            for label, cells in passes[i, j].finish().items()
+        }
+        for i, j in pairs
+    }
+
+
+def _with_intervals(
+    held: list[tuple[np.ndarray, ...]],
+    names: Sequence[Sequence[str]],
+    measures: Sequence[Chosen],
+    **options: Any,
+) -> Blocks:
     # Intervals of a measure with a direction do not come with those of the other one.
-    for i, j in product(range(len(encoders)), repeat=2):
-        if j < i and not certainty:
-            continue
-        pair = [encoders[i]] if i == j else [encoders[i], encoders[j]]
-        stream = stream_attention(pair, texts.examples, rows, progress=progress)
-        left: Iterable[Any]
-        right: Iterable[Any] | None
-        if certainty:
-            held = _hold(stream)
-            left, right = [m[0] for m in held], None if i == j else [m[1] for m in held]
-        else:
-            left, right = _sides(stream, i == j)
-        blocks[i, j] = dict(
+    return {
+        (i, j): dict(
             attention_similarity_matrix(
-                left,
-                right,
+                [maps[i] for maps in held],
+                None if i == j else [maps[j] for maps in held],
                 list(measures),
-                causal=causal,
-                certainty=certainty,
-                seed=seed,
+                certainty=True,
                 names=names[i],
                 right_names=None if i == j else names[j],
                 **options,
             )
         )
-    return [_assemble(choice, names, blocks) for choice in measures]
-
-
-def _sides(stream: Any, alone: bool) -> tuple[Iterable[Any], Iterable[Any] | None]:
-    """Two iterators over one stream that go side by side: the second gives what the first has just read."""
-    if alone:
-        return (one.maps[0] for one in stream), None
-    latest: list[Any] = []
-
-    def first() -> Iterable[Any]:
-        for one in stream:
-            latest.append(one.maps[1])
-            yield one.maps[0]
-
-    def second() -> Iterable[Any]:
-        while latest:
-            yield latest.pop()
-
-    return first(), second()
+        for i, j in product(range(len(names)), repeat=2)
+    }
 
 
 def _hold(stream: Any) -> list[tuple[np.ndarray, ...]]:
@@ -165,6 +190,7 @@ def _assemble(
     label, numbers = choice.label, range(len(names))
     whole = tuple(name for own in names for name in own)
     first = blocks[0, 0][label]
+    held = first.resamples
 
     def table(value: Callable[[Map], Any], other: Callable[[Map], Any]) -> np.ndarray:
         def block(i: int, j: int) -> Any:
@@ -180,6 +206,7 @@ def _assemble(
     values = table(lambda m: m.values, lambda m: m.details["backward"])
     backward = table(lambda m: m.details["backward"], lambda m: m.values)
     reasons = same(lambda m: np.array(m.reasons, dtype=object))
+    every = [found[label] for found in blocks.values()]
     blank = np.full(values.shape, np.nan)
     bounds = {} if first.low is None else {"low": same(lambda m: m.low), "high": same(lambda m: m.high)}
     return replace(
@@ -194,7 +221,9 @@ def _assemble(
         **bounds,
         rank=Sides(None, None),
         kept=Sides(None, None),
+        warnings=tuple(dict.fromkeys(warning for one in every for warning in one.warnings)),
         details=MappingProxyType({"backward": backward}),
-        resamples=None,
+        # The same half-samples of sentences in every block, so that cells of different models are paired.
+        resamples=held and replace(held, array=same(lambda m: m.resamples and m.resamples.array)),
         symmetric=True,
     )

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
+from ..encoders.encoder import Encoder
 from ..errors import InputError
-from ..findings.maps import Maps
+from ..extraction.streaming import Window, kept_layers
+from ..findings.maps import Map, Maps
 from ..measures.declare import Chosen
 from ..measures.table import chosen_all
 from ..moments.streamed import StreamedMoments
+from ..rows.planning import Rows
 from .describe import as_map
-from .engine import run
+from .engine import run as run_engine
+from .inputs import using_threads
 from .plan import Settings, make_plan
 from .request import Request
 from .routes import Raw
+
+CLUSTERED = (
+    "rows come in clusters, and formulas for independent rows do not hold; keep the rows to permute them"
+)
 
 # There is only one pass, so its moments must fit as they are.
 UNBOUNDED = 2**62
@@ -64,7 +74,7 @@ def streamed_maps(moments: StreamedMoments, measures: Any, *, note: str = "", se
         left=left, right=right, measures=tuple(choices), clusters=None, settings=settings, seed=seed
     )
     plan = make_plan(left, right, choices, memory=UNBOUNDED, itemsize=8 if exact else 4)
-    outcome = run(left, right, choices, plan, settings, seed=seed, source=lambda *_, **__: crossing)
+    outcome = run_engine(left, right, choices, plan, settings, seed=seed, source=lambda *_, **__: crossing)
     precision = "exact" if exact else "fast"
     if outcome.near_tolerance and not exact:
         precision = "fast; an eigenvalue lies near the rank tolerance, and the rows are gone"
@@ -78,3 +88,74 @@ def streamed_maps(moments: StreamedMoments, measures: Any, *, note: str = "", se
     seconds = round(time.perf_counter() - started, 3)
     maps = [as_map(request, raw, choice, note) for choice in choices]
     return Maps([replace(m, provenance=MappingProxyType({**m.provenance, "seconds": seconds})) for m in maps])
+
+
+def streamed_windows(
+    encoders: Sequence[Encoder],
+    rows: Rows,
+    run: Callable[[], Iterable[Window]],
+    measures: Sequence[Chosen],
+    *,
+    grouped: bool,
+    precision: str = "fast",
+    device: Any = "cpu",
+    seed: int = 0,
+    threads: int | None = None,
+    **options: Any,
+) -> Maps:
+    """
+    Compare the layers of several models on rows that go straight into the moments.
+
+    Parameters
+    ----------
+    encoders : sequence of Encoder
+    rows : Rows
+    run : callable
+        Hands out the windows of rows of all encoders.
+    measures : sequence of Chosen
+    grouped : bool
+        Whether rows come in clusters, of which debiasing would have to know.
+    precision, device, seed, threads
+        As in `similarity_matrix`; measures on subspaces are computed exactly, since the rows cannot be read
+        again where float32 does not suffice.
+    **options
+        Refused: all others need the rows.
+
+    Returns
+    -------
+    Maps
+    """
+    import torch
+
+    # These say how intervals would be, and how much of the rows may be held.
+    idle = ("level", "halves", "memory")
+    asked = [name for name, value in options.items() if value and name not in idle]
+    if asked:
+        raise InputError(f"{asked[0]} must have the rows again, but keep=False lets them go.")
+    debiased = [choice.label for choice in measures if choice.measure.interval == "debiased"]
+    if grouped and debiased:
+        raise InputError(
+            f"{debiased[0]} must know the sentence of each row, but keep=False lets them go; use linear_cka, "
+            "or keep the rows."
+        )
+    exact = precision == "exact" or any(c.declared("subspace") is not None for c in measures)
+    layers = [[encoder.layers[k] for k in kept_layers(encoder, rows)] for encoder in encoders]
+    moments = StreamedMoments(
+        [f"{e.name}/{layer}" for e, own in zip(encoders, layers, strict=True) for layer in own],
+        [e.widths[k] for e in encoders for k in kept_layers(e, rows)],
+        left=None,
+        dtype=torch.float64 if exact else torch.float32,
+        device=torch.device(device),
+    )
+    with using_threads(threads):
+        for window in run():
+            if window.stop > window.start:
+                moments.add([layer.to(moments.device) for side in window.layers for layer in side])
+        found = streamed_maps(moments, list(measures), seed=seed)
+    return Maps([_of_clusters(one) for one in found.values()]) if grouped else found
+
+
+def _of_clusters(one: Map) -> Map:
+    """Take back what only holds for independent rows."""
+    blank = np.full(one.values.shape, np.nan)
+    return replace(one, z=blank, p=blank, null_note=CLUSTERED)

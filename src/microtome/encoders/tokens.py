@@ -105,7 +105,7 @@ class Tokenizer:
         list of Tokens
             Of a word in which the cut falls no sub-word counts as a part.
         """
-        given = [[f" {w}" if self._space and w else w for w in words] for words in sentences]
+        given = [[f" {_plain(w)}" if self._space and w else _plain(w) for w in words] for words in sentences]
         found = self._whole.encode_batch(given, is_pretokenized=True, add_special_tokens=special)
         limit = self._limit(longest)
         return [
@@ -136,7 +136,7 @@ class Tokenizer:
         list of Tokens
             Without words.
         """
-        given = [one if two is None else (one, two) for one, two in texts]
+        given = [_plain(one) if two is None else (_plain(one), _plain(two)) for one, two in texts]
         found = self._whole.encode_batch(given, add_special_tokens=special)
         limit = self._limit(longest)
         out = []
@@ -192,6 +192,11 @@ class Tokenizer:
         halved = np.flatnonzero(counts[0] != counts[1])
         found.words[np.isin(found.words, halved)] = -1
         return found
+
+
+def _plain(text: str) -> str:
+    """A text that can be written as UTF-8: half of a surrogate pair, which JSON can bring, becomes a mark."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _tokens(encoding: Any, words: bool, *, truncated: bool = False) -> Tokens:

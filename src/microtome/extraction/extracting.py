@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from ..encoders.encoder import Encoder
 from ..encoders.loading import load
+from ..errors import must
 from ..rows.options import row_options
 from ..rows.planning import plan_rows
 from ..store.shelf import Shelf
@@ -71,7 +73,7 @@ def extract(
     options = row_options(
         rows, subword=subword, special=special, longest=longest, sample=sample, seed=seed, exact=exact
     )
-    model = load(encoder) if isinstance(encoder, (str, os.PathLike)) else encoder
+    model = as_encoder(encoder)
     texts = make_texts(on)
     planned = plan_rows(texts.examples, [model], options, progress=progress)
     return record(
@@ -84,3 +86,13 @@ def extract(
         command=command,
         progress=progress,
     )
+
+
+def as_encoder(given: Any) -> Encoder:
+    """Take an encoder as it is, and load what is given by its name or folder."""
+    if isinstance(given, (str, os.PathLike)):
+        return load(given)
+    # Whatever it is built of: what extraction asks for must be there.
+    if not all(hasattr(given, name) for name in ("name", "family", "layers", "words", "run")):
+        raise must("a model", "what microtome.load gives, a hub id or a folder", type(given).__name__)
+    return given

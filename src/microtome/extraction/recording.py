@@ -127,6 +127,8 @@ def record(
     """
     if dtype not in DTYPES:
         raise must("dtype", f"one of {', '.join(DTYPES)}", dtype)
+    if tokens is not None and (not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1):
+        raise must("tokens", "a whole number of at least 1", tokens)
     places = kept_layers(encoder, rows)
     layers = [(encoder.layers[k], encoder.widths[k]) for k in places]
     specification = {

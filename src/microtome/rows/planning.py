@@ -152,6 +152,11 @@ def plan_rows(
         raise InputError("a corpus must hold at least one example, but it is empty.")
     if len(set(ids)) != len(ids):
         raise InputError("ids of examples must differ, but one stands twice.")
+    if not sum(map(len, units)):
+        raise InputError(
+            "a corpus must have at least one row that every model has, but it has none; of "
+            f"{candidates:,} there were lost: {', '.join(f'{n:,} in {name}' for name, n in lost.items())}."
+        )
     rows = Rows(
         options=options,
         examples=np.concatenate(places),

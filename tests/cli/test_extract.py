@@ -1,0 +1,191 @@
+"""`microtome extract` records what it says, where it says, and what `similarity` can read."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import microtome as mt
+import tiny
+from microtome.cli import main
+from microtome.store.shards import verify_stack
+from microtome.store.shelf import Shelf
+
+SOURCE = Path(mt.__file__).parents[1]
+LINES = ["The cat doesn't sleep.", "Every reader likes long books.", "Stop.", "The mat sleeps on the cat."]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    tiny.save_checkpoint(folder / "bert", "bert")
+    return folder
+
+
+@pytest.fixture
+def here(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "lines.txt").write_text("\n".join(LINES) + "\n")
+    (tmp_path / "bert").symlink_to(models / "bert")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MICROTOME_STORE", "store")
+    # The variable is read when the library is imported, which other tests have done.
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    return tmp_path
+
+
+def as_json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    assert main(["extract", *words, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_what_was_recorded_is_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["extract", "bert", "--on", "lines.txt"]) == 0
+    said = capsys.readouterr()
+    (address,) = Shelf("store").addresses()
+    entry = Shelf("store").get(address)
+    assert entry is not None
+    rows = sum(len(line.split()) for line in LINES)
+    assert said.out == f"4 layers of {rows} rows in {entry.folder}\n"
+    assert said.err.startswith(
+        f"1 model, 4 layers, {rows} rows (one row a word: its last sub-word): about 1 MB"
+    )
+    assert entry.provenance["command"] == "microtome extract bert --on lines.txt"
+
+
+def test_the_document_says_where_everything_is(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["bert", "--on", "lines.txt", "--rows", "mean", "--dtype", "float16"]
+    read = as_json(capsys, *words)
+    assert read["format"] == "microtome/extract/1"
+    assert read["layers"] == ["bert/0", "bert/1", "bert/2", "bert/3"]
+    assert (read["widths"], read["rows"]) == ([32] * 4, len(LINES))
+    assert read["facts"]["texts"]["source"] == "lines.txt"
+    expected = mt.extract("bert", "lines.txt", rows="mean", dtype="float16", store="store")
+    assert (read["address"], read["digest"]) == (expected.address, expected.rows.digest)
+    entry = Shelf("store").get(read["address"])
+    assert entry is not None
+    assert shlex.split(entry.provenance["command"]) == ["microtome", "extract", *words, "--json"]
+
+
+def test_the_folder_can_be_compared(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    read = as_json(capsys, "bert", "--on", "lines.txt", "--out", "layers/bert")
+    assert read["folder"] == "layers/bert"
+    assert (here / "layers/bert/rows.parquet").exists()
+    assert main(["similarity", "layers/bert", "-m", "linear_cka", "--precision", "exact", "--json"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)["maps"]
+    layers = list(mt.extract("bert", "lines.txt", store="store").layers)
+    expected = mt.similarity_matrix(layers, measures="linear_cka", precision="exact")["linear_cka"]
+    np.testing.assert_allclose(one["values"], expected.values, atol=1e-12)
+
+
+def test_a_folder_that_was_used_before_holds_the_new_rows(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    as_json(capsys, "bert", "--on", "lines.txt", "--out", "layers")
+    first = as_json(capsys, "bert", "--on", "lines.txt", "--rows", "cls", "--out", "layers")
+    assert main(["similarity", "layers", "--json", "--quiet"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)["maps"]
+    assert (len(one["left"]), one["n"]) == (3, len(LINES))
+    # The store has lost nothing by it.
+    assert Shelf("store").verify() == []
+    assert first["layers"] == ["bert/1", "bert/2", "bert/3"]
+
+
+def test_shards_of_an_earlier_run_do_not_stay(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("long.txt").write_text("The cat sleeps.\n" * 600)  # more than one shard
+    as_json(capsys, "bert", "--on", "long.txt", "--rows", "mean", "--out", "layers")
+    assert len(list(Path("layers").glob("shard-*"))) == 2
+    as_json(capsys, "bert", "--on", "lines.txt", "--rows", "mean", "--out", "layers")
+    assert verify_stack("layers") == []
+
+
+def test_the_folder_may_be_that_of_the_store(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = as_json(capsys, "bert", "--on", "lines.txt")["folder"]
+    again = as_json(capsys, "bert", "--on", "lines.txt", "--out", place)
+    assert again["folder"] == place
+    assert Shelf("store").verify() == []
+
+
+def test_what_a_user_does_to_the_folder_does_not_reach_the_store(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    as_json(capsys, "bert", "--on", "lines.txt", "--out", "layers")
+    for path in Path("layers").iterdir():
+        path.unlink()
+    assert Shelf("store").verify() == []
+
+
+def test_options_reach_the_rows(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--subword", "mean", "--longest", "8", "--sample", "6", "--seed", "3", "--tokens", "64"]
+    read = as_json(capsys, "bert", "--on", "lines.txt", *words, "--threads", "1", "--device", "cpu")
+    expected = mt.extract(
+        "bert", "lines.txt", subword="mean", longest=8, sample=6, seed=3, tokens=64, store="store"
+    )
+    assert read["address"] == expected.address
+
+
+def test_columns_are_named_as_the_reader_takes_them(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("table.tsv").write_text("body\tlabel\nThe cat sleeps.\t1\nStop.\t0\n")
+    read = as_json(capsys, "bert", "--on", "table.tsv", "--rows", "mean", "--read", "column.text=body")
+    assert read["rows"] == 2
+
+
+@pytest.mark.slow
+def test_standard_output_is_json_and_nothing_else(here: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "microtome", "extract", "bert", "--on", "lines.txt", "--json"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["rows"] == sum(len(line.split()) for line in LINES)
+    assert done.stdout.count("\n") == 1
+    # One note, and none of the library's.
+    assert done.stderr.count("\n") == 1
+
+
+def test_quiet_prints_the_result_alone(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["extract", "bert", "--on", "lines.txt", "--quiet"]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert said.out.startswith("4 layers of ")
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        ("bert", "Missing option '--on'."),
+        ("bert --on nowhere.txt", "source must be a file or a folder that exists, or hub:NAME, but got"),
+        ("nowhere --on lines.txt", "there is no folder 'nowhere', and the hub cannot be reached."),
+        ("empty --on lines.txt", "empty must hold a model, but the folder is empty."),
+        ("bert --on lines.txt --rows line", "rows must be one of cls, mean, token, word, but got 'l"),
+        ("bert --on lines.txt --subword x", "subword must be one of last, first, mean, but got 'x'."),
+        ("bert --on lines.txt --dtype int8", "dtype must be one of float32, float16, bfloat16, but"),
+        ("bert --on lines.txt --read columns", "--read must be name=value, but got 'columns'."),
+        ("bert --on lines.txt --read =1", "--read must be name=value, but got '=1'."),
+        ("bert --on lines.txt --read lang=en", "but got 'lang'."),
+        ("bert --on lines.txt --device moon", "device must be a torch device such as 'cpu'"),
+        ("bert --on lines.txt --out lines.txt", "a folder to write to must be one that can be made"),
+        ("bert --on blank.txt", "blank.txt must hold at least one example, but it holds none."),
+    ],
+)  # fmt: skip
+def test_a_wrong_request_is_one_sentence_and_code_2(
+    here: Path, capsys: pytest.CaptureFixture[str], words: str, said: str
+) -> None:
+    Path("empty").mkdir()
+    Path("blank.txt").write_text("\n")
+    assert main(["extract", *words.split(), "--json", "--quiet"]) == 2
+    heard = capsys.readouterr()
+    assert heard.out == ""
+    assert said in heard.err
+    assert heard.err.count("\n") == 1
+    assert not Path("store").exists()

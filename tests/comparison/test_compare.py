@@ -1,0 +1,322 @@
+"""Is a map of several models what their rows give by hand, with the right unit, names and sentences?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import microtome as mt
+import tiny
+from microtome.corpora.examples import Example
+from microtome.errors import InputError, UnknownNameError
+from microtome.extraction.attention import stream_attention
+from microtome.extraction.streaming import stream
+from microtome.extraction.texts import make_texts
+from microtome.randomness import generator
+from microtome.rows.options import row_options
+from microtome.rows.planning import plan_rows
+
+WORDS = ["the", "cat", "sleeps", "on", "every", "mat", "don't", "reader", "likes", "long", "books"]
+
+
+def make_corpus() -> list[Example]:
+    rng = generator(0, "corpus")
+    lengths = rng.integers(3, 12, size=36).tolist()
+    found = [Example(id=f"s{k}", words=tuple(rng.choice(WORDS, size=n))) for k, n in enumerate(lengths)]
+    # BERT has nothing for a zero-width space, and so no model may have a row for it.
+    return [*found, Example(id="odd", words=("the", "\u200b", "cat", "sleeps"))]
+
+
+CORPUS = make_corpus()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("models")
+    for name in ("bert", "gpt2"):
+        tiny.save_checkpoint(place / name, name)
+    return place
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture(scope="module")
+def base(folder: Path) -> Any:
+    return mt.load(folder / "bert", name="base")
+
+
+@pytest.fixture(scope="module")
+def tuned(folder: Path) -> Any:
+    """The same model after its last two blocks were changed."""
+    encoder: Any = mt.load(folder / "bert", name="tuned")
+    draw = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for block in encoder.blocks[1:]:
+            weight = block.output.dense.weight
+            weight.add_(0.4 * torch.randn(weight.shape, generator=draw))
+    return encoder
+
+
+@pytest.fixture(scope="module")
+def other(folder: Path) -> Any:
+    return mt.load(folder / "gpt2", name="other")
+
+
+def by_hand(encoders: list[Any], kind: str = "word", corpus: Any = None) -> tuple[list[list[Any]], Any]:
+    """All rows of all layers, by encoder, without the store."""
+    texts = make_texts(CORPUS if corpus is None else corpus)
+    rows = plan_rows(texts.examples, encoders, row_options(kind))
+    found = list(stream(encoders, texts.examples, rows))
+    layers = [
+        [torch.cat([w.layers[side][k] for w in found]).numpy() for k in range(len(found[0].layers[side]))]
+        for side in range(len(encoders))
+    ]
+    return layers, rows
+
+
+def test_each_block_is_what_the_rows_give_by_hand(base: Any, tuned: Any, other: Any, store: Path) -> None:
+    models = [base, tuned, other]
+    measures = ["svcca", "debiased_cka", "neuron_correlation"]
+    found = mt.compare(models, on=CORPUS, measures=measures, precision="exact", store=store)
+    assert list(found) == measures
+    layers, rows = by_hand(models)
+    ends = np.cumsum([0, *(len(own) for own in layers)])
+    for measure in measures:
+        one = found[measure]
+        assert (
+            one.left
+            == one.right
+            == (
+                *(f"base/{k}" for k in range(4)),
+                *(f"tuned/{k}" for k in range(4)),
+                *(f"other/{k}" for k in ("0", "1", "2", "3", "norm")),
+            )
+        )
+        assert one.n == len(rows)
+        if measure != "neuron_correlation":
+            np.testing.assert_allclose(one.values, one.values.T, atol=1e-10)
+        for i, left in enumerate(layers):
+            for j, right in enumerate(layers):
+                expected = mt.similarity_matrix(
+                    left, right, measure, clusters=rows.clusters, precision="exact"
+                )[measure]
+                block = one.values[ends[i] : ends[i + 1], ends[j] : ends[j + 1]]
+                np.testing.assert_allclose(block, expected.values, atol=1e-7, err_msg=f"{measure} {i} {j}")
+
+
+def test_rows_are_those_that_every_model_has(base: Any, other: Any, store: Path) -> None:
+    alone = mt.compare([other], on=CORPUS, store=store)["debiased_cka"]
+    found = mt.compare([base, other], on=CORPUS, store=store)
+    together = found["debiased_cka"]
+    words = sum(len(example.words or ()) for example in CORPUS)
+    assert (alone.n, together.n) == (words, words - 1)
+    assert found.findings[0].endswith("dropped in all models, since lost in one: 1 in base.")
+    assert alone.provenance["rows"]["digest"] != together.provenance["rows"]["digest"]
+    assert len(together.provenance["activations"]) == 2
+
+
+@pytest.mark.parametrize("kind, unit", [("word", "sentence"), ("token", "sentence"), ("mean", "example")])
+def test_intervals_go_by_sentence_without_being_asked(
+    base: Any, tuned: Any, store: Path, kind: str, unit: str
+) -> None:
+    corpus = [" ".join(e.words or ()) for e in CORPUS[:-1]]
+    one = mt.compare(
+        [base, tuned], on=corpus, rows=kind, certainty=True, level=0.9, precision="exact", store=store
+    )["debiased_cka"]
+    (left, right), rows = by_hand([base, tuned], kind, corpus)
+    expected = mt.similarity_matrix(
+        left,
+        right,
+        certainty=True,
+        level=0.9,
+        precision="exact",
+        clusters=rows.clusters if unit == "sentence" else None,
+    )["debiased_cka"]
+    assert (one.unit, one.level) == (unit, 0.9)
+    assert one.low is not None
+    assert one.high is not None
+    assert expected.low is not None
+    assert expected.high is not None
+    np.testing.assert_allclose(one.low[: len(left), len(left) :], expected.low, atol=1e-7)
+    np.testing.assert_allclose(one.high[: len(left), len(left) :], expected.high, atol=1e-7)
+    # Of the rows of one sentence no more is known than of the sentence.
+    if kind == "word":
+        loose = mt.similarity_matrix(left, right, certainty=True, level=0.9)["debiased_cka"]
+        assert expected.estimator != loose.estimator
+
+
+def test_the_token_for_the_whole_input_has_no_layer_0(base: Any, store: Path) -> None:
+    one = mt.compare([base], on=CORPUS, rows="cls", certainty=True, store=store)["debiased_cka"]
+    assert one.left == ("base/1", "base/2", "base/3")
+    assert (one.unit, one.n) == ("example", len(CORPUS))
+
+
+def test_attention_and_rows_in_one_call_keep_their_order(
+    base: Any, tuned: Any, other: Any, store: Path
+) -> None:
+    models = [base, tuned, other]
+    measures = ["attention_js", "debiased_cka", "attention_pearson"]
+    found = mt.compare(models, on=CORPUS, measures=measures, causal=True, store=store)
+    assert list(found) == measures
+    one = found["attention_js"]
+    assert one.left == tuple(f"{name}/{k}" for name in ("base", "tuned", "other") for k in (1, 2, 3))
+    assert one.unit == "sentence"
+    rows = plan_rows(CORPUS, models, row_options("word"))
+    maps = [s.maps for s in stream_attention(models, CORPUS, rows)]
+    for i in range(3):
+        for j in range(3):
+            expected = mt.attention_similarity_matrix(
+                [m[i] for m in maps], [m[j] for m in maps], "attention_js", causal=True
+            )["attention_js"]
+            block = one.values[3 * i : 3 * i + 3, 3 * j : 3 * j + 3]
+            np.testing.assert_allclose(block, expected.values, atol=1e-6)
+    assert "activations" in one.provenance
+
+
+def test_rows_that_are_not_kept_give_the_same_map(base: Any, other: Any, store: Path, tmp_path: Path) -> None:
+    kept, gone = (
+        mt.compare(
+            [base, other], on=CORPUS, measures=["linear_cka", "svcca"], precision="exact", keep=keep,
+            store=place,
+        )
+        for keep, place in ((True, store), (False, tmp_path / "store"))
+    )  # fmt: skip
+    for name, one in kept.items():
+        assert gone[name].left == one.left
+        assert gone[name].n == one.n
+        np.testing.assert_allclose(gone[name].values, one.values, atol=1e-8)
+    assert gone.findings == kept.findings
+    assert not (tmp_path / "store").exists()
+    said = "certainty must have the rows again, but keep=False lets them go."
+    assert wrong(base, keep=False, certainty=True) == said
+
+
+def test_attention_alone_records_nothing(base: Any, tmp_path: Path) -> None:
+    one = mt.compare([base], on=CORPUS, measures="attention_js", store=tmp_path / "store")["attention_js"]
+    assert one.shape == (3, 3)
+    assert one.provenance["activations"] == []
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_random_twin_is_one_more_model(base: Any, folder: Path, store: Path) -> None:
+    twin = mt.load(folder / "bert", random_init=True, seed=3)
+    found = mt.compare([base, twin], on=CORPUS, store=store)
+    one = found["debiased_cka"]
+    assert one.left[4:] == tuple(f"bert-random3/{k}" for k in range(4))
+    assert one.provenance["models"][1]["changes"] == ["all weights drawn anew (seed 3)"]
+    assert one.values[3, 7] < 0.9
+
+
+def test_what_changed_is_said_in_words(base: Any, tuned: Any, other: Any, store: Path) -> None:
+    said = mt.compare([base, tuned, other], on=CORPUS, store=store).findings
+    assert said[0].startswith(f"{sum(len(e.words or ()) for e in CORPUS) - 1} rows (one row a word: its last")
+    (change,) = [s for s in said if s.startswith("From base to tuned, by debiased_cka: ")]
+    assert "Layer tuned/3 changed most" in change or "Layer tuned/2 changed most" in change
+    assert "(layers from 0 to 3)" in change
+    assert any(s.startswith("base in tuned, by debiased_cka: Of 4 layers ") for s in said)
+    assert any(s.startswith("From tuned to other, by debiased_cka: ") for s in said)
+    # The last state normed once more is a layer, but has no depth that another could match.
+    assert not any("norm" in s for s in said)
+
+
+def test_saved_and_opened_it_is_the_same(base: Any, tuned: Any, store: Path, tmp_path: Path) -> None:
+    found = mt.compare(
+        [base, tuned], on=CORPUS, measures=["debiased_cka", "attention_js"], certainty=True, halves=4,
+        store=store,
+    )  # fmt: skip
+    found.save(tmp_path / "out")
+    again = mt.open(tmp_path / "out")
+    assert list(again) == list(found)
+    for name, one in found.items():
+        two = again[name]
+        assert (two.left, two.unit, two.symmetric) == (one.left, one.unit, True)
+        for values in ("values", "low", "high"):
+            np.testing.assert_array_equal(getattr(two, values), getattr(one, values))
+        assert two.provenance["texts"]["source"] == "memory"
+        assert [m["name"] for m in two.provenance["models"]] == ["base", "tuned"]
+    page = (tmp_path / "out" / "methods.md").read_text()
+    assert "The layers of 2 models (4 of `base`, 4 of `tuned`) were compared with each other" in page
+    assert "The rows are of `texts`: one row a word: its last sub-word." in page
+    assert found.findings[0] in page.replace("\\", "")
+
+
+def test_models_may_be_given_by_their_folders(folder: Path, store: Path) -> None:
+    one = mt.compare([folder / "bert", str(folder / "gpt2")], on=CORPUS, store=store)["debiased_cka"]
+    assert {name.split("/")[0] for name in one.left} == {"bert", "gpt2"}
+
+
+def test_the_same_request_gives_the_same_bits(base: Any, tuned: Any, tmp_path: Path) -> None:
+    one, two = (
+        mt.compare([base, tuned], on=CORPUS, certainty=True, store=tmp_path / name)["debiased_cka"]
+        for name in ("a", "b")
+    )
+    np.testing.assert_array_equal(one.values, two.values)
+    np.testing.assert_array_equal(one.low, two.low)
+
+
+def test_progress_says_which_model_runs(base: Any, tuned: Any, tmp_path: Path) -> None:
+    said: list[str] = []
+    mt.compare([base, tuned], on=CORPUS, store=tmp_path, progress=lambda what, *_: said.append(what))
+    assert said[0] == "words"
+    assert [s for s in said if s.endswith(": examples")] == ["base: examples", "tuned: examples"]
+
+
+def wrong(*models: Any, **options: Any) -> str:
+    with pytest.raises(mt.MicrotomeError) as caught:
+        mt.compare(list(models), **{"on": CORPUS, **options})
+    assert isinstance(caught.value, (InputError, UnknownNameError))
+    return str(caught.value)
+
+
+def test_what_cannot_be_compared_is_one_sentence(base: Any, other: Any, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    same = "names of models must differ, but 'base' stands twice; give one with name=."
+    assert wrong(base, base, store=store) == same
+    assert wrong(store=store) == "a comparison must have at least one model, but got none."
+    said = wrong(base, measures="debiased_ckaa", store=store)
+    assert said.endswith("but got 'debiased_ckaa'. Did you mean debiased_cka?")
+    said = wrong(base, measures="attention_js", rows="cls", store=store)
+    assert said == "attention_js must be asked of rows of words, but got rows='cls'."
+    assert wrong(base, rows="words", store=store).startswith("rows must be one of cls, mean, token, word")
+    assert "one tokenizer, but these cut texts in different ways; use rows='word'." in wrong(
+        base, other, rows="token", store=store
+    )
+    assert wrong(base, on=[], store=store) == "texts must be at least one, but the list is empty."
+    assert "that exists" in wrong(base, on="nowhere.conllu", store=store)
+    said = wrong(base, measures="attention_js", precison="exact", store=store)
+    assert said.endswith("but got 'precison'. Did you mean precision?")
+    given = "a model must be what microtome.load gives, a hub id or a folder, but got "
+    assert wrong(base.model, store=store) == f"{given}'BertModel'."
+    assert wrong(3, store=store) == f"{given}'int'."
+    assert "sample must be at most the" in wrong(base, sample=10**6, store=store)
+    assert not store.exists()
+
+
+def test_one_model_must_stand_in_a_list(base: Any) -> None:
+    alone: list[Any] = [base, "folder", Path("folder")]
+    for given in alone:
+        kind = type(given).__name__
+        with pytest.raises(InputError, match=f"models must be a list of models, but got '{kind}'"):
+            mt.compare(given, on=CORPUS)
+
+
+def test_a_corpus_without_a_row_is_told(base: Any, tmp_path: Path) -> None:
+    said = wrong(base, on=[["\u200b", "\u200b"]], store=tmp_path / "store")
+    assert said == (
+        "a corpus must have at least one row that every model has, but it has none; of 2 there were lost: "
+        "2 in base."
+    )
+    assert not (tmp_path / "store").exists()
+
+
+def test_the_names_are_public() -> None:
+    for name in ("compare", "extract", "load", "corpus", "open", "FAMILIES", "CORPORA"):
+        assert name in dir(mt)
+        assert getattr(mt, name) is not None
