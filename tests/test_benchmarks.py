@@ -225,6 +225,19 @@ def test_written_layers_do_not_depend_on_the_piece(
     assert together > np.corrcoef(layers[0].ravel(), layers[2].ravel())[0, 1] > 0.5
 
 
+def test_looking_at_layers_is_timed_and_shown(load: Callable[[str], ModuleType]) -> None:
+    extraction = load("extraction")
+    result = extraction.run(scale="smoke", repeats=1)
+    assert json.loads(json.dumps(result)) == result
+    rows, memory, attention = extraction.tables(result)
+    assert [row[0] for row in rows.rows][2:] == ["cls rows into moments", "word rows into moments"]
+    assert len(memory.rows) == 2
+    assert attention.rows[0][1] == "1.0"
+    assert all(len(row) == len(t.header) for t in (rows, memory, attention) for row in t.rows)
+    broken = load("promises").missed({"extraction": result | {"memory": {"growth": 2.0}}})
+    assert "memory of extraction grows 2.00 times, promised flat." in broken
+
+
 def test_the_device_benchmark_on_a_processor(
     cuda: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .corpora.opening import corpus as corpus
     from .corpora.table import CORPORA as CORPORA
     from .encoders.loading import load as load
+    from .encoders.series import series as series
     from .encoders.table import FAMILIES as FAMILIES
     from .errors import MicrotomeError as MicrotomeError
     from .extraction.extracting import extract as extract
@@ -43,6 +44,7 @@ _PUBLIC = {
     "corpus": "corpora.opening.corpus",
     "extract": "extraction.extracting.extract",
     "load": "encoders.loading.load",
+    "series": "encoders.series.series",
     "similarity": "comparison.similarity.similarity",
     "similarity_matrix": "comparison.similarity.similarity_matrix",
     "watch": "comparison.watching.watch",

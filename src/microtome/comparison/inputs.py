@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,8 @@ from ..inference.clusters import Clusters
 from ..moments.spread import column_spread
 from ..moments.stack import Stack, make_stack
 from ..randomness import generator
+from ..store.manifest import read_manifest
+from ..store.shards import ShardedLayer
 
 if TYPE_CHECKING:
     import torch
@@ -33,7 +35,20 @@ def gather(
         raise InputError(
             f"both sides must have the same rows, but the left has {one.rows} and the right has {two.rows}."
         )
+    told = [_told_rows(stack) for stack in (one, two)]
+    if all(told) and told[0] != told[1]:
+        raise InputError(
+            "both sides must have the same rows, but they were recorded on others: their digests are "
+            f"{min(told[0])} and {min(told[1])}."
+        )
     return one, two
+
+
+def _told_rows(stack: Stack) -> set[str]:
+    """Digests of the rows of recorded layers, which say what each row is."""
+    folders = {layer.path.parent for layer in stack.layers if isinstance(layer, ShardedLayer)}
+    rows = [read_manifest(folder).extra.get("rows") for folder in folders]
+    return {str(one["digest"]) for one in rows if isinstance(one, Mapping) and "digest" in one}
 
 
 def find_device(name: Any) -> torch.device:

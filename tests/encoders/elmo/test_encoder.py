@@ -32,7 +32,7 @@ def test_rows_of_words_are_the_expected_states(name: str) -> None:
     assert encoder.layers == tuple(str(k) for k in range(5 if name == "elmo4" else 3))
     with h5py.File(SHARED / name / "states_stateless.hdf5") as file:
         items = sorted(file.items(), key=lambda item: int(item[0]))
-        words = [json.loads(item.attrs["words"]) for _, item in items]
+        words = [json.loads(str(item.attrs["words"])) for _, item in items]
         expected = [np.asarray(item) for _, item in items]
     corpus = [Example(id=str(k), words=tuple(own)) for k, own in enumerate(words)]
     rows = plan_rows(corpus, [encoder], row_options("word"))
@@ -50,7 +50,7 @@ def test_a_transformer_elmo_has_the_raw_and_the_normed_last_layer() -> None:
     assert encoder.layers == ("0", "1", "2", "3", "norm")
     with h5py.File(SHARED / "elmo-transformer" / "states.hdf5") as file:
         one = file["single_0"]
-        words, expected = json.loads(one.attrs["words"]), np.asarray(one)
+        words, expected = json.loads(str(one.attrs["words"])), np.asarray(one)
     seen: dict[int, torch.Tensor] = {}
     encoder.run(encoder.words([words]), lambda layer, states: seen.__setitem__(layer, states[0]))
     for layer in range(3):

@@ -1,0 +1,25 @@
+"""Are rows that are not the same refused, also where their number is?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import microtome as mt
+import tiny
+from microtome.errors import InputError
+
+
+def test_recorded_rows_of_other_words_are_refused(tmp_path: Path) -> None:
+    models = [mt.load(tiny.save_checkpoint(tmp_path / f"m{k}", "bert", seed=k)) for k in range(2)]
+    here, there = [text.split() for text in tiny.TEXT], [text.split() for text in tiny.TEXT[::-1]]
+    store = tmp_path / "store"
+    one, two, other = (
+        mt.extract(model, texts, store=store)
+        for model, texts in ((models[0], here), (models[1], here), (models[1], there))
+    )
+    assert len(one.rows) == len(other.rows)
+    assert mt.similarity_matrix(one.folder, two.folder, "linear_cka")["linear_cka"].n == len(one.rows)
+    with pytest.raises(InputError, match="but they were recorded on others: their digests are"):
+        mt.similarity_matrix(one.folder, other.folder, "linear_cka")
