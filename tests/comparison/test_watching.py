@@ -61,9 +61,10 @@ def test_one_module_is_compared_with_itself_and_order_of_calls_is_free() -> None
     assert seen.similarity_matrix("linear_cka")["linear_cka"].n == 50
 
 
-def test_operations_in_place_after_the_hook_change_nothing() -> None:
+@pytest.mark.parametrize("rows", ["first", lambda name, out, mask: out[:, 1:]], ids=["whole", "a view"])
+def test_operations_in_place_after_the_hook_change_nothing(rows: Any) -> None:
     plain, sly, data = net(1), net(1, overwriting=True), batches(40)
-    with mt.watch(plain, sly, layers="0") as seen, torch.no_grad():
+    with mt.watch(plain, sly, layers="0", rows=rows) as seen, torch.no_grad():
         plain(data[0].clone())
         sly(data[0].clone())
     one = seen.similarity_matrix("linear_cka")["linear_cka"]

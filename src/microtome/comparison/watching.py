@@ -165,8 +165,9 @@ class Side:
             rows = rule(name, first.detach(), self.mask)
             if rows.ndim != 2:
                 raise must(f"rows of layer {name}", "(rows, features)", list(rows.shape))
-            # A copy: an operation in place may follow.
-            self.now[name] = rows.clone() if rows.data_ptr() == first.data_ptr() else rows
+            # An operation in place may follow, and any view of the output would change with it.
+            shared = rows.untyped_storage().data_ptr() == first.untyped_storage().data_ptr()
+            self.now[name] = rows.clone() if shared else rows
 
         return hook
 
