@@ -1,13 +1,15 @@
-"""Are rows that are not the same refused, also where their number is?"""
+"""Are rows that are not the same refused, and threads kept to what was asked?"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from threadpoolctl import threadpool_info
 
 import microtome as mt
 import tiny
+from microtome.comparison.inputs import using_threads
 from microtome.errors import InputError
 
 
@@ -23,3 +25,13 @@ def test_recorded_rows_of_other_words_are_refused(tmp_path: Path) -> None:
     assert mt.similarity_matrix(one.folder, two.folder, "linear_cka")["linear_cka"].n == len(one.rows)
     with pytest.raises(InputError, match="but they were recorded on others: their digests are"):
         mt.similarity_matrix(one.folder, other.folder, "linear_cka")
+
+
+def test_threads_hold_for_the_libraries_under_numpy_too() -> None:
+    def counts() -> set[int]:
+        return {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"}
+
+    before = counts()
+    with using_threads(1):
+        assert counts() == {1}
+    assert counts() == before

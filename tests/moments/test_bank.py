@@ -139,7 +139,8 @@ def test_one_spectrum_serves_both_where_that_is_certain(name: str, dtype: torch.
     assert a.kept == b.kept == (int((CERTAIN[name] > 0).sum()),) * 2
     for k in range(2):
         # The same space: one basis expressed in the other is a rotation.
-        turn = a.whiten[k].double().T @ quick.scatter[k] @ b.whiten[k].double()
+        real = slice(a.kept[k])
+        turn = a.whiten[k, :, real].double().T @ quick.scatter[k] @ b.whiten[k, :, real].double()
         unit = torch.eye(len(turn), dtype=turn.dtype)
         np.testing.assert_allclose(turn @ turn.T, unit, atol=1e-9 if dtype == torch.float64 else 1e-4)
 
@@ -156,3 +157,10 @@ def test_a_certificate_is_refused_in_doubt() -> None:
     few = bank([spread(12, np.ones(8))[:8]])
     few.full()
     assert not few.shares_spectrum
+
+
+def test_columns_beyond_the_rank_are_zero() -> None:
+    found = bank([spread(500, CERTAIN["rank 9 of 12"])])
+    for basis in (found.full(), found.cut("center", 0.6, True)):
+        assert not bool(basis.whiten[0, :, basis.kept[0] :].any())
+        assert not bool(basis.load()[0, :, basis.kept[0] :].any())

@@ -86,7 +86,7 @@ def test_sums_by_products_of_a_batch_of_different_kinds() -> None:
 def test_directions_of_both_sides(tall: bool, dtype: torch.dtype) -> None:
     T = matrix(np.linspace(0.95, 0.05, 24))[None]
     T = T.mT if tall else T
-    rho, U, V = canonical(T.to(dtype), all_of(T))
+    rho, U, V = canonical(T.to(dtype), T.shape[1], [T.shape[2]])
     within = 1e-10 if dtype == torch.float64 else 1e-5
     np.testing.assert_allclose(rho[0], np.linspace(0.95, 0.05, 24), atol=within)
     np.testing.assert_allclose((U * rho[:, None]) @ V.double().mT, T, atol=within)
@@ -99,8 +99,23 @@ def test_directions_of_both_sides(tall: bool, dtype: torch.dtype) -> None:
 def test_directions_of_padding_are_zero() -> None:
     T = torch.zeros((1, 8, 9), dtype=torch.float64)
     T[0, :5, :3] = matrix(np.array([0.9, 0.5, 0.2]), 5, 3)
-    rho, U, V = canonical(T, torch.tensor([3]))
+    rho, U, V = canonical(T, 5, [3])
     np.testing.assert_allclose(rho[0, :3], [0.9, 0.5, 0.2], atol=1e-12)
     assert (
         float(rho[0, 3:].abs().max()) == float(U[0, :, 3:].abs().max()) == float(V[0, :, 3:].abs().max()) == 0
     )
+
+
+def test_directions_of_pairs_of_different_sizes_in_one_batch() -> None:
+    sizes = [(5, 3), (5, 7), (5, 5)]
+    T = torch.zeros((3, 8, 9), dtype=torch.float64)
+    for j, (k, m) in enumerate(sizes):
+        T[j, :k, :m] = matrix(np.linspace(0.9, 0.3, min(k, m)), k, m, name=str(j))
+    for turned in (T, T.mT.contiguous()):
+        for j, (k, m) in enumerate(sizes):
+            left, right = (k, m) if turned is T else (m, k)
+            rho, U, V = canonical(turned[j : j + 1], left, [right])
+            np.testing.assert_allclose(rho[0, : min(k, m)], np.linspace(0.9, 0.3, min(k, m)), atol=1e-12)
+            np.testing.assert_allclose((U * rho[:, None]) @ V.mT, turned[j : j + 1], atol=1e-12)
+    rho, U, V = canonical(T, 5, [r for _, r in sizes])
+    np.testing.assert_allclose((U * rho[:, None]) @ V.mT, T, atol=1e-12)

@@ -70,8 +70,9 @@ def find_device(name: Any) -> torch.device:
 
 @contextlib.contextmanager
 def using_threads(threads: int | None) -> Iterator[None]:
-    """Let torch use so many threads, and put it back afterwards."""
+    """Let torch and the libraries under NumPy use so many threads, and put them back afterwards."""
     import torch
+    from threadpoolctl import threadpool_limits
 
     if threads is None:
         yield
@@ -81,7 +82,8 @@ def using_threads(threads: int | None) -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        yield
+        with threadpool_limits(limits=threads, user_api="blas"):
+            yield
     finally:
         torch.set_num_threads(before)
 

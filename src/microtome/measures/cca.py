@@ -129,7 +129,8 @@ def pwcca(strip: Strip, options: Mapping[str, Any]) -> Cells:
             reasons[j] = f"the ranks {left} and {r} add up to more than n - 1 = {strip.n - 1}"
     load_left = basis(strip.left, subspace).load()[strip.row, :, : U.shape[1]]
     load_right = basis(strip.right, subspace).load()[strip.columns, :, : V.shape[1]]
-    forward = _weighted(rho, load_left @ U, strip.same)
+    # Expanded, since a matrix times a batch would be turned around and copied.
+    forward = _weighted(rho, load_left.expand(len(U), -1, -1) @ U, strip.same)
     backward = _weighted(rho, load_right[int(strip.same) :] @ V, strip.same) if strip.both else None
     return Cells(forward=forward, backward=backward, reasons=tuple(reasons))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import must
+from ..moments.eigen import eigh
 from ..randomness import generator
 from .declare import Option
 from .rsa import recenter
@@ -103,12 +104,12 @@ def _solver(scatter: torch.Tensor, variances: torch.Tensor, ridge: float) -> tor
     if scatter.diagonal().sum() <= DEAD * variances.sum():
         return scatter[:, :0]
     if ridge > 0:
-        values, vectors = torch.linalg.eigh(scatter)
+        values, vectors = eigh(scatter)
         mean = values.sum() / (scatter.diagonal() > DEAD * variances).sum()
         return vectors * (values.clamp_min(0) + ridge * mean).rsqrt()
     live = scatter.diagonal() > DEAD * variances
     scale = torch.where(live, scatter.diagonal(), 1.0).rsqrt() * live
-    values, vectors = torch.linalg.eigh(scatter * scale[:, None] * scale)
+    values, vectors = eigh(scatter * scale[:, None] * scale)
     kept = values > RANK_TOLERANCE * values[-1]
     return scale[:, None] * vectors[:, kept] * values[kept].rsqrt()
 

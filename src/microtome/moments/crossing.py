@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
+from .memory import empty
 from .stack import Stack
 from .tiles import TILE_ROWS, Tiles, block_sum, squared_norms
 
 if TYPE_CHECKING:
     import torch
+
+# Layers at least this wide are multiplied one by one.
+PIECE_WIDTH = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +191,7 @@ class CrossingSums:
         if not (self.single and _negligible(tile_sum, self.total, self.widths, len(Z))):
             self.weighted += a.to(self.dtype) @ Z
         for i in self.lefts:
-            product = self.part(Z, i).T @ Z[:, self.begin[i] :]
+            product = self._product(Z, i)
             if not self.n:
                 self.strips.append(product if self.single else product.double())
             else:
@@ -198,6 +202,20 @@ class CrossingSums:
             self.own[k] = (part.T @ part).double() if block is None else block.add_(part.T @ part)
         self.n += len(Z)
         return tile_sum
+
+    def _product(self, Z: torch.Tensor, i: int) -> torch.Tensor:
+        """Left layer i with all its right layers, shape (width, sum of their widths)."""
+        import torch
+
+        left, right = self.part(Z, i).T, Z[:, self.begin[i] :]
+        if Z.device.type != "cpu" or len(left) < PIECE_WIDTH:
+            return left @ right
+        # One wide product strides over all layers at once and takes a twentieth longer.
+        product = empty((len(left), right.shape[1]), Z.dtype, Z.device)
+        for j in self.rights[self.first[i] :]:
+            place = slice(self.offsets[j] - self.begin[i], self.offsets[j + 1] - self.begin[i])
+            torch.mm(left, right[:, place], out=product[:, place])
+        return product
 
     def finish(self, shift: Sequence[torch.Tensor]) -> Crossing:
         """

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from .eigen import eigh
 
 if TYPE_CHECKING:
     import torch
@@ -148,35 +151,67 @@ def _complete(far: torch.Tensor, lost: torch.Tensor) -> torch.Tensor:
     return doubtful.to(far.dtype)
 
 
-def canonical(T: torch.Tensor, count: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def canonical(
+    T: torch.Tensor, left: int, right: Sequence[int]
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """
     Singular values with their directions on both sides.
 
     Parameters
     ----------
     T : Tensor of shape (b, k, l)
-    count : Tensor of shape (b,)
-        See `singular_values`.
+    left : int
+        How many rows are real; the rest are zero and pad the batch.
+    right : sequence of int
+        How many columns of each matrix are real.
 
     Returns
     -------
     rho : Tensor of shape (b, m)
-        Float64, falling but for rounding, m = min(k, l); 0 beyond `count`.
+        Float64, falling but for rounding, m = min(k, l); 0 beyond the smaller number of each pair.
     U : Tensor of shape (b, k, m)
     V : Tensor of shape (b, l, m)
-        Unit columns in the precision of T; those beyond `count` are zero.
+        Unit columns in the precision of T; zero where rho is padding.
     """
     import torch
 
     wide = T.shape[1] <= T.shape[2]
-    # Directions of nearly equal correlations mix under rounding, so the eigenvectors are float64 always.
-    _, vectors = torch.linalg.eigh(_gram(T).double())
-    near = vectors.flip(2).to(T.dtype).mul_(_real(T, count)[:, None, :])
+    count = torch.tensor([min(left, r) for r in right], device=T.device)
+    near = _eigenvectors(_gram(T), [left] * len(T) if wide else list(right))
+    near.mul_(_real(T, count)[:, None, :])
     far = (T.mT if wide else T) @ near
     # The length of T'u is the singular value, without the digits that the root of an eigenvalue loses.
     rho = torch.linalg.vector_norm(far, dim=1)
     far /= torch.where(rho > 0, rho, 1.0)[:, None, :]
     lost = (rho < WEAK[T.dtype.itemsize]) & _real(T, count)
     for j in torch.nonzero(lost.any(1)).flatten().tolist():
-        far[j, :, lost[j]] = _complete(far[j], lost[j])
+        far[j, : right[j] if wide else left, lost[j]] = _complete(
+            far[j, : right[j] if wide else left], lost[j]
+        )
     return (rho.double(), near, far) if wide else (rho.double(), far, near)
+
+
+def _eigenvectors(gram: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
+    """
+    Eigenvectors of the real corners of padded matrices, by falling eigenvalue.
+
+    Parameters
+    ----------
+    gram : Tensor of shape (b, m, m)
+    sizes : sequence of int
+        The side of each corner; solved without the padding, which would cost more than it saves.
+
+    Returns
+    -------
+    Tensor of shape (b, m, m)
+        In columns, in the precision of `gram`; zero outside of the corners.
+    """
+    import torch
+
+    out = torch.zeros_like(gram)
+    for size in sorted(set(sizes) - {0}):
+        of = [j for j, other in enumerate(sizes) if other == size]
+        # Directions of nearly equal correlations mix under rounding, so the eigenvectors are float64
+        # always. Of the negative matrix, they come in the order wanted.
+        out[of, :size, :size] = eigh(gram[of, :size, :size].double().neg_())[1].to(gram.dtype)
+    return out

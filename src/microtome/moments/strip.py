@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from .bank import BATCH_WIDTH, Bank, Basis
+from .bank import BATCH_WIDTH, Bank, Basis, aligned
+from .memory import empty
 from .nuclear import canonical, singular_sums, singular_values
 
 if TYPE_CHECKING:
@@ -124,19 +125,38 @@ class Strip:
 
     def on_right(self, subspace: Subspace) -> torch.Tensor:
         """Cross-scatter times the right layers' whitened directions, shape (b, p, r)."""
-        return self.once(
-            ("on_right", subspace), lambda: self.small @ basis(self.right, subspace).whiten[self.columns]
-        )
+        import torch
+
+        def make() -> torch.Tensor:
+            whiten = basis(self.right, subspace).whiten[self.columns]
+            if not self.same:
+                return self.small @ whiten
+            out = empty((len(self), self.left.width, whiten.shape[2]), whiten.dtype, whiten.device)
+            out[0] = basis(self.right, subspace).load()[self.row]
+            torch.bmm(self.small[1:], whiten[1:], out=out[1:])
+            return out
+
+        return self.once(("on_right", subspace), make)
 
     def on_left(self, subspace: Subspace) -> torch.Tensor:
         """The left layer's whitened directions times the cross-scatter, shape (b, r, q)."""
-        return self.once(
-            ("on_left", subspace), lambda: self._cut(self._left_whiten(subspace).mT @ self.small_flat)
-        )
+        import torch
+
+        def make() -> torch.Tensor:
+            whiten = self._left_whiten(subspace)
+            if not self.same:
+                return self._cut(whiten.mT @ self.small_flat)
+            out = empty((whiten.shape[1], self.small_flat.shape[1]), whiten.dtype, whiten.device)
+            width = self.right.width
+            out[:, :width] = basis(self.left, subspace).load()[self.row, :, : whiten.shape[1]].mT
+            torch.mm(whiten.mT, self.small_flat[:, width:], out=out[:, width:])
+            return self._cut(out)
+
+        return self.once(("on_left", subspace), make)
 
     def _left_whiten(self, subspace: Subspace) -> torch.Tensor:
         both = basis(self.left, subspace)
-        return both.whiten[self.row, :, : max(1, both.kept[self.row])]
+        return both.whiten[self.row, :, : aligned(both.kept[self.row], self.left.width)]
 
     def whitened(self, subspace: Subspace) -> torch.Tensor:
         """The cross-correlation of the whitened directions, shape (b, k, l); 0 where padded."""
@@ -158,16 +178,20 @@ class Strip:
         if not (self.left.shares_spectrum and self.right.shares_spectrum):
             return None
         left, right = basis(self.left, subspace), basis(self.right, subspace)
-        k, most = max(1, left.kept[self.row]), right.whiten.shape[2]
+        kept = left.kept[self.row]
+        k, most = aligned(kept, self.left.width), right.whiten.shape[2]
         if ("whitened", "full") in self._made:
-            corner = self.whitened("full")[:, :k, :most]
+            corner = self.whitened("full")[:, :k, :most] * self._columns_kept(right, most)
         elif ("on_left", "full") in self._made:
             corner = self.on_left("full")[:, :k] @ right.whiten[self.columns]
         elif ("on_right", "full") in self._made:
             corner = self._left_whiten(subspace).mT @ self.on_right("full")[:, :, :most]
+            corner *= self._columns_kept(right, most)
         else:
             return None
-        return corner * self._columns_kept(right, most)
+        # The full rank goes on beyond the left layer's cut, up to the next multiple of the alignment.
+        corner[:, kept:] = 0
+        return corner
 
     def _columns_kept(self, right: Basis, most: int) -> torch.Tensor:
         import torch
@@ -189,9 +213,10 @@ class Strip:
         If the first right layer is the left layer itself, it is left out: all directions are equal there.
         """
         skip = int(self.same)
+        left, right = self.kept(subspace)
         return self.once(
             ("canonical", subspace),
-            lambda: canonical(self.whitened(subspace)[skip:], self.count(subspace)[skip:]),
+            lambda: canonical(self.whitened(subspace)[skip:], left, right[skip:]),
         )
 
     def correlations(self, subspace: Subspace) -> torch.Tensor:
@@ -221,13 +246,15 @@ class Strip:
 
         skip = int(self.same)
         matrix, count = self.whitened(subspace)[skip:], self.count(subspace)[skip:]
+        left, right = self.kept(subspace)
         if not len(matrix):
             alone = torch.arange(min(matrix.shape[1:]), device=matrix.device) < self.count(subspace)[0]
             return alone.double()[None] if pad else self.count(subspace).double()
-        if max(matrix.shape[1:]) <= BATCH_WIDTH or self.flat.device.type != "cpu":
+        if self.flat.device.type != "cpu":
             found = solve(matrix, count)
+        elif max(matrix.shape[1:]) <= BATCH_WIDTH:
+            found = solve(matrix[:, : max(1, left), : max(1, *right)], count)
         else:
-            left, right = self.kept(subspace)
             each = [
                 solve(matrix[j : j + 1, : max(1, left), : max(1, r)], count[j : j + 1])[0]
                 for j, r in enumerate(right[skip:])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InputError, WorkError
+from .memory import empty
 from .stack import Stack, dtype_name, read_rows
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class Tiles:
         import torch
 
         longest = max(stop - start for start, stop in self.ranges)
-        buffer = torch.empty((longest, self.offsets[-1]), dtype=self.dtype, device=self.device)
+        buffer = empty((longest, self.offsets[-1]), self.dtype, self.device)
         for start, stop in self.ranges:
             Z = buffer[: stop - start]
             for position, shift in enumerate(self.shift):
