@@ -271,3 +271,17 @@ def test_adapters_are_merged(bert: Path, tmp_path: Path) -> None:
         expected = made.eval()(**encoder.tokenizer.collate(batch)).last_hidden_state
     torch.testing.assert_close(states(encoder, batch)[3], expected, atol=1e-5, rtol=1e-5)
     assert not torch.allclose(states(opened(bert), batch)[3], expected, atol=1e-3)
+
+
+def test_mixed_precision_rounds_products_and_says_so(bert: Path) -> None:
+    plain, mixed = opened(bert), opened(bert, autocast="bfloat16")
+    batch = plain.words([["the", "cat"], ["the"]])
+    one, two = states(plain, batch), states(mixed, batch)
+    away = [float((one[layer] - two[layer].float()).abs().max()) for layer in one]
+    assert all(distance < 0.1 for distance in away)
+    assert max(away) > 0
+    assert next(mixed.model.parameters()).dtype == torch.float32
+    assert plain.digest != mixed.digest
+    assert mixed.source.changes == ("matrix products in bfloat16",)
+    with pytest.raises(InputError, match="autocast must be one of float16, bfloat16, but got 'int8'"):
+        opened(bert, autocast="int8")

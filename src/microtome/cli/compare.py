@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from .models import (
+    AutocastOption,
     DtypeOption,
     ExactOption,
     LongestOption,
@@ -74,6 +75,7 @@ def compare(
     precision: Annotated[str, typer.Option(help="fast or exact.")] = "fast",
     memory: Annotated[str, typer.Option(help="What may be held beside the rows.")] = "2GB",
     dtype: DtypeOption = "float32",
+    autocast: AutocastOption = None,
     tokens: TokensOption = None,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = None,
@@ -111,9 +113,11 @@ def compare(
     if out is not None and not dry_run:
         make_folder(out)
     with screen.working() as progress, using_threads(threads):
-        encoders = load_models(models, revision=revision, tokenizer=tokenizer, device=device, twins=seeds)
+        encoders = load_models(
+            models, revision=revision, tokenizer=tokenizer, device=device, autocast=autocast, twins=seeds
+        )
         planned = plan_rows(texts.examples, encoders, options, progress=progress)
-    said, document = cost(encoders, planned)
+    said, document = cost(encoders, planned, dtype=dtype, kept=keep)
     if dry_run:
         screen.result({"format": "microtome/plan/1", **document}, said)
         return

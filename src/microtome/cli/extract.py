@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from .models import (
+    AutocastOption,
     DtypeOption,
     ExactOption,
     LongestOption,
@@ -40,6 +41,7 @@ def extract(
     revision: RevisionOption = None,
     tokenizer: TokenizerOption = None,
     dtype: DtypeOption = "float32",
+    autocast: AutocastOption = None,
     tokens: TokensOption = None,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = None,
@@ -70,9 +72,11 @@ def extract(
     if out is not None:
         make_folder(out)
     with screen.working() as progress, using_threads(threads):
-        (encoder,) = load_models([model], revision=revision, tokenizer=tokenizer, device=device)
+        (encoder,) = load_models(
+            [model], revision=revision, tokenizer=tokenizer, device=device, autocast=autocast
+        )
         planned = plan_rows(texts.examples, [encoder], options, progress=progress)
-        screen.note(cost([encoder], planned)[0])
+        screen.note(cost([encoder], planned, dtype=dtype)[0])
         found = record(
             encoder,
             texts,

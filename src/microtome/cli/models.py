@@ -38,6 +38,12 @@ StoreOption = Annotated[
 RevisionOption = Annotated[
     str | None, typer.Option(help="Branch, tag or commit of models on the hub.", show_default=False)
 ]
+AutocastOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Mixed precision on a GPU: matrix products in float16 or bfloat16.", show_default=False
+    ),
+]
 TokenizerOption = Annotated[
     str | None,
     typer.Option(help="A folder, hub id or vocab.txt of another tokenizer.", show_default=False),
@@ -53,6 +59,7 @@ def load_models(
     revision: str | None = None,
     tokenizer: str | None = None,
     device: str = "cpu",
+    autocast: str | None = None,
     twins: Sequence[int] = (),
 ) -> list[Encoder]:
     """Load models, and random twins of the first one; models of one name are told apart by their folders."""
@@ -69,7 +76,7 @@ def load_models(
             for label, name in zip(labels, names, strict=True)
         ]
         parts += 1
-    shared = {"revision": revision, "tokenizer": tokenizer, "device": device}
+    shared = {"revision": revision, "tokenizer": tokenizer, "device": device, "autocast": autocast}
     found = [load(given, name=label, **shared) for given, label in zip(names, labels, strict=True)]
     return found + [
         load(names[0], name=f"{labels[0]}-random{seed}", random_init=True, seed=seed, **shared)
@@ -94,15 +101,17 @@ def read_texts(given: str, options: Sequence[str]) -> Texts:
     return make_texts(given, **said)
 
 
-def cost(encoders: Sequence[Encoder], rows: Rows) -> tuple[str, dict[str, Any]]:
-    """Say what a run would take, before it starts: rows, layers and bytes on disk."""
+def cost(
+    encoders: Sequence[Encoder], rows: Rows, *, dtype: str = "float32", kept: bool = True
+) -> tuple[str, dict[str, Any]]:
+    """Say what a run would take, before it starts: rows, layers and, where rows are kept, bytes on disk."""
     layers = sum(len(encoder.layers) for encoder in encoders)
-    size = 4 * len(rows) * sum(sum(encoder.widths) for encoder in encoders)
+    each = 4 if dtype == "float32" else 2
+    size = each * len(rows) * sum(sum(encoder.widths) for encoder in encoders) if kept else 0
     models = f"{len(encoders)} model{'' if len(encoders) == 1 else 's'}"
-    sentence = (
-        f"{models}, {layers} layers, {rows.sentence()}: about {max(size / 1e6, 1):,.0f} MB of "
-        "float32 rows in the store"
-    )
+    sentence = f"{models}, {layers} layers, {rows.sentence()}"
+    if kept:
+        sentence += f": about {max(size / 1e6, 1):,.0f} MB of {dtype} rows in the store"
     return sentence, {
         "models": [encoder.name for encoder in encoders],
         "layers": layers,

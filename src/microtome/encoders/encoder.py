@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -111,13 +112,22 @@ class TransformerEncoder:
         With its task head, where it has one.
     tokenizer : Tokenizer
     source : Source
+    autocast : {"float16", "bfloat16"}, optional
+        The format of matrix products in mixed precision.
     """
 
     def __init__(
-        self, *, name: str, family: Family, model: torch.nn.Module, tokenizer: Tokenizer, source: Source
+        self,
+        *,
+        name: str,
+        family: Family,
+        model: torch.nn.Module,
+        tokenizer: Tokenizer,
+        source: Source,
+        autocast: str | None = None,
     ) -> None:
         self.name, self.family, self.model = name, family, model
-        self.tokenizer, self.source = tokenizer, source
+        self.tokenizer, self.source, self.autocast = tokenizer, source, autocast
 
     def __repr__(self) -> str:
         return f"<Encoder {self.name}: {self.family.title}, {self.depth} blocks of width {self.widths[-1]}>"
@@ -160,9 +170,10 @@ class TransformerEncoder:
 
     @property
     def digest(self) -> str:
-        """A hash of all weights and of the tokenizer, as they are now."""
+        """A hash of all weights and of the tokenizer, as they are now, and of how products are rounded."""
+        mixed = "" if self.autocast is None else f"|{self.autocast}"
         return hashlib.blake2b(
-            f"{digest_weights(self.model)}|{self.tokenizer.digest}".encode(), digest_size=16
+            f"{digest_weights(self.model)}|{self.tokenizer.digest}{mixed}".encode(), digest_size=16
         ).hexdigest()
 
     @property
@@ -195,8 +206,15 @@ class TransformerEncoder:
         import torch
 
         inputs = self.tokenizer.collate(batch, self.device)
-        with torch.inference_mode(), watching(self, visit):
+        with torch.inference_mode(), self._mixed(), watching(self, visit):
             self.base(**inputs, **self.family.arguments)
+
+    def _mixed(self) -> Any:
+        import torch
+
+        if self.autocast is None:
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, dtype=getattr(torch, self.autocast))
 
     @property
     def maps_per_pair(self) -> int:
@@ -215,7 +233,7 @@ class TransformerEncoder:
         import torch
 
         inputs = self.tokenizer.collate(batch, self.device)
-        with torch.inference_mode(), explicit_attention(self.base):
+        with torch.inference_mode(), self._mixed(), explicit_attention(self.base):
             found = self.base(**inputs, **self.family.arguments, output_attentions=True).attentions
         if len(found or ()) != self.depth:
             raise InputError(

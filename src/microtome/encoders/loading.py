@@ -33,6 +33,7 @@ def load(
     embeddings: str = "drawn",
     device: Any = "cpu",
     dtype: str = "float32",
+    autocast: str | None = None,
     trust_remote_code: bool = False,
 ) -> Encoder:
     """
@@ -58,6 +59,10 @@ def load(
         Whether a random twin's embeddings are drawn too.
     device : str
     dtype : {"float32", "float16", "bfloat16"}
+        Of the weights.
+    autocast : {"float16", "bfloat16"}, optional
+        Mixed precision: weights stay as they are, matrix products are done in this format and sums, norms
+        and softmax in float32. Meant for a GPU.
     trust_remote_code : bool
         Whether code that comes with the model may run.
 
@@ -70,14 +75,23 @@ def load(
         raise must("a model", "a hub id or a folder", given)
     if dtype not in DTYPES:
         raise must("dtype", f"one of {', '.join(DTYPES)}", dtype)
+    if autocast not in (None, *DTYPES[1:]):
+        raise must("autocast", f"one of {', '.join(DTYPES[1:])}", autocast)
     if embeddings not in ("drawn", "kept"):
         raise must("embeddings", "'drawn' or 'kept'", embeddings)
     if Path(given).is_dir() and not any(Path(given).iterdir()):
         raise InputError(f"{given} must hold a model, but the folder is empty.")
     if is_elmo(given):
-        if random_init or tokenizer is not None or dtype != "float32":
-            raise InputError(f"{given} is an ELMo, which must be loaded as it is, in float32.")
-        return load_elmo(given, name=name, device=device)
+        if tokenizer is not None or dtype != "float32" or autocast is not None:
+            raise InputError(f"{given} is an ELMo, which must keep its own tokens and float32.")
+        return load_elmo(
+            given,
+            name=name,
+            device=device,
+            random_init=random_init,
+            seed=seed,
+            keep_embeddings=embeddings == "kept",
+        )
     unpacked = unpack(given)
     model, config = _load_model(unpacked, revision, trust_remote_code)
     family = family_of(config.model_type)
@@ -91,12 +105,17 @@ def load(
     origin = Source(
         given=given,
         revision=revision,
-        changes=("adapter merged",) if unpacked.adapter is not None else (),
+        changes=(
+            *(("adapter merged",) if unpacked.adapter is not None else ()),
+            *((f"matrix products in {autocast}",) if autocast is not None else ()),
+        ),
         facts=MappingProxyType(dict(unpacked.facts)),
     )
     label = name or Path(given).name or given
     check_fit(found, model.get_input_embeddings().num_embeddings, label)
-    encoder = TransformerEncoder(name=label, family=family, model=model, tokenizer=found, source=origin)
+    encoder = TransformerEncoder(
+        name=label, family=family, model=model, tokenizer=found, source=origin, autocast=autocast
+    )
     if random_init:
         said = draw_anew(encoder, seed=seed, keep_embeddings=embeddings == "kept")
         encoder.source = replace(origin, changes=(*origin.changes, said))

@@ -81,9 +81,35 @@ def test_what_an_elmo_cannot_do_is_told() -> None:
         plan_rows(corpus, [encoder], row_options("cls"))
     with pytest.raises(InputError, match="attention must be asked of other models, but elmo is an ELMo"):
         encoder.attend(encoder.words([["The"]]))
-    with pytest.raises(InputError, match="must be loaded as it is, in float32"):
-        load(SHARED / "elmo", random_init=True)
+    with pytest.raises(InputError, match="must keep its own tokens and float32"):
+        load(SHARED / "elmo", dtype="float16")
     with pytest.raises(InputError, match="longest must be at least 3"):
         encoder.words([["The"]], longest=2)
     (cut,) = encoder.words([["The", "cat", "sleeps"]], longest=4)
     assert (cut.words.tolist(), cut.truncated) == ([-1, 0, 1, -1], True)
+
+
+@needs_oracles
+@pytest.mark.parametrize("name", ["elmo", "elmo-transformer2"])
+def test_a_random_twin_of_an_elmo(name: str) -> None:
+    trained, twin, again, other = (
+        load(SHARED / name, random_init=drawn, seed=seed)
+        for drawn, seed in ((False, 0), (True, 3), (True, 3), (True, 4))
+    )
+    assert twin.digest == again.digest
+    assert len({trained.digest, twin.digest, other.digest}) == 3
+    assert twin.name == f"{name}-random3"
+    assert twin.source.changes == ("all weights drawn anew (seed 3)",)
+    found: list[torch.Tensor] = []
+    twin.run(twin.words([["The", "cat", "sleeps"]]), lambda _, states: found.append(states.clone()))
+    assert len(found) == len(twin.layers)
+    for states in found:
+        assert bool(torch.isfinite(states).all())
+        assert float(states.std()) > 1e-3
+    kept = load(SHARED / name, random_init=True, seed=3, embeddings="kept")
+    layers: dict[str, list[torch.Tensor]] = {"trained": [], "kept": []}
+    for label, encoder in (("trained", trained), ("kept", kept)):
+        batch = encoder.words([["The", "cat"]])
+        encoder.run(batch, lambda _, states, to=label: layers[to].append(states.clone()))
+    assert torch.equal(layers["trained"][0], layers["kept"][0])
+    assert not torch.equal(layers["trained"][1], layers["kept"][1])

@@ -16,6 +16,7 @@ from ..family import Family
 from ..tokens import Tokens
 from .characters import character_ids
 from .reading import read_elmo
+from .twins import draw_anew
 
 CUTS = "one token a word, between the begin and the end of a sentence"
 
@@ -130,9 +131,22 @@ class ElmoEncoder:
         raise InputError(f"attention must be asked of other models, but {self.name} is an ELMo.")
 
 
-def load_elmo(given: str, *, name: str | None, device: Any) -> ElmoEncoder:
-    """Load an ELMo of either kind from its folder, its options or its archive."""
+def load_elmo(
+    given: str,
+    *,
+    name: str | None,
+    device: Any,
+    random_init: bool = False,
+    seed: int = 0,
+    keep_embeddings: bool = False,
+) -> ElmoEncoder:
+    """Load an ELMo of either kind from its folder, its options or its archive, or its random twin."""
     place = Path(given)
-    label = name or (place.parent.name if place.name.endswith("options.json") else place.name.split(".")[0])
-    model = read_elmo(given).to(device)
-    return ElmoEncoder(name=label, model=model, source=Source(given=given))
+    label = place.parent.name if place.name.endswith("options.json") else place.name.split(".")[0]
+    model, changes = read_elmo(given), ()
+    if random_init:
+        changes = (draw_anew(model, seed=seed, keep_embeddings=keep_embeddings),)
+        label = f"{label}-random{seed}"
+    return ElmoEncoder(
+        name=name or label, model=model.to(device), source=Source(given=given, changes=changes)
+    )
