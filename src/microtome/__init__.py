@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from .comparison.structure import find_blocks as find_blocks
     from .comparison.structure import find_localization as find_localization
     from .comparison.watching import watch as watch
-    from .corpora.opening import corpus as corpus
     from .corpora.table import CORPORA as CORPORA
     from .encoders.loading import load as load
     from .encoders.series import series as series
@@ -31,6 +30,18 @@ if TYPE_CHECKING:
     from .findings.monotonicity import monotonicity as monotonicity
     from .findings.record import open_record as open  # noqa: F401
     from .measures.table import MEASURES as MEASURES
+    from .tasks.corpus import corpus as corpus
+    from .tasks.loading import task as task
+    from .tasks.subset import held_out as held_out
+    from .tasks.table import TASKS as TASKS
+    from .training.evaluating import evaluate as evaluate
+    from .training.finetuning import finetune as finetune
+    from .training.finetuning import open_tuned as open_tuned
+    from .training.heads import HEADS as HEADS
+    from .training.heads import Head as Head
+    from .training.recipe import RECIPES as RECIPES
+    from .training.recipe import Recipe as Recipe
+    from .training.several import over_seeds as over_seeds
 
 __version__ = VERSION
 
@@ -41,12 +52,18 @@ _PUBLIC = {
     "convergence": "comparison.structure.convergence",
     "find_blocks": "comparison.structure.find_blocks",
     "find_localization": "comparison.structure.find_localization",
-    "corpus": "corpora.opening.corpus",
+    "corpus": "tasks.corpus.corpus",
+    "evaluate": "training.evaluating.evaluate",
     "extract": "extraction.extracting.extract",
+    "finetune": "training.finetuning.finetune",
+    "held_out": "tasks.subset.held_out",
     "load": "encoders.loading.load",
+    "open_tuned": "training.finetuning.open_tuned",
+    "over_seeds": "training.several.over_seeds",
     "series": "encoders.series.series",
     "similarity": "comparison.similarity.similarity",
     "similarity_matrix": "comparison.similarity.similarity_matrix",
+    "task": "tasks.loading.task",
     "watch": "comparison.watching.watch",
     "block_structure": "findings.blocks.block_structure",
     "change_profile": "findings.change.change_profile",
@@ -56,7 +73,12 @@ _PUBLIC = {
     "monotonicity": "findings.monotonicity.monotonicity",
     "CORPORA": "corpora.table.CORPORA",
     "FAMILIES": "encoders.table.FAMILIES",
+    "HEADS": "training.heads.HEADS",
+    "Head": "training.heads.Head",
     "MEASURES": "measures.table.MEASURES",
+    "RECIPES": "training.recipe.RECIPES",
+    "Recipe": "training.recipe.Recipe",
+    "TASKS": "tasks.table.TASKS",
     "MicrotomeError": "errors.MicrotomeError",
     "open": "findings.record.open_record",
 }

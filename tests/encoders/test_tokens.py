@@ -127,3 +127,53 @@ def test_a_vocabulary_of_another_size_is_refused(entries: int) -> None:
         InputError, match=f"of m must have a vocabulary for its {entries} embeddings, but it has"
     ):
         check_fit(tokenizer, entries, "m")
+
+
+@pytest.mark.parametrize("question", ["Who sits?", None])
+@pytest.mark.parametrize("stride", [0, 5])
+def test_windows_cover_the_text_and_share_what_they_should(
+    tokenizer: Tokenizer, question: str | None, stride: int
+) -> None:
+    passage = " ".join(tiny.TEXT * 2)
+    whole = Tokenizer(tokenizer._whole)
+    given = (passage, None) if question is None else (question, passage)
+    ((everything,),) = whole.windows([given])
+    inside = everything.offsets[:, 0] >= 0
+    (found,) = tokenizer.windows([given], stride=stride)
+    assert len(found) > 2
+    joined = []
+    for number, window in enumerate(found):
+        held = window.offsets[:, 0] >= 0
+        assert len(window.tokens) <= 40
+        assert window.shared == (stride if number else 0)
+        joined += list(zip(window.tokens.ids[held], window.offsets[held].tolist(), strict=True))[
+            window.shared :
+        ]
+        # What stands around the stretch is the same in every window.
+        assert window.tokens.ids[~held].tolist() == everything.tokens.ids[~inside].tolist()
+        assert window.tokens.types[~held].tolist() == everything.tokens.types[~inside].tolist()
+    ids, offsets = everything.tokens.ids[inside], everything.offsets[inside].tolist()
+    assert joined == list(zip(ids, offsets, strict=True))
+
+
+def test_a_text_that_fits_is_one_window_as_the_model_reads_it(tokenizer: Tokenizer) -> None:
+    for pair in (("Who?", "The cat."), ("Stop.", None), ("Who?", "")):
+        ((window,),) = tokenizer.windows([pair])
+        (tokens,) = tokenizer.texts([pair])
+        assert window.tokens.ids.tolist() == tokens.ids.tolist()
+        assert window.tokens.types.tolist() == tokens.types.tolist()
+        assert not window.tokens.truncated
+
+
+def test_a_first_text_that_leaves_no_room_is_cut(tokenizer: Tokenizer) -> None:
+    (found,) = tokenizer.windows([("Every reader " * 40, "The cat sits on the mat. " * 4)], stride=4)
+    assert all(len(window.tokens) <= 40 for window in found)
+    assert all((window.offsets[:, 0] >= 0).sum() > 4 for window in found)
+
+
+def test_windows_without_room_are_refused() -> None:
+    tokenizer = Tokenizer(tiny.wordpiece())
+    with pytest.raises(InputError, match=r"^longest must be at least 13 for a stride of 8, but got 12\.$"):
+        tokenizer.windows([("a", "b")], longest=12, stride=8)
+    with pytest.raises(InputError, match=r"^stride must be a whole number of at least 0, but got -1\.$"):
+        tokenizer.windows([("a", "b")], stride=-1)

@@ -10,6 +10,7 @@ from ..version import VERSION
 from .compare import compare
 from .demo import demo
 from .extract import extract
+from .finetune import evaluate, finetune
 from .ls import ls
 from .similarity import similarity
 from .store import store
@@ -27,7 +28,7 @@ def command() -> Any:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_start)
-    for verb in (similarity, extract, compare, ls, demo):
+    for verb in (similarity, extract, compare, finetune, evaluate, ls, demo):
         app.command(no_args_is_help=verb is not demo)(verb)
     app.add_typer(store)
     return typer.main.get_command(app)

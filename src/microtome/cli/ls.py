@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .show import JsonOption, Screen
+from .training import list_recipes, list_tasks
 
 if TYPE_CHECKING:
     from ..measures.declare import Measure
 
-TABLES = ("measures", "families", "corpora")
+TABLES = ("measures", "families", "corpora", "tasks", "recipes")
 # The letters that formulas use for what is done to a layer.
 TRANSFORMED = {
     "Q": "orthogonal",
@@ -27,7 +28,10 @@ TRANSFORMED = {
 
 def ls(
     table: Annotated[
-        str, typer.Argument(metavar="TABLE", help="measures, families or corpora", show_default=False)
+        str,
+        typer.Argument(
+            metavar="TABLE", help="measures, families, corpora, tasks or recipes", show_default=False
+        ),
     ],
     json: JsonOption = False,
 ) -> None:
@@ -36,7 +40,14 @@ def ls(
 
     if table not in TABLES:
         raise unknown("table", table, TABLES)
-    {"measures": _measures, "families": _families, "corpora": _corpora}[table](Screen(json=json))
+    shown = {
+        "measures": _measures,
+        "families": _families,
+        "corpora": _corpora,
+        "tasks": list_tasks,
+        "recipes": list_recipes,
+    }
+    shown[table](Screen(json=json))
 
 
 def _families(screen: Screen) -> None:

@@ -108,11 +108,11 @@ def _check_name(given: Any) -> str | None:
 
 def read_hub(files: Sequence[File], options: Mapping[str, Any]) -> Iterator[Example]:
     """Read the rows of all files of a split, numbered through."""
-    rows = _Rows(files)
+    rows = Rows(files)
     return to_examples(iter(rows), options["columns"], rows.refuse)
 
 
-class _Rows:
+class Rows:
     """The rows of Arrow files, mapped into memory and turned into records a few at a time."""
 
     def __init__(self, files: Sequence[File]) -> None:

@@ -11,11 +11,10 @@ from ..errors import InputError, MicrotomeError, WorkError
 
 
 @contextmanager
-def telling(given: str) -> Iterator[None]:
-    """Keep the library quiet, and turn what it raises while it reads a model into one sentence."""
+def quiet() -> Iterator[None]:
+    """Keep the library from talking: no warnings, no bars."""
     import huggingface_hub
     import transformers
-    from safetensors import SafetensorError
 
     level = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity_error()
@@ -26,6 +25,21 @@ def telling(given: str) -> Iterator[None]:
     transformers.utils.logging.disable_progress_bar()
     try:
         yield
+    finally:
+        transformers.logging.set_verbosity(level)
+        huggingface_hub.logging.set_verbosity(hub)
+        if bars:
+            transformers.utils.logging.enable_progress_bar()
+
+
+@contextmanager
+def telling(given: str) -> Iterator[None]:
+    """Keep the library quiet, and turn what it raises while it reads a model into one sentence."""
+    from safetensors import SafetensorError
+
+    try:
+        with quiet():
+            yield
     except MicrotomeError:
         raise
     except pickle.UnpicklingError as error:
@@ -44,11 +58,6 @@ def telling(given: str) -> Iterator[None]:
         raise InputError(f"{given!r} must be a model that can be read, but got: {_first(error)}") from error
     except RuntimeError as error:
         raise WorkError(f"{given!r} must load, but got: {_first(error)}") from error
-    finally:
-        transformers.logging.set_verbosity(level)
-        huggingface_hub.logging.set_verbosity(hub)
-        if bars:
-            transformers.utils.logging.enable_progress_bar()
 
 
 def _first(error: BaseException) -> str:

@@ -44,6 +44,25 @@ class Tokens:
         return len(self.ids)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Window:
+    """
+    A stretch of a text, with the whole of another one before it where there are two.
+
+    Parameters
+    ----------
+    tokens : Tokens
+    offsets : ndarray of int of shape (tokens, 2)
+        Where each token of the stretch begins and ends in its text, in characters; -1 for all others.
+    shared : int
+        How many tokens of the stretch the window before has too.
+    """
+
+    tokens: Tokens
+    offsets: np.ndarray
+    shared: int = 0
+
+
 class Tokenizer:
     """
     Turns words or texts into tokens, always in the same way: owns a tokenizer that nobody else changes.
@@ -74,6 +93,11 @@ class Tokenizer:
     def size(self) -> int:
         """One more than the largest id."""
         return max(self._whole.get_vocab(with_added_tokens=True).values(), default=-1) + 1
+
+    @property
+    def json(self) -> str:
+        """The tokenizer as its library writes it into a file, without filling up and without a limit."""
+        return self._whole.to_str()
 
     @property
     def cuts(self) -> str:
@@ -147,6 +171,52 @@ class Tokenizer:
             out.append(_tokens(one, False, truncated=truncated))
         return out
 
+    def windows(
+        self, texts: Sequence[tuple[str, str | None]], *, longest: int | None = None, stride: int = 0
+    ) -> list[list[Window]]:
+        """
+        Cut texts, or the second of two, into windows that the model can read.
+
+        Parameters
+        ----------
+        texts : sequence of (str, str or None)
+            Of two texts the first stands whole in every window; if it would leave less than half of the
+            room, or no more than `stride` tokens, for the second, its end is cut off.
+        longest : int, optional
+            As in `words`.
+        stride : int
+            Tokens that two neighboring windows share.
+
+        Returns
+        -------
+        list of (list of Window)
+            In the order of the text, all of which is in one window or another.
+        """
+        limit = self._limit(longest)
+        if isinstance(stride, bool) or not isinstance(stride, int) or stride < 0:
+            raise must("stride", "a whole number of at least 0", stride)
+        given: list[Any] = []
+        for one, two in texts:
+            room = None
+            if limit is not None:
+                room = limit - self._whole.num_special_tokens_to_add(is_pair=two is not None)
+                if room < stride + 2:
+                    least = limit - room + stride + 2
+                    raise must("longest", f"at least {least} for a stride of {stride}", limit)
+            if two is not None and room is not None:
+                one = self._begin(one, room - max(stride + 1, room // 2))
+            given.append(_plain(one) if two is None else (_plain(one), _plain(two)))
+        found = self._whole.encode_batch(given)
+        return [
+            _windows(encoding, int(two is not None), limit, stride)
+            for encoding, (_, two) in zip(found, texts, strict=True)
+        ]
+
+    def _begin(self, text: str, tokens: int) -> str:
+        """The text up to a number of tokens."""
+        found = self._whole.encode(_plain(text), add_special_tokens=False)
+        return text if len(found.ids) <= tokens else text[: found.offsets[tokens - 1][1]]
+
     def collate(self, batch: Sequence[Tokens], device: Any = "cpu") -> dict[str, torch.Tensor]:
         """
         Put examples side by side, short ones filled up at the end.
@@ -208,6 +278,30 @@ def _tokens(encoding: Any, words: bool, *, truncated: bool = False) -> Tokens:
         special=np.array(encoding.special_tokens_mask, dtype=bool),
         truncated=truncated,
     )
+
+
+def _windows(encoding: Any, text: int, limit: int | None, stride: int) -> list[Window]:
+    """Take stretches of a text out of the whole, each with all that stands around the text."""
+    whole = _tokens(encoding, False)
+    inside = np.flatnonzero([each == text for each in encoding.sequence_ids])
+    offsets = np.full((len(whole), 2), -1)
+    offsets[inside] = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)[inside]
+    if limit is None or len(whole) <= limit or not len(inside):
+        return [Window(tokens=whole, offsets=offsets)]
+    first, end, room = inside[0], inside[-1] + 1, limit - len(whole) + len(inside)
+    out = []
+    for start in range(first, max(end - stride, first + 1), room - stride):
+        stretch = np.arange(start, min(start + room, end))
+        kept = np.concatenate([np.arange(first), stretch, np.arange(end, len(whole))])
+        part = Tokens(
+            ids=whole.ids[kept],
+            types=whole.types[kept],
+            words=whole.words[kept],
+            special=whole.special[kept],
+            truncated=True,
+        )
+        out.append(Window(tokens=part, offsets=offsets[kept], shared=stride if out else 0))
+    return out
 
 
 def check_fit(tokenizer: Tokenizer, entries: int, name: str) -> None:

@@ -9,9 +9,10 @@ from types import MappingProxyType
 from typing import Any
 
 from ..corpora.examples import Example
-from ..corpora.opening import Corpus, corpus
+from ..corpora.opening import Corpus
 from ..errors import InputError, must
 from ..store.address import address
+from ..tasks.corpus import corpus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,360 @@
+"""How good is a model after fine-tuning, and how sure is that? The verbs `finetune` and `evaluate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .models import RevisionOption, StoreOption, TokenizerOption
+from .show import JsonOption, OutOption, QuietOption, Screen
+from .similarity import DeviceOption, ThreadsOption
+
+if TYPE_CHECKING:
+    from ..inference.estimate import Estimate
+    from ..training.evaluating import Evaluation
+
+TaskOption = Annotated[
+    str,
+    typer.Option(
+        help="A name of `microtome ls tasks`, a card (.toml), or a table of one's own.", show_default=False
+    ),
+]
+DataOption = Annotated[
+    str | None,
+    typer.Option(help="The folder of the task's original files; else the hub.", show_default=False),
+]
+ColumnsOption = Annotated[
+    list[str],
+    typer.Option("--column", help="Of a table of one's own, as text=NAME, label=NAME.", show_default=False),
+]
+HeldOutOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Cut so many examples off the validation split to be scored on, and train on the rest.",
+        show_default=False,
+    ),
+]
+
+
+def finetune(
+    context: typer.Context,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Hub id or folder.", show_default=False)],
+    task: TaskOption,
+    data: DataOption = None,
+    column: ColumnsOption = [],  # noqa: B006 - typer reads the default and changes nothing
+    held_out: HeldOutOption = None,
+    recipe: Annotated[str, typer.Option(help="A name of `microtome ls recipes`.")] = "devlin2019",
+    change: Annotated[
+        list[str],
+        typer.Option("--set", help="Another value of the recipe, as rate=2e-5.", show_default=False),
+    ] = [],  # noqa: B006
+    seeds: Annotated[str, typer.Option(help="Seeds, commas between them.")] = "0",
+    train_size: Annotated[
+        int | None, typer.Option(help="Train on so many examples.", show_default=False)
+    ] = None,
+    head: Annotated[
+        str | None, typer.Option(help="stock or jiant; the recipe's when absent.", show_default=False)
+    ] = None,
+    method: Annotated[str, typer.Option(help="What learns: full, head, bitfit or lora.")] = "full",
+    precision: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
+    checkpoints: Annotated[
+        str, typer.Option(help="Also keep the model after these updates, or: epochs.", show_default=False)
+    ] = "",
+    at_once: Annotated[int, typer.Option(min=1, help="Seeds that train side by side.")] = 1,
+    random_init: Annotated[
+        bool, typer.Option("--random-init", metavar="", help="Start from the model's random twin.")
+    ] = False,
+    revision: RevisionOption = None,
+    tokenizer: TokenizerOption = None,
+    device: DeviceOption = "cpu",
+    threads: ThreadsOption = None,
+    store: StoreOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar="", help="Say what it would do, and stop.")
+    ] = False,
+    out: OutOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Fine-tune a model on a task, once for each seed, and score it."""
+    from ..comparison.inputs import find_device, using_threads
+    from ..errors import must
+    from ..findings.record import make_folder
+    from ..training.recipe import find_recipe
+    from ..training.several import finetune_seeds, open_asked, over_seeds
+
+    screen = Screen(json=json, quiet=quiet)
+    find_device(device)
+    try:
+        drawn = [int(one) for one in seeds.split(",") if one]
+        at = "epochs" if checkpoints == "epochs" else [int(one) for one in checkpoints.split(",") if one]
+    except ValueError as error:
+        raise must("--seeds and --checkpoints", "numbers with commas between them", seeds) from error
+    values = read_values(change)
+    chosen = find_recipe(recipe, **values)
+    asked = task_options(task, data, column, held_out)
+    opened = open_asked(asked)
+    examples = len(opened.split(opened.train)) if train_size is None else train_size
+    updates = chosen.updates(examples)
+    said = (
+        f"{opened.title}: {examples:,} examples of {opened.source}, {updates:,} updates of {chosen.batch}, "
+        f"{len(drawn)} seed{'' if len(drawn) == 1 else 's'}, scored on {opened.validation} "
+        f"({len(opened.split(opened.validation)):,})"
+    )
+    if dry_run:
+        document = {"format": "microtome/plan/1", "examples": examples, "updates": updates, "seeds": drawn}
+        screen.result(document, said)
+        return
+    screen.note(said)
+    if out is not None:
+        make_folder(out)
+    loading = {
+        "source": model,
+        "revision": revision,
+        "tokenizer": tokenizer,
+        "random_init": random_init,
+        "device": "cpu",
+    }
+    with screen.working() as progress, using_threads(threads):
+        runs = finetune_seeds(
+            loading,
+            asked,
+            drawn,
+            at_once=at_once,
+            threads=threads,
+            progress=progress,
+            recipe=chosen,
+            train_size=train_size,
+            head=head,
+            method=method,
+            device=device,
+            precision=precision,
+            checkpoints=at,
+            store=store,
+            command=context.obj or "",
+        )
+    mean = over_seeds(runs)
+    document = _document(runs, mean)
+    if out is not None:
+        _write(out, runs, document)
+        screen.note(f"Written to {out}: result.json, table.parquet and a checkpoint for each seed.")
+    if json:
+        screen.result(document, "")
+        return
+    names = list(runs[0].scores)
+    screen.rows(
+        ["seed", *names, "updates", "seconds", "what happened"],
+        [
+            [
+                str(run.seeds.order),
+                *(interval(run.scores[name]) for name in names),
+                f"{run.course['updates']:,}",
+                f"{run.course['seconds']:.0f}",
+                run.failure or "",
+            ]
+            for run in runs
+        ],
+        [*_sentences(runs[0].evaluation), _over_seeds(mean), *(f"{r.folder}" for r in runs)],
+    )
+
+
+def evaluate(
+    model: Annotated[
+        str, typer.Argument(metavar="CKPT", help="The folder of a fine-tuned model.", show_default=False)
+    ],
+    task: TaskOption,
+    data: DataOption = None,
+    column: ColumnsOption = [],  # noqa: B006 - typer reads the default and changes nothing
+    held_out: HeldOutOption = None,
+    split: Annotated[str | None, typer.Option(help="Validation when absent.", show_default=False)] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(help="Another checkpoint, compared on the same examples.", show_default=False),
+    ] = None,
+    longest: Annotated[
+        int | None, typer.Option(help="Tokens of an example at most.", show_default=False)
+    ] = None,
+    level: Annotated[float, typer.Option(help="Promised coverage of the intervals.")] = 0.95,
+    device: DeviceOption = "cpu",
+    threads: ThreadsOption = None,
+    out: OutOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Score a fine-tuned model on a task, with intervals over examples."""
+    from ..comparison.inputs import find_device, using_threads
+    from ..errors import must
+    from ..findings.record import make_folder
+    from ..training.evaluating import evaluate as run
+    from ..training.evaluating import write_answers
+    from ..training.several import open_asked
+
+    screen = Screen(json=json, quiet=quiet)
+    find_device(device)
+    if not 0 < level < 1:
+        raise must("--level", "between 0 and 1", level)
+    opened = open_asked(task_options(task, data, column, held_out))
+    options: dict[str, Any] = {"split": split, "longest": longest, "level": level, "device": device}
+    with screen.working() as progress, using_threads(threads):
+        found = run(Path(model), opened, progress=progress, **options)
+        other = None if against is None else run(Path(against), opened, progress=progress, **options)
+    document: dict[str, Any] = {"format": "microtome/evaluate/1", "model": model, **found.document()}
+    sentences = _sentences(found)
+    if other is not None:
+        compared = found.against(other, level=level)
+        document["against"] = {
+            "model": against,
+            **other.document(),
+            "difference": compared.difference,
+            "low": None if compared.interval is None else compared.interval.low,
+            "high": None if compared.interval is None else compared.interval.high,
+            "p": None if compared.p != compared.p else compared.p,
+            "test": compared.test,
+        }
+        sentences.append(_compared(compared, against or ""))
+    if out is not None:
+        import json as formats
+
+        folder = make_folder(out)
+        (folder / "result.json").write_text(formats.dumps(document, indent=1))
+        write_answers(found, folder / "table.parquet")
+        screen.note(f"Written to {out}: result.json and table.parquet.")
+    if json:
+        screen.result(document, "")
+        return
+    screen.rows(
+        ["score", "value", f"{level * 100:g} % interval over examples", "a guess"],
+        [
+            [
+                name,
+                f"{score.value:.4f}",
+                "" if score.low is None else f"{score.low:.4f} to {score.high:.4f}",
+                "" if name not in found.baseline else f"{found.baseline[name]:.4f}",
+            ]
+            for name, score in found.scores.items()
+        ],
+        sentences,
+    )
+
+
+def task_options(task: str, data: str | None, columns: list[str], held_out: int | None) -> dict[str, Any]:
+    """What `microtome.task` is called with."""
+    from ..errors import must
+
+    asked: dict[str, Any] = {"name": task}
+    if data is not None:
+        asked["data"] = data
+    if held_out is not None:
+        asked["held_out"] = held_out
+    for one in columns:
+        name, equals, value = one.partition("=")
+        if not equals or not name:
+            raise must("--column", "role=NAME, such as text=review", one)
+        asked[name] = value
+    return asked
+
+
+def read_values(given: list[str]) -> dict[str, Any]:
+    """Read `name=value` as the recipe's values: numbers, true and false, none, or a word."""
+    from ..errors import must
+
+    plain = {"true": True, "false": False, "none": None}
+    found: dict[str, Any] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals or not name:
+            raise must("--set", "name=value, such as rate=2e-5", one)
+        if value.lower() in plain:
+            found[name] = plain[value.lower()]
+            continue
+        for kind in (int, float):
+            try:
+                found[name] = kind(value)
+                break
+            except ValueError:
+                continue
+        else:
+            found[name] = value
+    return found
+
+
+def interval(found: Estimate) -> str:
+    """A score with its interval, short."""
+    if found.low is None or found.high is None:
+        return f"{found.value:.4f}"
+    return f"{found.value:.4f} [{found.low:.4f}, {found.high:.4f}]"
+
+
+def _sentences(found: Evaluation) -> list[str]:
+    unit = None if found.score.interval is None else found.score.interval.unit
+    told = [f"{len(found.ids):,} examples of {found.task}/{found.split}."]
+    if unit is not None:
+        told.append(f"Intervals are over examples (unit: {unit}), for this model; seeds are apart.")
+    if found.baseline:
+        guess = ", ".join(f"{name} {value:.4f}" for name, value in found.baseline.items())
+        told.append(f"The most frequent answer of the training split gets: {guess}.")
+    return [*told, *(f"{note}." if not note.endswith(".") else note for note in found.notes)]
+
+
+def _over_seeds(mean: Estimate) -> str:
+    said = f"Mean of {mean.measure} over {mean.n} seed{'' if mean.n == 1 else 's'}: {mean.value:.4f}"
+    if mean.low is not None:
+        said += f" [{mean.low:.4f}, {mean.high:.4f}] (95 %, t over seeds)"
+    return " ".join([f"{said}.", *mean.warnings])
+
+
+def _compared(found: Any, other: str) -> str:
+    said = f"{found.score}: {found.difference:+.4f} against {other}"
+    if found.interval is not None:
+        said += f" [{found.interval.low:+.4f}, {found.interval.high:+.4f}]"
+    return f"{said} on the same {found.n:,} examples (p = {found.p:.3g}, {found.test})."
+
+
+def _document(runs: Any, mean: Estimate) -> dict[str, Any]:
+    import json as formats
+
+    from ..training.evaluating import plain
+    from ..training.finetuning import RUN
+
+    return {
+        "format": "microtome/finetune/1",
+        "runs": [
+            {
+                "seed": run.seeds.order,
+                "address": run.address,
+                "folder": str(run.folder),
+                **formats.loads((run.folder / RUN).read_text()),
+            }
+            for run in runs
+        ],
+        "mean": plain(mean),
+    }
+
+
+def _write(out: Path, runs: Any, document: dict[str, Any]) -> None:
+    import json as formats
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from .extract import link_files
+
+    (out / "result.json").write_text(formats.dumps(document, indent=1))
+    rows = [
+        {
+            "seed": run.seeds.order,
+            "score": name,
+            "value": score.value,
+            "low": score.low,
+            "high": score.high,
+            "n": score.n,
+            "failure": run.failure,
+        }
+        for run in runs
+        for name, score in run.scores.items()
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), out / "table.parquet")
+    for run in runs:
+        link_files(run.folder, out / f"seed-{run.seeds.order}")

@@ -1,0 +1,101 @@
+"""What did a model answer, and are the answers of two models about the same examples?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InputError, must
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """
+    What one model answered, with one seed or with several.
+
+    Parameters
+    ----------
+    ids : sequence of str
+        Of the examples.
+    targets : sequence
+        What is right.
+    predictions : sequence of sequences
+        For each seed, one prediction an example.
+    groups : sequence, optional
+        The group of each example, where several share a text.
+    seeds : sequence, optional
+        Names of the seeds, which are needed to pair them.
+    """
+
+    ids: Sequence[str]
+    targets: Any
+    predictions: Sequence[Any]
+    groups: Any = None
+    seeds: Sequence[int | str] = ()
+
+    def __post_init__(self) -> None:
+        n = len(self.ids)
+        if len(set(self.ids)) != n:
+            raise InputError("ids of examples must be unique, but some stand twice.")
+        if not len(self.predictions):
+            raise must("predictions", "of at least one seed", 0)
+        if len(self.targets) != n or any(len(each) != n for each in self.predictions):
+            told = f"{len(self.targets)} targets and {[len(each) for each in self.predictions]} predictions"
+            raise must("answers", f"one target and one prediction a seed for each of the {n} ids", told)
+        if len(self.seeds) and len(self.seeds) != len(self.predictions):
+            raise must("seeds", f"one name for each of {len(self.predictions)}", list(self.seeds))
+        if len(set(self.seeds)) != len(self.seeds):
+            raise must("seeds", "each there once", list(self.seeds))
+
+
+def aligned(first: Answers, second: Answers) -> Answers:
+    """Put the second answers in the order of the first, after seeing that the examples are the same."""
+    places = {name: place for place, name in enumerate(second.ids)}
+    missing = [name for name in first.ids if name not in places]
+    extra = set(second.ids) - set(first.ids)
+    if missing or extra:
+        named = missing[0] if missing else min(extra)
+        which = "first" if missing else "second"
+        raise InputError(
+            "two models must be compared on the same examples, but "
+            f"{len(missing) + len(extra)} have one only, such as {named!r} (the {which})."
+        )
+    order = [places[name] for name in first.ids]
+    targets = [second.targets[place] for place in order]
+    for name, ours, theirs in zip(first.ids, first.targets, targets, strict=True):
+        if _plain(ours) != _plain(theirs):
+            raise InputError(
+                f"two models must be compared on the same examples, but {name!r} has the target {ours!r} for "
+                f"the first and {theirs!r} for the second."
+            )
+    return Answers(
+        ids=first.ids,
+        targets=first.targets,
+        predictions=[[each[place] for place in order] for each in second.predictions],
+        groups=first.groups,
+        seeds=second.seeds,
+    )
+
+
+def seeds_aligned(first: Answers, second: Answers) -> Answers:
+    """Put the seeds of the second in the order of the first."""
+    if not len(first.seeds) or set(first.seeds) != set(second.seeds):
+        raise must(
+            "seeds to pair", "named alike on both sides", f"{list(first.seeds)} and {list(second.seeds)}"
+        )
+    order = [list(second.seeds).index(seed) for seed in first.seeds]
+    predictions = [second.predictions[place] for place in order]
+    return Answers(
+        ids=second.ids,
+        targets=second.targets,
+        predictions=predictions,
+        groups=second.groups,
+        seeds=first.seeds,
+    )
+
+
+def _plain(target: Any) -> Any:
+    if hasattr(target, "tolist"):
+        return target.tolist()
+    return [_plain(each) for each in target] if isinstance(target, tuple | list) else target

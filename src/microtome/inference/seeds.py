@@ -1,0 +1,134 @@
+"""What would models trained with other seeds score? The mean over seeds, and how far off it may be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from ..errors import must
+from ..tasks.scores import find_score
+from ..tasks.scores_declare import Score
+from .estimate import Estimate, Interval
+from .scoring import quantile
+
+TARGET = "mean score of models trained with other seeds, on these examples"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """
+    What became of one training run.
+
+    Parameters
+    ----------
+    seed : int or str
+        Its seed, or the name of its seeds.
+    value : float
+        The score; NaN where there is none.
+    failed : str
+        Why the run must not be averaged, such as "loss is NaN after step 120"; empty for a sound run.
+    """
+
+    seed: int | str
+    value: float = float("nan")
+    failed: str = ""
+
+
+def mean_over_seeds(
+    outcomes: Iterable[Outcome],
+    score: str | Score | Iterable[str | Score],
+    *,
+    level: float = 0.95,
+) -> Estimate:
+    """
+    Average the runs that did not fail.
+
+    Parameters
+    ----------
+    outcomes : iterable of Outcome
+    score : str, Score or several
+        What the values are.
+    level : float
+
+    Returns
+    -------
+    Estimate
+        `n` is the number of seeds averaged. One seed has no interval, and a warning says why. `details`
+        has the standard deviation `sd` over seeds, the `values` by seed, and the reasons of those that
+        were `left_out`.
+
+    Notes
+    -----
+    mean +- t(n - 1) sd / sqrt(n), cut off at the ends of the score's range. The examples are taken as they
+    are: for other examples see `microtome.inference.scoring`.
+
+    Examples
+    --------
+    >>> runs = [Outcome(seed=1, value=0.80), Outcome(seed=2, value=0.84), Outcome(seed=3, failed="NaN loss")]
+    >>> found = mean_over_seeds(runs, "accuracy")
+    >>> round(found.value, 2), found.n, found.warnings[0]
+    (0.82, 2, '1 of 3 runs was left out: seed 3 (NaN loss).')
+    """
+    asked = find_score(score)
+    if not 0 < level < 1:
+        raise must("level", "between 0 and 1", level)
+    runs = list(outcomes)
+    twice = [run.seed for place, run in enumerate(runs) if run.seed in [r.seed for r in runs[:place]]]
+    if twice:
+        raise must("seeds", "each there once", twice[0])
+    if not runs:
+        raise must("the number of runs", "at least 1", 0)
+    left_out = {r.seed: r.failed or "no score" for r in runs if r.failed or not math.isfinite(r.value)}
+    kept = {r.seed: float(r.value) for r in runs if r.seed not in left_out}
+    said: list[str] = []
+    if left_out:
+        named = ", ".join(f"seed {seed} ({why})" for seed, why in left_out.items())
+        verb = "was" if len(left_out) == 1 else "were"
+        said.append(f"{len(left_out)} of {len(runs)} runs {verb} left out: {named}.")
+    details: dict[str, Any] = {"values": MappingProxyType(kept), "left_out": MappingProxyType(left_out)}
+    estimator = "mean over seeds"
+    if not kept:
+        return Estimate(
+            value=float("nan"),
+            measure=asked.name,
+            estimator=estimator,
+            n=0,
+            reason=f"all {len(runs)} runs failed",
+            warnings=tuple(said),
+            details=MappingProxyType(details),
+        )
+    values = np.array(list(kept.values()))
+    interval = None
+    if len(values) == 1:
+        said.append("one seed tells nothing of others: there is no interval over seeds.")
+    else:
+        interval = _student(values, asked, level)
+        details["sd"] = float(values.std(ddof=1))
+    return Estimate(
+        value=float(values.mean()),
+        measure=asked.name,
+        estimator=estimator,
+        n=len(values),
+        low=None if interval is None else interval.low,
+        high=None if interval is None else interval.high,
+        interval=interval,
+        warnings=tuple(said),
+        details=MappingProxyType(details),
+    )
+
+
+def _student(values: np.ndarray, score: Score, level: float) -> Interval:
+    arm = quantile(level, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    return Interval(
+        low=float(max(score.range[0], values.mean() - arm)),
+        high=float(min(score.range[1], values.mean() + arm)),
+        level=level,
+        method="t over seeds",
+        unit="seed",
+        target=TARGET,
+    )

@@ -1,0 +1,147 @@
+"""How is a split of a task read as a corpus? Each example as text, so that models can be run on it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from ..corpora.declare import Reader
+from ..corpora.examples import RULES, Example
+from ..corpora.files import File
+from ..corpora.opening import Corpus
+from ..corpora.opening import corpus as open_corpus
+from ..errors import must, unknown
+from ..store.address import address
+from .items import Item, Kind, Split
+from .loading import task
+from .task import Task
+
+SCHEME = "task:"
+READER = "task"
+
+
+def corpus(source: str | os.PathLike[str], **options: Any) -> Corpus:
+    """
+    Open a corpus, which may be a split of a task.
+
+    Parameters
+    ----------
+    source : str or path
+        "task:NAME/SPLIT", such as "task:rte/validation"; all else is as `microtome.corpora.opening.corpus`
+        has it.
+    **options
+        For a task: data, revision, seed and the columns of a table of one's own, as `microtome.task` has
+        them, besides rule and name. For all else: the reader's options.
+
+    Returns
+    -------
+    Corpus
+        Of a task of multiple choice, each choice of each item is an example.
+    """
+    given = os.fspath(source) if isinstance(source, (str, os.PathLike)) else source
+    if not isinstance(given, str) or not given.startswith(SCHEME):
+        return open_corpus(source, **options)
+    name, slash, split = given.removeprefix(SCHEME).rpartition("/")
+    if not slash or not name or not split:
+        raise must("source", "task:NAME/SPLIT, such as task:rte/validation", given)
+    if options.pop("reader", None) is not None:
+        raise must("reader", "left out for a task", given)
+    rule, called = options.pop("rule", None), options.pop("name", None)
+    return split_corpus(task(name, **options), split, rule=rule, name=called)
+
+
+def split_corpus(task: Task, split: str, *, rule: str | None = None, name: str | None = None) -> Corpus:
+    """
+    Read a split of a task as a corpus.
+
+    Parameters
+    ----------
+    task : Task
+    split : str
+    rule : {"given", "whitespace"}, optional
+        How examples get their words; without it, given words where the task has them.
+    name : str, optional
+        What results call it.
+
+    Returns
+    -------
+    Corpus
+    """
+    found = task.split(split)
+    possible = "given" if task.kind in ("tagging", "parsing") else "whitespace"
+    if rule is not None and rule not in RULES:
+        raise unknown("rule", rule, RULES)
+    if rule not in (None, possible):
+        raise must("rule", f"{possible} for {task.name}/{split}", rule)
+    how = Reader(
+        name=READER,
+        suffixes=(),
+        summary="A split of a task.",
+        read=partial(_read, found, task.kind, task.labels),
+        locate=_nowhere,
+    )
+    return Corpus(
+        name=name or f"{task.name}/{split}",
+        source=f"{SCHEME}{task.name}/{split}",
+        reader=READER,
+        options=MappingProxyType({"from": task.source, "notes": list(found.notes)}),
+        rule=possible,
+        digest=address({"reader": READER, "kind": task.kind, "labels": list(task.labels)}, [found.digest]),
+        files=(),
+        how=how,
+    )
+
+
+def _nowhere(source: str, options: Mapping[str, Any]) -> tuple[File, ...]:
+    return ()
+
+
+def _read(
+    split: Split, kind: Kind, labels: tuple[str, ...], files: Sequence[File], options: Mapping[str, Any]
+) -> Iterator[Example]:
+    for item in split:
+        if kind == "multiple_choice":
+            yield from _choices(item)
+        else:
+            yield _example(item, kind, labels)
+
+
+def _choices(item: Item) -> Iterator[Example]:
+    for number, texts in enumerate(item.choices):
+        marks = {"choice": str(number)}
+        if item.target is not None:
+            marks["label"] = "right" if number == item.target else "wrong"
+        yield Example(
+            id=f"{item.id}/{number}",
+            text=texts[0],
+            pair=texts[1] if len(texts) > 1 else None,
+            marks=marks,
+            group=item.group,
+        )
+
+
+def _example(item: Item, kind: Kind, labels: tuple[str, ...]) -> Example:
+    marks: dict[str, str | tuple[str, ...]] = {}
+    if item.target is not None:
+        if kind == "classification":
+            marks["label"] = labels[item.target]
+        elif kind == "regression":
+            marks["label"] = str(item.target)
+        elif kind == "span":
+            marks["label"] = item.target[0][1] if item.target else ""
+        elif kind == "tagging":
+            marks["label"] = tuple(labels[tag] for tag in item.target)
+        elif kind == "parsing":
+            marks["head"] = tuple(str(head) for head, _ in item.target)
+            marks["label"] = tuple(labels[relation] for _, relation in item.target)
+    return Example(
+        id=item.id,
+        text=item.texts[0] if item.texts else None,
+        pair=item.texts[1] if len(item.texts) > 1 else None,
+        words=item.words or None,
+        marks=marks,
+        group=item.group,
+    )

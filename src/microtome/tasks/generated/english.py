@@ -1,0 +1,67 @@
+"""How are English words bent? By the few rules that the lexicons of the generated tasks need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeVar
+
+T = TypeVar("T")
+
+# Every fifth word is kept for the split whose words no model has seen in training.
+HELD_OUT_EVERY = 5
+
+IRREGULAR: Mapping[str, str] = MappingProxyType(
+    {"child": "children", "freshman": "freshmen", "craftsman": "craftsmen"}
+)
+
+
+def words_in(text: str) -> tuple[str, ...]:
+    """Give the words of a list that is written as one text."""
+    return tuple(text.split())
+
+
+def with_s(word: str) -> str:
+    """
+    Give the plural of a noun, or the third person of a verb.
+
+    Examples
+    --------
+    >>> [with_s(word) for word in ("nurse", "baby", "boy", "coach", "child")]
+    ['nurses', 'babies', 'boys', 'coaches', 'children']
+    """
+    if word in IRREGULAR:
+        return IRREGULAR[word]
+    if word.endswith("y") and word[-2] not in "aeiou":
+        return word[:-1] + "ies"
+    return word + ("es" if word.endswith(("s", "x", "z", "ch", "sh")) else "s")
+
+
+def with_article(phrase: str) -> str:
+    """
+    Put the indefinite article before a phrase.
+
+    Examples
+    --------
+    >>> with_article("owl"), with_article("wet owl")
+    ('an owl', 'a wet owl')
+    """
+    return f"{'an' if phrase[0] in 'aeiou' else 'a'} {phrase}"
+
+
+def sentence(text: str) -> str:
+    """Begin with a capital and end with a full stop."""
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def part(words: Sequence[T], held_out: bool) -> tuple[T, ...]:
+    """
+    Give the words of training, or those that are held out: every fifth.
+
+    Examples
+    --------
+    >>> part("abcdefgh", False), part("abcdefgh", True)
+    (('a', 'b', 'c', 'd', 'f', 'g', 'h'), ('e',))
+    """
+    last = HELD_OUT_EVERY - 1
+    return tuple(word for i, word in enumerate(words) if (i % HELD_OUT_EVERY == last) == held_out)

@@ -1,0 +1,286 @@
+"""How is a task loaded? From its original files, from the hub, from a generator, or from one's own table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from ..corpora.hub import SCHEME
+from ..errors import InputError, must, unknown
+from .card import Card, Form, read_card
+from .hub import HubRecords
+from .items import Split
+from .own import own_task
+from .reading.finding import Found, beside, find_files, find_whole
+from .reading.formats import Options, Records, opened
+from .reading.shaping import Shaping, found_labels, shape
+from .subset import cut
+from .table import TASKS, known, names
+from .task import Task
+
+# How a lone text is cut: documents stay whole.
+_SHARES = {"validation": 0.01, "test": 0.01}
+
+
+class _Source(Protocol):
+    """What records come from: a file or the hub."""
+
+    skipped: int
+
+    def __iter__(self) -> Any: ...
+    def refuse(self, must: str, but: str) -> InputError: ...
+
+
+def task(
+    name: str | os.PathLike[str],
+    *,
+    data: str | os.PathLike[str] | None = None,
+    revision: str | None = None,
+    seed: int = 0,
+    **own: Any,
+) -> Task:
+    """
+    Load a task.
+
+    Parameters
+    ----------
+    name : str or path
+        The name of a task (`microtome ls tasks`); the path of a card of one's own (.toml); or the path of
+        one's own table, a .csv, .tsv or .jsonl file or a folder with train, validation and test files of
+        these kinds, packed or not.
+    data : path, optional
+        A folder with the original files, or one that has it under its usual name (RTE, SST-2, ...);
+        "hub:FOLDER" for a folder in the form of the hub. Without it, the hub is asked.
+    revision : str, optional
+        Branch, tag or commit of the hub.
+    seed : int
+        Of generated tasks, and of the cut of a lone file into splits.
+    **own
+        For a table of one's own: text, pair, label, group, kind, labels; see `microtome.tasks.own.own_task`.
+
+    Returns
+    -------
+    Task
+        Its splits are read when they are asked for.
+
+    Examples
+    --------
+    >>> task("polarity", seed=1).splits
+    ('train', 'validation', 'test', 'held_out')
+    """
+    given = os.fspath(name)
+    found = known(given)
+    if found is None and given.endswith(".toml"):
+        path = Path(given)
+        if not path.is_file():
+            raise must("a card", "a file that exists", given)
+        card = read_card(path.read_text(encoding="utf-8"), str(path))
+        if data is None and card.hub is None:
+            data = path.parent
+    elif found is not None:
+        card = TASKS[found]
+    else:
+        return _without_card(given, data, revision, seed, own)
+    _no_more(own, card.name)
+    if data is not None and not os.fspath(data).startswith(SCHEME):
+        if revision is not None:
+            raise must("revision", "left out for local files", revision)
+        return _from_files(card, os.fspath(data), seed)
+    return _from_hub(card, "" if data is None else os.fspath(data).removeprefix(SCHEME), revision)
+
+
+def _without_card(given: str, data: Any, revision: Any, seed: int, own: dict[str, Any]) -> Task:
+    if Path(given).exists():
+        for what, value in (("data", data), ("revision", revision)):
+            if value is not None:
+                raise must(what, "left out for a table of one's own", value)
+        return own_task(given, seed=seed, **own)
+    from .generated.table import GENERATED
+
+    if given not in GENERATED:
+        raise unknown("task", given, names())
+    sizes = own.pop("sizes", None)
+    _no_more(own, given)
+    if data is not None or revision is not None:
+        raise InputError(f"data and revision must be left out for {given}, which is generated.")
+    return GENERATED[given](seed=seed, sizes=sizes)
+
+
+def _no_more(own: Mapping[str, Any], name: str) -> None:
+    if own:
+        raise InputError(f"{', '.join(own)} must be left out for {name}: a card says which columns are what.")
+
+
+def _make(card: Card, sources: Mapping[str, _Source], form: Form, source: str, **more: Any) -> Task:
+    """Put a task together from what its splits are read from."""
+    notes: Callable[[str, int], tuple[str, ...]] = more.pop("notes")
+    extra: Callable[[str, Iterable[Any]], Iterable[Any]] = more.pop("extra", lambda split, records: records)
+    labels = card.labels
+    if card.kind in ("tagging", "parsing") and not labels:
+        # They are read once for the labels and kept: a treebank is small.
+        kept = {split: list(records) for split, records in sources.items()}
+        labels = found_labels(form, kept)
+    elif card.kind == "multiple_choice" and not labels:
+        raise InputError(f"{card.name} must name the places of its choices as labels, but its card does not.")
+    else:
+        kept = {}
+
+    def read(split: str) -> Split:
+        records = sources[split]
+        how = Shaping(
+            split=split,
+            kind=card.kind,
+            shape=card.shape,
+            labels=labels,
+            form=form,
+            hidden=split in card.hidden,
+            refuse=records.refuse,
+            range=card.range,
+            joined=more.get("joined", False),
+        )
+        items, skipped = shape(card, form, extra(split, kept.get(split) or records), how)
+        told = list(notes(split, len(items)))
+        if records.skipped:
+            told.append(f"{records.skipped:,} rows with a wrong number of columns were left out")
+        if skipped:
+            told.append(f"{skipped:,} examples without an agreed label were left out, as published")
+        return Split(name=split, items=items, notes=tuple(told))
+
+    revision = more.get("revision") or (card.hub.revision if card.hub else "")
+    return Task(
+        name=card.name,
+        title=card.title,
+        kind=card.kind,
+        labels=() if card.kind == "multiple_choice" else labels,
+        scores=card.scores,
+        main=card.main,
+        readers=MappingProxyType({split: partial(read, split) for split in sources}),
+        source=source,
+        validation=card.validation,
+        range=card.range,
+        card=MappingProxyType(
+            {
+                "about": card.about,
+                "license": card.license,
+                "citation": card.citation,
+                "hub": card.hub.id if card.hub else None,
+                "revision": revision or None,
+                "pinned": bool(revision),
+            }
+        ),
+    )
+
+
+def _sized(card: Card, split: str, count: int, told: str = "") -> tuple[str, ...]:
+    published = card.sizes.get(split)
+    if published is None or published == count:
+        return ()
+    return (f"{count:,} of {published:,} published examples{told}",)
+
+
+def _from_hub(card: Card, folder: str, revision: str | None) -> Task:
+    hub = card.hub
+    if hub is None:
+        raise InputError(f"data must be a folder for {card.name}, which is not on the hub, but got None.")
+    if folder:
+        if revision is not None:
+            raise must("revision", "left out for a folder", revision)
+        source = f"{SCHEME}{folder}"
+    else:
+        pin = revision or hub.revision
+        where = f"{hub.id}/{hub.config}" if hub.config else hub.id
+        source = f"{SCHEME}{where}" + (f"@{pin}" if pin else f"@{hub.branch or 'main'} (unpinned)")
+    sources = {split: HubRecords(hub, split, folder=folder, revision=revision) for split in hub.splits}
+    return _make(
+        card, sources, hub.form, source, notes=lambda split, n: _sized(card, split, n), revision=revision
+    )
+
+
+def _from_files(card: Card, data: str, seed: int) -> Task:
+    local = card.local
+    if Path(data).is_file() or (local.whole and not _has_files(card, data)):
+        return _from_one(card, data, seed)
+    folder, files = find_files(card, data)
+    sources = {split: _records(card, split, found) for split, found in files.items()}
+    joined = card.shape == "hellaswag" and _is_joined(sources)
+
+    def notes(split: str, count: int) -> tuple[str, ...]:
+        found = files[split]
+        told = [] if found.official and found.comparable else [f"read from {found.path.name}"]
+        told += _sized(card, split, count) if found.comparable else ()
+        told += [local.notes[split]] if split in local.notes else []
+        if joined:
+            told.append("contexts and endings are joined and freed of marks, as in the preprocessed files")
+        return tuple(told)
+
+    def extra(split: str, records: Iterable[Any]) -> Iterable[Any]:
+        return _labeled(card, split, files[split], records) if local.beside else records
+
+    return _make(card, sources, local.form, str(folder), notes=notes, extra=extra, joined=joined)
+
+
+def _records(card: Card, split: str, found: Found) -> Records:
+    local = card.local
+    headless = bool(local.header) and split not in local.headed
+    return Records(
+        path=found.path,
+        format=local.formats.get(split, local.format),
+        options=Options(header=local.header if headless else (), broken=local.broken),
+    )
+
+
+def _is_joined(sources: Mapping[str, Records]) -> bool:
+    """Whether any split came preprocessed; then all are brought to that form, lest two forms be mixed."""
+    return any("ctx_a" not in record for records in sources.values() for record in islice(records, 1))
+
+
+def _labeled(card: Card, split: str, found: Found, records: Iterable[Any]) -> Iterable[Any]:
+    """Add the labels that stand in a file of their own."""
+    path = beside(found, card.local.beside)
+    column = card.local.form.columns["label"][0]
+    if path is None:
+        if split not in card.hidden:
+            name = f"{found.named.rpartition('.')[0]}{card.local.beside}"
+            raise InputError(f"{found.path.parent} must have {name} with the labels, but it has not.")
+        yield from records
+        return
+    with opened(path) as lines:
+        labels = [line.strip() for line in lines if line.strip()]
+    count = 0
+    for record in records:
+        if count < len(labels):
+            yield {**record, column: labels[count]}
+        count += 1
+    if count != len(labels):
+        raise InputError(f"{path} must have a label for each of {count} examples, but it has {len(labels)}.")
+
+
+def _has_files(card: Card, data: str) -> bool:
+    try:
+        find_files(card, data)
+    except InputError:
+        return False
+    return True
+
+
+def _from_one(card: Card, data: str, seed: int) -> Task:
+    """Cut a lone file into splits."""
+    path = find_whole(card, data)
+    if path is None:
+        # Says what was looked for.
+        find_files(card, data)
+        raise must("data", "a folder", data)
+    records = Records(path=path, format=card.local.format)
+    whole = _make(
+        card,
+        {"whole": records},
+        card.local.form,
+        str(path),
+        notes=lambda split, n: (f"read from {path.name}",),
+    )
+    return cut(whole, "whole", _SHARES, seed=seed)

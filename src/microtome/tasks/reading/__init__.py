@@ -1,0 +1,1 @@
+"""How do original files become examples? They are found, read as records, and shaped."""

@@ -1,0 +1,201 @@
+"""How are the original files of tasks read? As records with named columns, and nothing is guessed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from ...corpora.conllu import read_conllu
+from ...corpora.lines import Lines
+from ...corpora.packed import unpacked
+from ...corpora.separated import split_quoted, split_tabs
+from ...errors import InputError
+
+Record = Mapping[str, Any]
+
+_SENTENCE = re.compile(r'([0-9]+)\t"?(.*?)"?\s*')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """
+    What a format must know of a file.
+
+    Parameters
+    ----------
+    header : tuple of str
+        Names of the columns; empty where the first line has them.
+    broken : str
+        "refuse" or "skip" rows with a wrong number of columns.
+    """
+
+    header: tuple[str, ...] = ()
+    broken: str = "refuse"
+
+
+@dataclass(slots=True, kw_only=True)
+class Records:
+    """
+    The records of a file, read anew each time, with the place of the current one.
+
+    Parameters
+    ----------
+    path : Path
+    format : str
+    options : Options
+    skipped : int
+        How many broken rows the last reading left out.
+    """
+
+    path: Path
+    format: str
+    options: Options = field(default_factory=Options)
+    skipped: int = 0
+    _lines: Lines | None = None
+
+    def __iter__(self) -> Iterator[Record]:
+        self.skipped = 0
+        with opened(self.path) as lines:
+            self._lines = lines
+            yield from READ[self.format](lines, self)
+
+    def refuse(self, must: str, but: str) -> InputError:
+        """Write the house sentence about the current line."""
+        if self._lines is None:
+            return InputError(f"{self.path} must {must}, but {but}.")
+        return self._lines.refuse(must, but)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Lines]:
+    """Open a file, packed or not, as lines."""
+    try:
+        stream = path.open("rb")
+    except OSError as problem:
+        raise InputError(f"{path} must be a readable file, but got: {problem}.") from problem
+    with stream:
+        yield Lines(unpacked(stream, path.name), str(path))
+
+
+def _table(rows: Iterator[list[str]], lines: Lines, told: Records) -> Iterator[Record]:
+    names = told.options.header
+    for row in rows:
+        if not names:
+            names = tuple(row)
+            if len(set(names)) < len(names):
+                raise lines.refuse("name every column once", f"got {', '.join(names)}")
+            continue
+        if len(row) != len(names):
+            if told.options.broken == "skip":
+                told.skipped += 1
+                continue
+            raise lines.refuse(f"have {len(names)} columns", f"it has {len(row)}")
+        yield dict(zip(names, row, strict=True))
+
+
+def _tsv(lines: Lines, told: Records) -> Iterator[Record]:
+    return _table(split_tabs(lines, {}), lines, told)
+
+
+def _csv(lines: Lines, told: Records) -> Iterator[Record]:
+    return _table(split_quoted(lines, {"delimiter": ","}), lines, told)
+
+
+def _jsonl(lines: Lines, told: Records) -> Iterator[Record]:
+    for line in lines:
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as problem:
+            raise lines.refuse("be a JSON object", f"got: {problem}") from problem
+        if not isinstance(value, dict):
+            raise lines.refuse("be a JSON object", f"it is of type {type(value).__name__}")
+        yield value
+
+
+def _squad(lines: Lines, told: Records) -> Iterator[Record]:
+    try:
+        whole = json.loads("".join(lines.whole()))
+    except (ValueError, RecursionError) as problem:
+        raise InputError(f"{lines.name} must be JSON, but got: {problem}.") from problem
+    try:
+        for article in whole["data"]:
+            for paragraph in article["paragraphs"]:
+                for question in paragraph["qas"]:
+                    answers = question.get("answers")
+                    if answers is not None:
+                        answers = {key: [a[key] for a in answers] for key in ("text", "answer_start")}
+                    yield {
+                        "id": str(question["id"]),
+                        "question": question["question"],
+                        "context": paragraph["context"],
+                        "answers": answers,
+                    }
+    except (KeyError, TypeError, AttributeError) as problem:
+        raise InputError(
+            f"{lines.name} must have SQuAD's layout (data, paragraphs, qas, answers), but got: {problem}."
+        ) from problem
+
+
+def _conllu(lines: Lines, told: Records) -> Iterator[Record]:
+    for sentence in read_conllu(lines, {"units": "words"}):
+        yield {"id": sentence.id, "words": list(sentence.words or ()), **sentence.marks}
+
+
+def _conll(lines: Lines, told: Records) -> Iterator[Record]:
+    words: list[str] = []
+    tags: list[str] = []
+    for line in lines:
+        if line.strip() and not line.startswith("-DOCSTART-"):
+            cells = re.split("[ \t]+", line.strip(" \t"))
+            if len(cells) < 2:
+                raise lines.refuse("have a word and its tag", f"got {line!r}")
+            words.append(cells[0])
+            tags.append(cells[-1])
+        elif words:
+            yield {"words": words, "tags": tags}
+            words, tags = [], []
+    if words:
+        yield {"words": words, "tags": tags}
+
+
+def _semeval(lines: Lines, told: Records) -> Iterator[Record]:
+    current: dict[str, Any] | None = None
+    for line in lines:
+        begun = _SENTENCE.fullmatch(line)
+        if begun:
+            if current is not None:
+                yield current
+            current = {"sentence": begun[2], "relation": None}
+        elif line.strip() and not line.startswith("Comment"):
+            if current is None or current["relation"] is not None:
+                raise lines.refuse("be a numbered sentence, its relation or a comment", f"got {line!r}")
+            current["relation"] = line.strip()
+    if current is not None:
+        yield current
+
+
+def _text(lines: Lines, told: Records) -> Iterator[Record]:
+    for line in lines:
+        yield {"text": line}
+
+
+READ: Mapping[str, Callable[[Lines, Records], Iterator[Record]]] = MappingProxyType(
+    {
+        "tsv": _tsv,
+        "csv": _csv,
+        "jsonl": _jsonl,
+        "squad": _squad,
+        "conllu": _conllu,
+        "conll": _conll,
+        "semeval": _semeval,
+        "text": _text,
+    }
+)

@@ -1,0 +1,343 @@
+"""How does a record become an example? By the shape of its task, the same for the hub and for files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+from ...errors import InputError
+from ..card import Card, Columns, Form
+from ..items import Item
+from .grouping import documents, joined
+from .wikihow import plain_context, without_marks
+
+Record = Mapping[str, Any]
+Refuse = Callable[[str, str], InputError]
+
+# How sources write that a label is kept back.
+_HIDDEN = ("", "-1", "-1.0", "None")
+_DOCUMENT = ("tags", "tree")
+
+_CLEAN: Mapping[str, Callable[[str], str]] = MappingProxyType(
+    {
+        "strip": str.strip,
+        "newlines": lambda text: text.replace("\\n", "\n"),
+        "quotes": lambda text: text.replace('""', '"'),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shaping:
+    """
+    All that is needed to shape the records of one split.
+
+    Parameters
+    ----------
+    split : str
+    kind, shape : str
+    labels : tuple of str
+    form : Form
+    hidden : bool
+        Whether labels may be missing.
+    refuse : callable
+        `refuse(must, but)` writes the error about the current record.
+    range : tuple of float, optional
+        Of the numbers of a regression task.
+    joined : bool
+        HellaSwag: whether context and ending are put together as its preprocessed files have them.
+    """
+
+    split: str
+    kind: str
+    shape: str
+    labels: tuple[str, ...]
+    form: Form
+    hidden: bool
+    refuse: Refuse
+    range: tuple[float, float] | None = None
+    joined: bool = False
+
+    def value(self, record: Record, column: str) -> Any:
+        """Give what a record has in a column that it must have."""
+        if column not in record:
+            raise self.refuse(f"have the column {column!r}", f"its columns are {', '.join(record)}")
+        return record[column]
+
+    def text(self, record: Record, role: str) -> str:
+        """Give the text of a role, put together where it has several columns."""
+        return " ".join(self._text(record, column) for column in self.form.columns[role])
+
+    def _text(self, record: Record, column: str) -> str:
+        value = self.value(record, column)
+        if not isinstance(value, str):
+            raise self.refuse(f"have a text in the column {column!r}", f"got {value!r}")
+        return self.cleaned(value)
+
+    def cleaned(self, text: str) -> str:
+        """Do to a text what the card says."""
+        for name in self.form.clean:
+            text = _CLEAN[name](text)
+        return text
+
+    def several(self, record: Record, role: str) -> list[str]:
+        """Give the texts of a role: those of a list, or those of several columns."""
+        column, *more = self.form.columns[role]
+        if more:
+            return [self._text(record, each) for each in (column, *more)]
+        values = self.value(record, column)
+        if not isinstance(values, (list, tuple)) or not values:
+            raise self.refuse(f"have a list in the column {column!r}", f"got {values!r}")
+        return ["_" if value is None else str(value) for value in values]
+
+    def label(self, record: Record) -> str | None:
+        """Give the name of the label, or None where it is kept back."""
+        if "label" not in self.form.columns:
+            return None
+        column = self.form.columns["label"][0]
+        if self.hidden and column not in record:
+            return None
+        raw = as_label(self.value(record, column))
+        if self.hidden and raw in _HIDDEN:
+            return None
+        return self.form.labels.get(raw, raw)
+
+    def number(self, name: str) -> int:
+        """Give the number of a label."""
+        place = _places(self.labels).get(name)
+        if place is None:
+            raise self.refuse(f"have one of the labels {', '.join(self.labels)}", f"got {name!r}")
+        return place
+
+
+def as_label(value: Any) -> str:
+    """Write a label as text, however its source has it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value).strip()
+
+
+def shape(card: Card, form: Form, records: Iterable[Record], how: Shaping) -> tuple[tuple[Item, ...], int]:
+    """
+    Shape the records of a split.
+
+    Parameters
+    ----------
+    card : Card
+    form : Form
+    records : iterable of mappings
+    how : Shaping
+
+    Returns
+    -------
+    items : tuple of Item
+    skipped : int
+        How many were left out for their label.
+    """
+    items: list[Item] = []
+    texts: list[tuple[str, ...]] = []
+    skipped = 0
+    one = _SHAPE[card.shape]
+    group = form.columns.get("group", ())
+    for record in _stream(card, records, how):
+        if form.skip and how.label(record) in form.skip:
+            skipped += 1
+            continue
+        item = one(record, how, _name(record, form.columns, how, len(items)))
+        items.append(item)
+        texts.append(tuple(how.cleaned(str(how.value(record, column))) for column in group))
+    if group:
+        items = [replace(item, group=name) for item, name in zip(items, joined(texts), strict=True)]
+    elif card.shape in _DOCUMENT:
+        items = documents(items)
+    return tuple(items), skipped
+
+
+def found_labels(form: Form, splits: Mapping[str, Iterable[Record]]) -> tuple[str, ...]:
+    """
+    Find the labels of words: those of the training split in order, then those that only others have.
+
+    Parameters
+    ----------
+    form : Form
+    splits : mapping of str to records
+
+    Returns
+    -------
+    tuple of str
+    """
+    column, heads = form.columns["label"][0], form.columns.get("heads", ("",))[0]
+    names: dict[str, None] = {}
+    for split in sorted(splits, key=lambda name: (name != "train", name)):
+        here: set[str] = set()
+        for record in splits[split]:
+            values = record.get(column) or ()
+            kept = _real(record.get(heads), len(values))
+            here.update("_" if values[i] is None else str(values[i]) for i in kept)
+        names.update(dict.fromkeys(sorted(here)))
+    return tuple(names)
+
+
+def _stream(card: Card, records: Iterable[Record], how: Shaping) -> Iterator[Record]:
+    if card.shape != "lines":
+        yield from records
+        return
+    # A blank line ends a document, in files and in rows of the hub alike.
+    document = 0
+    column = how.form.columns["text"][0]
+    for record in records:
+        if how.cleaned(str(how.value(record, column))).strip():
+            yield {**record, "document": str(document)}
+        else:
+            document += 1
+
+
+def _name(record: Record, columns: Columns, how: Shaping, number: int) -> str:
+    if "id" in columns:
+        return str(how.value(record, columns["id"][0]))
+    return f"{how.split}-{number}"
+
+
+def _texts(record: Record, how: Shaping, name: str) -> Item:
+    texts = (how.text(record, "text"), *((how.text(record, "pair"),) if "pair" in how.form.columns else ()))
+    label = how.label(record)
+    if label is None:
+        return Item(id=name, texts=texts)
+    if how.kind != "regression":
+        return Item(id=name, texts=texts, target=how.number(label))
+    try:
+        # The hub has single precision; what was written has at most a few digits.
+        target = round(float(label), 6)
+    except ValueError as problem:
+        raise how.refuse(
+            f"have a number in the column {how.form.columns['label'][0]!r}", f"got {label!r}"
+        ) from problem
+    if how.range is not None and not how.range[0] <= target <= how.range[1]:
+        raise how.refuse(f"have a number between {how.range[0]} and {how.range[1]}", f"got {target}")
+    return Item(id=name, texts=texts, target=target)
+
+
+def _right(record: Record, how: Shaping, choices: int) -> int | None:
+    label = how.label(record)
+    if label is None:
+        return None
+    place = how.number(label)
+    if place >= choices:
+        raise how.refuse(f"have a label among its {choices} choices", f"got {label!r}")
+    return place
+
+
+def _choices(record: Record, how: Shaping, name: str) -> Item:
+    first = how.text(record, "text")
+    before = f"{how.text(record, 'before')} " if "before" in how.form.columns else ""
+    endings = how.several(record, "choices")
+    choices = tuple((first, f"{before}{ending}".lstrip() if before else ending) for ending in endings)
+    return Item(id=name, choices=choices, target=_right(record, how, len(choices)))
+
+
+def _hellaswag(record: Record, how: Shaping, name: str) -> Item:
+    if not how.joined:
+        return _choices(record, how, name)
+    endings = how.several(record, "choices")
+    if "ctx_a" in record:
+        context = plain_context(record["ctx_a"], record["ctx_b"])
+        endings = [without_marks(ending) for ending in endings]
+    else:
+        context = how.value(record, "ctx")
+    choices = tuple((context, ending) for ending in endings)
+    return Item(id=name, choices=choices, target=_right(record, how, len(choices)))
+
+
+def _span(record: Record, how: Shaping, name: str) -> Item:
+    texts = (how.text(record, "question"), how.text(record, "passage"))
+    answers = how.value(record, how.form.columns["answers"][0])
+    if answers is None:
+        return Item(id=name, texts=texts)
+    try:
+        pairs = zip(answers["answer_start"], answers["text"], strict=True)
+        target = tuple((int(start), str(text)) for start, text in pairs)
+    except (KeyError, TypeError, ValueError) as problem:
+        raise how.refuse("have answers with text and answer_start", f"got {answers!r}") from problem
+    for start, text in target:
+        if texts[1][start : start + len(text)] != text:
+            raise how.refuse(
+                f"have the answer {text!r} at character {start} of the passage of {name}",
+                f"{texts[1][start : start + len(text)]!r} stands there",
+            )
+    return Item(id=name, texts=texts, target=target)
+
+
+def _real(heads: Any, count: int) -> list[int]:
+    """Places of the words that are words: tokens of several words and empty nodes have no head."""
+    if not heads:
+        return list(range(count))
+    return [i for i, head in enumerate(heads) if head not in (None, "None", "_")]
+
+
+def _words(record: Record, how: Shaping) -> tuple[tuple[str, ...], list[str], list[int]]:
+    words, tags = how.several(record, "words"), how.several(record, "label")
+    heads = how.value(record, how.form.columns["heads"][0]) if "heads" in how.form.columns else None
+    if len(tags) != len(words) or (heads is not None and len(heads) != len(words)):
+        raise how.refuse(f"have a label for each of its {len(words)} words", f"it has {len(tags)}")
+    kept = _real(heads, len(words))
+    if not kept:
+        raise how.refuse("have a head for its words", "it has none")
+    return tuple(words[i] for i in kept), [tags[i] for i in kept], kept
+
+
+def _tags(record: Record, how: Shaping, name: str) -> Item:
+    words, tags, _ = _words(record, how)
+    return Item(id=name, words=words, target=tuple(how.number(tag) for tag in tags))
+
+
+def _entities(record: Record, how: Shaping, name: str) -> Item:
+    words, tags, _ = _words(record, how)
+    return Item(id=name, words=words, target=tuple(how.number(tag) for tag in begun(tags)))
+
+
+def begun(tags: list[str]) -> list[str]:
+    """Turn IOB1 into IOB2: an entity begins with B-, also where none of its kind stands before it."""
+    made: list[str] = []
+    for i, tag in enumerate(tags):
+        before = tags[i - 1][2:] if i and tags[i - 1] != "O" else ""
+        made.append(f"B-{tag[2:]}" if tag.startswith("I-") and before != tag[2:] else tag)
+    return made
+
+
+def _tree(record: Record, how: Shaping, name: str) -> Item:
+    words, relations, kept = _words(record, how)
+    heads = how.value(record, how.form.columns["heads"][0])
+    try:
+        numbers = [int(heads[i]) for i in kept]
+    except ValueError as problem:
+        raise how.refuse("have numbers as heads", f"got {heads!r}") from problem
+    if not all(0 <= head <= len(words) for head in numbers):
+        raise how.refuse(f"have heads between 0 and {len(words)}", f"got {numbers}")
+    target = tuple((h, how.number(r)) for h, r in zip(numbers, relations, strict=True))
+    return Item(id=name, words=words, target=target)
+
+
+def _lines(record: Record, how: Shaping, name: str) -> Item:
+    return Item(id=name, texts=(how.text(record, "text"),), group=f"{how.split}/{record['document']}")
+
+
+@lru_cache(maxsize=8)
+def _places(labels: tuple[str, ...]) -> Mapping[str, int]:
+    return {label: i for i, label in enumerate(labels)}
+
+
+_SHAPE: Mapping[str, Callable[[Record, Shaping, str], Item]] = MappingProxyType(
+    {
+        "texts": _texts,
+        "choices": _choices,
+        "hellaswag": _hellaswag,
+        "span": _span,
+        "tags": _tags,
+        "entities": _entities,
+        "tree": _tree,
+        "lines": _lines,
+    }
+)

@@ -1,0 +1,130 @@
+"""Which tasks are there? The table of cards, each read when it is asked for, and the names people use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from types import MappingProxyType
+
+from ..errors import unknown
+from .card import Card, read_card
+
+# Names that are not those of cards; case, blanks, hyphens and underscores never matter.
+ALIASES: Mapping[str, str] = MappingProxyType(
+    {
+        "conll2003": "ner",
+        "cosmos": "cosmosqa",
+        "ewt": "ewt-parsing",
+        "lm": "language-modeling",
+        "mnlimatched": "mnli",
+        "parsing": "ewt-parsing",
+        "semeval": "semeval2010-8",
+        "semeval2010task8": "semeval2010-8",
+        "siqa": "socialiqa",
+        "squad1": "squad",
+        "squad1.1": "squad",
+        "squad2.0": "squad2",
+        "squadv1": "squad",
+        "squadv1.1": "squad",
+        "squadv2": "squad2",
+        "sst": "sst2",
+        "upos": "ewt-upos",
+        "wikitext": "language-modeling",
+        "xpos": "ewt-xpos",
+        "yelppolarity": "yelp",
+    }
+)
+
+
+def _folder() -> Traversable:
+    return files("microtome.tasks").joinpath("cards")
+
+
+class _Cards(Mapping[str, Card]):
+    """The cards of the package; a file is read once, when its task is asked for."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, Card] = {}
+        self._names: tuple[str, ...] = ()
+
+    def __getitem__(self, name: str) -> Card:
+        if name not in self._read:
+            if name not in tuple(self):
+                raise KeyError(name)
+            file = _folder().joinpath(f"{name}.toml")
+            self._read[name] = read_card(file.read_text(encoding="utf-8"), f"{name}.toml")
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        if not self._names:
+            found = (file.name for file in _folder().iterdir())
+            self._names = tuple(sorted(n.removesuffix(".toml") for n in found if n.endswith(".toml")))
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(tuple(iter(self)))
+
+
+TASKS: Mapping[str, Card] = _Cards()
+
+
+def names() -> tuple[str, ...]:
+    """
+    Name every task: those that have cards, then those that are generated.
+
+    Returns
+    -------
+    tuple of str
+    """
+    from .generated.table import GENERATED
+
+    return (*TASKS, *GENERATED)
+
+
+def known(name: str) -> str | None:
+    """
+    Give the table's own name for what a user typed, or None.
+
+    Parameters
+    ----------
+    name : str
+
+    Returns
+    -------
+    str or None
+
+    Examples
+    --------
+    >>> known("SST-2")
+    'sst2'
+    """
+    if name in TASKS:
+        return name
+    plain = _plain(name)
+    for each in TASKS:
+        if _plain(each) == plain:
+            return each
+    return ALIASES.get(plain)
+
+
+def card(name: str) -> Card:
+    """
+    Find the card of a task.
+
+    Parameters
+    ----------
+    name : str
+
+    Returns
+    -------
+    Card
+    """
+    found = known(name)
+    if found is None:
+        raise unknown("task", name, names())
+    return TASKS[found]
+
+
+def _plain(name: str) -> str:
+    return "".join(c for c in name.lower() if c not in "-_ ")

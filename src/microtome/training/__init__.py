@@ -1,0 +1,1 @@
+"""How does a model learn a task, and how well did it?"""

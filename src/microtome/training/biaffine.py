@@ -1,0 +1,81 @@
+"""Which word is the head of which, and how are they related? Two biaffine forms (Dozat and Manning 2017)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+ARC_WIDTH, RELATION_WIDTH, DROPOUT = 500, 100, 0.33
+
+
+def biaffine_parser(
+    features: int,
+    relations: int,
+    *,
+    arc_width: int = ARC_WIDTH,
+    relation_width: int = RELATION_WIDTH,
+    dropout: float = DROPOUT,
+) -> torch.nn.Module:
+    """
+    Make a parser that reads one row a word.
+
+    Parameters
+    ----------
+    features : int
+        Of a row.
+    relations : int
+        How many names a relation can have.
+    arc_width, relation_width : int
+        What rows are brought down to before arcs and relations are scored.
+    dropout : float
+
+    Returns
+    -------
+    torch.nn.Module
+        From rows of shape (examples, words, features) to scores of arcs, shape (examples, words,
+        words + 1), and of relations, shape (examples, words, words + 1, relations). Place 0 of a word's
+        possible heads is the root, which has a row of its own that is learned.
+    """
+    import torch
+    from torch import nn
+
+    def narrow(width: int) -> nn.Module:
+        return nn.Sequential(nn.Dropout(dropout), nn.Linear(features, width), nn.LeakyReLU(0.1))
+
+    class Biaffine(nn.Module):
+        """Scores every word as the head of every other."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.root = nn.Parameter(torch.empty(features))
+            self.arc_word, self.arc_head = narrow(arc_width), narrow(arc_width)
+            self.relation_word, self.relation_head = narrow(relation_width), narrow(relation_width)
+            self.drop = nn.Dropout(dropout)
+            # One row more on the word's side makes the linear term: how likely a word is a head at all.
+            self.arc = nn.Parameter(torch.empty(arc_width + 1, arc_width))
+            self.relation = nn.Parameter(torch.empty(relations, relation_width + 1, relation_width + 1))
+            nn.init.normal_(self.root, std=0.02)
+            nn.init.xavier_uniform_(self.arc)
+            for each in self.relation.data:
+                nn.init.xavier_uniform_(each)
+
+        def forward(self, rows: Any) -> tuple[Any, Any]:
+            """Score arcs and relations."""
+            root = self.root.to(rows.dtype).expand(len(rows), 1, -1)
+            heads = torch.cat([root, rows], dim=1)
+            words = _one_more(self.drop(self.arc_word(rows)))
+            arcs = words @ self.arc @ self.drop(self.arc_head(heads)).transpose(1, 2)
+            words = _one_more(self.drop(self.relation_word(rows)))
+            others = _one_more(self.drop(self.relation_head(heads)))
+            relations = torch.einsum("nwi,rij,nhj->nwhr", words, self.relation, others)
+            return arcs, relations
+
+    return Biaffine()
+
+
+def _one_more(rows: Any) -> Any:
+    import torch
+
+    return torch.cat([rows, torch.ones_like(rows[..., :1])], dim=-1)

@@ -1,0 +1,185 @@
+"""What stands between the last states and the answer? A head: what it reads, and the stages that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from ..encoders.family import Family
+from ..errors import InputError, must, unknown
+
+READS = ("cls", "pooler", "last", "mean")
+POOLERS = ("pretrained", "fresh", "none")
+ACTIVATIONS = ("tanh", "gelu", "relu")
+
+Named = Literal["stock", "own"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """
+    A head for one answer about a whole input: read one vector, then stages of dense layer and activation.
+
+    Dropout stands before the first stage and after each one; a linear layer ends it.
+
+    Parameters
+    ----------
+    reads : {"cls", "pooler", "last", "mean"}
+        The token that stands for the input (the first or the last one, as the family has it); that token
+        behind a pooler; the last token that is no padding; the mean over all tokens that are neither
+        padding nor special.
+    dense : int
+        Stages of dense layer and activation, the pooler not counted.
+    pooler : {"pretrained", "fresh", "none"}
+        Where the pooler comes from: the checkpoint, or drawn anew in the shape that BERT has (dense layer
+        and tanh).
+    dropout : float, optional
+        The model's own when absent.
+    activation : {"tanh", "gelu", "relu"}
+        Of the dense stages.
+    """
+
+    reads: Literal["cls", "pooler", "last", "mean"] = "cls"
+    dense: int = 1
+    pooler: Literal["pretrained", "fresh", "none"] = "none"
+    dropout: float | None = None
+    activation: Literal["tanh", "gelu", "relu"] = "tanh"
+
+    def __post_init__(self) -> None:
+        if self.reads not in READS:
+            raise unknown("what a head reads", self.reads, READS)
+        if self.pooler not in POOLERS:
+            raise unknown("pooler", self.pooler, POOLERS)
+        if self.activation not in ACTIVATIONS:
+            raise unknown("activation", self.activation, ACTIVATIONS)
+        if isinstance(self.dense, bool) or not isinstance(self.dense, int) or self.dense < 0:
+            raise must("dense", "a whole number of at least 0", self.dense)
+        if self.dropout is not None and not 0 <= self.dropout < 1:
+            raise must("dropout", "at least 0 and below 1", self.dropout)
+        if self.reads == "pooler" and self.pooler == "none":
+            raise InputError("a head that reads the pooler must say pooler='pretrained' or 'fresh'.")
+        if self.reads != "pooler" and self.pooler != "none":
+            raise InputError(f"a head that reads {self.reads} must have pooler='none', not {self.pooler!r}.")
+
+
+# Families whose base model has a pooler, and what it learned before.
+POOLED: Mapping[str, str] = MappingProxyType(
+    {
+        "bert": "trained with next-sentence prediction",
+        "albert": "trained with sentence-order prediction",
+        "roberta": "never trained: no pre-training loss read it",
+        "mpnet": "never trained: no pre-training loss read it",
+    }
+)
+
+_ROBERTA = Head(reads="cls", dense=1)
+_BERT = Head(reads="pooler", dense=0, pooler="pretrained")
+
+# Stock classifiers that `Head` can say exactly; they are built and saved as the library's own class.
+STOCK: Mapping[str, Head] = MappingProxyType(
+    {
+        "bert": _BERT,
+        "albert": _BERT,
+        "roberta": _ROBERTA,
+        "mpnet": _ROBERTA,
+        "electra": Head(reads="cls", dense=1, activation="gelu"),
+    }
+)
+
+_LAST = "state of the last token that is not the padding token -> linear without bias"
+_CONTEXT = "state of the first token -> dropout -> dense -> gelu -> dropout -> linear"
+_STOCK_WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "bert": "pooler (first token, dense, tanh) -> dropout -> linear",
+        "albert": "pooler (first token, dense, tanh) -> dropout -> linear",
+        "roberta": "state of the first token -> dropout -> dense -> tanh -> dropout -> linear",
+        "mpnet": "state of the first token -> dropout -> dense -> tanh -> dropout -> linear",
+        "electra": _CONTEXT,
+        "deberta": _CONTEXT,
+        "deberta-v2": _CONTEXT,
+        "distilbert": "state of the first token -> dense -> relu -> dropout -> linear",
+        "xlnet": "state of the last token -> dense -> tanh -> dropout -> linear",
+        "modernbert": "state of the first token, or the mean where the checkpoint says so "
+        "-> dense -> activation -> norm -> dropout -> linear",
+        "openai-gpt": _LAST,
+        "gpt2": _LAST,
+        "llama": _LAST,
+    }
+)
+
+# jiant gave the pooler's output to its own dense stage where the library has one, and the raw state where
+# it has none (Phang et al. 2021): so two dense stages follow in BERT, RoBERTa and ALBERT, one in ELECTRA.
+_JIANT_POOLED = ("bert", "roberta", "albert")
+
+
+def _jiant(family: Family) -> Head:
+    if family.name in _JIANT_POOLED:
+        return Head(reads="pooler", dense=1, pooler="pretrained")
+    return Head(reads="cls", dense=1)
+
+
+HEADS: Mapping[str, Callable[[Family], Head | Named]] = MappingProxyType(
+    {"stock": lambda family: "stock", "own": lambda family: "own", "jiant": _jiant}
+)
+
+
+def resolve(head: Head | str, family: Family) -> Head | Named:
+    """
+    Find the head that a name stands for in a family; a head that the family cannot have is refused.
+
+    Parameters
+    ----------
+    head : Head or str
+        A name of `HEADS`: "stock" is the library's own for the family, "own" the one that the checkpoint
+        was trained with, "jiant" that of Phang et al. 2021.
+    family : Family
+
+    Returns
+    -------
+    Head, "stock" or "own"
+    """
+    if isinstance(head, str):
+        if head not in HEADS:
+            raise unknown("head", head, HEADS)
+        return HEADS[head](family)
+    if not isinstance(head, Head):
+        raise must("head", f"a Head or one of {', '.join(HEADS)}", head)
+    if head.pooler == "pretrained" and family.name not in POOLED:
+        raise InputError(
+            f"a head that reads a pretrained pooler must be on a family that has a pooler "
+            f"({', '.join(sorted(POOLED))}), but {family.title} has none; pooler='fresh' makes one."
+        )
+    return head
+
+
+def equals_stock(head: Head, family: Family) -> bool:
+    """Whether the library's own classifier of the family is this very head."""
+    return STOCK.get(family.name) == head
+
+
+def describe(head: Head | str, family: Family) -> str:
+    """
+    Say in words what a head does in a family.
+
+    Examples
+    --------
+    >>> from microtome.encoders.families.electra import ELECTRA
+    >>> describe("jiant", ELECTRA)
+    'state of the first token -> dropout -> dense -> tanh -> dropout -> linear'
+    """
+    found = resolve(head, family)
+    if found == "own":
+        return "as the checkpoint has it"
+    if isinstance(found, str):
+        return _STOCK_WORDS.get(family.name, "as the library has it")
+    place = "last" if family.reads == "last" else "first"
+    read = {
+        "cls": f"state of the {place} token",
+        "last": "state of the last token",
+        "mean": "mean of the states of tokens that are not special",
+        "pooler": f"{found.pooler} pooler ({place} token, dense, tanh)",
+    }[found.reads]
+    stages = f" -> dense -> {found.activation} -> dropout" * found.dense
+    return f"{read} -> dropout{stages} -> linear"

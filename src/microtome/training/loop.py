@@ -1,0 +1,205 @@
+"""How is a model trained? One loop: an update at a time, each decided by its number and the seed alone."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import must
+from ..randomness import generator
+from .optimizer import make_optimizer, set_rate
+from .order import updates as in_updates
+from .progress import LOG, Log, read_state, write_state
+from .recipe import Recipe
+
+if TYPE_CHECKING:
+    import torch
+
+PRECISIONS = ("float32", "bfloat16", "float16")
+# How often the loss is written down and the state of a long training kept, in updates and in seconds.
+LOG_UPDATES = 10
+STATE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """
+    How a training went.
+
+    Parameters
+    ----------
+    updates : int
+        How many were made.
+    planned : int
+    seconds : float
+        Of this process; a resumed run counts from its resumption.
+    resumed : int
+        The update it went on from.
+    losses : tuple of (int, float)
+        Mean loss since the line before, at some updates.
+    diverged : str, optional
+        What went wrong, where the loss stopped being a number.
+    """
+
+    updates: int
+    planned: int
+    seconds: float
+    resumed: int
+    losses: tuple[tuple[int, float], ...]
+    diverged: str | None = None
+
+
+def train(
+    model: torch.nn.Module,
+    features: Sequence[Any],
+    collate: Callable[[Sequence[Any]], dict[str, Any]],
+    recipe: Recipe,
+    *,
+    seed: int,
+    accelerator: Any,
+    folder: Path | None = None,
+    kept: Callable[[int], None] | None = None,
+    keep_at: frozenset[int] = frozenset(),
+    progress: Callable[[str, int, int], None] | None = None,
+    state_seconds: float = STATE_SECONDS,
+) -> Course:
+    """
+    Train a model.
+
+    Same model, features, recipe, seed and device: same weights, also after an interruption. Dropout is
+    drawn from the seed and the number of the update, so nothing about chance has to be remembered.
+
+    Parameters
+    ----------
+    model : Module
+        With `loss(outputs, batch)`; changed in place.
+    features : sequence
+        Examples ready for the model, with a length each.
+    collate : callable
+        Puts examples into a batch on the model's device.
+    recipe : Recipe
+    seed : int
+        Of the order and of dropout.
+    accelerator : accelerate.Accelerator
+        Owns devices and mixed precision.
+    folder : Path, optional
+        Where the state and the log are kept; an interrupted training in it is taken up.
+    kept : callable, optional
+        Called after each update of `keep_at`, with the number of updates done.
+    keep_at : frozenset of int
+    progress : callable, optional
+        Called with what is done, how much of it, and of how much.
+    state_seconds : float
+        How often the state is kept.
+
+    Returns
+    -------
+    Course
+    """
+    import torch
+
+    planned = recipe.updates(len(features))
+    optimizer = make_optimizer(model, recipe)
+    done, adding = (0, {}) if folder is None else read_state(folder, model, optimizer)
+    log = Log(None if folder is None else folder / LOG, done)
+    resumed, start, saved = done, time.monotonic(), time.monotonic()
+    prepared, stepping = accelerator.prepare(model, optimizer)
+    prepared.train()
+    order = in_updates(
+        [len(feature) for feature in features],
+        batch=recipe.batch,
+        seed=seed,
+        bucket=recipe.bucket,
+        start=done,
+    )
+    losses: list[tuple[int, float]] = [(line["update"], line["loss"]) for line in log.lines if "loss" in line]
+    recent = adding.get("sum", torch.zeros(())).to(accelerator.device)
+    counted = int(adding.get("count", 0))
+    diverged = None
+    for update in range(done, planned):
+        chosen = next(order)
+        mine = chosen[accelerator.process_index :: accelerator.num_processes]
+        rate = set_rate(optimizer, recipe, update, planned)
+        torch.manual_seed(int(generator(seed, "dropout", update).integers(2**62)))
+        parts = [mine[i :: recipe.accumulate] for i in range(recipe.accumulate)]
+        for part in parts:
+            if not len(part):
+                continue
+            batch = collate([features[place] for place in part])
+            with accelerator.autocast():
+                loss = model.loss(prepared(batch), batch)  # pyright: ignore[reportCallIssue]
+            accelerator.backward(loss * (len(part) / len(mine)))
+            recent += loss.detach() * (len(part) / len(mine))
+        counted += 1
+        if recipe.clip is not None:
+            accelerator.clip_grad_norm_(prepared.parameters(), recipe.clip)
+        stepping.step()
+        optimizer.zero_grad(set_to_none=True)
+        done = update + 1
+        last = done == planned
+        if done % LOG_UPDATES == 0 or last:
+            mean = float(recent) / counted
+            recent.zero_()
+            counted = 0
+            losses.append((done, mean))
+            log.add(update=done, loss=mean, rate=rate, seconds=round(time.monotonic() - start, 3))
+            if not math.isfinite(mean):
+                diverged = f"the loss was no number at update {done} of {planned}"
+                break
+        if progress is not None:
+            progress(f"training, loss {losses[-1][1]:.3f}" if losses else "training", done, planned)
+        if kept is not None and done in keep_at:
+            prepared.eval()
+            kept(done)
+            prepared.train()
+        # The last state too: whatever follows the training can be interrupted as well.
+        if folder is not None and (last or time.monotonic() - saved >= state_seconds):
+            adding = {"sum": recent, "count": torch.tensor(counted)}
+            write_state(folder, model, optimizer, done, adding)
+            saved = time.monotonic()
+    prepared.eval()
+    return Course(
+        updates=done,
+        planned=planned,
+        seconds=time.monotonic() - start,
+        resumed=resumed,
+        losses=tuple(losses),
+        diverged=diverged,
+    )
+
+
+def make_accelerator(device: str, precision: str) -> Any:
+    """
+    Make what owns the devices.
+
+    Parameters
+    ----------
+    device : str
+        "cpu" or "cuda".
+    precision : {"float32", "bfloat16", "float16"}
+        Of matrix products; weights are float32 always.
+
+    Returns
+    -------
+    accelerate.Accelerator
+    """
+    import os
+
+    import torch
+    from accelerate import Accelerator
+    from accelerate.state import AcceleratorState
+
+    if precision not in PRECISIONS:
+        raise must("precision", f"one of {', '.join(PRECISIONS)}", precision)
+    mixed = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}[precision]
+    if device != "cpu":
+        # Same bits each time: kernels that add in the order of arrival are left out.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True, warn_only=True)
+    # Its state is global and refuses a second value; each training has its own.
+    AcceleratorState._reset_state(reset_partial_state=True)
+    return Accelerator(cpu=device == "cpu", mixed_precision=mixed)

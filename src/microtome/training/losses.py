@@ -1,0 +1,70 @@
+"""How wrong is an answer? One loss a kind of task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+Loss = Callable[[Any, "dict[str, torch.Tensor]", bool], "torch.Tensor"]
+
+# Targets with this number do not count.
+HIDDEN = -100
+
+
+def _entropy(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Mean cross-entropy in float32; 0 where nothing counts, which would else be 0 / 0."""
+    import torch
+
+    rows = logits.float().flatten(0, -2)
+    total = torch.nn.functional.cross_entropy(rows, targets.flatten(), ignore_index=HIDDEN, reduction="sum")
+    return total / (targets != HIDDEN).sum().clamp(min=1)
+
+
+def _classes(outputs: Any, batch: dict[str, torch.Tensor], _: bool) -> torch.Tensor:
+    return _entropy(outputs, batch["labels"])
+
+
+def _squares(outputs: Any, batch: dict[str, torch.Tensor], _: bool) -> torch.Tensor:
+    return (outputs[:, 0].float() - batch["labels"].float()).square().mean()
+
+
+def _spans(outputs: Any, batch: dict[str, torch.Tensor], _: bool) -> torch.Tensor:
+    padded = batch["attention_mask"] == 0
+    masked = outputs.float().masked_fill(padded[..., None], float("-inf"))
+    return (_entropy(masked[..., 0], batch["starts"]) + _entropy(masked[..., 1], batch["ends"])) / 2
+
+
+def _trees(outputs: Any, batch: dict[str, torch.Tensor], _: bool) -> torch.Tensor:
+    """Each word chooses its head, and the relation to the right one."""
+    import torch
+
+    arcs, relations = outputs
+    # A word's possible heads are the root and the words that are there.
+    there = torch.nn.functional.pad(batch["words"] >= 0, (1, 0), value=True)
+    arcs = arcs.float().masked_fill(~there[:, None], float("-inf"))
+    heads = batch["heads"]
+    index = heads.clamp(min=0)[..., None, None].expand(-1, -1, 1, relations.shape[-1])
+    right = relations.gather(2, index).squeeze(2)
+    return _entropy(arcs, heads) + _entropy(right, batch["relations"])
+
+
+def _tokens(outputs: Any, batch: dict[str, torch.Tensor], causal: bool) -> torch.Tensor:
+    labels = batch["labels"]
+    return _entropy(outputs[:, :-1], labels[:, 1:]) if causal else _entropy(outputs, labels)
+
+
+LOSSES: Mapping[str, Loss] = MappingProxyType(
+    {
+        "classification": _classes,
+        "multiple_choice": _classes,
+        "regression": _squares,
+        "tagging": _classes,
+        "span": _spans,
+        "parsing": _trees,
+        "language_modeling": _tokens,
+    }
+)

@@ -1,0 +1,165 @@
+"""Which weights learn? All of them, those of the head, the biases, or small ones beside the others (LoRA)."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..errors import InputError, MissingExtraError, unknown
+from .heads import Head
+from .stock import SEQUENCE, drawing
+
+if TYPE_CHECKING:
+    import torch
+
+    from .taskmodel import TaskModel
+
+METHODS = ("full", "head", "bitfit", "lora")
+Method = Literal["full", "head", "bitfit", "lora"]
+
+# Projections of queries and values, or what stands for them, as families call them.
+_TARGETS = (
+    ("query", "value"),
+    ("query_proj", "value_proj"),
+    ("q_proj", "v_proj"),
+    ("q_lin", "v_lin"),
+    ("qkv_proj",),
+    ("in_proj",),
+    ("Wqkv",),
+    ("c_attn",),
+    ("q", "v"),
+    # XLNet's projections are bare tensors, which no adapter can stand beside.
+    ("layer_1", "layer_2"),
+)
+_RANK, _ALPHA, _DROPOUT = 8, 16, 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trainable:
+    """
+    What learns.
+
+    Parameters
+    ----------
+    method : str
+    learning, all : int
+        Numbers in weights that learn, and in all weights.
+    said : str
+        The same in words.
+    """
+
+    method: str
+    learning: int
+    all: int
+    said: str
+
+
+def trainable(model: TaskModel, method: Method = "full") -> Trainable:
+    """
+    Choose the weights that learn, and freeze the others.
+
+    The head is all that stands between the last states and the answer, so a pooler is a part of it where
+    it is read. Weights that no answer depends on, such as a pooler that is not read, never learn.
+
+    Parameters
+    ----------
+    model : TaskModel
+        Changed in place.
+    method : {"full", "head", "bitfit", "lora"}
+        All weights; the head; the biases and the head; the head and matrices of low rank beside the
+        projections of queries and values, which are merged when the model is saved.
+
+    Returns
+    -------
+    Trainable
+    """
+    if method not in METHODS:
+        raise unknown("method", method, METHODS)
+    if adapted(model) and method != "lora":
+        raise InputError(f"a model with adapters must learn with method='lora', but got {method!r}.")
+    if method == "lora" and not adapted(model):
+        _adapt(model)
+    head, idle = head_names(model), idle_names(model)
+    biases = {name for name, _ in model.named_parameters() if name.endswith("bias")}
+    if method == "bitfit" and not biases - head - idle:
+        raise InputError(f"bitfit must find biases, but {model.family.title} of this shape has none.")
+    learning = total = 0
+    for name, parameter in model.named_parameters():
+        chosen = name in head or method == "full" or (method == "bitfit" and name in biases)
+        parameter.requires_grad_((chosen or "lora_" in name) and name not in idle)
+        total += parameter.numel()
+        learning += parameter.numel() if parameter.requires_grad else 0
+    said = f"{method}: {learning:,} of {total:,} numbers learn"
+    return Trainable(method=method, learning=learning, all=total, said=said)
+
+
+def head_names(model: TaskModel) -> set[str]:
+    """Names of the parameters between the last states and the answer."""
+    inside = {id(parameter) for parameter in model.base.parameters()}
+    pooling = (
+        {id(p) for n, p in model.base.named_parameters() if n.startswith("pooler.")}
+        if _pools(model)
+        else set()
+    )
+    return {n for n, p in model.named_parameters() if id(p) not in inside or id(p) in pooling}
+
+
+def idle_names(model: TaskModel) -> set[str]:
+    """Names of the parameters that no answer depends on."""
+    unread = {id(p) for n, p in model.base.named_parameters() if n.startswith("pooler.")}
+    unread = set() if _pools(model) else unread
+    # XLNet's stands for words that are guessed in pre-training.
+    unread |= {id(p) for n, p in model.base.named_parameters() if n == "mask_emb"}
+    return {n for n, p in model.named_parameters() if id(p) in unread}
+
+
+def _pools(model: TaskModel) -> bool:
+    if model.kind not in SEQUENCE:
+        return False
+    return model.stock or (isinstance(model.head, Head) and model.head.reads == "pooler")
+
+
+def _peft() -> Any:
+    try:
+        import peft
+    except ImportError as error:
+        raise MissingExtraError("method='lora' must find peft; try `pip install microtome[lora]`.") from error
+    return peft
+
+
+def _adapt(model: TaskModel) -> None:
+    peft = _peft()
+    modules = dict(model.base.named_modules())
+    leaves = {name.split(".")[-1] for name in modules}
+    targets = next((each for each in _TARGETS if set(each) <= leaves), None)
+    if targets is None:
+        raise InputError(f"lora must find projections to stand beside, but {model.family.title} has none.")
+    conv = any(type(modules[n]).__name__ == "Conv1D" for n in modules if n.split(".")[-1] in targets)
+    config = peft.LoraConfig(
+        r=_RANK, lora_alpha=_ALPHA, lora_dropout=_DROPOUT, target_modules=list(targets), fan_in_fan_out=conv
+    )
+    with drawing(model.seed, "lora"):
+        peft.inject_adapter_in_model(config, model.base)
+    # New modules would drop out even in a model that is in evaluation mode.
+    model.train(model.training)
+
+
+def adapted(model: torch.nn.Module) -> bool:
+    """Whether a model has adapters beside its weights."""
+    return any("lora_" in name for name, _ in model.named_parameters())
+
+
+def merged(model: TaskModel) -> TaskModel:
+    """A copy of a model in which adapters are a part of the weights; the model itself where it has none."""
+    if not adapted(model):
+        return model
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    found = copy.deepcopy(model)
+    layers = [(n, m) for n, m in found.named_modules() if isinstance(m, BaseTunerLayer)]
+    for name, layer in layers:
+        layer.merge()
+        above, _, last = name.rpartition(".")
+        setattr(found.get_submodule(above), last, layer.get_base_layer())
+    return found

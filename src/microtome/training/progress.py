@@ -1,0 +1,132 @@
+"""Where was a training interrupted? Its state on disk, written in one step and read back to the bit."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+STATE = "state.safetensors"
+LOG = "log.jsonl"
+PREFIXES = {"model": "model/", "optimizer": "optimizer/", "loss": "loss/"}
+
+
+def write_state(
+    folder: Path, model: torch.nn.Module, optimizer: Any, update: int, loss: Mapping[str, torch.Tensor]
+) -> None:
+    """
+    Keep everything a training needs to go on after this update.
+
+    Parameters
+    ----------
+    folder : Path
+    model : Module
+        Trained weights and buffers are kept; frozen ones are as they came.
+    optimizer : torch.optim.Optimizer
+    update : int
+        How many updates are done.
+    loss : mapping of str to Tensor
+        What has been added up since the log's last line.
+    """
+    from safetensors.torch import save_file
+
+    frozen = {name for name, weight in model.named_parameters() if not weight.requires_grad}
+    tensors = {
+        f"{PREFIXES['model']}{name}": tensor.detach().cpu().contiguous().clone()
+        for name, tensor in model.state_dict().items()
+        if name not in frozen
+    }
+    for number, state in optimizer.state_dict()["state"].items():
+        for name, tensor in state.items():
+            tensors[f"{PREFIXES['optimizer']}{number}/{name}"] = tensor.detach().cpu().contiguous().clone()
+    for name, tensor in loss.items():
+        tensors[f"{PREFIXES['loss']}{name}"] = tensor.detach().cpu().clone()
+    place = folder / f"{STATE}.new"
+    save_file(tensors, str(place), metadata={"update": str(update)})
+    with place.open("rb") as file:
+        os.fsync(file.fileno())
+    place.replace(folder / STATE)
+
+
+def read_state(folder: Path, model: torch.nn.Module, optimizer: Any) -> tuple[int, dict[str, torch.Tensor]]:
+    """
+    Put a model and its optimizer where an interrupted training had them.
+
+    Parameters
+    ----------
+    folder : Path
+    model, optimizer
+        Changed in place.
+
+    Returns
+    -------
+    update : int
+        How many updates are done; 0 when there is nothing to go on from.
+    loss : dict of str to Tensor
+        As it was written.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    place = folder / STATE
+    if not place.is_file():
+        return 0, {}
+    try:
+        with safe_open(str(place), framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+            update = int(file.metadata()["update"])
+    except (SafetensorError, KeyError, TypeError, ValueError):
+        # Written in one step, so this is no half of a file: it is another's, and training starts anew.
+        return 0, {}
+    model.load_state_dict(_under(tensors, "model"), strict=False)
+    states: dict[int, dict[str, Any]] = {}
+    for name, tensor in _under(tensors, "optimizer").items():
+        number, _, key = name.partition("/")
+        states.setdefault(int(number), {})[key] = tensor
+    known = optimizer.state_dict()
+    optimizer.load_state_dict({**known, "state": states})
+    return update, _under(tensors, "loss")
+
+
+def _under(tensors: dict[str, torch.Tensor], part: str) -> dict[str, torch.Tensor]:
+    prefix = PREFIXES[part]
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+class Log:
+    """
+    What happened, one JSON object a line: owns a file.
+
+    Parameters
+    ----------
+    path : Path, optional
+        Nothing is written without it.
+    update : int
+        Lines of later updates, from a run that was interrupted, are dropped.
+    """
+
+    def __init__(self, path: Path | None, update: int) -> None:
+        self.lines: list[dict[str, Any]] = []
+        self._path = path
+        if path is None:
+            return
+        if path.is_file():
+            for line in path.read_text().splitlines():
+                try:
+                    found = json.loads(line)
+                except ValueError:  # cut short by whatever stopped the run
+                    continue
+                if found.get("update", 0) <= update:
+                    self.lines.append(found)
+        path.write_text("".join(f"{json.dumps(line)}\n" for line in self.lines))
+
+    def add(self, **values: Any) -> None:
+        """Add a line."""
+        self.lines.append(values)
+        if self._path is not None:
+            with self._path.open("a") as file:
+                file.write(f"{json.dumps(values)}\n")

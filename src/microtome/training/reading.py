@@ -1,0 +1,168 @@
+"""Which states does a head read, and how are they brought to one row an answer?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ..encoders.elmo.latemodule import LateModule
+from ..tasks.items import Kind
+from .biaffine import biaffine_parser
+from .heads import Head
+
+if TYPE_CHECKING:
+    import torch
+
+# What families call the dropout before their own classifier, or else that of their states.
+_DROPOUTS = (
+    "classifier_dropout",
+    "classifier_dropout_prob",
+    "seq_classif_dropout",
+    "hidden_dropout_prob",
+    "summary_last_dropout",
+    "resid_pdrop",
+    "hidden_dropout",
+)
+
+
+def dropout_of(config: Any) -> float:
+    """Dropout that a family gives its classifier; 0.1 where its configuration names none."""
+    for name in _DROPOUTS:
+        given = getattr(config, name, None)
+        if isinstance(given, (int, float)):
+            return float(given)
+    return 0.1
+
+
+def vector(
+    states: torch.Tensor, mask: torch.Tensor, special: torch.Tensor, reads: str, place: str
+) -> torch.Tensor:
+    """
+    Read one vector an example.
+
+    Parameters
+    ----------
+    states : Tensor of shape (examples, tokens, features)
+    mask : Tensor of int of shape (examples, tokens)
+        1 where a token is no padding.
+    special : Tensor of bool of shape (examples, tokens)
+    reads : {"cls", "pooler", "last", "mean"}
+    place : {"first", "last"}
+        Of the token that stands for the input.
+
+    Returns
+    -------
+    Tensor of shape (examples, features)
+    """
+    import torch
+
+    if reads == "mean":
+        real = mask.bool()
+        kept = real & ~special
+        # A text without a single token of its own has only special ones to read.
+        kept = torch.where(kept.any(1, keepdim=True), kept, real).to(states.dtype)
+        return (states * kept[..., None]).sum(1) / kept.sum(1, keepdim=True)
+    if reads == "last" or place == "last":
+        last = mask.to(torch.long).cumsum(1).argmax(1)
+        return states[torch.arange(len(states), device=states.device), last]
+    return states[:, 0]
+
+
+def at_words(rows: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+    """
+    Take the rows of words out of those of tokens.
+
+    Parameters
+    ----------
+    rows : Tensor of shape (examples, tokens, numbers)
+    words : Tensor of int of shape (examples, words)
+        The token of each word; -1 where it has none, which gets the first row and must not be counted.
+
+    Returns
+    -------
+    Tensor of shape (examples, words, numbers)
+    """
+    index = words.clamp(min=0)[..., None].expand(-1, -1, rows.shape[-1])
+    return rows.gather(1, index)
+
+
+def rolled_left(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Move padding from the end of each example to its beginning; values (examples, tokens, ...)."""
+    import torch
+
+    tokens = mask.shape[1]
+    places = torch.arange(tokens, device=values.device)[None] - (tokens - mask.sum(1, keepdim=True))
+    index = places % tokens
+    return values[torch.arange(len(values), device=values.device)[:, None], index]
+
+
+def sequence_head(head: Head, config: Any, outputs: int, *, pooler: bool) -> torch.nn.Module:
+    """Make the stages of a head, behind a new pooler where it is asked for and the base model has none."""
+    from torch import nn
+
+    width = int(config.hidden_size)
+    rate = dropout_of(config) if head.dropout is None else head.dropout
+    active = {"tanh": nn.Tanh, "gelu": nn.GELU, "relu": nn.ReLU}[head.activation]
+    stages: list[nn.Module] = [_dense(width, width, config), nn.Tanh()] if pooler else []
+    stages.append(nn.Dropout(rate))
+    for _ in range(head.dense):
+        stages += [_dense(width, width, config), active(), nn.Dropout(rate)]
+    return nn.Sequential(*stages, _dense(width, outputs, config))
+
+
+def row_head(kind: Kind, config: Any, outputs: int) -> torch.nn.Module:
+    """Make a head that answers for every word or token: a linear layer, or a parser."""
+    from torch import nn
+
+    width = int(config.hidden_size)
+    if kind == "parsing":
+        return biaffine_parser(width, outputs)
+    return nn.Sequential(nn.Dropout(dropout_of(config)), _dense(width, outputs, config))
+
+
+def _dense(inputs: int, outputs: int, config: Any) -> torch.nn.Linear:
+    """A linear layer drawn as the library draws those of the model."""
+    from torch import nn
+
+    made = nn.Linear(inputs, outputs)
+    nn.init.normal_(made.weight, std=float(getattr(config, "initializer_range", None) or 0.02))
+    nn.init.zeros_(made.bias)
+    return made
+
+
+class Given(LateModule):
+    """Stands where a base model was, and gives states that are there already."""
+
+    def __init__(self, states: torch.Tensor, pooled: torch.Tensor | None) -> None:
+        super().__init__()
+        self.output = Output(states, pooled)
+
+    def forward(self, *_: Any, **__: Any) -> Output:
+        """Give the states, whatever the tokens are."""
+        return self.output
+
+
+class Output:
+    """What a base model returns: states, the pooler's vector, and nothing else."""
+
+    def __init__(self, states: torch.Tensor, pooled: torch.Tensor | None) -> None:
+        self.last_hidden_state, self.pooler_output = states, pooled
+
+    def __getitem__(self, place: int) -> torch.Tensor | None:
+        return (self.last_hidden_state, self.pooler_output)[place]
+
+    def __getattr__(self, name: str) -> None:
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+
+@contextmanager
+def given_states(net: Any, states: torch.Tensor, pooled: torch.Tensor | None) -> Iterator[None]:
+    """Let a model of the library answer from given states, not its encoder's, for as long as it lasts."""
+    prefix, base = net.base_model_prefix, net.base_model
+    setattr(net, prefix, Given(states, pooled))
+    try:
+        yield
+    finally:
+        setattr(net, prefix, base)

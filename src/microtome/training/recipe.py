@@ -1,0 +1,251 @@
+"""How is a model fine-tuned? Every value of a recipe, as each paper has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from types import MappingProxyType
+from typing import Any, Literal
+
+from ..errors import InputError, must, unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """
+    All values of a fine-tuning. Its result is the model after the last update.
+
+    Parameters
+    ----------
+    name : str
+    batch : int
+        Examples of an update.
+    accumulate : int
+        Parts in which the examples of an update go through the model, one after the other.
+    rate : float
+        The largest learning rate.
+    epochs : float, optional
+        Passes over the training split; None where `steps` decides alone.
+    steps : int, optional
+        Updates at most.
+    warmup_steps : int, optional
+        Updates over which the rate rises from 0.
+    warmup : float
+        The same as a share of all updates, where `warmup_steps` is absent.
+    schedule : {"linear", "constant"}
+        What the rate does afterwards: fall to 0, or stay.
+    betas : tuple of float
+    epsilon : float
+    bias_correction : bool
+        Of Adam's averages.
+    decay : float
+        Decoupled weight decay, of neither biases nor norms.
+    clip : float, optional
+        Largest norm of the gradient.
+    longest : int
+        Tokens of an example at most.
+    longest_span, stride : int
+        The same for tasks with spans, and how far windows overlap.
+    dropout : float, optional
+        Of the head; the model's own when absent.
+    head : str
+        The kind of head, one of `HEADS`.
+    bucket : bool
+        Whether examples of like length share an update, which saves padding. Papers draw at random.
+    notes : mapping of str to str
+        Where each value comes from, for values that a reader may doubt.
+    citation : str
+    """
+
+    name: str
+    batch: int
+    accumulate: int = 1
+    rate: float
+    epochs: float | None = None
+    steps: int | None = None
+    warmup_steps: int | None = None
+    warmup: float = 0.0
+    schedule: Literal["linear", "constant"] = "linear"
+    betas: tuple[float, float] = (0.9, 0.999)
+    epsilon: float = 1e-8
+    bias_correction: bool = True
+    decay: float = 0.0
+    clip: float | None = 1.0
+    longest: int = 128
+    longest_span: int = 384
+    stride: int = 128
+    dropout: float | None = None
+    head: str = "stock"
+    bucket: bool = False
+    notes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    citation: str = ""
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    def specification(self) -> dict[str, Any]:
+        """What an address is made of: every value that can change a result."""
+        told = asdict(replace(self, notes={}))  # a read-only mapping cannot be copied
+        for name in ("name", "notes", "citation"):
+            told.pop(name)
+        return {**told, "betas": list(self.betas)}
+
+    def updates(self, examples: int) -> int:
+        """How many updates a training split of so many examples gives."""
+        each = -(-examples // self.batch)
+        limits = []
+        if self.epochs is not None:
+            limits.append(max(1, round(each * self.epochs)))
+        if self.steps is not None:
+            limits.append(self.steps)
+        return min(limits)
+
+    def rising(self, updates: int) -> int:
+        """How many of the updates the rate rises over."""
+        if self.warmup_steps is not None:
+            return min(self.warmup_steps, updates)
+        return int(self.warmup * updates)
+
+    def factor(self, update: int, updates: int) -> float:
+        """The share of the largest rate at an update, counted from 0."""
+        rising = self.rising(updates)
+        if update < rising:
+            return update / max(1, rising)
+        if self.schedule == "constant":
+            return 1.0
+        return max(0.0, (updates - update) / max(1, updates - rising))
+
+
+def _check(recipe: Recipe) -> None:
+    for name in ("batch", "accumulate", "longest", "longest_span", "stride"):
+        value = getattr(recipe, name)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise must(name, "a whole number above 0", value)
+    if recipe.batch % recipe.accumulate:
+        raise must("accumulate", f"a divisor of the batch of {recipe.batch}", recipe.accumulate)
+    for name in ("rate", "epsilon"):
+        value = getattr(recipe, name)
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not value > 0:
+            raise must(name, "above 0", value)
+    if recipe.epochs is None and recipe.steps is None:
+        raise InputError("a recipe must have epochs or steps, but it has neither.")
+    for name in ("epochs", "steps", "clip"):
+        value = getattr(recipe, name)
+        if value is not None and not value > 0:
+            raise must(name, "above 0 or absent", value)
+    if not 0 <= recipe.warmup <= 1:
+        raise must("warmup", "between 0 and 1", recipe.warmup)
+    if recipe.schedule not in ("linear", "constant"):
+        raise must("schedule", "'linear' or 'constant'", recipe.schedule)
+
+
+RECIPES: Mapping[str, Recipe] = MappingProxyType(
+    {
+        one.name: one
+        for one in (
+            Recipe(
+                name="phang2021",
+                batch=4,
+                rate=1e-5,
+                steps=10_000,
+                warmup_steps=1_000,
+                decay=0.01,
+                longest=256,
+                head="jiant",
+                notes=MappingProxyType(
+                    {
+                        "steps": "the paper says up to 10,000",
+                        "decay": "the library's default; the paper says Adam",
+                        "longest": "the library's default; the paper does not say",
+                    }
+                ),
+                citation="Phang et al. 2021",
+            ),
+            Recipe(
+                name="wu2020",
+                batch=8,
+                rate=5e-5,
+                epochs=3,
+                notes=MappingProxyType(
+                    {
+                        "warmup": "the script's default",
+                        "decay": "the script's default",
+                        "longest": "the script's default",
+                    }
+                ),
+                citation="Wu et al. 2020",
+            ),
+            Recipe(
+                name="tamkin2020",
+                batch=8,
+                rate=2e-5,
+                epochs=3,
+                notes=MappingProxyType({"all": "read in the published scripts"}),
+                citation="Tamkin et al. 2020",
+            ),
+            Recipe(
+                name="merchant2020",
+                batch=32,
+                rate=3e-5,
+                epochs=3,
+                warmup=0.1,
+                decay=0.01,
+                notes=MappingProxyType(
+                    {"all": "not verified: the paper follows Devlin et al.; the rate is one of theirs"}
+                ),
+                citation="Merchant et al. 2020",
+            ),
+            Recipe(
+                name="devlin2019",
+                batch=32,
+                rate=3e-5,
+                epochs=3,
+                warmup=0.1,
+                epsilon=1e-6,
+                bias_correction=False,
+                decay=0.01,
+                dropout=0.1,
+                notes=MappingProxyType(
+                    {
+                        "rate": "one of 5e-5, 4e-5, 3e-5, 2e-5, chosen on the validation split",
+                        "batch": "16 or 32",
+                        "epochs": "2 to 4",
+                    }
+                ),
+                citation="Devlin et al. 2019",
+            ),
+        )
+    }
+)
+
+
+def find_recipe(recipe: str | Recipe, **changes: Any) -> Recipe:
+    """
+    Look a recipe up, with other values where they are given.
+
+    Parameters
+    ----------
+    recipe : str or Recipe
+    **changes
+        Values of `Recipe` by name. `epochs` alone takes the place of `steps`, and the other way round.
+
+    Returns
+    -------
+    Recipe
+    """
+    if isinstance(recipe, str) and recipe not in RECIPES:
+        raise unknown("recipe", recipe, RECIPES)
+    found = RECIPES[recipe] if isinstance(recipe, str) else recipe
+    if not isinstance(found, Recipe):
+        raise must("recipe", "a name or a Recipe", recipe)
+    known = {one.name for one in fields(Recipe)} - {"name", "notes", "citation"}
+    for name in changes:
+        if name not in known:
+            raise unknown("value of a recipe", name, known)
+    if "epochs" in changes and "steps" not in changes:
+        changes["steps"] = None
+    if "steps" in changes and "epochs" not in changes:
+        changes["epochs"] = None
+    if "warmup" in changes and "warmup_steps" not in changes:
+        changes["warmup_steps"] = None
+    return replace(found, **changes) if changes else found

@@ -1,0 +1,154 @@
+"""How do several seeds train? One after the other, or side by side in processes of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..errors import must
+from ..inference.estimate import Estimate
+from ..inference.seeds import Outcome, mean_over_seeds
+from ..tasks.task import Task
+from .finetuning import Tuned, finetune
+
+Progress = Callable[[str, int, int], None]
+
+
+def finetune_seeds(
+    model: Mapping[str, Any],
+    task: Mapping[str, Any],
+    seeds: Sequence[int],
+    *,
+    at_once: int = 1,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> list[Tuned]:
+    """
+    Fine-tune one encoder with several seeds.
+
+    A small model leaves most of a GPU idle: a few processes at once use it far better than one.
+
+    Parameters
+    ----------
+    model : mapping
+        What `load` is called with: `source` and its options.
+    task : mapping
+        What `task` is called with: `name` and its options.
+    seeds : sequence of int
+    at_once : int
+        Processes that train at the same time; 1 trains here.
+    threads : int, optional
+        Of each process; as many as here when absent.
+    progress : callable, optional
+        Called with what is done, how much of it, and of how much.
+    **options
+        Of `finetune`.
+
+    Returns
+    -------
+    list of Tuned
+        In the order of the seeds.
+    """
+    if not seeds or len(set(seeds)) != len(seeds):
+        raise must("seeds", "one or more, each once", list(seeds))
+    if not isinstance(at_once, int) or at_once < 1:
+        raise must("at_once", "a whole number above 0", at_once)
+    if at_once > 1 and len(seeds) > 1:
+        import torch
+
+        each = threads or torch.get_num_threads()
+        _in_processes(model, task, seeds, at_once, each, progress, options)
+    # What the processes trained is in the store by now, and is opened here.
+    encoder, opened = _load(model, task)
+    return [
+        finetune(encoder, opened, seed=seed, progress=_named(progress, seed, seeds), **options)
+        for seed in seeds
+    ]
+
+
+def _named(progress: Progress | None, seed: int, seeds: Sequence[int]) -> Progress | None:
+    if progress is None or len(seeds) == 1:
+        return progress
+    return lambda what, done, total: progress(f"seed {seed}: {what}", done, total)
+
+
+def _load(model: Mapping[str, Any], task: Mapping[str, Any]) -> tuple[Any, Task]:
+    from ..encoders.loading import load
+
+    return load(**model), open_asked(task)
+
+
+def open_asked(asked: Mapping[str, Any]) -> Task:
+    """
+    Open a task as it was asked for.
+
+    Parameters
+    ----------
+    asked : mapping
+        What `task` is called with, and `held_out`: how many examples of the validation split are scored on
+        while the others are trained on, for tasks whose training split is not at hand.
+
+    Returns
+    -------
+    Task
+    """
+    from ..tasks.loading import task as open_task
+    from ..tasks.subset import held_out
+
+    options = dict(asked)
+    size = options.pop("held_out", None)
+    found = open_task(**options)
+    return found if size is None else held_out(found, size)
+
+
+def _in_processes(
+    model: Mapping[str, Any],
+    task: Mapping[str, Any],
+    seeds: Sequence[int],
+    at_once: int,
+    threads: int,
+    progress: Progress | None,
+    options: Mapping[str, Any],
+) -> None:
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from multiprocessing import get_context
+
+    # Fresh processes: a forked one would inherit a GPU that it cannot use.
+    with ProcessPoolExecutor(min(at_once, len(seeds)), mp_context=get_context("spawn")) as pool:
+        running = [
+            pool.submit(_train, dict(model), dict(task), seed, threads, dict(options)) for seed in seeds
+        ]
+        for done, finished in enumerate(as_completed(running), start=1):
+            finished.result()
+            if progress is not None:
+                progress("seeds", done, len(seeds))
+
+
+def _train(
+    model: dict[str, Any], task: dict[str, Any], seed: int, threads: int, options: dict[str, Any]
+) -> str:
+    import torch
+
+    torch.set_num_threads(threads)
+    encoder, opened = _load(model, task)
+    return finetune(encoder, opened, seed=seed, **options).address
+
+
+def over_seeds(runs: Sequence[Tuned], *, level: float = 0.95) -> Estimate:
+    """
+    Average the score of the task over runs; those that diverged or collapsed are counted, never averaged.
+
+    Parameters
+    ----------
+    runs : sequence of Tuned
+    level : float
+
+    Returns
+    -------
+    Estimate
+    """
+    outcomes = [
+        Outcome(seed=run.seeds.order, value=run.score.value, failed=run.failure or "") for run in runs
+    ]
+    return mean_over_seeds(outcomes, runs[0].evaluation.main, level=level)

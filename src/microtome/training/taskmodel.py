@@ -1,0 +1,223 @@
+"""What is a model of a task? A copy of an encoder and the head that answers for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..encoders.elmo.latemodule import LateModule
+from ..encoders.family import Family
+from ..encoders.table import FAMILIES
+from ..errors import must
+from ..tasks.items import Kind
+from .heads import Head
+from .losses import LOSSES
+from .reading import at_words, given_states, rolled_left, vector
+from .stock import SEQUENCE, has_pooler, pool
+
+if TYPE_CHECKING:
+    import torch
+
+
+class TaskModel(LateModule):
+    """
+    A model that answers a task.
+
+    Parameters
+    ----------
+    net : torch.nn.Module
+        The library's class for the task, or the bare base model.
+    reader : torch.nn.Module, optional
+        The head, where `net` has none of its own.
+    kind : str
+        Of the task.
+    labels : tuple of str
+    family : Family
+    head : Head, "stock" or "own"
+    pad : int
+        The token that padded places get before the model sees them.
+    order : tuple of int, optional
+        Which output stands for each label, where a checkpoint has them in another order.
+    notes : tuple of str
+        What was done to build it.
+    seed : int
+        That new weights were drawn from.
+    mask : int, optional
+        The token that hides another one, in models that fill masked words.
+    """
+
+    def __init__(
+        self,
+        *,
+        net: torch.nn.Module,
+        reader: torch.nn.Module | None,
+        kind: Kind,
+        labels: tuple[str, ...],
+        family: Family,
+        head: Head | str,
+        pad: int,
+        order: tuple[int, ...] | None = None,
+        notes: tuple[str, ...] = (),
+        seed: int = 0,
+        mask: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.net, self.reader = net, reader
+        # By its name: read-only tables in a family cannot be copied along with a model.
+        self.kind, self.labels, self.family_name, self.head = kind, labels, family.name, head
+        self.pad, self.mask, self.notes, self.seed = pad, mask, notes, seed
+        self.order = None if order in (None, tuple(range(len(order or ())))) else order
+
+    @property
+    def family(self) -> Family:
+        """Of the encoder inside."""
+        return FAMILIES[self.family_name]
+
+    @property
+    def base(self) -> Any:
+        """The encoder inside."""
+        return self.net.base_model
+
+    @property
+    def config(self) -> Any:
+        """The library's configuration."""
+        return self.net.config
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.net.parameters()).device
+
+    @property
+    def stock(self) -> bool:
+        """Whether the library has a class that holds all of it."""
+        return self.reader is None
+
+    def forward(self, batch: dict[str, torch.Tensor]) -> Any:
+        """
+        Answer a batch of `collate`.
+
+        Parameters
+        ----------
+        batch : dict of str to Tensor
+
+        Returns
+        -------
+        Tensor
+            Classification, regression: (examples, labels), (examples, 1). Multiple choice: (examples,
+            choices). Span: (examples, tokens, 2), starts and ends. Tagging: (examples, words, labels).
+            Parsing: a pair, arcs (examples, words, words + 1) and relations (examples, words, words + 1,
+            labels), place 0 the root. Language modeling: (examples, tokens, vocabulary).
+        """
+        inputs = self._inputs(batch)
+        if self.reader is None:
+            return self._answers(self.net(**inputs, **self.family.arguments), batch)
+        states = self.net(**inputs, **self.family.arguments).last_hidden_state
+        if self.kind in SEQUENCE:
+            return self._scored(self._read(states, batch), batch)
+        if self.kind == "span":
+            return self.reader(states)
+        return self.reader(at_words(states, batch["words"]))
+
+    def loss(self, outputs: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        """
+        Say how wrong answers are: the mean over the examples (words, tokens) of a batch.
+
+        Parameters
+        ----------
+        outputs : Tensor
+            Of `forward`.
+        batch : dict of str to Tensor
+
+        Returns
+        -------
+        Tensor of shape ()
+            Cross-entropy; the squared error for regression. Padding, lost words and hidden labels do not
+            count.
+        """
+        return LOSSES[self.kind](outputs, batch, self.family.causal)
+
+    def read(self, states: torch.Tensor, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        """
+        Apply the head alone, to the states of any layer.
+
+        Parameters
+        ----------
+        states : Tensor of shape (examples, tokens, features)
+            In the layout of the batch; the rows of multiple choice are the choices one after the other.
+            Models with a norm after the last block are to be given normed states.
+        batch : dict of str to Tensor
+
+        Returns
+        -------
+        Tensor
+            As `forward` gives it: of the last layer's states it is the same.
+        """
+        if self.kind not in SEQUENCE:
+            raise must("the kind of a task whose head is read", f"one of {', '.join(SEQUENCE)}", self.kind)
+        if self.reader is not None:
+            return self._scored(self._read(states, batch), batch)
+        inputs, mask = self._inputs(batch), _flat(batch["attention_mask"])
+        if self._left:
+            states = rolled_left(states, mask)
+        pooled = pool(self.base, states) if has_pooler(self.base) else None
+        with given_states(self.net, states, pooled):
+            return self._answers(self.net(**inputs, **self.family.arguments), batch)
+
+    @property
+    def _left(self) -> bool:
+        """Whether padding must stand on the left: XLNet's own heads read the last place, padded or not."""
+        return self.reader is None and self.family.name == "xlnet" and self.kind in SEQUENCE
+
+    @property
+    def _by_choice(self) -> bool:
+        """Whether the model itself knows of choices."""
+        return (
+            self.reader is None and self.kind == "multiple_choice" and "Multiple" in type(self.net).__name__
+        )
+
+    def _inputs(self, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        import torch
+
+        names = [n for n in ("input_ids", "attention_mask", "token_type_ids") if n in batch]
+        inputs = {name: _flat(batch[name]) for name in names}
+        mask = inputs["attention_mask"]
+        inputs["input_ids"] = torch.where(mask.bool(), inputs["input_ids"], self.pad)
+        if self._left:
+            inputs = {name: rolled_left(value, mask) for name, value in inputs.items()}
+        if self._by_choice:
+            inputs = {name: value.view(batch["input_ids"].shape) for name, value in inputs.items()}
+        return inputs
+
+    def _read(self, states: torch.Tensor, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        assert isinstance(self.head, Head)
+        assert self.reader is not None
+        if self.head.reads == "pooler" and has_pooler(self.base):
+            return self.reader(pool(self.base, states))
+        mask, special = _flat(batch["attention_mask"]), _flat(batch["special"])
+        return self.reader(vector(states, mask, special, self.head.reads, self.family.reads))
+
+    def _answers(self, found: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        """Bring what the library's class gives into the shape of the kind."""
+        import torch
+
+        if self.kind == "span":
+            return torch.stack([found.start_logits, found.end_logits], dim=-1)
+        logits = found.logits
+        if self.order is not None:
+            logits = logits[..., list(self.order)]
+        if self.kind == "tagging":
+            return at_words(logits, batch["words"])
+        return self._scored(logits, batch) if self.kind in SEQUENCE else logits
+
+    def _scored(self, logits: torch.Tensor, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        if self.kind != "multiple_choice":
+            return logits
+        logits = logits.view(batch["input_ids"].shape[:2])
+        if "choices" in batch:
+            logits = logits.masked_fill(~batch["choices"], float("-inf"))
+        return logits
+
+
+def _flat(value: torch.Tensor) -> torch.Tensor:
+    """Choices one after the other."""
+    return value.flatten(0, 1) if value.ndim == 3 else value

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from microtome.errors import InputError
+from microtome.tasks.loading import task
+
+
+def csv(path: Path, rows: int = 40) -> Path:
+    lines = [f'"Review {i // 2}, with a ""quote""\nand a line",{i % 4}' for i in range(rows)]
+    path.write_text("\n".join(["review,stars", *lines, ""]))
+    return path
+
+
+def test_a_table_in_two_lines(tmp_path: Path) -> None:
+    mine = task(csv(tmp_path / "mine.csv"), text="review", label="stars")
+    assert (mine.name, mine.kind, mine.labels) == ("mine", "classification", ("0", "1", "2", "3"))
+    assert mine.splits == ("train", "validation", "test")
+    parts = [mine.split(name) for name in mine.splits]
+    assert [len(part) for part in parts] == [32, 4, 4]
+    assert parts[0].items[0].texts[0].endswith('with a "quote"\nand a line')
+    # Rows with one text are never torn apart, and none is lost.
+    groups = [{item.group for item in part} for part in parts]
+    assert sum(map(len, groups)) == len(set.union(*groups)) == 20
+    assert "4 of the 40 examples of the file, cut with seed 0, groups kept whole" in parts[1].notes
+    again = task(tmp_path / "mine.csv", text="review", label="stars")
+    assert again.split("train").digest == parts[0].digest
+    other = task(tmp_path / "mine.csv", text="review", label="stars", seed=1)
+    assert other.split("train").digest != parts[0].digest
+
+
+def test_a_folder_of_splits(tmp_path: Path) -> None:
+    rows = [{"a": f"x{i}", "b": "y", "gold": ["no", "yes"][i % 2]} for i in range(4)]
+    (tmp_path / "train.jsonl.gz").write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
+    (tmp_path / "dev.tsv").write_text("a\tb\tgold\nz\tw\tyes\n")
+    (tmp_path / "test.jsonl").write_text('{"a": "q", "b": "r"}\n')
+    mine = task(tmp_path, text="a", pair="b", label="gold")
+    assert mine.labels == ("no", "yes")
+    assert "f1" in mine.scores
+    assert [item.target for item in mine.split("train")] == [0, 1, 0, 1]
+    assert mine.split("validation").items[0].texts == ("z", "w")
+    assert mine.split("test").items[0].target is None
+    given = task(tmp_path, text="a", pair="b", label="gold", labels=["yes", "no"])
+    assert given.split("validation").items[0].target == 0
+
+
+def test_numbers(tmp_path: Path) -> None:
+    mine = task(csv(tmp_path / "mine.csv"), text="review", label="stars", kind="regression")
+    assert (mine.labels, mine.range, mine.main) == ((), (0.0, 3.0), ("pearson", "spearman"))
+    assert isinstance(mine.split("train").items[0].target, float)
+
+
+def test_labels_are_in_the_order_of_numbers(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("t\tl\n" + "".join(f"x{i}\t{i % 12}\n" for i in range(24)))
+    assert task(tmp_path / "a.tsv", text="t", label="l").labels == tuple(map(str, range(12)))
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"label": None}, "label must be the name of a column of .*mine.csv, but got None"),
+        ({"label": "star"}, "line 3 of .* must have the column 'star', but its columns are review, stars"),
+        ({"text": "revue"}, "must have the column 'revue', but its columns are review, stars"),
+        ({"kind": "span"}, "kind must be one of classification, regression for a table"),
+        ({"labels": ["1"]}, "labels must be a list of at least two different names"),
+        ({"labels": ["0", "1"]}, "must have one of the labels 0, 1, but got '2'"),
+        ({"data": "x"}, "data must be left out for a table of one's own"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, options: dict, words: str) -> None:
+    csv(tmp_path / "mine.csv")
+    with pytest.raises(InputError, match=words):
+        task(tmp_path / "mine.csv", **{"text": "review", "label": "stars", **options}).split("train")
+
+
+def test_files_that_do_not_do(tmp_path: Path) -> None:
+    (tmp_path / "a.xls").write_text("")
+    with pytest.raises(
+        InputError, match=r"a table of one's own must be a file that ends in .csv, .tsv, .jsonl"
+    ):
+        task(tmp_path / "a.xls", text="a", label="b")
+    with pytest.raises(InputError, match=r"must have a file train.csv, train.tsv, .* but it has none"):
+        task(tmp_path, text="a", label="b")
+    (tmp_path / "b.csv").write_text("a,b\n")
+    with pytest.raises(InputError, match=r"b.csv must hold examples, but it has none"):
+        task(tmp_path / "b.csv", text="a", label="b")
+    (tmp_path / "b.csv").write_text("a,b\nx,1\ny,1\n")
+    with pytest.raises(InputError, match=r"must have two labels or more in 'b', but it has {'1'}"):
+        task(tmp_path / "b.csv", text="a", label="b")

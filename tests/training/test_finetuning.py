@@ -1,0 +1,280 @@
+"""Is a fine-tuning repeated to the bit, taken up after a kill, and told truthfully?"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+import microtome as mt
+import tiny
+from microtome.encoders.encoder import digest_weights
+from microtome.errors import InputError, UnknownNameError
+from microtome.randomness import generator
+from microtome.tasks.generated.table import GENERATED
+from microtome.tasks.items import Item, Split
+from microtome.tasks.task import Task
+from microtome.training.progress import STATE
+from microtome.training.several import finetune_seeds, over_seeds
+
+SIZES = {"train": 96, "validation": 40, "test": 8, "held_out": 8}
+QUICK: dict[str, Any] = {"steps": 6, "batch": 8, "rate": 1e-3, "longest": 32}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(tiny.save_checkpoint(tmp_path_factory.mktemp("model") / "bert", "bert"))
+
+
+@pytest.fixture(scope="module")
+def task() -> Any:
+    return GENERATED["polarity"](sizes=SIZES)
+
+
+def tuned(folder: Path, task: Any, store: Path, **options: Any) -> Any:
+    return mt.finetune(mt.load(folder), task, "wu2020", store=store, **{**QUICK, **options})
+
+
+def opened(folder: Path) -> Any:
+    return mt.load(folder)
+
+
+def weights(run: Any) -> str:
+    return digest_weights(run.model)
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_one_others(
+    folder: Path, task: Any, tmp_path: Path
+) -> None:
+    one, two = (tuned(folder, task, tmp_path / place, seed=3) for place in ("a", "b"))
+    assert weights(one) == weights(two)
+    assert one.predictions == two.predictions
+    assert one.address == two.address
+    others = [
+        tuned(folder, task, tmp_path / "c", seed=3, seeds={name: 4}, train_size=80)
+        for name in ("init", "order", "subset")
+    ]
+    assert len({weights(run) for run in (one, *others)}) == 4
+
+
+def test_a_run_that_is_known_is_not_made_again(folder: Path, task: Any, tmp_path: Path) -> None:
+    first = tuned(folder, task, tmp_path)
+    made = (first.folder / "model.safetensors").stat().st_mtime_ns
+    again = tuned(folder, task, tmp_path)
+    assert again.folder == first.folder
+    assert (again.folder / "model.safetensors").stat().st_mtime_ns == made
+    assert again.predictions == first.predictions
+    assert again.score == first.score
+
+
+def test_the_encoder_stays_as_it_is(folder: Path, task: Any, tmp_path: Path) -> None:
+    encoder = mt.load(folder)
+    before = encoder.digest
+    run = mt.finetune(encoder, task, "wu2020", store=tmp_path, **QUICK)
+    assert encoder.digest == before
+    assert run.encoder.digest != before
+    assert run.encoder.name == "bert-polarity"
+
+
+def test_the_checkpoint_loads_anywhere_and_predicts_the_same(folder: Path, task: Any, tmp_path: Path) -> None:
+    run = tuned(folder, task, tmp_path)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(run.folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(run.folder)
+    assert model.config.id2label == dict(enumerate(task.labels))
+    texts = [item.texts[0] for item in task.split("validation")]
+    with torch.no_grad():
+        logits = [
+            model(**tokenizer(text, return_tensors="pt", truncation=True, max_length=32)).logits[0]
+            for text in texts
+        ]
+    assert [int(one.argmax()) for one in logits] == list(run.predictions)
+    assert mt.evaluate(run.folder, task).predictions == run.predictions
+    assert mt.evaluate(run, task).score == run.score
+
+
+def test_jiants_head_is_read_back(folder: Path, task: Any, tmp_path: Path) -> None:
+    run = mt.finetune(mt.load(folder), task, "phang2021", store=tmp_path, **QUICK)
+    assert (run.folder / "head.json").is_file()
+    assert mt.evaluate(run.folder, task).predictions == run.predictions
+    transformers.AutoModel.from_pretrained(run.folder)
+
+
+def test_accumulation_changes_nothing_but_rounding(task: Any, tmp_path: Path) -> None:
+    still: Any = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    folder = Path(tiny.save_checkpoint(tmp_path / "still", "bert", **still))
+    whole, parts = (tuned(folder, task, tmp_path / "s", accumulate=count, epsilon=1e-3) for count in (1, 4))
+    one, two = (run.model.state_dict() for run in (whole, parts))
+    assert max(float((one[name] - two[name]).abs().max()) for name in one) < 1e-6
+
+
+def words_task(count: int) -> Task:
+    """Whether a text speaks of cats, in words that tiny tokenizers know."""
+    rng = generator(0, "words_task")
+    known = ["mat", "reader", "long", "books", "knows", "short", "one", "sleeps", "every", "the"]
+
+    def made(name: str, size: int) -> Split:
+        items = []
+        for place in range(size):
+            words = [known[i] for i in rng.integers(len(known), size=6)]
+            label = int(rng.integers(2))
+            words[int(rng.integers(6))] = "cat" if label else "tea"
+            items.append(Item(id=f"{name}-{place}", texts=(" ".join(words),), target=label))
+        return Split(name=name, items=tuple(items))
+
+    splits = {name: made(name, size) for name, size in (("train", count), ("validation", 200))}
+    return Task(
+        name="cats",
+        title="Cats",
+        kind="classification",
+        labels=("tea", "cat"),
+        scores=("accuracy", "mcc"),
+        main=("accuracy",),
+        readers={name: partial(splits.__getitem__, name) for name in splits},
+        source="memory",
+    )
+
+
+def test_it_learns_what_is_easy(folder: Path, tmp_path: Path) -> None:
+    run = tuned(folder, words_task(800), tmp_path, steps=150, batch=16, rate=3e-3)
+    assert run.score.value > 0.95
+    assert run.score.low is not None
+    assert run.evaluation.baseline["accuracy"] == pytest.approx(0.5, abs=0.1)
+    assert run.failure is None
+    losses = [loss for _, loss in run.course["losses"]]
+    assert losses[-1] < losses[0]
+    constant = tuned(folder, words_task(800), tmp_path, steps=1, rate=1e-9)
+    test = run.evaluation.against(constant.evaluation)
+    assert test.difference > 0.3
+    assert test.p < 1e-6
+
+
+def test_a_training_that_diverges_is_told(folder: Path, task: Any, tmp_path: Path) -> None:
+    run = tuned(folder, task, tmp_path, rate=1e30, steps=20, clip=None)
+    assert run.failure is not None
+    assert run.failure.startswith(("diverged: the loss was no number at update", "collapsed"))
+    mean = over_seeds([run])
+    assert mean.reason == "all 1 runs failed"
+    assert np.isnan(mean.value)
+
+
+def test_checkpoints_along_the_way(folder: Path, task: Any, tmp_path: Path) -> None:
+    run = tuned(folder, task, tmp_path, checkpoints=[2, 6])
+    assert len(run.checkpoints) == 2
+    early, last = (opened(place) for place in run.checkpoints)
+    assert digest_weights(last.base) == digest_weights(run.encoder.base)
+    assert digest_weights(early.base) != digest_weights(last.base)
+    epochs = tuned(folder, task, tmp_path, checkpoints="epochs", steps=None, epochs=2)
+    assert len(epochs.checkpoints) == 2
+
+
+@pytest.mark.parametrize("method", ["head", "bitfit", "lora"])
+def test_other_ways_of_tuning(method: str, folder: Path, task: Any, tmp_path: Path) -> None:
+    run = tuned(folder, task, tmp_path, method=method)
+    base, before = run.encoder.base.state_dict(), opened(folder).base.state_dict()
+    changed = {name for name in base if not torch.equal(base[name], before[name])}
+    changed = {name for name in changed if not name.startswith("pooler")}
+    if method == "head":
+        assert not changed
+    elif method == "bitfit":
+        assert changed
+        assert all(name.endswith("bias") for name in changed)
+    else:
+        assert changed
+        assert all("query" in name or "value" in name for name in changed)
+    assert mt.evaluate(run.folder, task).predictions == run.predictions
+
+
+KILLED = """
+import sys
+import torch
+import microtome as mt
+torch.set_num_threads(1)
+from microtome.tasks.generated.table import GENERATED
+task = GENERATED["polarity"](sizes={"train": 96, "validation": 40, "test": 8, "held_out": 8})
+run = mt.finetune(mt.load(sys.argv[1]), task, "wu2020", store=sys.argv[2], steps=400, batch=8, rate=1e-3,
+                  longest=32, state_seconds=0.05)
+print("finished", run.course["resumed"])
+"""
+
+
+@pytest.mark.slow
+def test_killed_and_taken_up_it_ends_with_the_same_weights(folder: Path, task: Any, tmp_path: Path) -> None:
+    whole = tuned(folder, task, tmp_path / "whole", steps=400)
+    command = [sys.executable, "-c", KILLED, str(folder), str(tmp_path / "shelf")]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not list((tmp_path / "shelf").glob(f"**/{STATE}")):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(0.2)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    rest = tuned(folder, task, tmp_path / "shelf", steps=400)
+    assert rest.course["resumed"] > 0
+    assert weights(rest) == weights(whole)
+    assert rest.course["losses"] == whole.course["losses"]
+    assert rest.predictions == whole.predictions
+    assert not list(rest.folder.glob(f"{STATE}*"))
+
+
+@pytest.mark.slow
+def test_seeds_side_by_side_are_those_one_after_the_other(folder: Path, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"recipe": "wu2020", "train_size": 64, **QUICK}
+    beside, after = (
+        finetune_seeds(
+            {"source": str(folder)},
+            {"name": "agreement", "sizes": SIZES},
+            [1, 2],
+            at_once=count,
+            store=tmp_path / str(count),
+            **given,
+        )
+        for count in (2, 1)
+    )
+    assert [weights(run) for run in beside] == [weights(run) for run in after]
+    mean = over_seeds(after)
+    assert mean.n + len(mean.details["left_out"]) == 2
+
+
+def test_the_log_has_every_tenth_update(folder: Path, task: Any, tmp_path: Path) -> None:
+    run = tuned(folder, task, tmp_path, steps=25)
+    lines = [json.loads(line) for line in (run.folder / "log.jsonl").read_text().splitlines()]
+    assert [line["update"] for line in lines] == [10, 20, 25]
+    assert all(line["loss"] > 0 for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"seed": -1}, "seed of init must be a whole number of at least 0, but got -1."),
+        ({"checkpoints": [9]}, "checkpoints must be updates between 1 and 6, but got 9."),
+        ({"checkpoints": "sometimes"}, "checkpoints must be 'epochs' or numbers of updates"),
+        ({"precision": "int8"}, "precision must be one of float32, bfloat16, float16, but got 'int8'."),
+        ({"seeds": {"head": 3}}, "seeds must be for init, order and subset"),
+    ],
+)
+def test_bad_requests(options: dict[str, Any], words: str, folder: Path, task: Any, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        tuned(folder, task, tmp_path, **options)
+    assert words in str(caught.value)
+
+
+def test_unknown_names(folder: Path, task: Any, tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="recipe must be one of"):
+        mt.finetune(mt.load(folder), task, "adam", store=tmp_path)
+    with pytest.raises(UnknownNameError, match="method must be one of"):
+        tuned(folder, task, tmp_path, method="soup")
+    with pytest.raises(UnknownNameError, match="head must be one of"):
+        tuned(folder, task, tmp_path, head="hydra")
