@@ -72,7 +72,6 @@ def find_device(name: Any) -> torch.device:
 def using_threads(threads: int | None) -> Iterator[None]:
     """Let torch and the libraries under NumPy use so many threads, and put them back afterwards."""
     import torch
-    from threadpoolctl import threadpool_limits
 
     if threads is None:
         yield
@@ -82,10 +81,18 @@ def using_threads(threads: int | None) -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        with threadpool_limits(limits=threads, user_api="blas"):
+        with _numpy_threads(threads):
             yield
     finally:
         torch.set_num_threads(before)
+
+
+def _numpy_threads(threads: int) -> contextlib.AbstractContextManager[Any]:
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:  # fine-tuning must run without it, and needs torch's threads alone
+        return contextlib.nullcontext()
+    return threadpool_limits(limits=threads, user_api="blas")
 
 
 def read_clusters(clusters: Any, n: int, *, balanced: bool = True) -> Clusters | None:

@@ -1,0 +1,131 @@
+"""Does a user get a tuned model, its scores and plain errors from `finetune` and `evaluate`?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+import transformers
+
+import tiny
+from microtome.cli import main
+
+QUICK = [
+    "--set",
+    "steps=4",
+    "--set",
+    "batch=8",
+    "--set",
+    "longest=32",
+    "--recipe",
+    "wu2020",
+    "--threads",
+    "1",
+]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tiny.save_checkpoint(tmp_path_factory.mktemp("cli") / "bert", "bert"))
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("mine")
+    for name, size in (("train", 40), ("validation", 20)):
+        rows = "".join(f"the cat number {i} sleeps,{'up' if i % 3 else 'down'}\n" for i in range(size))
+        (folder / f"{name}.csv").write_text(f"words,mood\n{rows}")
+    return str(folder)
+
+
+def own(table: str) -> list[str]:
+    return ["--task", table, "--column", "text=words", "--column", "label=mood"]
+
+
+def test_seeds_give_checkpoints_scores_and_a_mean(
+    model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, store = tmp_path / "out", str(tmp_path / "shelf")
+    words = ["finetune", model, *own(table), *QUICK, "--seeds", "1,2", "--store", store, "--out", str(out)]
+    assert main([*words, "--json"]) == 0
+    told: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert told["format"] == "microtome/finetune/1"
+    assert [run["seed"] for run in told["runs"]] == [1, 2]
+    assert told["runs"][0]["evaluation"]["n"] == 20
+    assert told["mean"]["n"] == sum(run["failure"] is None for run in told["runs"])
+    assert json.loads((out / "result.json").read_text()) == told
+    assert set(pq.read_table(out / "table.parquet").column("seed").to_pylist()) == {1, 2}
+    for seed in (1, 2):
+        transformers.AutoModelForSequenceClassification.from_pretrained(out / f"seed-{seed}")
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert "The most frequent answer of the training split gets" in said
+    assert "Mean of accuracy over" in said
+
+    assert main(["evaluate", str(out / "seed-1"), *own(table), "--json"]) == 0
+    scored = json.loads(capsys.readouterr().out)
+    assert scored["format"] == "microtome/evaluate/1"
+    assert scored["score"]["value"] == told["runs"][0]["evaluation"]["score"]["value"]
+
+    both = ["evaluate", str(out / "seed-1"), *own(table), "--against", str(out / "seed-2")]
+    assert main(both) == 0
+    assert "on the same 20 examples" in capsys.readouterr().out
+
+
+def test_a_dry_run_trains_nothing(
+    model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["finetune", model, *own(table), *QUICK, "--store", str(tmp_path / "shelf"), "--dry-run"]
+    assert main(words) == 0
+    assert "40 examples" in capsys.readouterr().out
+    assert not (tmp_path / "shelf").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--task", "rtee"], "task must be one of"),
+        (["--task", "polarity", "--recipe", "sgd"], "recipe must be one of"),
+        (["--task", "polarity", "--set", "rate"], "--set must be name=value, such as rate=2e-5"),
+        (["--task", "polarity", "--set", "rate=fast"], "rate must be above 0, but got 'fast'."),
+        (["--task", "polarity", "--seeds", "one"], "--seeds and --checkpoints must be numbers"),
+        (["--task", "rte", "--data", "nowhere"], "must be"),
+        (["--task", "polarity", "--column", "text"], "--column must be role=NAME"),
+    ],
+)
+def test_wrong_requests_are_one_sentence(
+    words: list[str], sentence: str, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["finetune", model, *words]) == 2
+    said = capsys.readouterr()
+    assert sentence in said.err
+    assert said.err.count("\n") == 1
+    assert said.out == ""
+
+
+def test_a_model_without_a_head_cannot_be_evaluated(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", model, "--task", "polarity"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_tasks_and_recipes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ls", "tasks", "--json"]) == 0
+    tasks = {one["name"]: one for one in json.loads(capsys.readouterr().out)["tasks"]}
+    assert {"rte", "squad2", "ewt-parsing", "polarity"} <= set(tasks)
+    assert tasks["mrpc"]["main"] == ["accuracy", "f1"]
+    assert main(["ls", "recipes", "--json"]) == 0
+    recipes = {one["name"]: one for one in json.loads(capsys.readouterr().out)["recipes"]}
+    assert recipes["phang2021"]["steps"] == 10_000
+    for table in ("tasks", "recipes"):
+        assert main(["ls", table]) == 0
+    assert "phang2021" in capsys.readouterr().out
+
+
+def test_threads_are_put_back(model: str, table: str, tmp_path: Path) -> None:
+    before = torch.get_num_threads()
+    assert main(["finetune", model, *own(table), *QUICK, "--store", str(tmp_path), "--quiet"]) == 0
+    assert torch.get_num_threads() == before
