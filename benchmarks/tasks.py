@@ -59,7 +59,7 @@ PLANS = (
     Plan(task="sst2", values={"epochs": 2}),
     Plan(task="ewt-parsing", values={"rate": 2e-4, "epochs": 12}),
     Plan(task="socialiqa", values={"epochs": 2, "longest": 96}),
-    Plan(task="hellaswag", held_out=2_000, values={"epochs": 2, "longest": 128}, what="half of validation"),
+    Plan(task="hellaswag", held_out=2_000, values={"epochs": 2, "longest": 128}, what="validation cut in two"),
     Plan(task="boolq", values={"longest": 256}),
     Plan(task="yelp", values={"longest": 256}, what="open data set, not the polarity files"),
     Plan(task="mnli", what="sample of train, 1,000 of validation"),
@@ -77,8 +77,8 @@ PLANS = (
     Plan(task="rte", values={"epochs": 5, "rate": 5e-5}),
     Plan(task="wnli"),
     Plan(task="polarity", values={"epochs": 1}),
-    Plan(task="entailment", values={"rate": 5e-5}),
-    Plan(task="agreement", values={"rate": 5e-5}),
+    Plan(task="entailment", values={"rate": 2e-4, "epochs": 10}),
+    Plan(task="agreement", values={"rate": 2e-4, "epochs": 10}),
     Plan(task="language-modeling", values={"epochs": 3, "rate": 2e-4}, what="5,000 lines of plain text"),
 )
 
@@ -217,7 +217,7 @@ HEADER = (
     "task",
     "score",
     "mean over seeds [95 %, t]",
-    "first seed [95 %, examples]",
+    "one seed [95 %, examples]",
     "most frequent answer",
     "scored on",
     "trained on",

@@ -57,6 +57,15 @@ def test_models_are_compared_as_printed(place, environment):
     assert "From base to tuned, by debiased_cka" in done.stdout
 
 
+def test_a_model_is_tuned_as_printed(place, environment):
+    code = f"import microtome as mt\nbase = mt.load('base')\n{blocks('python')[2]}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=place, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"accuracy 0\.\d+ \[.*unit: example\)", done.stdout)
+
+
 def test_the_python_example_runs_as_printed(tmp_path):
     code = blocks("python")[0]
     done = subprocess.run(
@@ -78,6 +87,9 @@ def test_the_make_targets_exist():
 
 @pytest.mark.parametrize("command", [line for line in commands() if line.startswith("microtome ")])
 def test_the_shell_commands_run_as_printed(command, place, environment):
+    if "runs/" in command:  # what an earlier line of the README has written
+        before = next(line for line in commands() if line.endswith("--out runs"))
+        subprocess.run([sys.executable, "-m", *shlex.split(before)], cwd=place, env=environment, check=True)
     done = subprocess.run(
         [sys.executable, "-m", *shlex.split(command)],
         capture_output=True,

@@ -195,7 +195,7 @@ def predict(
     tokenizer: Any,
     *,
     longest: int | None = None,
-    stride: int = 128,
+    stride: int | None = None,
     progress: Progress | None = None,
     autocast: Any = None,
 ) -> list[Any]:
@@ -209,7 +209,7 @@ def predict(
     task : Task
     tokenizer : Tokenizer
         Of the encoder.
-    longest, stride : int
+    longest, stride : int, optional
         Tokens of an example at most, and how far windows of a passage overlap.
     progress : callable, optional
     autocast : callable, optional

@@ -347,6 +347,10 @@ class _Run:
     specification: Mapping[str, Any]
     progress: Progress | None
 
+    @property
+    def _stride(self) -> int | None:
+        return self.recipe.stride if self.task.kind == "span" else None
+
     def train(self, data: Split, at: frozenset[int], state_seconds: float) -> tuple[Course, list[str]]:
         from .inputs import collate, encode
 
@@ -355,7 +359,7 @@ class _Run:
             self.task,
             self.encoder.tokenizer,
             longest=self.longest,
-            stride=self.recipe.stride,
+            stride=self._stride,
             mask=self.model.mask,
             seed=self.seeds.order,
         )
@@ -384,7 +388,7 @@ class _Run:
             self.task,
             self.encoder.tokenizer,
             longest=self.longest,
-            stride=self.recipe.stride,
+            stride=self._stride,
             progress=self.progress,
             autocast=self.accelerator.autocast,
         )

@@ -109,6 +109,7 @@ def train(
     resumed, start, saved = done, time.monotonic(), time.monotonic()
     prepared, stepping = accelerator.prepare(model, optimizer)
     prepared.train()
+    attending = _same_attention(accelerator.device)
     order = in_updates(
         [len(feature) for feature in features],
         batch=recipe.batch,
@@ -130,9 +131,10 @@ def train(
             if not len(part):
                 continue
             batch = collate([features[place] for place in part])
-            with accelerator.autocast():
-                loss = model.loss(prepared(batch), batch)  # pyright: ignore[reportCallIssue]
-            accelerator.backward(loss * (len(part) / len(mine)))
+            with attending():
+                with accelerator.autocast():
+                    loss = model.loss(prepared(batch), batch)  # pyright: ignore[reportCallIssue]
+                accelerator.backward(loss * (len(part) / len(mine)))
             recent += loss.detach() * (len(part) / len(mine))
         counted += 1
         if recipe.clip is not None:
@@ -170,6 +172,17 @@ def train(
         losses=tuple(losses),
         diverged=diverged,
     )
+
+
+def _same_attention(device: Any) -> Callable[[], Any]:
+    """Kernels of attention whose gradients are the same each time: not all are, on a GPU."""
+    import contextlib
+
+    if device.type == "cpu":
+        return contextlib.nullcontext
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    return lambda: sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH])
 
 
 def make_accelerator(device: str, precision: str) -> Any:
