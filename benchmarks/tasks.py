@@ -59,7 +59,9 @@ PLANS = (
     Plan(task="sst2", values={"epochs": 2}),
     Plan(task="ewt-parsing", values={"rate": 2e-4, "epochs": 12}),
     Plan(task="socialiqa", values={"epochs": 2, "longest": 96}),
-    Plan(task="hellaswag", held_out=2_000, values={"epochs": 2, "longest": 128}, what="validation cut in two"),
+    Plan(
+        task="hellaswag", held_out=2_000, values={"epochs": 2, "longest": 128}, what="validation cut in two"
+    ),
     Plan(task="boolq", values={"longest": 256}),
     Plan(task="yelp", values={"longest": 256}, what="open data set, not the polarity files"),
     Plan(task="mnli", what="sample of train, 1,000 of validation"),
@@ -107,7 +109,7 @@ def one_run(job: dict[str, Any]) -> dict[str, Any]:
         )
     except Exception as error:
         return {**job, "error": f"{type(error).__name__}: {error}", "wall": time.monotonic() - start}
-    from microtome.training.finetuning import RUN
+    from microtome.training.tuned import RUN
 
     told = json.loads((run.folder / RUN).read_text())
     told["course"]["losses"] = told["course"]["losses"][-1:]

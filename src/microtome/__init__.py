@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from .tasks.table import TASKS as TASKS
     from .training.evaluating import evaluate as evaluate
     from .training.finetuning import finetune as finetune
-    from .training.finetuning import open_tuned as open_tuned
     from .training.heads import HEADS as HEADS
     from .training.heads import Head as Head
     from .training.recipe import RECIPES as RECIPES
     from .training.recipe import Recipe as Recipe
     from .training.several import over_seeds as over_seeds
+    from .training.tuned import open_tuned as open_tuned
 
 __version__ = VERSION
 
@@ -58,7 +58,7 @@ _PUBLIC = {
     "finetune": "training.finetuning.finetune",
     "held_out": "tasks.subset.held_out",
     "load": "encoders.loading.load",
-    "open_tuned": "training.finetuning.open_tuned",
+    "open_tuned": "training.tuned.open_tuned",
     "over_seeds": "training.several.over_seeds",
     "series": "encoders.series.series",
     "similarity": "comparison.similarity.similarity",

@@ -174,6 +174,10 @@ def test_checkpoints_along_the_way(folder: Path, task: Any, tmp_path: Path) -> N
     early, last = (opened(place) for place in run.checkpoints)
     assert digest_weights(last.base) == digest_weights(run.encoder.base)
     assert digest_weights(early.base) != digest_weights(last.base)
+    lines = [json.loads(line) for line in (run.folder / "log.jsonl").read_text().splitlines()]
+    scores = {line["update"]: line["score"] for line in lines if "score" in line}
+    assert scores[6] == run.score.value
+    assert mt.evaluate(run.checkpoints[0], task, longest=32).score.value == scores[2]
     epochs = tuned(folder, task, tmp_path, checkpoints="epochs", steps=None, epochs=2)
     assert len(epochs.checkpoints) == 2
 

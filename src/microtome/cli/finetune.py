@@ -316,7 +316,7 @@ def _document(runs: Any, mean: Estimate) -> dict[str, Any]:
     import json as formats
 
     from ..training.evaluating import plain
-    from ..training.finetuning import RUN
+    from ..training.tuned import RUN
 
     return {
         "format": "microtome/finetune/1",

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..encoders.encoder import Encoder, TransformerEncoder
 from ..errors import InputError, WorkError, must
-from ..inference.estimate import Estimate
 from ..store.address import address as make_address
 from ..store.shelf import Shelf
 from ..tasks.items import Split
-from ..tasks.scores import find_score
 from ..tasks.subset import subset
 from ..tasks.task import Task
 from ..version import VERSION
-from .evaluating import Evaluation, predict, read_answers, score_answers, write_answers
+from .evaluating import Evaluation, predict, score_answers, write_answers
 from .heads import Head
 from .loop import Course, make_accelerator, train
 from .progress import STATE
 from .recipe import Recipe, find_recipe
+from .tuned import ANSWERS, RUN, Seeds, Tuned, open_tuned
 
 if TYPE_CHECKING:
     import os
@@ -32,96 +31,7 @@ if TYPE_CHECKING:
     from .modeling import TaskModel
 
 KIND = "finetune"
-RUN, ANSWERS = "run.json", "predictions.parquet"
 Progress = Callable[[str, int, int], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seeds:
-    """
-    What chance decides, each from a seed of its own.
-
-    Parameters
-    ----------
-    init : int
-        New weights: the head, a fresh pooler.
-    order : int
-        Which examples come when, and dropout.
-    subset : int
-        Which examples are trained on, where not all are.
-    """
-
-    init: int
-    order: int
-    subset: int
-
-    def __post_init__(self) -> None:
-        for name in ("init", "order", "subset"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                raise must(f"seed of {name}", "a whole number of at least 0", value)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tuned:
-    """
-    A fine-tuned model, and how it came to be.
-
-    Parameters
-    ----------
-    encoder : Encoder
-        The tuned model in layers, with its head.
-    model : TaskModel
-        The same as it answers the task.
-    task : str
-    recipe : Recipe
-    seeds : Seeds
-    train_size : int
-        Examples that were trained on.
-    longest : int
-        Tokens of an example at most.
-    evaluation : Evaluation
-        On the validation split.
-    course : mapping
-        Updates, losses and seconds.
-    failure : str, optional
-        Why the run must not be averaged with others: it diverged, or gives one answer to everything.
-    folder : Path
-        The checkpoint, as `from_pretrained` reads it.
-    address : str
-        In the store.
-    checkpoints : tuple of Path
-        Those kept along the way, in their order.
-    """
-
-    encoder: TransformerEncoder = field(repr=False)
-    model: TaskModel = field(repr=False)
-    task: str
-    recipe: Recipe = field(repr=False)
-    seeds: Seeds
-    train_size: int
-    longest: int
-    evaluation: Evaluation = field(repr=False)
-    course: Mapping[str, Any] = field(repr=False)
-    failure: str | None = None
-    folder: Path
-    address: str
-    checkpoints: tuple[Path, ...] = ()
-
-    @property
-    def scores(self) -> Mapping[str, Estimate]:
-        """Every score of the task on its validation split."""
-        return self.evaluation.scores
-
-    @property
-    def score(self) -> Estimate:
-        """The score of the task."""
-        return self.evaluation.score
-
-    @property
-    def predictions(self) -> tuple[Any, ...]:
-        """The answers on the validation split, in its order."""
-        return self.evaluation.predictions
 
 
 def finetune(
@@ -170,7 +80,7 @@ def finetune(
     precision : {"float32", "bfloat16", "float16"}
         Of matrix products.
     checkpoints : "epochs" or sequence of int
-        Also keep the model after each pass, or after these updates.
+        Also keep the model after each pass, or after these updates, and its score in the log.
     store : path, optional
         The folder of the store.
     command : str
@@ -221,114 +131,60 @@ def finetune(
     if specification["device"] == "cpu":
         # Sums are split among threads, so their number shows in the last bits.
         specification["threads"] = torch.get_num_threads()
+    accelerator = make_accelerator(device, precision)
+    if accelerator.num_processes > 1:
+        specification["processes"] = accelerator.num_processes
     shelf = Shelf(store)
-    told = {"model": encoder.name, "task": task.name, "recipe": chosen.name, "source": task.source}
+
+    def begin(folder: Path) -> tuple[_Run, str]:
+        model = build(encoder, task, wanted, seed=drawn.init)
+        learning = trainable(model, method)  # pyright: ignore[reportArgumentType]
+        model.to(accelerator.device)
+        run = _Run(
+            encoder=encoder,
+            model=model,
+            task=task,
+            recipe=chosen,
+            seeds=drawn,
+            longest=longest,
+            accelerator=accelerator,
+            folder=folder,
+            shelf=shelf,
+            specification=specification,
+            data=data,
+            judged=judged,
+            progress=progress,
+        )
+        return run, learning.said
+
+    if not accelerator.is_main_process:
+        # The first of several processes owns the store; the others train with it and hear what came of it.
+        known, folder = _agree(accelerator)
+        if not known:
+            begin(Path(folder))[0].train(at, state_seconds)
+        place, found = _agree(accelerator)
+        return open_tuned(place, task, address=found, shelf=shelf, device=device)
     with shelf.work(kind=KIND, specification=specification, command=command) as work:
-        if work.entry is None:
-            model = build(encoder, task, wanted, seed=drawn.init)
-            learning = trainable(model, method)  # pyright: ignore[reportArgumentType]
-            accelerator = make_accelerator(device, precision)
-            model.to(accelerator.device)
-            run = _Run(
-                encoder=encoder,
-                model=model,
-                task=task,
-                recipe=chosen,
-                seeds=drawn,
-                longest=longest,
-                accelerator=accelerator,
-                folder=work.folder,
-                shelf=shelf,
-                specification=specification,
-                progress=progress,
-            )
-            course, kept = run.train(data, at, state_seconds)
-            found = run.judge(judged, data)
-            failure = _failure(course, found)
-            run.save(found)
-            (work.folder / STATE).unlink(missing_ok=True)
-            document = {
-                **told,
-                "task_source": task.source,
-                "train": {"examples": len(data), "notes": list(data.notes)},
-                "recipe_values": chosen.specification(),
-                "seeds": specification["seeds"],
-                "learning": learning.said,
-                "head": list(model.notes),
-                "longest": longest,
-                "course": _plain(course),
-                "failure": failure,
-                "checkpoints": kept,
-                "evaluation": found.document(),
-                "device": str(accelerator.device),
-                "microtome": VERSION,
-            }
-            (work.folder / RUN).write_text(json.dumps(document, indent=1))
-            entry = work.finish({**told, "failure": failure, "score": found.document()["score"]})
-        else:
-            entry = work.entry
+        entry = work.entry
+        _agree(accelerator, (entry is not None, "" if entry is not None else str(work.folder)))
+        if entry is None:
+            run, learning = begin(work.folder)
+            course, kept = run.train(at, state_seconds)
+            told = run.finish(course, kept, learning)
+            entry = work.finish(told)
+    _agree(accelerator, (str(entry.folder), entry.address))
     return open_tuned(entry.folder, task, address=entry.address, shelf=shelf, device=device)
 
 
-def open_tuned(
-    folder: str | os.PathLike[str],
-    task: Task,
-    *,
-    address: str = "",
-    shelf: Shelf | None = None,
-    device: str = "cpu",
-) -> Tuned:
-    """
-    Open a fine-tuned model that `finetune` wrote.
+def _agree(accelerator: Any, told: tuple[Any, Any] | None = None) -> tuple[Any, Any]:
+    """Hear what the first process says; alone, that is what was told."""
+    if accelerator.num_processes == 1 and told is not None:
+        return told
+    from accelerate.utils import broadcast_object_list
 
-    Parameters
-    ----------
-    folder : path
-    task : Task
-        The one it was trained on.
-    address : str
-    shelf : Shelf, optional
-        Where checkpoints along the way are.
-    device : str
-
-    Returns
-    -------
-    Tuned
-    """
-    from ..encoders.loading import load
-    from .saving import load_task_model
-
-    place = Path(folder)
-    if not (place / RUN).is_file():
-        raise InputError(f"{place} must hold what finetune wrote ({RUN}), but it does not.")
-    told = json.loads((place / RUN).read_text())
-    model = load_task_model(place, task, device=device)
-    encoder: Any = load(place, name=f"{told['model']}-{told['task']}", device=device)
-    split = task.split(task.validation)
-    answers = read_answers(place / ANSWERS, split)
-    train = task.split(task.train) if task.train in task.splits else None
-    found = score_answers(task, split, answers, train=train)
-    recipe_values = {**told["recipe_values"], "betas": tuple(told["recipe_values"]["betas"])}
-    paths = []
-    for kept in told["checkpoints"]:
-        entry = None if shelf is None else shelf.get(kept)
-        if entry is not None:
-            paths.append(Path(entry.folder))
-    return Tuned(
-        encoder=encoder,
-        model=model,
-        task=told["task"],
-        recipe=Recipe(name=told["recipe"], **recipe_values),
-        seeds=Seeds(**told["seeds"]),
-        train_size=told["train"]["examples"],
-        longest=told["longest"],
-        evaluation=replace(found, notes=tuple(told["evaluation"]["notes"])),
-        course=MappingProxyType(told["course"]),
-        failure=told["failure"],
-        folder=place,
-        address=address,
-        checkpoints=tuple(paths),
-    )
+    said = list(told or (None, None))
+    broadcast_object_list(said, from_process=0)
+    return said[0], said[1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -345,17 +201,19 @@ class _Run:
     folder: Path
     shelf: Shelf
     specification: Mapping[str, Any]
+    data: Split
+    judged: Split
     progress: Progress | None
 
     @property
     def _stride(self) -> int | None:
         return self.recipe.stride if self.task.kind == "span" else None
 
-    def train(self, data: Split, at: frozenset[int], state_seconds: float) -> tuple[Course, list[str]]:
+    def train(self, at: frozenset[int], state_seconds: float) -> tuple[Course, list[str]]:
         from .inputs import collate, encode
 
         features = encode(
-            data.items,
+            self.data.items,
             self.task,
             self.encoder.tokenizer,
             longest=self.longest,
@@ -381,10 +239,10 @@ class _Run:
         )
         return course, [self._address(update) for update in sorted(at) if update <= course.updates]
 
-    def judge(self, split: Split, data: Split) -> Evaluation:
+    def judge(self) -> Evaluation:
         answers = predict(
             self.model,
-            split,
+            self.judged,
             self.task,
             self.encoder.tokenizer,
             longest=self.longest,
@@ -392,28 +250,60 @@ class _Run:
             progress=self.progress,
             autocast=self.accelerator.autocast,
         )
-        return score_answers(self.task, split, answers, train=data)
+        return score_answers(self.task, self.judged, answers, train=self.data)
 
-    def save(self, found: Evaluation) -> None:
+    def finish(self, course: Course, kept: list[str], learning: str) -> dict[str, Any]:
+        """Score the model, write everything down, and say what the store is told."""
         from .saving import save
 
+        found = self.judge()
+        failure = _failure(course, found)
         save(self.model, self.folder, self.encoder.tokenizer)
         write_answers(found, self.folder / ANSWERS)
+        (self.folder / STATE).unlink(missing_ok=True)
+        told = {"model": self.encoder.name, "task": self.task.name, "recipe": self.recipe.name}
+        document = {
+            **told,
+            "task_source": self.task.source,
+            "train": {"examples": len(self.data), "notes": list(self.data.notes)},
+            "recipe_values": self.recipe.specification(),
+            "seeds": self.specification["seeds"],
+            "learning": learning,
+            "head": list(self.model.notes),
+            "longest": self.longest,
+            "course": _plain(course),
+            "failure": failure,
+            "checkpoints": kept,
+            "evaluation": found.document(),
+            "device": str(self.accelerator.device),
+            "processes": self.accelerator.num_processes,
+            "microtome": VERSION,
+        }
+        (self.folder / RUN).write_text(json.dumps(document, indent=1))
+        return {**told, "failure": failure, "score": document["evaluation"]["score"]}
 
     def _address(self, update: int) -> str:
         return make_address({"run": dict(self.specification), "update": update})
 
-    def _keep(self, update: int) -> None:
+    def _keep(self, update: int) -> float:
+        """Keep the model as it is now in an entry of its own, with its score."""
         from .saving import save
 
         told = {"run": dict(self.specification), "update": update}
+        score = self.judge().score.value
         self.shelf.put(
             lambda folder: save(self.model, folder, self.encoder.tokenizer),
             kind="checkpoint",
             specification=told,
             address=self._address(update),
-            provenance={"model": self.encoder.name, "task": self.task.name, "update": update},
+            provenance={
+                "model": self.encoder.name,
+                "task": self.task.name,
+                "update": update,
+                "score": score if math.isfinite(score) else None,
+            },
         )
+        return score
 
 
 def _longest(recipe: Recipe, task: Task, encoder: TransformerEncoder) -> int:
@@ -456,5 +346,4 @@ def _failure(course: Course, found: Evaluation) -> str | None:
         return f"diverged: {course.diverged}"
     if found.kind != "language_modeling" and found.constant:
         return f"collapsed: every example of {found.split} got the same answer"
-    score = find_score(found.main)
-    return None if score.range is None or found.score.value == found.score.value else "no score"
+    return None

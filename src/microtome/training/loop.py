@@ -62,7 +62,7 @@ def train(
     seed: int,
     accelerator: Any,
     folder: Path | None = None,
-    kept: Callable[[int], None] | None = None,
+    kept: Callable[[int], float] | None = None,
     keep_at: frozenset[int] = frozenset(),
     progress: Callable[[str, int, int], None] | None = None,
     state_seconds: float = STATE_SECONDS,
@@ -89,7 +89,7 @@ def train(
     folder : Path, optional
         Where the state and the log are kept; an interrupted training in it is taken up.
     kept : callable, optional
-        Called after each update of `keep_at`, with the number of updates done.
+        Called after each update of `keep_at`, with the number of updates done; says the score so far.
     keep_at : frozenset of int
     progress : callable, optional
         Called with what is done, how much of it, and of how much.
@@ -105,7 +105,10 @@ def train(
     planned = recipe.updates(len(features))
     optimizer = make_optimizer(model, recipe)
     done, adding = (0, {}) if folder is None else read_state(folder, model, optimizer)
-    log = Log(None if folder is None else folder / LOG, done)
+    # Of several processes, all take a state up, and the first one writes.
+    accelerator.wait_for_everyone()
+    writing = folder if accelerator.is_main_process else None
+    log = Log(None if writing is None else writing / LOG, done)
     resumed, start, saved = done, time.monotonic(), time.monotonic()
     prepared, stepping = accelerator.prepare(model, optimizer)
     prepared.train()
@@ -120,7 +123,7 @@ def train(
     losses: list[tuple[int, float]] = [(line["update"], line["loss"]) for line in log.lines if "loss" in line]
     recent = adding.get("sum", torch.zeros(())).to(accelerator.device)
     counted = int(adding.get("count", 0))
-    diverged = None
+    diverged, score = None, None
     for update in range(done, planned):
         chosen = next(order)
         mine = chosen[accelerator.process_index :: accelerator.num_processes]
@@ -144,7 +147,7 @@ def train(
         done = update + 1
         last = done == planned
         if done % LOG_UPDATES == 0 or last:
-            mean = float(recent) / counted
+            mean = float(accelerator.reduce(recent, reduction="mean")) / counted
             recent.zero_()
             counted = 0
             losses.append((done, mean))
@@ -153,15 +156,16 @@ def train(
                 diverged = f"the loss was no number at update {done} of {planned}"
                 break
         if progress is not None:
-            progress(f"training, loss {losses[-1][1]:.3f}" if losses else "training", done, planned)
-        if kept is not None and done in keep_at:
+            progress(_label(losses, score), done, planned)
+        if kept is not None and done in keep_at and accelerator.is_main_process:
             prepared.eval()
-            kept(done)
+            score = kept(done)
+            log.add(update=done, score=score)
             prepared.train()
         # The last state too: whatever follows the training can be interrupted as well.
-        if folder is not None and (last or time.monotonic() - saved >= state_seconds):
+        if writing is not None and (last or time.monotonic() - saved >= state_seconds):
             adding = {"sum": recent, "count": torch.tensor(counted)}
-            write_state(folder, model, optimizer, done, adding)
+            write_state(writing, model, optimizer, done, adding)
             saved = time.monotonic()
     prepared.eval()
     return Course(
@@ -172,6 +176,12 @@ def train(
         losses=tuple(losses),
         diverged=diverged,
     )
+
+
+def _label(losses: list[tuple[int, float]], score: float | None) -> str:
+    parts = [f"loss {losses[-1][1]:.3f}"] if losses else []
+    parts += [f"score {score:.3f}"] if score is not None else []
+    return ", ".join(["training", *parts])
 
 
 def _same_attention(device: Any) -> Callable[[], Any]:
@@ -213,6 +223,7 @@ def make_accelerator(device: str, precision: str) -> Any:
         # Same bits each time: kernels that add in the order of arrival are left out.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True, warn_only=True)
-    # Its state is global and refuses a second value; each training has its own.
-    AcceleratorState._reset_state(reset_partial_state=True)
+    # Its state is global and refuses a second value; each training has its own, except among several
+    # processes, which were set up together.
+    AcceleratorState._reset_state(reset_partial_state=int(os.environ.get("WORLD_SIZE", "1")) == 1)
     return Accelerator(cpu=device == "cpu", mixed_precision=mixed)

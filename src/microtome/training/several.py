@@ -9,7 +9,8 @@ from ..errors import must
 from ..inference.estimate import Estimate
 from ..inference.seeds import Outcome, mean_over_seeds
 from ..tasks.task import Task
-from .finetuning import Tuned, finetune
+from .finetuning import finetune
+from .tuned import Tuned
 
 Progress = Callable[[str, int, int], None]
 
