@@ -259,6 +259,16 @@ def test_the_log_has_every_tenth_update(folder: Path, task: Any, tmp_path: Path)
     assert all(line["loss"] > 0 for line in lines)
 
 
+def test_tensorboard_sees_the_same_losses(folder: Path, task: Any, tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    run = tuned(folder, task, tmp_path, steps=25, board=tmp_path / "board")
+    events = EventAccumulator(str(tmp_path / "board"))
+    events.Reload()
+    shown = [(one.step, pytest.approx(one.value)) for one in events.Scalars("loss")]
+    assert [tuple(one) for one in run.course["losses"]] == shown
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

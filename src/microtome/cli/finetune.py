@@ -62,6 +62,10 @@ def finetune(
     checkpoints: Annotated[
         str, typer.Option(help="Also keep the model after these updates, or: epochs.", show_default=False)
     ] = "",
+    board: Annotated[
+        str | None,
+        typer.Option(help="A folder for TensorBoard, a part for each seed.", show_default=False),
+    ] = None,
     at_once: Annotated[int, typer.Option(min=1, help="Seeds that train side by side.")] = 1,
     random_init: Annotated[
         bool, typer.Option("--random-init", metavar="", help="Start from the model's random twin.")
@@ -132,6 +136,7 @@ def finetune(
             device=device,
             precision=precision,
             checkpoints=at,
+            board=board,
             store=store,
             command=context.obj or "",
         )

@@ -51,6 +51,7 @@ def finetune(
     command: str = "",
     progress: Progress | None = None,
     state_seconds: float = 60.0,
+    board: str | os.PathLike[str] | None = None,
     **values: Any,
 ) -> Tuned:
     """
@@ -89,6 +90,8 @@ def finetune(
         Called with what is done, how much of it, and of how much.
     state_seconds : float
         How often the state of a running training is kept.
+    board : path, optional
+        A folder for TensorBoard (the extra `logs`).
     **values
         Other values of the recipe, such as rate=2e-5, epochs=1, batch=16.
 
@@ -161,7 +164,7 @@ def finetune(
         # The first of several processes owns the store; the others train with it and hear what came of it.
         known, folder = _agree(accelerator)
         if not known:
-            begin(Path(folder))[0].train(at, state_seconds)
+            begin(Path(folder))[0].train(at, state_seconds, board)
         place, found = _agree(accelerator)
         return open_tuned(place, task, address=found, shelf=shelf, device=device)
     with shelf.work(kind=KIND, specification=specification, command=command) as work:
@@ -169,7 +172,7 @@ def finetune(
         _agree(accelerator, (entry is not None, "" if entry is not None else str(work.folder)))
         if entry is None:
             run, learning = begin(work.folder)
-            course, kept = run.train(at, state_seconds)
+            course, kept = run.train(at, state_seconds, board)
             told = run.finish(course, kept, learning)
             entry = work.finish(told)
     _agree(accelerator, (str(entry.folder), entry.address))
@@ -209,7 +212,7 @@ class _Run:
     def _stride(self) -> int | None:
         return self.recipe.stride if self.task.kind == "span" else None
 
-    def train(self, at: frozenset[int], state_seconds: float) -> tuple[Course, list[str]]:
+    def train(self, at: frozenset[int], state_seconds: float, board: Any) -> tuple[Course, list[str]]:
         from .inputs import collate, encode
 
         features = encode(
@@ -236,6 +239,7 @@ class _Run:
             keep_at=at,
             progress=self.progress,
             state_seconds=state_seconds,
+            board=board,
         )
         return course, [self._address(update) for update in sorted(at) if update <= course.updates]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -66,6 +67,7 @@ def train(
     keep_at: frozenset[int] = frozenset(),
     progress: Callable[[str, int, int], None] | None = None,
     state_seconds: float = STATE_SECONDS,
+    board: str | os.PathLike[str] | None = None,
 ) -> Course:
     """
     Train a model.
@@ -95,6 +97,8 @@ def train(
         Called with what is done, how much of it, and of how much.
     state_seconds : float
         How often the state is kept.
+    board : path, optional
+        Where TensorBoard looks.
 
     Returns
     -------
@@ -108,7 +112,8 @@ def train(
     # Of several processes, all take a state up, and the first one writes.
     accelerator.wait_for_everyone()
     writing = folder if accelerator.is_main_process else None
-    log = Log(None if writing is None else writing / LOG, done)
+    shown = board if accelerator.is_main_process else None
+    log = Log(None if writing is None else writing / LOG, done, shown)
     resumed, start, saved = done, time.monotonic(), time.monotonic()
     prepared, stepping = accelerator.prepare(model, optimizer)
     prepared.train()
@@ -168,6 +173,7 @@ def train(
             write_state(writing, model, optimizer, done, adding)
             saved = time.monotonic()
     prepared.eval()
+    log.close()
     return Course(
         updates=done,
         planned=planned,
@@ -210,8 +216,6 @@ def make_accelerator(device: str, precision: str) -> Any:
     -------
     accelerate.Accelerator
     """
-    import os
-
     import torch
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import MissingExtraError
+
 if TYPE_CHECKING:
     import torch
 
@@ -99,7 +101,7 @@ def _under(tensors: dict[str, torch.Tensor], part: str) -> dict[str, torch.Tenso
 
 class Log:
     """
-    What happened, one JSON object a line: owns a file.
+    What happened, one JSON object a line: owns a file, and TensorBoard's where one is asked for.
 
     Parameters
     ----------
@@ -107,11 +109,13 @@ class Log:
         Nothing is written without it.
     update : int
         Lines of later updates, from a run that was interrupted, are dropped.
+    board : path, optional
+        The folder that TensorBoard reads.
     """
 
-    def __init__(self, path: Path | None, update: int) -> None:
+    def __init__(self, path: Path | None, update: int, board: str | os.PathLike[str] | None = None) -> None:
         self.lines: list[dict[str, Any]] = []
-        self._path = path
+        self._path, self._board = path, None if board is None else _board(board)
         if path is None:
             return
         if path.is_file():
@@ -123,10 +127,33 @@ class Log:
                 if found.get("update", 0) <= update:
                     self.lines.append(found)
         path.write_text("".join(f"{json.dumps(line)}\n" for line in self.lines))
+        for line in self.lines:
+            self._show(line)
 
     def add(self, **values: Any) -> None:
         """Add a line."""
         self.lines.append(values)
+        self._show(values)
         if self._path is not None:
             with self._path.open("a") as file:
                 file.write(f"{json.dumps(values)}\n")
+
+    def close(self) -> None:
+        """Let go of TensorBoard's file."""
+        if self._board is not None:
+            self._board.close()
+
+    def _show(self, line: dict[str, Any]) -> None:
+        if self._board is not None:
+            for name in {"loss", "rate", "score"} & set(line):
+                self._board.add_scalar(name, line[name], line["update"])
+
+
+def _board(folder: str | os.PathLike[str]) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise MissingExtraError(
+            "logs for TensorBoard must find it; try `pip install microtome[logs]`."
+        ) from error
+    return SummaryWriter(os.fspath(folder))

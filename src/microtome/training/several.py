@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ..errors import must
@@ -63,9 +64,15 @@ def finetune_seeds(
     # What the processes trained is in the store by now, and is opened here.
     encoder, opened = _load(model, task)
     return [
-        finetune(encoder, opened, seed=seed, progress=_named(progress, seed, seeds), **options)
+        finetune(encoder, opened, seed=seed, progress=_named(progress, seed, seeds), **_at(options, seed))
         for seed in seeds
     ]
+
+
+def _at(options: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Give each seed a folder of its own for TensorBoard."""
+    board = options.get("board")
+    return {**options, "board": None if board is None else str(Path(board) / f"seed-{seed}")}
 
 
 def _named(progress: Progress | None, seed: int, seeds: Sequence[int]) -> Progress | None:
@@ -133,7 +140,7 @@ def _train(
 
     torch.set_num_threads(threads)
     encoder, opened = _load(model, task)
-    return finetune(encoder, opened, seed=seed, **options).address
+    return finetune(encoder, opened, seed=seed, **_at(options, seed)).address
 
 
 def over_seeds(runs: Sequence[Tuned], *, level: float = 0.95) -> Estimate:
