@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import platform
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from microtome.encoders.telling import quiet
 from microtome.randomness import generator
 
 WORDS = 2_000
+MARKS = ("<!-- loop -->", "<!-- /loop -->")
 
 
 def encoder(folder: Path, width: int, layers: int) -> Any:
@@ -163,6 +165,8 @@ def measure(
         "shape": {"width": width, "layers": layers, "batch": batch, "updates": updates},
         "device": device if device == "cpu" else torch.cuda.get_device_name(0),
         "rounds": rounds,
+        "machine": f"{device} with {torch.get_num_threads()} thread, torch {torch.__version__}, Python "
+        f"{platform.python_version()}",
         "seconds": found,
         "overhead": {
             name: found[f"loop, {name}"] / found[f"bare, {name}"] for name in ("random", "like length")
@@ -182,6 +186,22 @@ def _padded(lengths: Sequence[int], recipe: Any, batch: int) -> int:
     return sum(len(one) * max(lengths[i] for i in one) for one in found)
 
 
+def markdown(found: dict[str, Any]) -> str:
+    """Write the figures as a table, with what they were measured on."""
+    shape, padding = found["shape"], found["padding"]
+    lines = ["| batches | loop : bare loop | padded tokens for each real one |", "| --- | --- | --- |"]
+    lines += [f"| {name} | {found['overhead'][name]:.3f} | {padding[name]:.2f} |" for name in padding]
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"Sorting by length makes the loop {found['saved']:.2f} times faster. BERT of {shape['layers']} "
+            f"blocks of width {shape['width']}, batches of {shape['batch']}, {shape['updates']} updates a call, "
+            f"medians over {found['rounds']} rounds, {found['machine']}.",
+        ]
+    )
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="The training loop beside a bare one.")
     parser.add_argument("--width", type=int, default=256)
@@ -191,8 +211,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--markdown", type=Path, help="a page with the marks")
     chosen = parser.parse_args(arguments)
-    options = {name: value for name, value in vars(chosen).items() if name != "json"}
+    options = {name: value for name, value in vars(chosen).items() if name not in ("json", "markdown")}
     found = measure(**options)
     for name, ratio in found["overhead"].items():
         print(f"{name} batches: {ratio:.3f} times the bare loop (promised: at most 1.05)")
@@ -203,6 +224,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     if chosen.json is not None:
         chosen.json.write_text(json.dumps(found, indent=1))
+    if chosen.markdown is not None:
+        before, _, rest = chosen.markdown.read_text().partition(MARKS[0])
+        after = rest.partition(MARKS[1])[2]
+        chosen.markdown.write_text(f"{before}{MARKS[0]}\n\n{markdown(found)}\n\n{MARKS[1]}{after}")
     return int(max(found["overhead"].values()) > 1.05)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 OnOption = Annotated[
     str,
-    typer.Option("--on", help="The corpus: a file, a folder, or hub:ID.", show_default=False),
+    typer.Option("--on", help="The corpus: a file, a folder, hub:ID or task:NAME/SPLIT.", show_default=False),
 ]
 ReadOption = Annotated[
     list[str],
