@@ -196,8 +196,8 @@ def markdown(found: dict[str, Any]) -> str:
             *lines,
             "",
             f"Sorting by length makes the loop {found['saved']:.2f} times faster. BERT of {shape['layers']} "
-            f"blocks of width {shape['width']}, batches of {shape['batch']}, {shape['updates']} updates a call, "
-            f"medians over {found['rounds']} rounds, {found['machine']}.",
+            f"blocks of width {shape['width']}, batches of {shape['batch']}, {shape['updates']} updates a "
+            f"call, medians over {found['rounds']} rounds, {found['machine']}.",
         ]
     )
 
