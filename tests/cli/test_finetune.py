@@ -92,7 +92,16 @@ def test_a_dry_run_trains_nothing(
         (["--task", "polarity", "--recipe", "sgd"], "recipe must be one of"),
         (["--task", "polarity", "--set", "rate"], "--set must be name=value, such as rate=2e-5"),
         (["--task", "polarity", "--set", "rate=fast"], "rate must be above 0, but got 'fast'."),
-        (["--task", "polarity", "--seeds", "one"], "--seeds and --checkpoints must be numbers"),
+        (["--task", "polarity", "--seeds", "one"], "--seeds must be numbers with commas between them"),
+        (["--task", "polarity", "--checkpoints", "now"], "--checkpoints must be numbers with commas"),
+        (
+            ["--task", "polarity", "--set", "steps=2.5"],
+            "steps must be a whole number of at least 1",
+        ),
+        (["--task", "polarity", "--set", "epochs=abc"], "epochs must be above 0 or absent, but got 'abc'."),
+        (["--task", "polarity", "--set", "decay=-5"], "decay must be at least 0, but got -5."),
+        (["--task", "polarity", "--set", "betas=0.9"], "betas must be two numbers of at least 0 and below 1"),
+        (["--task", "polarity", "--column", "held_out=5"], "role of a column must be one of"),
         (["--task", "rte", "--data", "nowhere"], "must be"),
         (["--task", "polarity", "--column", "text"], "--column must be role=NAME"),
     ],
@@ -105,6 +114,16 @@ def test_wrong_requests_are_one_sentence(
     assert sentence in said.err
     assert said.err.count("\n") == 1
     assert said.out == ""
+
+
+def test_a_diverged_run_is_still_json(
+    model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["finetune", model, *own(table), *QUICK, "--set", "rate=1e30", "--set", "clip=none"]
+    for _ in range(2):
+        assert main([*words, "--store", str(tmp_path / "shelf"), "--json"]) == 0
+        told = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+        assert told["runs"][0]["failure"].startswith(("diverged", "collapsed"))
 
 
 def test_a_model_without_a_head_cannot_be_evaluated(model: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -118,6 +118,68 @@ def test_accumulation_changes_nothing_but_rounding(task: Any, tmp_path: Path) ->
     assert max(float((one[name] - two[name]).abs().max()) for name in one) < 1e-6
 
 
+def spans_task() -> Task:
+    items = tuple(
+        Item(
+            id=str(k),
+            texts=("who sleeps?", " ".join(["the cat sits on the mat and a reader sleeps"] * (2 + k % 4))),
+            target=((4, "cat"),),
+        )
+        for k in range(24)
+    )
+    split = Split(name="train", items=items)
+    return Task(
+        name="spans",
+        title="Spans",
+        kind="span",
+        scores=("exact_match", "span_f1"),
+        main=("span_f1",),
+        readers={"train": lambda: split, "validation": lambda: split},
+        source="memory",
+    )
+
+
+def test_windows_are_the_same_when_a_model_is_evaluated_later(folder: Path, tmp_path: Path) -> None:
+    asked = spans_task()
+    run = tuned(
+        folder, asked, tmp_path, steps=None, epochs=2, longest_span=24, stride=9, checkpoints="epochs"
+    )
+    assert mt.evaluate(run.folder, asked).predictions == run.predictions
+    assert mt.evaluate(run, asked).predictions == run.predictions
+    # An epoch is a pass over all windows, of which there are more than examples.
+    assert run.course["planned"] > 6
+    assert len(run.checkpoints) == 2
+    assert mt.evaluate(run.checkpoints[1], asked).predictions == run.predictions
+
+
+def test_parts_weigh_as_much_as_they_have_words(tmp_path: Path) -> None:
+    still: Any = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    folder = Path(tiny.save_checkpoint(tmp_path / "still", "bert", **still))
+    items = tuple(
+        Item(id=str(k), words=("the", "cat", "sleeps")[: 1 + k % 3], target=(0, 1, 1)[: 1 + k % 3])
+        for k in range(24)
+    )
+    split = Split(name="train", items=items)
+    asked = Task(
+        name="tags",
+        title="Tags",
+        kind="tagging",
+        labels=("a", "b"),
+        scores=("tag_accuracy",),
+        main=("tag_accuracy",),
+        readers={"train": lambda: split, "validation": lambda: split},
+        source="memory",
+    )
+    whole, parts = (tuned(folder, asked, tmp_path / "s", accumulate=count, epsilon=1e-3) for count in (1, 4))
+    one, two = (run.model.state_dict() for run in (whole, parts))
+    assert max(float((one[name] - two[name]).abs().max()) for name in one) < 1e-6
+
+
+def test_the_heads_dropout_is_the_recipes(folder: Path, task: Any, tmp_path: Path) -> None:
+    little, much = (tuned(folder, task, tmp_path, dropout=share) for share in (0.1, 0.9))
+    assert weights(little) != weights(much)
+
+
 def words_task(count: int) -> Task:
     """Whether a text speaks of cats, in words that tiny tokenizers know."""
     rng = generator(0, "words_task")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..inference.estimate import Estimate
     from ..training.evaluating import Evaluation
 
+ROLES = ("text", "pair", "label", "group", "kind", "labels")
 TaskOption = Annotated[
     str,
     typer.Option(
@@ -55,7 +56,7 @@ def finetune(
         int | None, typer.Option(help="Train on so many examples.", show_default=False)
     ] = None,
     head: Annotated[
-        str | None, typer.Option(help="stock or jiant; the recipe's when absent.", show_default=False)
+        str | None, typer.Option(help="stock, jiant or own; the recipe's when absent.", show_default=False)
     ] = None,
     method: Annotated[str, typer.Option(help="What learns: full, head, bitfit or lora.")] = "full",
     precision: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
@@ -84,18 +85,14 @@ def finetune(
 ) -> None:
     """Fine-tune a model on a task, once for each seed, and score it."""
     from ..comparison.inputs import find_device, using_threads
-    from ..errors import must
     from ..findings.record import make_folder
     from ..training.recipe import find_recipe
     from ..training.several import finetune_seeds, open_asked, over_seeds
 
     screen = Screen(json=json, quiet=quiet)
     find_device(device)
-    try:
-        drawn = [int(one) for one in seeds.split(",") if one]
-        at = "epochs" if checkpoints == "epochs" else [int(one) for one in checkpoints.split(",") if one]
-    except ValueError as error:
-        raise must("--seeds and --checkpoints", "numbers with commas between them", seeds) from error
+    drawn = _numbers("--seeds", seeds)
+    at = "epochs" if checkpoints == "epochs" else _numbers("--checkpoints", checkpoints)
     values = read_values(change)
     chosen = find_recipe(recipe, **values)
     asked = task_options(task, data, column, held_out)
@@ -244,9 +241,18 @@ def evaluate(
     )
 
 
+def _numbers(option: str, given: str) -> list[int]:
+    from ..errors import must
+
+    try:
+        return [int(one) for one in given.split(",") if one]
+    except ValueError as error:
+        raise must(option, "numbers with commas between them", given) from error
+
+
 def task_options(task: str, data: str | None, columns: list[str], held_out: int | None) -> dict[str, Any]:
     """What `microtome.task` is called with."""
-    from ..errors import must
+    from ..errors import must, unknown
 
     asked: dict[str, Any] = {"name": task}
     if data is not None:
@@ -257,7 +263,9 @@ def task_options(task: str, data: str | None, columns: list[str], held_out: int 
         name, equals, value = one.partition("=")
         if not equals or not name:
             raise must("--column", "role=NAME, such as text=review", one)
-        asked[name] = value
+        if name not in ROLES:
+            raise unknown("role of a column", name, ROLES)
+        asked[name] = value.split(",") if name == "labels" else value
     return asked
 
 
@@ -274,15 +282,18 @@ def read_values(given: list[str]) -> dict[str, Any]:
         if value.lower() in plain:
             found[name] = plain[value.lower()]
             continue
-        for kind in (int, float):
-            try:
-                found[name] = kind(value)
-                break
-            except ValueError:
-                continue
-        else:
-            found[name] = value
+        parts = [_read_number(part) for part in value.split(",")]
+        found[name] = parts[0] if len(parts) == 1 else tuple(parts)
     return found
+
+
+def _read_number(value: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    return value
 
 
 def interval(found: Estimate) -> str:

@@ -120,7 +120,10 @@ def _labels(records: Records, column: str, given: Sequence[str] | None) -> tuple
     for record in records:
         if column not in record:
             raise records.refuse(f"have the column {column!r}", f"its columns are {', '.join(record)}")
-        found.add(as_label(record[column]))
+        name = as_label(record[column])
+        if not name:
+            raise records.refuse(f"have a label in {column!r}", "it is empty")
+        found.add(name)
     if not found:
         raise InputError(f"{records.path} must hold examples, but it has none.")
     if len(found) < 2:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError
+from ..errors import InputError, must
 from ..inference.answers import Answers
 from ..inference.estimate import Estimate
 from ..inference.pairing import Comparison, compare_scores
@@ -23,6 +23,7 @@ from ..tasks.task import Task
 if TYPE_CHECKING:
     from .modeling import TaskModel
 
+WINDOWS = "windows.json"
 # Tokens, padding counted, that go through a model together.
 TOKENS = {"cpu": 2_048, "cuda": 65_536}
 
@@ -285,13 +286,18 @@ def evaluate(
     from ..encoders.loading import load
     from .saving import load_task_model
 
+    stride = None
     if isinstance(model, (str, Path)):
+        if not Path(model).is_dir():
+            raise must("a fine-tuned model", "a folder that exists", str(model))
         net = load_task_model(model, task, device=device)
         encoder: Any = load(model)
-        longest = trained_length(Path(model)) if longest is None else longest
+        trained, stride = read_windows(Path(model))
+        longest = trained if longest is None else longest
     elif hasattr(model, "model") and hasattr(model, "encoder"):
         net, encoder = model.model, model.encoder
         longest = model.longest if longest is None else longest
+        stride = model.recipe.stride if task.kind == "span" else None
     else:
         from .modeling import build
 
@@ -301,14 +307,21 @@ def evaluate(
     train = task.split(task.train) if task.train in task.splits else None
     if train is not None and not train.labeled:
         train = None
-    found = predict(net, chosen, task, encoder.tokenizer, longest=longest, progress=progress)
+    found = predict(net, chosen, task, encoder.tokenizer, longest=longest, stride=stride, progress=progress)
     return score_answers(task, chosen, found, train=train, level=level)
 
 
-def trained_length(folder: Path) -> int | None:
-    """Tokens of an example at most when a model was fine-tuned, where its folder says so."""
-    told = folder / "run.json"
-    return json.loads(told.read_text())["longest"] if told.is_file() else None
+def write_windows(folder: Path, longest: int, stride: int | None) -> None:
+    """Write beside a checkpoint how its examples were cut."""
+    (folder / WINDOWS).write_text(json.dumps({"longest": longest, "stride": stride}))
+
+
+def read_windows(folder: Path) -> tuple[int | None, int | None]:
+    """Read how the examples of a checkpoint were cut, where its folder says so."""
+    if not (folder / WINDOWS).is_file():
+        return None, None
+    told = json.loads((folder / WINDOWS).read_text())
+    return told["longest"], told["stride"]
 
 
 def write_answers(found: Evaluation, path: Path) -> None:

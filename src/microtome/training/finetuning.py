@@ -18,7 +18,7 @@ from ..tasks.items import Split
 from ..tasks.subset import subset
 from ..tasks.task import Task
 from ..version import VERSION
-from .evaluating import Evaluation, predict, score_answers, write_answers
+from .evaluating import Evaluation, predict, score_answers, write_answers, write_windows
 from .heads import Head
 from .loop import Course, make_accelerator, train
 from .progress import STATE
@@ -101,7 +101,7 @@ def finetune(
     """
     import torch
 
-    from .methods import trainable
+    from .methods import set_head_dropout, trainable
     from .modeling import build
 
     if not isinstance(encoder, TransformerEncoder):
@@ -116,7 +116,7 @@ def finetune(
     if train_size is not None:
         data = subset(data, train_size, seed=drawn.subset)
     longest = _longest(chosen, task, encoder)
-    at = _kept_updates(checkpoints, chosen, len(data))
+    at = _asked_updates(checkpoints)
     wanted = chosen.head if head is None else head
     specification = {
         "version": 1,
@@ -129,7 +129,7 @@ def finetune(
         "method": method,
         "device": str(device).partition(":")[0],
         "precision": precision,
-        "checkpoints": sorted(at),
+        "checkpoints": at if isinstance(at, str) else list(at),
     }
     if specification["device"] == "cpu":
         # Sums are split among threads, so their number shows in the last bits.
@@ -141,6 +141,8 @@ def finetune(
 
     def begin(folder: Path) -> tuple[_Run, str]:
         model = build(encoder, task, wanted, seed=drawn.init)
+        if chosen.dropout is not None:
+            set_head_dropout(model, chosen.dropout)
         learning = trainable(model, method)  # pyright: ignore[reportArgumentType]
         model.to(accelerator.device)
         run = _Run(
@@ -174,6 +176,8 @@ def finetune(
             run, learning = begin(work.folder)
             course, kept = run.train(at, state_seconds, board)
             told = run.finish(course, kept, learning)
+            # Only now: a run that is stopped while it is scored or saved need not be trained again.
+            (work.folder / STATE).unlink(missing_ok=True)
             entry = work.finish(told)
     _agree(accelerator, (str(entry.folder), entry.address))
     return open_tuned(entry.folder, task, address=entry.address, shelf=shelf, device=device)
@@ -212,7 +216,9 @@ class _Run:
     def _stride(self) -> int | None:
         return self.recipe.stride if self.task.kind == "span" else None
 
-    def train(self, at: frozenset[int], state_seconds: float, board: Any) -> tuple[Course, list[str]]:
+    def train(
+        self, asked: str | tuple[int, ...], state_seconds: float, board: Any
+    ) -> tuple[Course, list[str]]:
         from .inputs import collate, encode
 
         features = encode(
@@ -226,6 +232,7 @@ class _Run:
         )
         if not features:
             raise WorkError(f"{self.task.name} must leave examples to train on, but none fits the model.")
+        at = _kept_updates(asked, self.recipe, len(features))
         device = self.accelerator.device
         course = train(
             self.model,
@@ -264,7 +271,7 @@ class _Run:
         failure = _failure(course, found)
         save(self.model, self.folder, self.encoder.tokenizer)
         write_answers(found, self.folder / ANSWERS)
-        (self.folder / STATE).unlink(missing_ok=True)
+        write_windows(self.folder, self.longest, self._stride)
         told = {"model": self.encoder.name, "task": self.task.name, "recipe": self.recipe.name}
         document = {
             **told,
@@ -295,8 +302,13 @@ class _Run:
 
         told = {"run": dict(self.specification), "update": update}
         score = self.judge().score.value
+
+        def files(folder: Path) -> None:
+            save(self.model, folder, self.encoder.tokenizer)
+            write_windows(folder, self.longest, self._stride)
+
         self.shelf.put(
-            lambda folder: save(self.model, folder, self.encoder.tokenizer),
+            files,
             kind="checkpoint",
             specification=told,
             address=self._address(update),
@@ -316,12 +328,19 @@ def _longest(recipe: Recipe, task: Task, encoder: TransformerEncoder) -> int:
     return wanted if most is None else min(wanted, most)
 
 
-def _kept_updates(asked: str | Sequence[int], recipe: Recipe, examples: int) -> frozenset[int]:
-    planned = recipe.updates(examples)
+def _asked_updates(asked: str | Sequence[int]) -> str | tuple[int, ...]:
     if isinstance(asked, str):
         if asked != "epochs":
             raise must("checkpoints", "'epochs' or numbers of updates", asked)
-        each = -(-examples // recipe.batch)
+        return asked
+    return tuple(sorted(set(asked)))
+
+
+def _kept_updates(asked: str | tuple[int, ...], recipe: Recipe, features: int) -> frozenset[int]:
+    """Find the updates after which the model is kept; long passages count once a window."""
+    planned = recipe.updates(features)
+    if isinstance(asked, str):
+        each = -(-features // recipe.batch)
         return frozenset(range(each, planned + 1, each))
     for update in asked:
         if not isinstance(update, int) or not 0 < update <= planned:
@@ -339,7 +358,7 @@ def _plain(course: Course) -> dict[str, Any]:
         "planned": course.planned,
         "seconds": round(course.seconds, 3),
         "resumed": course.resumed,
-        "losses": [list(one) for one in course.losses],
+        "losses": [[update, loss if math.isfinite(loss) else None] for update, loss in course.losses],
         "diverged": course.diverged,
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }

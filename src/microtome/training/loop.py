@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..errors import must
 from ..randomness import generator
+from .losses import counted
 from .optimizer import make_optimizer, set_rate
 from .order import updates as in_updates
 from .progress import LOG, Log, read_state, write_state
@@ -125,26 +128,28 @@ def train(
         bucket=recipe.bucket,
         start=done,
     )
-    losses: list[tuple[int, float]] = [(line["update"], line["loss"]) for line in log.lines if "loss" in line]
+    losses = [(line["update"], line["loss"]) for line in log.lines if line.get("loss") is not None]
     recent = adding.get("sum", torch.zeros(())).to(accelerator.device)
-    counted = int(adding.get("count", 0))
+    since = int(adding.get("count", 0))
+    _restore_scale(accelerator.scaler, adding)
     diverged, score = None, None
     for update in range(done, planned):
         chosen = next(order)
-        mine = chosen[accelerator.process_index :: accelerator.num_processes]
         rate = set_rate(optimizer, recipe, update, planned)
         torch.manual_seed(int(generator(seed, "dropout", update).integers(2**62)))
-        parts = [mine[i :: recipe.accumulate] for i in range(recipe.accumulate)]
-        for part in parts:
-            if not len(part):
-                continue
-            batch = collate([features[place] for place in part])
+        batches = _parts(chosen, recipe.accumulate, accelerator)
+        ready = [
+            collate([features[place] for place in (part if len(part) else chosen[:1])]) for part in batches
+        ]
+        shares = _shares(model, ready, batches, accelerator)
+        for batch, share in zip(ready, shares, strict=True):
             with attending():
                 with accelerator.autocast():
                     loss = model.loss(prepared(batch), batch)  # pyright: ignore[reportCallIssue]
-                accelerator.backward(loss * (len(part) / len(mine)))
-            recent += loss.detach() * (len(part) / len(mine))
-        counted += 1
+                loss = loss if share is None else loss * share
+                accelerator.backward(loss)
+            recent += loss.detach()
+        since += 1
         if recipe.clip is not None:
             accelerator.clip_grad_norm_(prepared.parameters(), recipe.clip)
         stepping.step()
@@ -152,9 +157,9 @@ def train(
         done = update + 1
         last = done == planned
         if done % LOG_UPDATES == 0 or last:
-            mean = float(accelerator.reduce(recent, reduction="mean")) / counted
+            mean = float(accelerator.reduce(recent, reduction="mean")) / since
             recent.zero_()
-            counted = 0
+            since = 0
             losses.append((done, mean))
             log.add(update=done, loss=mean, rate=rate, seconds=round(time.monotonic() - start, 3))
             if not math.isfinite(mean):
@@ -169,7 +174,7 @@ def train(
             prepared.train()
         # The last state too: whatever follows the training can be interrupted as well.
         if writing is not None and (last or time.monotonic() - saved >= state_seconds):
-            adding = {"sum": recent, "count": torch.tensor(counted)}
+            adding = {"sum": recent, "count": torch.tensor(since), **_scale(accelerator.scaler)}
             write_state(writing, model, optimizer, done, adding)
             saved = time.monotonic()
     prepared.eval()
@@ -182,6 +187,50 @@ def train(
         losses=tuple(losses),
         diverged=diverged,
     )
+
+
+def _scale(scaler: Any) -> dict[str, Any]:
+    """What half precision has learned of the size of gradients."""
+    import torch
+
+    if scaler is None:
+        return {}
+    told = scaler.state_dict()
+    return {"scale": torch.tensor(told["scale"]), "growth": torch.tensor(told["_growth_tracker"])}
+
+
+def _restore_scale(scaler: Any, kept: Mapping[str, Any]) -> None:
+    if scaler is not None and "scale" in kept:
+        told = {"scale": float(kept["scale"]), "_growth_tracker": int(kept["growth"])}
+        scaler.load_state_dict({**scaler.state_dict(), **told})
+
+
+def _parts(chosen: np.ndarray, accumulate: int, accelerator: Any) -> list[np.ndarray]:
+    """
+    Cut the examples of an update into those that this process runs together.
+
+    All processes run equally many parts, since each waits for the others after each of them; one that has
+    nothing left runs the first example again, which then counts for nothing.
+    """
+    count = accelerator.num_processes
+    mine = chosen[accelerator.process_index :: count]
+    parts = min(accumulate, -(-len(chosen) // count))
+    return [mine[i::parts] if len(mine[i::parts]) else chosen[:0] for i in range(parts)]
+
+
+def _shares(model: Any, ready: list[Any], parts: list[np.ndarray], accelerator: Any) -> list[Any]:
+    """Weigh parts by how much each has to learn from, such that together they are one large batch."""
+    if len(ready) == 1 and accelerator.num_processes == 1:
+        return [None]
+    import torch
+
+    found = [
+        counted(batch, causal=model.family.causal) * (len(part) > 0)
+        for batch, part in zip(ready, parts, strict=True)
+    ]
+    total = accelerator.reduce(torch.stack(found).sum(), reduction="sum").clamp(min=1)
+    # Gradients of several processes are averaged, not added.
+    return [one * accelerator.num_processes / total for one in found]
 
 
 def _label(losses: list[tuple[int, float]], score: float | None) -> str:
@@ -220,6 +269,10 @@ def make_accelerator(device: str, precision: str) -> Any:
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState
 
+    if device not in ("cpu", "cuda"):
+        raise must(
+            "device", "'cpu' or 'cuda' for training (CUDA_VISIBLE_DEVICES chooses among several)", device
+        )
     if precision not in PRECISIONS:
         raise must("precision", f"one of {', '.join(PRECISIONS)}", precision)
     mixed = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}[precision]

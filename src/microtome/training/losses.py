@@ -68,3 +68,24 @@ LOSSES: Mapping[str, Loss] = MappingProxyType(
         "language_modeling": _tokens,
     }
 )
+
+
+def counted(batch: dict[str, torch.Tensor], *, causal: bool) -> torch.Tensor:
+    """
+    Count what the loss of a batch is the mean of: examples, words or tokens.
+
+    Parameters
+    ----------
+    batch : dict of str to Tensor
+    causal : bool
+        Whether each token is guessed from those before it, so that the first one is not.
+
+    Returns
+    -------
+    Tensor of shape ()
+    """
+    targets = next(batch[name] for name in ("heads", "starts", "labels") if name in batch)
+    if targets.is_floating_point():
+        return targets.new_tensor(float(len(targets)))
+    shifted = causal and targets.ndim == 2 and "words" not in batch
+    return (targets[:, 1:] if shifted else targets).ne(HIDDEN).sum().float()

@@ -163,3 +163,13 @@ def merged(model: TaskModel) -> TaskModel:
         above, _, last = name.rpartition(".")
         setattr(found.get_submodule(above), last, layer.get_base_layer())
     return found
+
+
+def set_head_dropout(model: TaskModel, share: float) -> None:
+    """Set the dropout of everything between the last states and the answer."""
+    import torch
+
+    inside = {id(module) for module in model.base.modules()}
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout) and id(module) not in inside:
+            module.p = share

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -131,7 +132,11 @@ class Log:
             self._show(line)
 
     def add(self, **values: Any) -> None:
-        """Add a line."""
+        """Add a line; what is no number is null."""
+        values = {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in values.items()
+        }
         self.lines.append(values)
         self._show(values)
         if self._path is not None:
@@ -145,7 +150,7 @@ class Log:
 
     def _show(self, line: dict[str, Any]) -> None:
         if self._board is not None:
-            for name in {"loss", "rate", "score"} & set(line):
+            for name in [name for name in ("loss", "rate", "score") if line.get(name) is not None]:
                 self._board.add_scalar(name, line[name], line["update"])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from types import MappingProxyType
@@ -21,7 +22,8 @@ class Recipe:
     batch : int
         Examples of an update.
     accumulate : int
-        Parts in which the examples of an update go through the model, one after the other.
+        Parts in which the examples of an update go through the model, one after the other; the gradient
+        is that of all of them together.
     rate : float
         The largest learning rate.
     epochs : float, optional
@@ -118,25 +120,48 @@ class Recipe:
 
 def _check(recipe: Recipe) -> None:
     for name in ("batch", "accumulate", "longest", "longest_span", "stride"):
-        value = getattr(recipe, name)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise must(name, "a whole number above 0", value)
+        if not _whole(getattr(recipe, name), 1):
+            raise must(name, "a whole number above 0", getattr(recipe, name))
     if recipe.batch % recipe.accumulate:
         raise must("accumulate", f"a divisor of the batch of {recipe.batch}", recipe.accumulate)
     for name in ("rate", "epsilon"):
-        value = getattr(recipe, name)
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not value > 0:
-            raise must(name, "above 0", value)
+        if not _number(getattr(recipe, name)) or not getattr(recipe, name) > 0:
+            raise must(name, "above 0", getattr(recipe, name))
     if recipe.epochs is None and recipe.steps is None:
         raise InputError("a recipe must have epochs or steps, but it has neither.")
-    for name in ("epochs", "steps", "clip"):
+    for name in ("epochs", "clip"):
         value = getattr(recipe, name)
-        if value is not None and not value > 0:
+        if value is not None and not (_number(value) and value > 0):
             raise must(name, "above 0 or absent", value)
-    if not 0 <= recipe.warmup <= 1:
+    for name, least in (("steps", 1), ("warmup_steps", 0)):
+        value = getattr(recipe, name)
+        if value is not None and not _whole(value, least):
+            raise must(name, f"a whole number of at least {least}, or absent", value)
+    if not _number(recipe.warmup) or not 0 <= recipe.warmup <= 1:
         raise must("warmup", "between 0 and 1", recipe.warmup)
+    if not _number(recipe.decay) or recipe.decay < 0:
+        raise must("decay", "at least 0", recipe.decay)
+    if recipe.dropout is not None and not (_number(recipe.dropout) and 0 <= recipe.dropout < 1):
+        raise must("dropout", "at least 0 and below 1, or absent", recipe.dropout)
+    if not (
+        isinstance(recipe.betas, tuple)
+        and len(recipe.betas) == 2
+        and all(_number(beta) and 0 <= beta < 1 for beta in recipe.betas)
+    ):
+        raise must("betas", "two numbers of at least 0 and below 1", recipe.betas)
+    for name in ("bias_correction", "bucket"):
+        if not isinstance(getattr(recipe, name), bool):
+            raise must(name, "true or false", getattr(recipe, name))
     if recipe.schedule not in ("linear", "constant"):
         raise must("schedule", "'linear' or 'constant'", recipe.schedule)
+
+
+def _whole(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 RECIPES: Mapping[str, Recipe] = MappingProxyType(

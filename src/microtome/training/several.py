@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..comparison.inputs import using_threads
 from ..errors import must
 from ..inference.estimate import Estimate
 from ..inference.seeds import Outcome, mean_over_seeds
@@ -56,17 +57,17 @@ def finetune_seeds(
         raise must("seeds", "one or more, each once", list(seeds))
     if not isinstance(at_once, int) or at_once < 1:
         raise must("at_once", "a whole number above 0", at_once)
-    if at_once > 1 and len(seeds) > 1:
-        import torch
+    import torch
 
-        each = threads or torch.get_num_threads()
-        _in_processes(model, task, seeds, at_once, each, progress, options)
-    # What the processes trained is in the store by now, and is opened here.
-    encoder, opened = _load(model, task)
-    return [
-        finetune(encoder, opened, seed=seed, progress=_named(progress, seed, seeds), **_at(options, seed))
-        for seed in seeds
-    ]
+    with using_threads(threads):
+        if at_once > 1 and len(seeds) > 1:
+            _in_processes(model, task, seeds, at_once, torch.get_num_threads(), progress, options)
+        # What the processes trained is in the store by now, and is opened here.
+        encoder, opened = _load(model, task)
+        return [
+            finetune(encoder, opened, seed=seed, progress=_named(progress, seed, seeds), **_at(options, seed))
+            for seed in seeds
+        ]
 
 
 def _at(options: Mapping[str, Any], seed: int) -> dict[str, Any]:
