@@ -116,6 +116,21 @@ def test_wrong_requests_are_one_sentence(
     assert said.out == ""
 
 
+def test_a_head_of_ones_own(
+    model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["finetune", model, *own(table), *QUICK, "--store", str(tmp_path / "shelf"), "--json"]
+    assert main([*words, "--head", "reads=mean,dense=2,pooler=none"]) == 0
+    told = json.loads(capsys.readouterr().out)["runs"][0]
+    assert "mean of the states" in " ".join(told["head"])
+    for head, sentence in (
+        ("reads=all", "what a head reads must be one of"),
+        ("deep=3", "part of a head must be"),
+    ):
+        assert main([*words, "--head", head]) == 2
+        assert sentence in capsys.readouterr().err
+
+
 def test_a_diverged_run_is_still_json(
     model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

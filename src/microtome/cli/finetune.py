@@ -56,7 +56,11 @@ def finetune(
         int | None, typer.Option(help="Train on so many examples.", show_default=False)
     ] = None,
     head: Annotated[
-        str | None, typer.Option(help="stock, jiant or own; the recipe's when absent.", show_default=False)
+        str | None,
+        typer.Option(
+            help="stock, jiant, own, or reads=cls,dense=1,pooler=none; the recipe's when absent.",
+            show_default=False,
+        ),
     ] = None,
     method: Annotated[str, typer.Option(help="What learns: full, head, bitfit or lora.")] = "full",
     precision: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
@@ -128,7 +132,7 @@ def finetune(
             progress=progress,
             recipe=chosen,
             train_size=train_size,
-            head=head,
+            head=read_head(head),
             method=method,
             device=device,
             precision=precision,
@@ -269,8 +273,27 @@ def task_options(task: str, data: str | None, columns: list[str], held_out: int 
     return asked
 
 
-def read_values(given: list[str]) -> dict[str, Any]:
-    """Read `name=value` as the recipe's values: numbers, true and false, none, or a word."""
+def read_head(given: str | None) -> Any:
+    """Read a head: a name, or what it reads and the stages that follow, as reads=cls,dense=1,pooler=none."""
+    from dataclasses import fields
+
+    from ..errors import unknown
+    from ..training.heads import Head
+
+    if given is None or "=" not in given:
+        return given
+    values = read_values(given.split(","), "--head", "reads=cls,dense=1")
+    known = [one.name for one in fields(Head)]
+    for name in values:
+        if name not in known:
+            raise unknown("part of a head", name, known)
+    # "none" is a word here: a head without a pooler.
+    said: Any = {name: "none" if value is None else value for name, value in values.items()}
+    return Head(**said)
+
+
+def read_values(given: list[str], option: str = "--set", such: str = "rate=2e-5") -> dict[str, Any]:
+    """Read `name=value`: numbers, true and false, none, or a word."""
     from ..errors import must
 
     plain = {"true": True, "false": False, "none": None}
@@ -278,7 +301,7 @@ def read_values(given: list[str]) -> dict[str, Any]:
     for one in given:
         name, equals, value = one.partition("=")
         if not equals or not name:
-            raise must("--set", "name=value, such as rate=2e-5", one)
+            raise must(option, f"name=value, such as {such}", one)
         if value.lower() in plain:
             found[name] = plain[value.lower()]
             continue
