@@ -109,7 +109,8 @@ def _corpora(screen: Screen) -> None:
         ["reader", "files", "what an example is"],
         [[one.name, " ".join(one.suffixes), one.summary] for one in CORPORA.values()],
         [
-            "Files may also end in .gz, .xz or .bz2. A split of a task is a corpus too: task:rte/validation.",
+            "Files may also end in .gz, .xz or .bz2.",
+            "A split of a task is a corpus too: task:rte/validation.",
             "",
         ],
     )
