@@ -151,6 +151,8 @@ def test_tasks_and_recipes_are_listed(capsys: pytest.CaptureFixture[str]) -> Non
     tasks = {one["name"]: one for one in json.loads(capsys.readouterr().out)["tasks"]}
     assert {"rte", "squad2", "ewt-parsing", "polarity"} <= set(tasks)
     assert tasks["mrpc"]["main"] == ["accuracy", "f1"]
+    assert all(one["about"] for one in tasks.values())
+    assert tasks["polarity"]["sizes"]["train"] == 8_000
     assert main(["ls", "recipes", "--json"]) == 0
     recipes = {one["name"]: one for one in json.loads(capsys.readouterr().out)["recipes"]}
     assert recipes["phang2021"]["steps"] == 10_000

@@ -9,6 +9,7 @@ from .show import Screen
 
 def list_tasks(screen: Screen) -> None:
     """List the tasks, those of files and those that are generated."""
+    from ..tasks.generated.grammar import SIZES
     from ..tasks.generated.table import GENERATED
     from ..tasks.table import TASKS
 
@@ -36,14 +37,14 @@ def list_tasks(screen: Screen) -> None:
                 "name": made.name,
                 "title": made.title,
                 "kind": made.kind,
-                "about": made.card.get("about", ""),
+                "about": made.card["tests"],
                 "labels": list(made.labels),
                 "scores": list(made.scores),
                 "main": list(made.main),
-                "sizes": dict(made.card.get("sizes", {})),
+                "sizes": dict(SIZES),
                 "hub": None,
                 "revision": None,
-                "license": made.card.get("license", ""),
+                "license": made.card["license"],
                 "citation": "",
             }
         )

@@ -215,7 +215,7 @@ def _parts(chosen: np.ndarray, accumulate: int, accelerator: Any) -> list[np.nda
     count = accelerator.num_processes
     mine = chosen[accelerator.process_index :: count]
     parts = min(accumulate, -(-len(chosen) // count))
-    return [mine[i::parts] if len(mine[i::parts]) else chosen[:0] for i in range(parts)]
+    return [mine[i::parts] for i in range(parts)]
 
 
 def _shares(model: Any, ready: list[Any], parts: list[np.ndarray], accelerator: Any) -> list[Any]:

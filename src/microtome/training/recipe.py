@@ -229,9 +229,9 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
                 epsilon=1e-6,
                 bias_correction=False,
                 decay=0.01,
-                dropout=0.1,
                 notes=MappingProxyType(
                     {
+                        "dropout": "0.1, which is the models' own",
                         "rate": "one of 5e-5, 4e-5, 3e-5, 2e-5, chosen on the validation split",
                         "batch": "16 or 32",
                         "epochs": "2 to 4",

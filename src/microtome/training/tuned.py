@@ -149,8 +149,10 @@ def open_tuned(
     encoder: Any = load(place, name=f"{told['model']}-{told['task']}", device=device)
     split = task.split(task.validation)
     answers = read_answers(place / ANSWERS, split)
-    train = task.split(task.train) if task.train in task.splits else None
-    found = score_answers(task, split, answers, train=train)
+    found = score_answers(task, split, answers)
+    # As it was when it was trained, perhaps on a part of the training split.
+    guesses = told["evaluation"]["baseline"].items()
+    guessed = {name: float("nan") if value is None else value for name, value in guesses}
     recipe_values = {**told["recipe_values"], "betas": tuple(told["recipe_values"]["betas"])}
     paths = []
     for kept in told["checkpoints"]:
@@ -165,7 +167,9 @@ def open_tuned(
         seeds=Seeds(**told["seeds"]),
         train_size=told["train"]["examples"],
         longest=told["longest"],
-        evaluation=replace(found, notes=tuple(told["evaluation"]["notes"])),
+        evaluation=replace(
+            found, notes=tuple(told["evaluation"]["notes"]), baseline=MappingProxyType(guessed)
+        ),
         course=MappingProxyType(told["course"]),
         failure=told["failure"],
         folder=place,
