@@ -338,6 +338,8 @@ def _sentences(found: Evaluation) -> list[str]:
 
 
 def _over_seeds(mean: Estimate) -> str:
+    if mean.reason is not None:
+        return " ".join([f"There is no mean over seeds: {mean.reason}.", *mean.warnings])
     said = f"Mean of {mean.measure} over {mean.n} seed{'' if mean.n == 1 else 's'}: {mean.value:.4f}"
     if mean.low is not None:
         said += f" [{mean.low:.4f}, {mean.high:.4f}] (95 %, t over seeds)"

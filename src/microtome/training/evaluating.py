@@ -288,7 +288,8 @@ def evaluate(
 
     stride = None
     if isinstance(model, (str, Path)):
-        if not Path(model).is_dir():
+        # Any other name may be one on the hub.
+        if Path(model).is_absolute() and not Path(model).is_dir():
             raise must("a fine-tuned model", "a folder that exists", str(model))
         net = load_task_model(model, task, device=device)
         encoder: Any = load(model)
