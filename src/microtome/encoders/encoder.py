@@ -172,6 +172,9 @@ class TransformerEncoder:
     def digest(self) -> str:
         """A hash of all weights and of the tokenizer, as they are now, and of how products are rounded."""
         mixed = "" if self.autocast is None else f"|{self.autocast}"
+        if self.family.shared:
+            # The weights of a block that all layers share do not tell how often it runs.
+            mixed += f"|{self.depth} layers"
         return hashlib.blake2b(
             f"{digest_weights(self.model)}|{self.tokenizer.digest}{mixed}".encode(), digest_size=16
         ).hexdigest()
@@ -207,7 +210,9 @@ class TransformerEncoder:
 
         inputs = self.tokenizer.collate(batch, self.device)
         with torch.inference_mode(), self._mixed(), watching(self, visit):
-            self.base(**inputs, **self.family.arguments)
+            found = self.base(**inputs, **self.family.arguments)
+            if not self.blocks and self.family.final_norm is None:
+                visit(0, found.last_hidden_state)
 
     def _mixed(self) -> Any:
         import torch
@@ -263,6 +268,8 @@ class watching:  # noqa: N801 - a context manager reads as a verb
         if encoder.family.final_norm is not None:
             norm = submodule(encoder.base, encoder.family.final_norm)
             self.hooks.append(norm.register_forward_hook(self._normed))
+            if not encoder.blocks:
+                self.hooks.append(norm.register_forward_pre_hook(self._unblocked))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -284,6 +291,9 @@ class watching:  # noqa: N801 - a context manager reads as a verb
     def _after(self, _: torch.nn.Module, __: Any, result: Any) -> None:
         if self.seen == self.encoder.depth:
             self.visit(self.seen, self._states(result))
+
+    def _unblocked(self, _: torch.nn.Module, given: tuple[Any, ...]) -> None:
+        self.visit(0, self._states(given))
 
     def _normed(self, _: torch.nn.Module, __: Any, result: Any) -> None:
         self.visit(self.encoder.depth + 1, self._states(result))

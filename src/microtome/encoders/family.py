@@ -53,6 +53,19 @@ class Family:
         Whether it is told which of two texts a token is of without a table of vectors for them.
     unused_positions : int
         Entries of the position table that no token ever gets.
+    per_block : tuple of str
+        Lists in the configuration with one entry a block, where it has them.
+    first_fixed : bool
+        Whether the first block is built in another way than the rest, so that it must stay the first.
+    index_scaled : str, optional
+        The switch in the configuration under which a block's number scales its attention.
+    needs_block : bool
+        Whether the library cannot run it, or not load it, without any block.
+    outputs : tuple of str
+        Submodules or tensors of a block, where it has them, that write into its residual path: with all of
+        them at zero a block passes on what it reads, normed where the family norms.
+    after_first : str, optional
+        What runs after the first block that runs, on the embedding output and that block's.
     source : str
         Who described it.
     """
@@ -71,6 +84,12 @@ class Family:
     arguments: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     relative_segments: bool = False
     unused_positions: int = 0
+    per_block: tuple[str, ...] = ()
+    first_fixed: bool = False
+    index_scaled: str | None = None
+    needs_block: bool = False
+    outputs: tuple[str, ...] = ()
+    after_first: str | None = None
     source: str
 
     def blocks_of(self, base: torch.nn.Module) -> list[torch.nn.Module]:

@@ -11,5 +11,6 @@ ALBERT = Family(
     blocks="encoder.albert_layer_groups",
     embeddings=("embeddings", "encoder.embedding_hidden_mapping_in"),
     shared=True,
+    outputs=("attention.dense", "ffn_output"),
     source="Lan et al. 2020",
 )

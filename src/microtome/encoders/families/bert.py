@@ -10,5 +10,6 @@ BERT = Family(
     model_types=("bert",),
     blocks="encoder.layer",
     embeddings=("embeddings",),
+    outputs=("attention.output.dense", "output.dense"),
     source="Devlin et al. 2019",
 )

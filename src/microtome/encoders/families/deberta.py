@@ -11,6 +11,7 @@ DEBERTA = Family(
     blocks="encoder.layer",
     embeddings=("embeddings",),
     beside=("encoder.rel_embeddings",),
+    outputs=("attention.output.dense", "output.dense"),
     source="He et al. 2021",
 )
 
@@ -21,5 +22,8 @@ DEBERTA_V2 = Family(
     blocks="encoder.layer",
     embeddings=("embeddings",),
     beside=("encoder.rel_embeddings", "encoder.LayerNorm", "encoder.conv"),
+    after_first="encoder.conv",
+    needs_block=True,
+    outputs=("attention.output.dense", "output.dense"),
     source="He et al. 2021",
 )

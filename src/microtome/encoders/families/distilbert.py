@@ -10,5 +10,6 @@ DISTILBERT = Family(
     model_types=("distilbert",),
     blocks="transformer.layer",
     embeddings=("embeddings",),
+    outputs=("attention.out_lin", "ffn.lin2"),
     source="Sanh et al. 2019",
 )

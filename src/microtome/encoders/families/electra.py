@@ -11,5 +11,6 @@ ELECTRA = Family(
     blocks="encoder.layer",
     # The projection is there only where the widths differ.
     embeddings=("embeddings", "embeddings_project"),
+    outputs=("attention.output.dense", "output.dense"),
     source="Clark et al. 2020",
 )

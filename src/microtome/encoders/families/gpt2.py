@@ -16,5 +16,7 @@ GPT2 = Family(
     reads="last",
     causal=True,
     arguments=MappingProxyType({"use_cache": False}),
+    index_scaled="scale_attn_by_inverse_layer_idx",
+    outputs=("attn.c_proj", "mlp.c_proj"),
     source="Radford et al. 2019",
 )

@@ -19,5 +19,7 @@ LLAMA = Family(
     reads="last",
     causal=True,
     arguments=MappingProxyType({"use_cache": False}),
+    per_block=("layer_types", "no_rope_layers"),
+    outputs=("self_attn.o_proj", "mlp.down_proj", "mlp.c_proj"),
     source="Touvron et al. 2023",
 )

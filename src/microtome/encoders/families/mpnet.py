@@ -12,5 +12,6 @@ MPNET = Family(
     embeddings=("embeddings",),
     beside=("encoder.relative_attention_bias",),
     unused_positions=2,
+    outputs=("attention.attn.o", "output.dense"),
     source="Song et al. 2020",
 )

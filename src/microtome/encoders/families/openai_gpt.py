@@ -12,5 +12,6 @@ OPENAI_GPT = Family(
     embeddings=("tokens_embed", "positions_embed"),
     reads="last",
     causal=True,
+    outputs=("attn.c_proj", "mlp.c_proj"),
     source="Radford et al. 2018",
 )

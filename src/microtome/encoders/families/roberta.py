@@ -11,5 +11,6 @@ ROBERTA = Family(
     blocks="encoder.layer",
     embeddings=("embeddings",),
     unused_positions=2,
+    outputs=("attention.output.dense", "output.dense"),
     source="Liu et al. 2019",
 )

@@ -17,5 +17,6 @@ XLNET = Family(
     relative_segments=True,
     # States of earlier calls would otherwise be kept and read.
     arguments=MappingProxyType({"use_mems": False}),
+    outputs=("rel_attn.o", "ff.layer_2"),
     source="Yang et al. 2019",
 )

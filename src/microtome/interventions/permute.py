@@ -1,0 +1,72 @@
+"""Does the order of the blocks matter? The same blocks with the same weights, in another order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..encoders.cutting import check_numbers
+from ..errors import InputError, must
+from .choosing import numbers, one_of, whole
+from .declare import Change
+from .recomposing import recompose
+
+if TYPE_CHECKING:
+    from ..encoders.encoder import TransformerEncoder
+
+LARGEST_SEED = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permute:
+    """
+    Run the blocks in another order.
+
+    Parameters
+    ----------
+    seed : int, optional
+        For a random order: numpy's `RandomState(seed).permutation(depth)`, as Tamkin et al. (2020) drew
+        theirs.
+    order : tuple of int, optional
+        The blocks, numbered from 1, in the order in which they run: (2, 1, 3) swaps the lowest two of
+        three.
+    """
+
+    seed: int | None = None
+    order: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        one_of({"seed": self.seed, "order": self.order}, "Permute")
+        if self.seed is not None:
+            seed = whole("seed", self.seed)
+            if seed > LARGEST_SEED:
+                raise must("seed", f"at most {LARGEST_SEED}", seed)
+            object.__setattr__(self, "seed", seed)
+        else:
+            object.__setattr__(self, "order", numbers("order", self.order))
+
+    def edit(self, encoder: TransformerEncoder) -> Change:
+        """Put the blocks in order in place."""
+        depth, family = encoder.depth, encoder.family
+        if family.shared:
+            raise InputError(
+                f"blocks must have weights of their own to be permuted, but layers of {family.title} share "
+                "them."
+            )
+        order = self.order_of(depth)
+        check_numbers("order", order, depth)
+        if len(order) != depth:
+            raise must("order", f"all of the {depth} blocks of {encoder.name} in some order", order)
+        drawn = "" if self.seed is None else f" (seed {self.seed})"
+        said = f"blocks put in the order {', '.join(map(str, order))}{drawn}"
+        return Change(said=said, names=recompose(encoder, order))
+
+    def order_of(self, depth: int) -> tuple[int, ...]:
+        """Tell the order in which the blocks of a model of some depth run."""
+        if self.order is not None:
+            return self.order
+        import numpy as np
+
+        # The published orders come from this generator, and are the same for whoever asks again.
+        drawn = np.random.RandomState(self.seed).permutation(depth)
+        return tuple(int(place) + 1 for place in drawn)

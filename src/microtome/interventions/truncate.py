@@ -1,0 +1,41 @@
+"""What remains of a model without its top? Its first blocks, read by the head that read the last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .choosing import at_most_depth, whole
+from .declare import Change
+from .recomposing import recompose
+
+if TYPE_CHECKING:
+    from ..encoders.encoder import TransformerEncoder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truncate:
+    """
+    Leave the first blocks of a model and drop those above them.
+
+    A norm after the last block stays after what is the last block then. A block that all layers share is
+    run fewer times.
+
+    Parameters
+    ----------
+    keep : int
+        How many blocks stay. With 0 the head reads the embedding output, in families that the library can
+        run so.
+    """
+
+    keep: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "keep", whole("keep", self.keep))
+
+    def edit(self, encoder: TransformerEncoder) -> Change:
+        """Cut the encoder in place."""
+        at_most_depth("keep", self.keep, encoder)
+        depth = encoder.depth
+        names = recompose(encoder, tuple(range(1, self.keep + 1)))
+        return Change(said=f"truncated to the first {self.keep} of {depth} blocks", names=names)
