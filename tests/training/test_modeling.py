@@ -132,10 +132,23 @@ def test_the_head_alone_reads_last_states_as_the_whole_model_does(
     assert type(model.base) is type(encoder.base)
 
 
-def test_reading_is_refused_for_heads_of_words(encoder_of: Encoders) -> None:
-    model = build(encoder_of("bert"), samples.task_of("tagging"))
-    with pytest.raises(InputError, match="the kind of a task whose head is read must be one of"):
-        model.read(torch.zeros(1, 2, 32), {})
+@pytest.mark.parametrize("kind", ["span", "tagging", "parsing", "language_modeling"])
+@pytest.mark.parametrize("model_type", ["bert", "deberta", "gpt2", "llama"])
+def test_heads_of_words_and_tokens_alone_read_last_states_too(
+    encoder_of: Encoders, model_type: str, kind: Kind
+) -> None:
+    encoder = encoder_of(model_type)
+    model = build(encoder, samples.task_of(kind), seed=1)
+    _, batch = batch_of(encoder, kind, mask=model.mask)
+    with torch.inference_mode():
+        inputs = model.base_inputs(batch)
+        states = encoder.base(**inputs, **encoder.family.arguments).last_hidden_state
+        for found, right in zip(arrays(model.read(states, batch)), arrays(model(batch)), strict=True):
+            assert torch.allclose(found, right, atol=1e-6)
+        for found, right in zip(arrays(model.read(states + 1, batch)), arrays(model(batch)), strict=True):
+            assert not torch.allclose(found, right, atol=1e-6)
+    assert model.base is not encoder.base
+    assert type(model.base) is type(encoder.base)
 
 
 @pytest.mark.parametrize("head", ["stock", "jiant"])

@@ -128,7 +128,7 @@ def write(
         "references.bib": references(maps).encode(),
     }
     for name, content in contents.items():
-        _replace(folder / name, content)
+        replace_file(folder / name, content)
     return tuple(folder / name for name in contents)
 
 
@@ -309,7 +309,8 @@ def _parquet(maps: Mapping[str, Map]) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def _replace(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file in one step."""
     # A reader sees the whole old file or the whole new one, also when the writer is stopped.
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..encoders.encoder import Encoder, TransformerEncoder
-from ..errors import InputError, WorkError, must
+from ..encoders.encoder import Encoder
+from ..errors import WorkError, must
 from ..store.address import address as make_address
 from ..store.shelf import Shelf
-from ..tasks.items import Split
-from ..tasks.subset import subset
 from ..tasks.task import Task
 from ..version import VERSION
+from .asking import Asked, ask
+from .cached import Bottom
 from .evaluating import Evaluation, predict, score_answers, write_answers, write_windows
 from .heads import Head
 from .loop import Course, make_accelerator, train
 from .progress import STATE
-from .recipe import Recipe, find_recipe
-from .tuned import ANSWERS, RUN, Seeds, Tuned, open_tuned
+from .recipe import Recipe
+from .tuned import ANSWERS, RUN, Tuned, open_tuned
 
 if TYPE_CHECKING:
     import os
@@ -44,6 +45,7 @@ def finetune(
     train_size: int | None = None,
     head: str | Head | None = None,
     method: str = "full",
+    cached: bool = False,
     device: str = "cpu",
     precision: str = "float32",
     checkpoints: str | Sequence[int] = (),
@@ -63,7 +65,7 @@ def finetune(
     Parameters
     ----------
     encoder : Encoder
-        Stays as it is.
+        Stays as it is. What `Freeze` froze in it stays as it is in the tuned model too, to the bit.
     task : Task
     recipe : str or Recipe
         A name of `RECIPES`.
@@ -77,6 +79,9 @@ def finetune(
         The recipe's when absent.
     method : {"full", "head", "bitfit", "lora"}
         Which weights learn.
+    cached : bool
+        Whether a frozen bottom is run once an example, without dropout, and its states are read by every
+        update. It needs frozen embeddings and a frozen first block at least.
     device : str
     precision : {"float32", "bfloat16", "float16"}
         Of matrix products.
@@ -99,82 +104,51 @@ def finetune(
     -------
     Tuned
     """
-    import torch
-
     from .methods import set_head_dropout, trainable
     from .modeling import build
 
-    if not isinstance(encoder, TransformerEncoder):
-        raise InputError(f"{encoder.name} must be a model of transformers to be fine-tuned, but is an ELMo.")
-    chosen = find_recipe(recipe, **values)
-    given = {"init": seed, "order": seed, "subset": seed, **(seeds or {})}
-    if set(given) - {"init", "order", "subset"}:
-        raise must("seeds", "for init, order and subset", ", ".join(sorted(given)))
-    drawn = Seeds(**given)
-    data = task.split(task.train, labeled=task.kind != "language_modeling")
-    judged = task.split(task.validation, labeled=task.kind != "language_modeling")
-    if train_size is not None:
-        data = subset(data, train_size, seed=drawn.subset)
-    longest = _longest(chosen, task, encoder)
-    at = _asked_updates(checkpoints)
-    wanted = chosen.head if head is None else head
-    specification = {
-        "version": 1,
-        "model": encoder.digest,
-        "task": task.digest(task.validation),
-        "train": data.digest,
-        "recipe": chosen.specification(),
-        "seeds": {"init": drawn.init, "order": drawn.order, "subset": drawn.subset},
-        "head": wanted if isinstance(wanted, str) else _fields(wanted),
-        "method": method,
-        "device": str(device).partition(":")[0],
-        "precision": precision,
-        "checkpoints": at if isinstance(at, str) else list(at),
-    }
-    if specification["device"] == "cpu":
-        # Sums are split among threads, so their number shows in the last bits.
-        specification["threads"] = torch.get_num_threads()
     accelerator = make_accelerator(device, precision)
-    if accelerator.num_processes > 1:
-        specification["processes"] = accelerator.num_processes
+    asked = ask(
+        encoder,
+        task,
+        recipe,
+        seed=seed,
+        seeds=seeds,
+        train_size=train_size,
+        head=head,
+        method=method,
+        cached=cached,
+        device=device,
+        precision=precision,
+        checkpoints=checkpoints,
+        processes=accelerator.num_processes,
+        **values,
+    )
     shelf = Shelf(store)
 
     def begin(folder: Path) -> tuple[_Run, str]:
-        model = build(encoder, task, wanted, seed=drawn.init)
-        if chosen.dropout is not None:
-            set_head_dropout(model, chosen.dropout)
-        learning = trainable(model, method)  # pyright: ignore[reportArgumentType]
+        model = build(asked.encoder, task, asked.head, seed=asked.seeds.init)
+        if asked.recipe.dropout is not None:
+            set_head_dropout(model, asked.recipe.dropout)
+        learning = trainable(model, method, frozen=asked.frozen)  # pyright: ignore[reportArgumentType]
         model.to(accelerator.device)
-        run = _Run(
-            encoder=encoder,
-            model=model,
-            task=task,
-            recipe=chosen,
-            seeds=drawn,
-            longest=longest,
-            accelerator=accelerator,
-            folder=folder,
-            shelf=shelf,
-            specification=specification,
-            data=data,
-            judged=judged,
-            progress=progress,
-        )
-        return run, learning.said
+        return _Run(
+            asked=asked, model=model, accelerator=accelerator, folder=folder, shelf=shelf, progress=progress
+        ), learning.said
 
     if not accelerator.is_main_process:
         # The first of several processes owns the store; the others train with it and hear what came of it.
         known, folder = _agree(accelerator)
         if not known:
-            begin(Path(folder))[0].train(at, state_seconds, board)
+            begin(Path(folder))[0].train(state_seconds, board)
         place, found = _agree(accelerator)
         return open_tuned(place, task, address=found, shelf=shelf, device=device)
-    with shelf.work(kind=KIND, specification=specification, command=command) as work:
+    with shelf.work(kind=KIND, specification=asked.specification, command=command) as work:
         entry = work.entry
         _agree(accelerator, (entry is not None, "" if entry is not None else str(work.folder)))
         if entry is None:
             run, learning = begin(work.folder)
-            course, kept = run.train(at, state_seconds, board)
+            course, kept = run.train(state_seconds, board)
             told = run.finish(course, kept, learning)
             # Only now: a run that is stopped while it is scored or saved need not be trained again.
             (work.folder / STATE).unlink(missing_ok=True)
@@ -198,90 +172,100 @@ def _agree(accelerator: Any, told: tuple[Any, Any] | None = None) -> tuple[Any, 
 class _Run:
     """One training, with all it needs."""
 
-    encoder: TransformerEncoder
+    asked: Asked
     model: TaskModel
-    task: Task
-    recipe: Recipe
-    seeds: Seeds
-    longest: int
     accelerator: Any
     folder: Path
     shelf: Shelf
-    specification: Mapping[str, Any]
-    data: Split
-    judged: Split
     progress: Progress | None
 
-    @property
-    def _stride(self) -> int | None:
-        return self.recipe.stride if self.task.kind == "span" else None
+    def train(self, state_seconds: float, board: Any) -> tuple[Course, list[str]]:
+        from .inputs import encode
 
-    def train(
-        self, asked: str | tuple[int, ...], state_seconds: float, board: Any
-    ) -> tuple[Course, list[str]]:
-        from .inputs import collate, encode
-
+        asked = self.asked
         features = encode(
-            self.data.items,
-            self.task,
-            self.encoder.tokenizer,
-            longest=self.longest,
-            stride=self._stride,
+            asked.data.items,
+            asked.task,
+            asked.encoder.tokenizer,
+            longest=asked.longest,
+            stride=asked.stride,
             mask=self.model.mask,
-            seed=self.seeds.order,
+            seed=asked.seeds.order,
         )
         if not features:
-            raise WorkError(f"{self.task.name} must leave examples to train on, but none fits the model.")
-        at = _kept_updates(asked, self.recipe, len(features))
-        device = self.accelerator.device
-        course = train(
-            self.model,
-            features,
-            lambda chosen: collate(chosen, device),
-            self.recipe,
-            seed=self.seeds.order,
-            accelerator=self.accelerator,
-            folder=self.folder,
-            kept=self._keep,
-            keep_at=at,
-            progress=self.progress,
-            state_seconds=state_seconds,
-            board=board,
-        )
+            raise WorkError(f"{asked.task.name} must leave examples to train on, but none fits the model.")
+        at = _kept_updates(asked.checkpoints, asked.recipe, len(features))
+        with self._batches(features) as together:
+            course = train(
+                self.model,
+                features,
+                together,
+                asked.recipe,
+                seed=asked.seeds.order,
+                accelerator=self.accelerator,
+                folder=self.folder,
+                kept=self._keep,
+                keep_at=at,
+                progress=self.progress,
+                state_seconds=state_seconds,
+                board=board,
+            )
         return course, [self._address(update) for update in sorted(at) if update <= course.updates]
 
+    @contextlib.contextmanager
+    def _batches(self, features: Sequence[Any]) -> Iterator[Callable[[Sequence[Any]], dict[str, Any]]]:
+        """What puts examples into a batch, with the states of the frozen bottom where they are cached."""
+        from .inputs import collate
+
+        accelerator = self.accelerator
+        if not self.asked.cached:
+            yield lambda chosen: collate(chosen, accelerator.device)
+            return
+        with Bottom(
+            self.model,
+            features,
+            # Several processes share a folder, and each has states of its own.
+            folder=self.folder if accelerator.num_processes == 1 else None,
+            autocast=accelerator.autocast,
+            progress=self.progress,
+        ) as bottom:
+            yield lambda chosen: bottom.add(collate(chosen, accelerator.device), chosen)
+
     def judge(self) -> Evaluation:
+        asked = self.asked
         answers = predict(
             self.model,
-            self.judged,
-            self.task,
-            self.encoder.tokenizer,
-            longest=self.longest,
-            stride=self._stride,
+            asked.judged,
+            asked.task,
+            asked.encoder.tokenizer,
+            longest=asked.longest,
+            stride=asked.stride,
             progress=self.progress,
             autocast=self.accelerator.autocast,
         )
-        return score_answers(self.task, self.judged, answers, train=self.data)
+        return score_answers(asked.task, asked.judged, answers, train=asked.data)
 
     def finish(self, course: Course, kept: list[str], learning: str) -> dict[str, Any]:
         """Score the model, write everything down, and say what the store is told."""
         from .saving import save
 
-        found = self.judge()
+        asked, found = self.asked, self.judge()
         failure = _failure(course, found)
-        save(self.model, self.folder, self.encoder.tokenizer)
+        save(self.model, self.folder, asked.encoder.tokenizer)
         write_answers(found, self.folder / ANSWERS)
-        write_windows(self.folder, self.longest, self._stride)
-        told = {"model": self.encoder.name, "task": self.task.name, "recipe": self.recipe.name}
+        write_windows(self.folder, asked.longest, asked.stride)
+        told = {"model": asked.encoder.name, "task": asked.task.name, "recipe": asked.recipe.name}
         document = {
             **told,
-            "task_source": self.task.source,
-            "train": {"examples": len(self.data), "notes": list(self.data.notes)},
-            "recipe_values": self.recipe.specification(),
-            "seeds": self.specification["seeds"],
+            "task_source": asked.task.source,
+            "changes": list(asked.encoder.source.changes),
+            "train": {"examples": len(asked.data), "notes": list(asked.data.notes)},
+            "recipe_values": asked.recipe.specification(),
+            "seeds": asked.specification["seeds"],
             "learning": learning,
+            "cached": asked.cached,
             "head": list(self.model.notes),
-            "longest": self.longest,
+            "longest": asked.longest,
             "course": _plain(course),
             "failure": failure,
             "checkpoints": kept,
@@ -294,18 +278,19 @@ class _Run:
         return {**told, "failure": failure, "score": document["evaluation"]["score"]}
 
     def _address(self, update: int) -> str:
-        return make_address({"run": dict(self.specification), "update": update})
+        return make_address({"run": dict(self.asked.specification), "update": update})
 
     def _keep(self, update: int) -> float:
         """Keep the model as it is now in an entry of its own, with its score."""
         from .saving import save
 
-        told = {"run": dict(self.specification), "update": update}
+        asked = self.asked
+        told = {"run": dict(asked.specification), "update": update}
         score = self.judge().score.value
 
         def files(folder: Path) -> None:
-            save(self.model, folder, self.encoder.tokenizer)
-            write_windows(folder, self.longest, self._stride)
+            save(self.model, folder, asked.encoder.tokenizer)
+            write_windows(folder, asked.longest, asked.stride)
 
         self.shelf.put(
             files,
@@ -313,27 +298,13 @@ class _Run:
             specification=told,
             address=self._address(update),
             provenance={
-                "model": self.encoder.name,
-                "task": self.task.name,
+                "model": asked.encoder.name,
+                "task": asked.task.name,
                 "update": update,
                 "score": score if math.isfinite(score) else None,
             },
         )
         return score
-
-
-def _longest(recipe: Recipe, task: Task, encoder: TransformerEncoder) -> int:
-    wanted = recipe.longest_span if task.kind == "span" else recipe.longest
-    most = encoder.tokenizer.longest
-    return wanted if most is None else min(wanted, most)
-
-
-def _asked_updates(asked: str | Sequence[int]) -> str | tuple[int, ...]:
-    if isinstance(asked, str):
-        if asked != "epochs":
-            raise must("checkpoints", "'epochs' or numbers of updates", asked)
-        return asked
-    return tuple(sorted(set(asked)))
 
 
 def _kept_updates(asked: str | tuple[int, ...], recipe: Recipe, features: int) -> frozenset[int]:
@@ -346,10 +317,6 @@ def _kept_updates(asked: str | tuple[int, ...], recipe: Recipe, features: int) -
         if not isinstance(update, int) or not 0 < update <= planned:
             raise must("checkpoints", f"updates between 1 and {planned}", update)
     return frozenset(asked)
-
-
-def _fields(head: Head) -> dict[str, Any]:
-    return {name: getattr(head, name) for name in head.__slots__}
 
 
 def _plain(course: Course) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -55,7 +56,7 @@ class Trainable:
     said: str
 
 
-def trainable(model: TaskModel, method: Method = "full") -> Trainable:
+def trainable(model: TaskModel, method: Method = "full", *, frozen: Collection[str] = ()) -> Trainable:
     """
     Choose the weights that learn, and freeze the others.
 
@@ -69,6 +70,9 @@ def trainable(model: TaskModel, method: Method = "full") -> Trainable:
     method : {"full", "head", "bitfit", "lora"}
         All weights; the head; the biases and the head; the head and matrices of low rank beside the
         projections of queries and values, which are merged when the model is saved.
+    frozen : collection of str
+        Names of parameters below the base model that stay as they are whatever the method says: also
+        where a head shares them, and with the adapters beside them.
 
     Returns
     -------
@@ -78,20 +82,36 @@ def trainable(model: TaskModel, method: Method = "full") -> Trainable:
         raise unknown("method", method, METHODS)
     if adapted(model) and method != "lora":
         raise InputError(f"a model with adapters must learn with method='lora', but got {method!r}.")
+    # By identity: adapters rename the weights that they stand beside, and a head may share some.
+    asked = set(frozen)
+    still = {id(parameter) for name, parameter in model.base.named_parameters() if name in asked}
     if method == "lora" and not adapted(model):
         _adapt(model)
     head, idle = head_names(model), idle_names(model)
     biases = {name for name, _ in model.named_parameters() if name.endswith("bias")}
     if method == "bitfit" and not biases - head - idle:
         raise InputError(f"bitfit must find biases, but {model.family.title} of this shape has none.")
-    learning = total = 0
+    idle |= _beside_still(model, still)
+    learning = total = kept = 0
     for name, parameter in model.named_parameters():
         chosen = name in head or method == "full" or (method == "bitfit" and name in biases)
-        parameter.requires_grad_((chosen or "lora_" in name) and name not in idle)
+        parameter.requires_grad_(
+            (chosen or "lora_" in name) and name not in idle and id(parameter) not in still
+        )
         total += parameter.numel()
         learning += parameter.numel() if parameter.requires_grad else 0
-    said = f"{method}: {learning:,} of {total:,} numbers learn"
+        kept += parameter.numel() if id(parameter) in still else 0
+    if not learning:
+        raise InputError("some weights must be left to learn, but all that an answer depends on are frozen.")
+    said = f"{method}: {learning:,} of {total:,} numbers learn" + (f", {kept:,} are frozen" if kept else "")
     return Trainable(method=method, learning=learning, all=total, said=said)
+
+
+def _beside_still(model: TaskModel, still: set[int]) -> set[str]:
+    """Names of the parameters of adapters that stand beside frozen weights: merged, they would move them."""
+    parameters = dict(model.named_parameters())
+    held = {name.removesuffix(".base_layer.weight") for name, one in parameters.items() if id(one) in still}
+    return {name for name in parameters if "lora_" in name and name.partition(".lora_")[0] in held}
 
 
 def head_names(model: TaskModel) -> set[str]:

@@ -134,9 +134,17 @@ def _dense(inputs: int, outputs: int, config: Any) -> torch.nn.Linear:
 class Given(LateModule):
     """Stands where a base model was, and gives states that are there already."""
 
-    def __init__(self, states: torch.Tensor, pooled: torch.Tensor | None) -> None:
+    def __init__(self, base: torch.nn.Module, states: torch.Tensor, pooled: torch.Tensor | None) -> None:
         super().__init__()
         self.output = Output(states, pooled)
+        # In a tuple, so that it is not taken for a part of this module.
+        self.standing_for = (base,)
+
+    def __getattr__(self, name: str) -> Any:
+        # Some heads read a table of the base model, such as that of word vectors.
+        if name == "standing_for":
+            raise AttributeError(name)
+        return getattr(self.standing_for[0], name)
 
     def forward(self, *_: Any, **__: Any) -> Output:
         """Give the states, whatever the tokens are."""
@@ -161,7 +169,7 @@ class Output:
 def given_states(net: Any, states: torch.Tensor, pooled: torch.Tensor | None) -> Iterator[None]:
     """Let a model of the library answer from given states, not its encoder's, for as long as it lasts."""
     prefix, base = net.base_model_prefix, net.base_model
-    setattr(net, prefix, Given(states, pooled))
+    setattr(net, prefix, Given(base, states, pooled))
     try:
         yield
     finally:

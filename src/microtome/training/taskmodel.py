@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from ..encoders.elmo.latemodule import LateModule
 from ..encoders.family import Family
 from ..encoders.table import FAMILIES
-from ..errors import must
 from ..tasks.items import Kind
 from .heads import Head
 from .losses import LOSSES
@@ -111,12 +110,7 @@ class TaskModel(LateModule):
         inputs = self._inputs(batch)
         if self.reader is None:
             return self._answers(self.net(**inputs, **self.family.arguments), batch)
-        states = self.net(**inputs, **self.family.arguments).last_hidden_state
-        if self.kind in SEQUENCE:
-            return self._scored(self._read(states, batch), batch)
-        if self.kind == "span":
-            return self.reader(states)
-        return self.reader(at_words(states, batch["words"]))
+        return self.read(self.net(**inputs, **self.family.arguments).last_hidden_state, batch)
 
     def loss(self, outputs: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
         """
@@ -136,7 +130,7 @@ class TaskModel(LateModule):
         """
         return LOSSES[self.kind](outputs, batch, self.family.causal)
 
-    def read(self, states: torch.Tensor, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    def read(self, states: torch.Tensor, batch: dict[str, torch.Tensor]) -> Any:
         """
         Apply the head alone, to the states of any layer.
 
@@ -152,16 +146,35 @@ class TaskModel(LateModule):
         Tensor
             As `forward` gives it: of the last layer's states it is the same.
         """
-        if self.kind not in SEQUENCE:
-            raise must("the kind of a task whose head is read", f"one of {', '.join(SEQUENCE)}", self.kind)
         if self.reader is not None:
-            return self._scored(self._read(states, batch), batch)
-        inputs, mask = self._inputs(batch), _flat(batch["attention_mask"])
+            if self.kind in SEQUENCE:
+                return self._scored(self._read(states, batch), batch)
+            return self.reader(states if self.kind == "span" else at_words(states, batch["words"]))
         if self._left:
-            states = rolled_left(states, mask)
+            states = rolled_left(states, _flat(batch["attention_mask"]))
         pooled = pool(self.base, states) if has_pooler(self.base) else None
         with given_states(self.net, states, pooled):
-            return self._answers(self.net(**inputs, **self.family.arguments), batch)
+            return self._answers(self.net(**self._inputs(batch), **self.family.arguments), batch)
+
+    def base_inputs(self, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """
+        Say what the encoder inside is to be given, to get states in the layout that `read` takes.
+
+        Parameters
+        ----------
+        batch : dict of str to Tensor
+
+        Returns
+        -------
+        dict of str to Tensor of shape (examples, tokens)
+            In multiple choice the rows are the choices one after the other. Padding stands at the end.
+        """
+        import torch
+
+        names = [n for n in ("input_ids", "attention_mask", "token_type_ids") if n in batch]
+        inputs = {name: _flat(batch[name]) for name in names}
+        kept = inputs["attention_mask"].bool()
+        return {**inputs, "input_ids": torch.where(kept, inputs["input_ids"], self.pad)}
 
     @property
     def _left(self) -> bool:
@@ -176,13 +189,9 @@ class TaskModel(LateModule):
         )
 
     def _inputs(self, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        import torch
-
-        names = [n for n in ("input_ids", "attention_mask", "token_type_ids") if n in batch]
-        inputs = {name: _flat(batch[name]) for name in names}
-        mask = inputs["attention_mask"]
-        inputs["input_ids"] = torch.where(mask.bool(), inputs["input_ids"], self.pad)
+        inputs = self.base_inputs(batch)
         if self._left:
+            mask = inputs["attention_mask"]
             inputs = {name: rolled_left(value, mask) for name, value in inputs.items()}
         if self._by_choice:
             inputs = {name: value.view(batch["input_ids"].shape) for name, value in inputs.items()}

@@ -1,0 +1,51 @@
+"""Whose experiment is it? BibTeX by key, printed with every result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from ..errors import unknown
+from ..measures.citations import CITATIONS as MEASURED
+
+CITATIONS: Mapping[str, str] = MappingProxyType(
+    {
+        # Also cited for their measures.
+        "phang2021": MEASURED["phang2021"],
+        "wu2020": MEASURED["wu2020"],
+        "merchant2020": MEASURED["merchant2020"],
+        "tamkin2020": """@inproceedings{tamkin2020,
+  author = {Tamkin, Alex and Singh, Trisha and Giovanardi, Davide and Goodman, Noah},
+  title = {Investigating Transferability in Pretrained Language Models},
+  booktitle = {Findings of the Association for Computational Linguistics: EMNLP 2020},
+  pages = {1393--1401},
+  year = {2020}
+}""",
+        "sajjad2023": """@article{sajjad2023,
+  author = {Sajjad, Hassan and Dalvi, Fahim and Durrani, Nadir and Nakov, Preslav},
+  title = {On the Effect of Dropping Layers of Pre-trained Transformer Models},
+  journal = {Computer Speech and Language},
+  volume = {77},
+  year = {2023}
+}""",
+    }
+)
+
+
+def cited(*keys: str) -> tuple[str, ...]:
+    """
+    Find the entries of some keys.
+
+    Parameters
+    ----------
+    *keys : str
+
+    Returns
+    -------
+    tuple of str
+        Each once, in the order of first mention.
+    """
+    for key in keys:
+        if key not in CITATIONS:
+            raise unknown("citation", key, CITATIONS)
+    return tuple(CITATIONS[key] for key in dict.fromkeys(keys))

@@ -1,0 +1,325 @@
+"""Which models is an experiment about, and what do their cuts answer? Opened and answered once, then kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError, must
+from ..inference.answers import Answers
+from ..store.shelf import Shelf
+from ..tasks.baselines import baseline
+from ..tasks.items import Split
+from ..tasks.scores import find_score
+from ..tasks.task import Task
+from ..training.cuts import Cut, predict_cuts
+
+if TYPE_CHECKING:
+    from ..training.taskmodel import TaskModel
+
+KIND, TABLE = "cuts", "answers.parquet"
+GUESS = "most frequent answer"
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """
+    A model that answers a task, and how its examples are cut.
+
+    Parameters
+    ----------
+    name : str
+    model : TaskModel
+    tokenizer : Tokenizer
+    longest, stride : int, optional
+        As it was trained.
+    seed : int
+        That it was trained with; its place among the given models where that is not known.
+    digest : str
+        Of weights, head, configuration and tokenizer.
+    failure : str, optional
+        Why its training must not be averaged with others.
+    encoder : TransformerEncoder
+        The same model in layers.
+    """
+
+    name: str
+    model: TaskModel = field(repr=False)
+    tokenizer: Any = field(repr=False)
+    longest: int | None = None
+    stride: int | None = None
+    seed: int = 0
+    digest: str
+    failure: str | None = None
+    encoder: Any = field(repr=False, default=None)
+
+
+def opened(given: Any, task: Task, *, device: str | None = None) -> list[Opened]:
+    """
+    Open the models of an experiment.
+
+    Parameters
+    ----------
+    given : Tuned, Encoder, Opened or path, or a list of them
+        What `finetune` returned, a loaded checkpoint with a head for the task, or its folder or name on
+        the hub. Several are one setting trained with several seeds.
+    task : Task
+    device : str, optional
+        For models that are given by their folder; the CPU when absent.
+
+    Returns
+    -------
+    list of Opened
+    """
+    several = list(given) if isinstance(given, list | tuple) else [given]
+    if not several:
+        raise must("tuned models", "at least one", 0)
+    found = [_open(each, task, place, device or "cpu") for place, each in enumerate(several)]
+    depths = {len(one.model.family.blocks_of(one.model.base)) for one in found}
+    if len(depths) > 1:
+        raise InputError(
+            f"models of one setting must have as many blocks each, but they have {_listed(depths)}."
+        )
+    if len({one.digest for one in found}) < len(found):
+        raise InputError("models of one setting must be different ones, but one of them is there twice.")
+    return found
+
+
+def sound(models: Sequence[Opened]) -> tuple[list[Opened], tuple[str, ...]]:
+    """
+    Leave out models whose training failed.
+
+    Parameters
+    ----------
+    models : sequence of Opened
+
+    Returns
+    -------
+    kept : list of Opened
+        At least one.
+    said : tuple of str
+        A sentence for each that was left out.
+    """
+    kept = [one for one in models if one.failure is None]
+    said = tuple(
+        f"{one.name}, seed {one.seed} was left out: {one.failure}." for one in models if one not in kept
+    )
+    if not kept:
+        name, why = models[0].name, models[0].failure
+        raise InputError(f"a model must have been trained soundly to be cut, but {name} was not: {why}.")
+    return kept, said
+
+
+def named_seeds(models: Sequence[Opened]) -> tuple[int, ...]:
+    """Seeds of the models, or their places where two have the same one."""
+    found = tuple(one.seed for one in models)
+    return found if len(set(found)) == len(found) else tuple(range(len(found)))
+
+
+def guess_line(task: Task, split: Split) -> dict[str, float]:
+    """The score of the most frequent answer of the training split, by its name, where it is known."""
+    train = task.split(task.train) if task.train in task.splits else None
+    if train is None or not train.labeled or task.kind == "language_modeling":
+        return {}
+    targets = [item.target for item in split]
+    answers = baseline(task.kind, [item.target for item in train], targets, task.labels)
+    if answers is None:
+        return {}
+    value = float(find_score(task.main).compute(answers, targets, task.labels))
+    return {GUESS: value} if math.isfinite(value) else {}
+
+
+def cut_answers(
+    one: Opened,
+    task: Task,
+    split: Split,
+    cuts: Sequence[Cut],
+    *,
+    store: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    command: str = "",
+) -> list[list[Any]]:
+    """
+    Answer a split with many cuts of a model, or read from the store what they answered before.
+
+    Parameters
+    ----------
+    one : Opened
+    task : Task
+    split : Split
+    cuts : sequence of tuple of int
+        The blocks that run; see `predict_cuts`.
+    store : path, optional
+        The folder of the store.
+    progress : callable, optional
+    command : str
+        What a user types to do it again.
+
+    Returns
+    -------
+    list of list
+        For each cut, one answer an example.
+    """
+    specification = {
+        "version": 1,
+        "model": one.digest,
+        "kind": task.kind,
+        "labels": list(task.labels),
+        "examples": split.digest,
+        "longest": one.longest,
+        "stride": one.stride,
+        "cuts": [list(cut) for cut in cuts],
+    }
+    with Shelf(store).work(kind=KIND, specification=specification, command=command) as work:
+        entry = work.entry
+        if entry is None:
+            found = predict_cuts(
+                one.model,
+                split,
+                task,
+                one.tokenizer,
+                cuts,
+                longest=one.longest,
+                stride=one.stride,
+                progress=progress,
+            )
+            _write(work.folder / TABLE, split, found)
+            told = {"model": one.name, "task": task.name, "split": split.name, "cuts": len(cuts)}
+            entry = work.finish({**told, "device": one.model.device.type})
+    return _read(Path(entry.folder) / TABLE, split, len(cuts))
+
+
+def as_answers(
+    split: Split, predictions_by_seed: Sequence[Sequence[Any]], seeds: Sequence[int | str] = ()
+) -> Answers:
+    """
+    Put predictions into the form that intervals and tests take.
+
+    Parameters
+    ----------
+    split : Split
+    predictions_by_seed : sequence of sequence
+        For each seed, one prediction an example.
+    seeds : sequence of int or str
+        Names of the seeds, which are needed to pair them.
+
+    Returns
+    -------
+    Answers
+    """
+    return Answers(
+        ids=tuple(item.id for item in split),
+        # What is right in language modeling is in the predictions: likelihoods of the text itself.
+        targets=tuple(item.target for item in split),
+        predictions=tuple(predictions_by_seed),
+        groups=tuple(item.group for item in split),
+        seeds=tuple(seeds),
+    )
+
+
+def _open(given: Any, task: Task, place: int, device: str) -> Opened:
+    from ..encoders.loading import load
+    from ..training.evaluating import read_windows
+    from ..training.modeling import build
+    from ..training.saving import load_task_model
+    from ..training.tuned import RUN, Tuned
+
+    if isinstance(given, Opened):
+        return given
+    if isinstance(given, Tuned):
+        return _opened(
+            given.encoder.name,
+            given.model,
+            given.encoder,
+            longest=given.longest,
+            stride=given.recipe.stride if task.kind == "span" else None,
+            seed=given.seeds.init,
+            failure=given.failure,
+        )
+    if isinstance(given, str | os.PathLike):
+        folder = Path(given)
+        # Any other name may be one on the hub.
+        if folder.is_absolute() and not folder.is_dir():
+            raise must("a tuned model", "a folder that exists", str(given))
+        told = json.loads((folder / RUN).read_text()) if (folder / RUN).is_file() else {}
+        name = f"{told['model']}-{told['task']}" if told else None
+        longest, stride = read_windows(folder)
+        encoder: Any = load(given, name=name, device=device)
+        return _opened(
+            encoder.name,
+            load_task_model(given, task, device=device),
+            encoder,
+            longest=longest,
+            stride=stride,
+            seed=told["seeds"]["init"] if told else place,
+            failure=told.get("failure"),
+        )
+    if hasattr(given, "model") and hasattr(given, "tokenizer"):
+        return _opened(given.name, build(given, task, "own"), given, seed=place)
+    raise must("a tuned model", "what finetune returned, a checkpoint with a head, or its folder", given)
+
+
+def _opened(name: str, model: TaskModel, encoder: Any, **more: Any) -> Opened:
+    return Opened(
+        name=name,
+        model=model,
+        tokenizer=encoder.tokenizer,
+        digest=_digest(model, encoder.tokenizer),
+        encoder=encoder,
+        **more,
+    )
+
+
+def _digest(model: TaskModel, tokenizer: Any) -> str:
+    """Hash all that decides what a model answers."""
+    from ..encoders.encoder import digest_weights
+
+    config = {
+        name: value
+        for name, value in model.config.to_dict().items()
+        if name not in ("_name_or_path", "transformers_version")
+    }
+    told = {
+        "weights": digest_weights(model),
+        "tokenizer": tokenizer.digest,
+        "config": config,
+        "head": str(model.head),
+        "labels": list(model.labels),
+        "order": model.order,
+        "pad": model.pad,
+        "mask": model.mask,
+    }
+    text = json.dumps(told, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _write(path: Path, split: Split, found: Sequence[Sequence[Any]]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {str(number): [json.dumps(answer) for answer in each] for number, each in enumerate(found)}
+    pq.write_table(pa.table({"id": [item.id for item in split], **columns}), path)
+
+
+def _read(path: Path, split: Split, count: int) -> list[list[Any]]:
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path).to_pydict()
+    if table["id"] != [item.id for item in split] or len(table) != count + 1:
+        raise InputError(f"{path} must hold an answer for each example and cut, but it has others.")
+    return [[_tuples(json.loads(answer)) for answer in table[str(number)]] for number in range(count)]
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value
+
+
+def _listed(values: set[int]) -> str:
+    return ", ".join(str(value) for value in sorted(values))

@@ -1,0 +1,115 @@
+"""Which experiments are there? All of them, by name, with what they need and whose they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """
+    One question that is put to an encoder.
+
+    Parameters
+    ----------
+    name : str
+        Of the function in Python.
+    verb : str
+        On the command line; empty where there is none.
+    asks : str
+        The question.
+    takes : {"tuned", "encoder", "results"}
+        A fine-tuned model, an encoder that is then fine-tuned, or what other experiments found.
+    trains : bool
+        Whether whole models are trained.
+    protocols : tuple of str
+        Experiments of the papers that it covers, as their protocols are numbered.
+    source : str
+        Whose idea it is.
+    """
+
+    name: str
+    verb: str
+    asks: str
+    takes: Literal["tuned", "encoder", "results"]
+    trains: bool
+    protocols: tuple[str, ...]
+    source: str
+
+    def function(self) -> Any:
+        """Import the function that runs it."""
+        from importlib import import_module
+
+        module = "prediction" if self.name == "predictive_validity" else self.name
+        return getattr(import_module(f".{module}", __package__), self.name)
+
+
+_ALL = (
+    Experiment(
+        name="truncation",
+        verb="truncate",
+        asks="How well does a head read each layer, as it is, tuned further, or on the model before tuning?",
+        takes="tuned",
+        trains=False,
+        protocols=("P-E2",),
+        source="Phang et al. 2021",
+    ),
+    Experiment(
+        name="skipping",
+        verb="skip",
+        asks="What does leaving out each span of blocks cost?",
+        takes="tuned",
+        trains=False,
+        protocols=("P-E3",),
+        source="Phang et al. 2021",
+    ),
+    Experiment(
+        name="freezing",
+        verb="freeze",
+        asks="Which blocks need to learn, and what does it save if they do not?",
+        takes="encoder",
+        trains=True,
+        protocols=("W-E6", "M-E4"),
+        source="Wu et al. 2020, Merchant et al. 2020",
+    ),
+    Experiment(
+        name="reinitialization",
+        verb="reinit",
+        asks="Which blocks' pretrained weights matter, against depth alone?",
+        takes="encoder",
+        trains=True,
+        protocols=("T-E1", "T-E2", "T-E3", "M-E5", "B-5"),
+        source="Tamkin et al. 2020, Merchant et al. 2020",
+    ),
+    Experiment(
+        name="permutation",
+        verb="permute",
+        asks="Does the order of the blocks matter, and alike in different tasks?",
+        takes="encoder",
+        trains=True,
+        protocols=("T-E5",),
+        source="Tamkin et al. 2020",
+    ),
+    Experiment(
+        name="dropping",
+        verb="drop",
+        asks="Which blocks can be left out before fine-tuning?",
+        takes="encoder",
+        trains=True,
+        protocols=("S-E1",),
+        source="Sajjad et al. 2020",
+    ),
+    Experiment(
+        name="predictive_validity",
+        verb="",
+        asks="Does the similarity of layers foretell what can be cut?",
+        takes="results",
+        trains=False,
+        protocols=("B-3",),
+        source="microtome",
+    ),
+)
+EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType({one.name: one for one in _ALL})

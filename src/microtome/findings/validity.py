@@ -1,0 +1,178 @@
+"""Does the similarity of two layers go with what it costs to skip the blocks between them?
+
+A long span costs more and its ends are less alike, whatever the measure: length and depth alone foretell
+much. What counts is what similarity adds to them. All arithmetic is on ranks within one map, so that costs
+of different tasks and similarities of different measures have one scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import must
+from .blocks import read_map
+
+Array = NDArray[np.float64]
+
+FEWEST = 6  # spans that a rank correlation is computed from
+RIDGE = 0.01  # penalty of the predictor, per cell, on standardized features
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Spans:
+    """
+    The spans of one map that have both a cost and a similarity.
+
+    Parameters
+    ----------
+    length, midpoint : ndarray of shape (spans,)
+        Blocks skipped, j - i, and (i + j) / 2, for the blocks i + 1..j between layers i and j.
+    similarity, cost : ndarray of shape (spans,)
+    without_layer_0 : int
+        Spans left out because the similarity with layer 0 is undefined.
+    missing : int
+        Spans left out for any other undefined value.
+    """
+
+    length: Array
+    midpoint: Array
+    similarity: Array
+    cost: Array
+    without_layer_0: int
+    missing: int
+
+
+def spans_of(similarity: Array, cost: Array) -> Spans:
+    """
+    Pair the similarity of layers i and j with the cost of skipping blocks i + 1..j.
+
+    Parameters
+    ----------
+    similarity : ndarray of shape (depth + 1, depth + 1), or (depth, depth)
+        Of the layers 0..depth, or 1..depth with layer 0 undefined. The two directions are averaged.
+    cost : ndarray of shape (depth, depth)
+        Row first - 1, column last - 1, as in a `SpanMap`.
+
+    Returns
+    -------
+    Spans
+    """
+    depth = len(cost)
+    if cost.shape != (depth, depth):
+        raise must("the shape of costs", "[first, last] of the blocks", cost.shape)
+    found = read_map("a similarity", similarity)
+    if len(found) == depth:
+        found = np.pad(found, ((1, 0), (1, 0)), constant_values=np.nan)
+    if len(found) != depth + 1:
+        allowed = f"that of layers 0 to {depth}, or 1 to {depth}, for costs of {depth} blocks"
+        raise must("the shape of a similarity", allowed, np.shape(similarity))
+    i, j = np.triu_indices(depth + 1, 1)
+    x, y = found[i, j], cost[i, j - 1]
+    bottom = (i == 0) & ~np.isfinite(x)
+    known = np.isfinite(x) & np.isfinite(y)
+    return Spans(
+        length=(j - i)[known].astype(np.float64),
+        midpoint=((i + j) / 2)[known],
+        similarity=x[known],
+        cost=y[known],
+        without_layer_0=int(bottom.sum()),
+        missing=int((~known & ~bottom).sum()),
+    )
+
+
+def rank_correlation(x: Array, y: Array) -> float:
+    """Spearman's correlation, ties at their mean rank; NaN where one side is constant."""
+    return _cosine(_ranks(x), _ranks(y))
+
+
+def partial_rank_correlation(spans: Spans) -> float:
+    """
+    Correlate the ranks of similarity and of cost after taking out what length and depth explain.
+
+    Parameters
+    ----------
+    spans : Spans
+
+    Returns
+    -------
+    float
+        Pearson's correlation of the residuals of both ranks, each regressed by least squares on one constant
+        for each span length, and on m, m^2 and m l, with m and l the standardized ranks of midpoint and
+        length. NaN where one of the two has nothing left.
+    """
+    m, length = _ranks(spans.midpoint), _ranks(spans.length)
+    same = (spans.length[:, None] == np.unique(spans.length)).astype(np.float64)
+    known = np.column_stack([same, m, m**2, m * length])
+    base = np.linalg.qr(known)[0] if np.linalg.matrix_rank(known) == known.shape[1] else _basis(known)
+    left = [side - base @ (base.T @ side) for side in (_ranks(spans.similarity), _ranks(spans.cost))]
+    return _cosine(*left, floor=_ROUNDING * np.sqrt(len(m)))
+
+
+def foretold(training: Sequence[Spans], asked: Spans) -> tuple[float, float]:
+    """
+    Foretell the order of the costs of one map from other maps, without similarity and with it.
+
+    Parameters
+    ----------
+    training : sequence of Spans
+        Maps that the predictor may see; each counts the same.
+    asked : Spans
+
+    Returns
+    -------
+    without, with_similarity : float
+        Spearman's correlation of foretold and measured cost.
+
+    Notes
+    -----
+    Ridge regression of the standardized rank of cost on l, m, l^2, m^2 and l m; and, with similarity, also on
+    s, s^2, s l and s m: standardized ranks within a map of length, midpoint and similarity, all terms
+    centered within it.
+    """
+    results = []
+    for similarity in (False, True):
+        gram, moment = 0.0, 0.0
+        for one in training:
+            x = _features(one, similarity=similarity)
+            gram = gram + x.T @ x / len(x)
+            moment = moment + x.T @ _ranks(one.cost) / len(x)
+        x = _features(asked, similarity=similarity)
+        weights = np.linalg.solve(gram + len(training) * RIDGE * np.eye(x.shape[1]), moment)
+        results.append(rank_correlation(np.round(x @ weights, 9), asked.cost))
+    return results[0], results[1]
+
+
+def _features(spans: Spans, *, similarity: bool) -> Array:
+    length, m = _ranks(spans.length), _ranks(spans.midpoint)
+    terms = [length, m, length**2, m**2, length * m]
+    if similarity:
+        s = _ranks(spans.similarity)
+        terms += [s, s**2, s * length, s * m]
+    found = np.column_stack(terms)
+    return found - found.mean(axis=0)
+
+
+def _ranks(values: Array) -> Array:
+    """Standardized ranks, ties at their mean; zeros where all are equal."""
+    from scipy.stats import rankdata
+
+    found = rankdata(values) - (len(values) + 1) / 2
+    spread = found.std()
+    return found / spread if spread > 0 else found
+
+
+def _basis(known: Array) -> Array:
+    left, sizes, _ = np.linalg.svd(known, full_matrices=False)
+    return left[:, sizes > _ROUNDING * sizes[0]]
+
+
+def _cosine(x: Array, y: Array, floor: float = 0.0) -> float:
+    under = np.linalg.norm(x), np.linalg.norm(y)
+    if min(under) <= floor:
+        return float("nan")
+    return float(np.clip(x @ y / (under[0] * under[1]), -1, 1))

@@ -1,0 +1,100 @@
+"""Are many runs known by what they are, never trained twice, and told in the order asked?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cats
+import tiny
+from microtome.encoders.loading import load
+from microtome.errors import InputError
+from microtome.experiments.runs import Run, count_updates, open_encoder, open_task, run_all
+from microtome.interventions.freeze import Freeze
+from microtome.interventions.truncate import Truncate
+from microtome.training.finetuning import finetune
+from microtome.training.tuned import open_tuned
+
+Encoders = Callable[..., Any]
+FEW: dict[str, Any] = {**cats.QUICK, "steps": 3}
+RUNS = [
+    Run(arm="cut", x=2, seed=1, interventions=(Truncate(keep=2),)),
+    Run(arm="whole", x=0, seed=1),
+    Run(arm="frozen", x=1, seed=2, interventions=(Freeze(bottom=1),), options={"train_size": 64}),
+    Run(arm="again", x=3, seed=1),
+]
+
+
+def trained(
+    encoder: Any, task: Any, runs: list[Run], store: Path, **options: Any
+) -> tuple[list[Any], list[str]]:
+    """What became of runs, and what was heard of them while they went on."""
+    heard: list[str] = []
+    given = {**FEW, "progress": lambda what, *_: heard.append(what), **options}
+    return run_all(encoder, task, runs, recipe="wu2020", store=store, **given), heard
+
+
+def test_each_run_is_a_fine_tuning_and_is_made_once(encoder_of: Encoders, tmp_path: Path) -> None:
+    encoder, task = encoder_of("bert"), cats.cats_task()
+    done, heard = trained(encoder, task, RUNS, tmp_path)
+    assert [one.run for one in done] == RUNS
+    assert any(what.startswith("1/4 cut 2 seed 1: training") for what in heard)
+    plain = finetune(encoder, task, "wu2020", seed=1, store=tmp_path / "own", **FEW)
+    assert done[1].address == plain.address == done[3].address
+    assert done[1].answers == plain.predictions
+    assert done[1].score == plain.score.value
+    assert done[1].baseline == plain.evaluation.baseline["accuracy"]
+    assert len({one.address for one in done}) == 3
+    again, silence = trained(encoder, task, RUNS[::-1], tmp_path)
+    assert not any("training" in what for what in silence)
+    assert [one.answers for one in again] == [one.answers for one in done[::-1]]
+
+
+def test_weights_are_kept_where_they_are_asked_for(encoder_of: Encoders, tmp_path: Path) -> None:
+    encoder, task = encoder_of("bert"), cats.cats_task()
+    small, _ = trained(encoder, task, RUNS[:1], tmp_path)
+    assert not list(small[0].folder.glob("*.safetensors"))
+    large, heard = trained(encoder, task, RUNS[:1], tmp_path, keep_models=True)
+    assert any("training" in what for what in heard)
+    assert open_tuned(large[0].folder, task).encoder.depth == 2
+    assert large[0].answers == small[0].answers
+    still, _ = trained(encoder, task, RUNS[:1], tmp_path)
+    assert still[0].folder == large[0].folder
+
+
+def test_a_run_that_fails_is_told(encoder_of: Encoders, tmp_path: Path) -> None:
+    wild = Run(arm="wild", x=0, seed=1, options={"rate": 1e30, "clip": None, "steps": 12})
+    done, _ = trained(encoder_of("bert"), cats.cats_task(), [wild, RUNS[1]], tmp_path)
+    assert str(done[0].failure).startswith(("diverged", "collapsed"))
+
+
+@pytest.mark.slow
+def test_runs_side_by_side_are_those_one_after_the_other(tmp_path: Path) -> None:
+    model: dict[str, Any] = {"source": str(tiny.save_checkpoint(tmp_path / "bert", "bert"))}
+    task = {"name": "agreement", "sizes": {"train": 96, "validation": 40, "test": 8, "held_out": 8}}
+    beside, heard = trained(model, task, RUNS, tmp_path / "two", at_once=2)
+    after, _ = trained(load(**model), open_task(task), RUNS, tmp_path / "one")
+    assert [(one.address, one.answers) for one in beside] == [(one.address, one.answers) for one in after]
+    assert heard.count("runs") == 3
+
+
+def test_runs_are_counted_before_they_begin() -> None:
+    task = cats.cats_task(train=100)
+    wide = Run(arm="wide", x=1, seed=1, options={"steps": 7, "epochs": None})
+    assert count_updates([*RUNS, wide], task, "wu2020") == (4, 2 * 39 + 24 + 7)
+    assert count_updates(RUNS[:2], task, "wu2020", steps=5) == (2, 10)
+
+
+def test_what_cannot_be_run(encoder_of: Encoders, tmp_path: Path) -> None:
+    task = cats.cats_task()
+    with pytest.raises(InputError, match="at_once must be 1 for an encoder and a task that are open here"):
+        trained(encoder_of("bert"), task, RUNS, tmp_path, at_once=2)
+    with pytest.raises(InputError, match="at_once must be a whole number above 0, but got 0"):
+        trained(encoder_of("bert"), task, RUNS, tmp_path, at_once=0)
+    with pytest.raises(InputError, match=r"task must be what microtome\.task gives, or what it"):
+        open_task("rte")
+    with pytest.raises(InputError, match="must be a model of transformers to be fine-tuned"):
+        open_encoder("bert")
