@@ -8,10 +8,16 @@ import typer
 
 from ..version import VERSION
 from .compare import compare
+from .cutting import skip, truncate
 from .demo import demo
+from .drop import drop
 from .extract import extract
 from .finetune import evaluate, finetune
+from .freeze import freeze
 from .ls import ls
+from .permute import permute
+from .prune import prune
+from .reinit import reinit
 from .similarity import similarity
 from .store import store
 
@@ -28,7 +34,9 @@ def command() -> Any:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_start)
-    for verb in (similarity, extract, compare, finetune, evaluate, ls, demo):
+    verbs = (similarity, extract, compare, finetune, evaluate)
+    verbs += (truncate, skip, freeze, reinit, permute, drop, prune)
+    for verb in (*verbs, ls, demo):
         app.command(no_args_is_help=verb is not demo)(verb)
     app.add_typer(store)
     return typer.main.get_command(app)

@@ -95,8 +95,8 @@ def finetune(
 
     screen = Screen(json=json, quiet=quiet)
     find_device(device)
-    drawn = _numbers("--seeds", seeds)
-    at = "epochs" if checkpoints == "epochs" else _numbers("--checkpoints", checkpoints)
+    drawn = read_numbers("--seeds", seeds)
+    at = "epochs" if checkpoints == "epochs" else read_numbers("--checkpoints", checkpoints)
     values = read_values(change)
     chosen = find_recipe(recipe, **values)
     asked = task_options(task, data, column, held_out)
@@ -245,7 +245,8 @@ def evaluate(
     )
 
 
-def _numbers(option: str, given: str) -> list[int]:
+def read_numbers(option: str, given: str) -> list[int]:
+    """Read whole numbers with commas between them."""
     from ..errors import must
 
     try:

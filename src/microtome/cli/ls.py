@@ -14,7 +14,7 @@ from .training import list_recipes, list_tasks
 if TYPE_CHECKING:
     from ..measures.declare import Measure
 
-TABLES = ("measures", "families", "corpora", "tasks", "recipes")
+TABLES = ("measures", "families", "corpora", "tasks", "recipes", "experiments")
 # The letters that formulas use for what is done to a layer.
 TRANSFORMED = {
     "Q": "orthogonal",
@@ -30,7 +30,9 @@ def ls(
     table: Annotated[
         str,
         typer.Argument(
-            metavar="TABLE", help="measures, families, corpora, tasks or recipes", show_default=False
+            metavar="TABLE",
+            help="measures, families, corpora, tasks, recipes or experiments",
+            show_default=False,
         ),
     ],
     json: JsonOption = False,
@@ -46,6 +48,7 @@ def ls(
         "corpora": _corpora,
         "tasks": list_tasks,
         "recipes": list_recipes,
+        "experiments": _experiments,
     }
     shown[table](Screen(json=json))
 
@@ -86,6 +89,29 @@ def _families(screen: Screen) -> None:
         [
             "Layer 0 is what the first block reads, layer l what block l gives; where there is a last norm, "
             "its output is one more layer, called norm."
+        ],
+    )
+
+
+def _experiments(screen: Screen) -> None:
+    from dataclasses import asdict
+
+    from ..experiments.table import EXPERIMENTS
+
+    if screen.json:
+        told = [{**asdict(one), "protocols": list(one.protocols)} for one in EXPERIMENTS.values()]
+        screen.result({"format": "microtome/experiments/1", "experiments": told}, "")
+        return
+    needs = {
+        "tuned": "a fine-tuned model",
+        "encoder": "an encoder, which is fine-tuned",
+        "results": "results of others",
+    }
+    screen.rows(
+        ["experiment", "verb", "what it asks", "needs", "source"],
+        [
+            [one.name, one.verb or "in Python", one.asks, needs[one.takes], one.source]
+            for one in EXPERIMENTS.values()
         ],
     )
 

@@ -1,0 +1,159 @@
+"""How is the result of an experiment shown? Tables with intervals, sentences, files with figures, or JSON."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .show import MOST_COLUMNS, Screen
+
+if TYPE_CHECKING:
+    from ..findings.results import Curve, Result, SpanMap
+
+# A span whose cost is not 0 by the band of all spans at once.
+SURE = "*"
+
+
+def show_result(screen: Screen, result: Result, out: Path | None) -> None:
+    """
+    Write a result into a folder where one was asked for, and print it as tables or as JSON.
+
+    Parameters
+    ----------
+    screen : Screen
+    result : Result
+    out : Path, optional
+        For result.json, table.parquet, methods.md, references.bib and figures.
+    """
+    for sentence in result.warnings:
+        screen.note(f"warning: {sentence}{'' if sentence.endswith('.') else '.'}")
+    # Files first: a reader who leaves early, as `head` does, must not cost the user the result.
+    if out is not None:
+        from ..figures.panels import save_figures
+
+        written = [path.name for path in result.save(out)]
+        drawn = save_figures(result, out / "figures")
+        screen.note(f"Written to {out}: {', '.join(written)} and {len(drawn)} figures.")
+    if screen.json:
+        screen.result(result.document(), "")
+        return
+    for head, rows, notes in (*_curve_tables(result), *_saving_tables(result), *_span_tables(result)):
+        screen.rows(head, rows, [*notes, ""])
+    screen.sentences(result.findings)
+
+
+Table = tuple[list[str], list[list[str]], list[str]]
+
+
+def _curve_tables(result: Result) -> Iterable[Table]:
+    from ..figures.curves import basis, is_difference, label_of
+
+    # They are told once, below the first table.
+    lines = [f"{name}: {value:.4f}." for name, value in result.lines.items() if math.isfinite(value)]
+    for differences in (False, True):
+        found = [one for one in result.curves if is_difference(one) == differences]
+        for axis in dict.fromkeys(one.axis for one in found):
+            curves = [one for one in found if one.axis == axis]
+            scale = result.points if differences else 1.0
+            unit = "points" if result.points == 100 else result.score
+            what = f"differences in {unit}" if differences else result.score
+            places = list(dict.fromkeys(x for one in curves for x in one.x))
+            cells = [[_at(one, x, scale, signed=differences) for one in curves] for x in places]
+            head = [axis, *(label_of(one) for one in curves)]
+            rows = [[str(x), *row] for x, row in zip(places, cells, strict=True)]
+            if not _fits([head, *rows]):
+                head = [axis, "", what]
+                rows = [
+                    [str(x), label_of(one), text]
+                    for x, row in zip(places, cells, strict=True)
+                    for one, text in zip(curves, row, strict=True)
+                    if text
+                ]
+            said = f"{what[:1].upper()}{what[1:]} on {result.task}/{result.split}: {_words(basis(curves))}."
+            yield head, rows, [said, *lines]
+            lines = []
+
+
+def _words(basis: str) -> str:
+    """What a figure rests on, as a table has it: intervals instead of bars."""
+    kept = [part for part in basis.split("; ") if not part.startswith(("shaded", "thin bars"))]
+    return "; ".join(kept).replace("thick bars:", "intervals:").replace("× undefined", "-: undefined")
+
+
+def _at(one: Curve, x: object, scale: float, *, signed: bool) -> str:
+    """The value of a curve at a point with its interval; empty where the curve has no such point."""
+    if x not in one.x:
+        return ""
+    place = one.x.index(x)  # pyright: ignore[reportArgumentType]
+    numbers = [scale * float(v[place]) for v in (one.values, one.low, one.high)]
+    form = "{:+.2f}" if signed else "{:.4f}" if abs(numbers[0]) < 100 else "{:,.1f}"
+    value, low, high = ("-" if math.isnan(v) else form.format(v) for v in numbers)
+    return value if "-" in (value, low, high) else f"{value} [{low}, {high}]"
+
+
+def _fits(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a table is no wider than the terminal; elsewhere lines have no end."""
+    if not sys.stdout.isatty():
+        return True
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    return sum(widths) + 2 * len(widths) <= shutil.get_terminal_size().columns
+
+
+def _saving_tables(result: Result) -> Iterable[Table]:
+    from ..figures.savings import savings_of
+
+    found = savings_of(result)
+    rows = [
+        [
+            str(one["blocks"]),
+            part,
+            *(f"{one[f'{name}_ratio']:.2f}" for name in ("backward", "update", "memory")),
+        ]
+        for part, some in found.items()
+        for one in some
+        if one["blocks"]
+    ]
+    if rows:
+        head = ["blocks frozen", "", "way back", "whole update", "memory"]
+        yield head, rows, ["Time and memory of activations, relative to an update with nothing frozen."]
+
+
+def _span_tables(result: Result) -> Iterable[Table]:
+    from ..figures.spans import basis
+
+    if not result.spans:
+        return
+    one, *others = result.spans
+    unit = "points" if result.points == 100 else result.score
+    notes = [f"Cost in {unit} of skipping blocks first to last on {result.task}/{result.split}."]
+    kept = [part for part in basis(one, result.score).split("; ") if not part.startswith(("dot", "hatched"))]
+    notes.append(f"{'; '.join(kept)}; {SURE}: not 0 by a {one.level * 100:g}% band of all spans at once.")
+    if one.depth <= MOST_COLUMNS:
+        head = ["first, last", *(str(last) for last in range(1, one.depth + 1))]
+        rows = [
+            [str(first), *(_cost(one, first, last, result.points) for last in range(1, one.depth + 1))]
+            for first in range(1, one.depth + 1)
+        ]
+    else:
+        head = ["block", "cost"]
+        rows = [[str(k), _cost(one, k, k, result.points)] for k in range(1, one.depth + 1)]
+        notes.append("Only single blocks are shown; --json and --out give all spans.")
+    if others:
+        notes.append(f"--json and --out also give: {'; '.join(other.name for other in others)}.")
+    yield head, rows, notes
+
+
+def _cost(one: SpanMap, first: int, last: int, points: float) -> str:
+    from ..figures.spans import short
+
+    if last < first:
+        return ""
+    at = first - 1, last - 1
+    if not math.isfinite(one.values[at]):
+        return "-"
+    sure = one.band_low[at] > 0 or one.band_high[at] < 0
+    return short(points * float(one.values[at])).replace("−", "-") + (SURE if sure else "")

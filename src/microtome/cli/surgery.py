@@ -1,0 +1,115 @@
+"""What do the verbs that take models apart share? Their options, and what stands before the work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from ..training.recipe import Recipe
+
+RecipeOption = Annotated[str | None, typer.Option(help="A name of `microtome ls recipes`.")]
+SetOption = Annotated[
+    list[str],
+    typer.Option("--set", help="Another value of the recipe, as rate=2e-5.", show_default=False),
+]
+SeedsOption = Annotated[str, typer.Option(help="Seeds, as 1,2,3 or 1-3.")]
+TrainSizeOption = Annotated[
+    int | None, typer.Option(min=1, help="Train on so many examples.", show_default=False)
+]
+HeadOption = Annotated[
+    str | None,
+    typer.Option(
+        help="stock, jiant, own, or reads=cls,dense=1,pooler=none; the recipe's when absent.",
+        show_default=False,
+    ),
+]
+PrecisionOption = Annotated[str, typer.Option(help="float32, bfloat16 or float16.")]
+AtOnceOption = Annotated[int, typer.Option(min=1, help="Models that train side by side.")]
+LevelOption = Annotated[float, typer.Option(help="Promised coverage of intervals and bands.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", metavar="", help="Say what it would do, and stop.")]
+
+Progress = Callable[[str, int, int], None]
+
+
+def read_numbers(option: str, given: str) -> list[int]:
+    """
+    Read whole numbers, with commas between them and a hyphen for all from one to another.
+
+    Examples
+    --------
+    >>> read_numbers("--permutations", "1-3,7")
+    [1, 2, 3, 7]
+    """
+    from ..errors import must
+
+    found: list[int] = []
+    for part in (part.strip() for part in given.split(",") if part.strip()):
+        first, hyphen, last = part.partition("-")
+        if not first.isdecimal() or (hyphen and not last.isdecimal()):
+            raise must(option, "numbers with commas between them, or as 1-10", given)
+        found += range(int(first), int(last if hyphen else first) + 1)
+    if not found or len(set(found)) != len(found):
+        raise must(option, "one number or more, each once", given)
+    return found
+
+
+def read_names(option: str, given: str, known: Sequence[str]) -> tuple[str, ...]:
+    """Read names with commas between them, each one of those that are known."""
+    from ..errors import must, unknown
+
+    found = tuple(part.strip() for part in given.split(",") if part.strip())
+    for name in found:
+        if name not in known:
+            raise unknown(f"a name of {option}", name, known)
+    if not found or len(set(found)) != len(found):
+        raise must(option, "one name or more, each once", given)
+    return found
+
+
+def check(*, device: str, level: float, out: Path | None, dry_run: bool) -> None:
+    """Refuse what cannot work before anything is loaded."""
+    from ..comparison.inputs import find_device
+    from ..errors import must
+    from ..findings.record import make_folder
+
+    find_device(device)
+    if not 0 < level < 1:
+        raise must("--level", "between 0 and 1", level)
+    if out is not None and not dry_run:
+        make_folder(out)
+
+
+def changed_recipe(recipe: str | None, change: list[str], default: str) -> Recipe:
+    """Find a recipe, with the values that a user changed."""
+    from ..training.recipe import find_recipe
+    from .finetune import read_values
+
+    return find_recipe(default if recipe is None else recipe, **read_values(change))
+
+
+def loading(model: str, revision: str | None, tokenizer: str | None) -> dict[str, Any]:
+    """What `load` is called with."""
+    return {"source": model, "revision": revision, "tokenizer": tokenizer, "device": "cpu"}
+
+
+def given_head(head: str | None) -> dict[str, Any]:
+    """The head for `finetune`, where a user named one."""
+    from .finetune import read_head
+
+    return {} if head is None else {"head": read_head(head)}
+
+
+def counted(count: int, noun: str) -> str:
+    """
+    Say how many there are of something.
+
+    Examples
+    --------
+    >>> counted(1, "seed"), counted(1200, "update")
+    ('1 seed', '1,200 updates')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

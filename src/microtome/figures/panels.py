@@ -1,0 +1,182 @@
+"""Which pictures does a result have? A panel for each kind of curve and axis, and for each map of spans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError, WorkError, must
+from ..findings.results import Result, SpanMap
+from . import curves, spans
+from .captions import add_panel, new_figure, title_of
+from .curves import draw_curves, draw_differences, is_difference
+from .heatmap import FORMATS, file_stems, printable, save_figure
+from .savings import draw_savings, savings_of
+from .spans import common_reach, draw_spans, map_side
+
+if TYPE_CHECKING:
+    import os
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Panel:
+    """What to draw, how large in inches, and the room left, right, below and above it."""
+
+    draw: Callable[[Axes], Any]
+    inner: tuple[float, float]
+    around: tuple[float, float, float, float]
+
+    @property
+    def outer(self) -> tuple[float, float]:
+        left, right, below, above = self.around
+        return self.inner[0] + left + right, self.inner[1] + below + above
+
+
+def figure_of(result: Result) -> Figure:
+    """
+    Draw all that a result has, a panel for each kind of curve and axis, and for each map of spans.
+
+    Parameters
+    ----------
+    result : Result
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Maps of spans have one color scale.
+    """
+    parts = [*_curve_panels(result), *_saving_panels(result), *_span_panels(result)]
+    if not parts:
+        raise InputError(f"a figure must have something to draw, but the {result.experiment} has no curve.")
+    across = 1 if len(parts) < 2 else 2
+    rows = [parts[k : k + across] for k in range(0, len(parts), across)]
+    heights = [max(part.outer[1] for part in row) for row in rows]
+    widths = [max(row[k].outer[0] for row in rows if k < len(row)) for k in range(across)]
+    figure = new_figure(sum(widths), sum(heights) + 0.3)
+    for r, row in enumerate(rows):
+        for c, part in enumerate(row):
+            left = sum(widths[:c]) + part.around[0]
+            top = sum(heights[:r]) + 0.3 + part.around[3]
+            bottom = sum(heights) + 0.3 - top - part.inner[1]
+            part.draw(add_panel(figure, left, bottom, *part.inner))
+    top = 1 - 0.08 / figure.get_size_inches()[1]
+    figure.suptitle(printable(title_of(result)), fontsize=10, y=top, parse_math=False)
+    return figure
+
+
+def save_figures(
+    result: Result, folder: str | os.PathLike[str], formats: Sequence[str] = FORMATS
+) -> tuple[Path, ...]:
+    """
+    Draw each panel of a result into files of its own, the same bytes each time.
+
+    Parameters
+    ----------
+    result : Result
+    folder : path
+        Made if it is not there.
+    formats : sequence of str
+        Of "png", "svg" and "pdf".
+
+    Returns
+    -------
+    tuple of Path
+        Such as `scores.png`, `differences.png` and `spans.png`.
+    """
+    for kind in formats:
+        if kind not in FORMATS:
+            raise must("formats", f"among {', '.join(FORMATS)}", kind)
+    place = Path(folder)
+    written: list[Path] = []
+    drawn = {**_curve_files(result), **_span_files(result)}
+    if savings_of(result):
+        drawn["savings"] = partial(draw_savings, result)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        for stem, draw in zip(file_stems(list(drawn)), drawn.values(), strict=True):
+            axes = draw()
+            for kind in formats:
+                path = place / f"{stem}.{kind}"
+                save_figure(axes, path)
+                written.append(path)
+    except OSError as error:
+        raise WorkError(f"figures must be written to a writable folder, but got: {error}.") from error
+    return tuple(written)
+
+
+def _groups(result: Result) -> Iterator[tuple[bool, str, list[str]]]:
+    """Curves that share a panel: scores before differences, each by its axis."""
+    for differences in (False, True):
+        found = [one for one in result.curves if is_difference(one) == differences]
+        for axis in dict.fromkeys(one.axis for one in found):
+            yield differences, axis, [one.name for one in found if one.axis == axis]
+
+
+def _draw_group(
+    result: Result, differences: bool, names: list[str], ax: Axes | None, title: str | None
+) -> Axes:
+    draw = draw_differences if differences else draw_curves
+    return draw(result, ax, curves=names, title=title)
+
+
+def _curve_panels(result: Result) -> list[_Panel]:
+    def draw(differences: bool, names: list[str]) -> Callable[[Axes], Any]:
+        return lambda ax: _draw_group(result, differences, names, ax, "")
+
+    return [_line_panel(draw(differences, names)) for differences, _, names in _groups(result)]
+
+
+def _saving_panels(result: Result) -> list[_Panel]:
+    return [_line_panel(lambda ax: draw_savings(result, ax, title=""))] if savings_of(result) else []
+
+
+def _line_panel(draw: Callable[[Axes], Any]) -> _Panel:
+    # Without a title of its own a panel needs little room above it.
+    around = (curves.LEFT, curves.RIGHT, curves.BELOW, 0.1)
+    return _Panel(draw=draw, inner=(curves.WIDE, curves.TALL), around=around)
+
+
+def _curve_files(result: Result) -> dict[str, Callable[[], Axes]]:
+    groups = list(_groups(result))
+
+    def make(differences: bool, names: list[str]) -> Callable[[], Axes]:
+        return lambda: _draw_group(result, differences, names, None, None)
+
+    found: dict[str, Callable[[], Axes]] = {}
+    for differences, axis, names in groups:
+        kind = "differences" if differences else "scores"
+        several = sum(one[0] == differences for one in groups) > 1
+        found[f"{kind} {axis}" if several else kind] = make(differences, names)
+    return found
+
+
+def _span_panels(result: Result) -> list[_Panel]:
+    reach = common_reach(result.spans, result.points)
+
+    def draw(one: SpanMap) -> Callable[[Axes], Any]:
+        return lambda ax: draw_spans(one, ax, points=result.points, score=result.score, reach=reach)
+
+    around = (spans.LEFT, spans.RIGHT, spans.BELOW, spans.ABOVE)
+    sides = [map_side(one.depth) for one in result.spans]
+    return [
+        _Panel(draw=draw(one), inner=(side, side), around=around)
+        for one, side in zip(result.spans, sides, strict=True)
+    ]
+
+
+def _span_files(result: Result) -> dict[str, Callable[[], Axes]]:
+    reach = common_reach(result.spans, result.points)
+
+    def make(one: SpanMap) -> Callable[[], Axes]:
+        title = f"{title_of(result)}: {one.name}" if len(result.spans) > 1 else title_of(result)
+        return lambda: draw_spans(one, points=result.points, score=result.score, reach=reach, title=title)
+
+    # The first map is of all seeds, and the others are named after it.
+    names = [one.name.removeprefix(result.spans[0].name).strip(" ,:") for one in result.spans]
+    return {f"spans {name}".strip(): make(one) for name, one in zip(names, result.spans, strict=True)}

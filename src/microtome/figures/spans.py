@@ -1,0 +1,231 @@
+"""Which blocks can be skipped? A map of what every span costs, the first skipped down, the last across."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import must
+from ..findings.results import SpanMap
+from .captions import add_caption, add_panel, new_figure, room_of
+from .heatmap import DIVERGING, printable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+CELL, SMALLEST, LARGEST = 0.36, 2.0, 6.5  # inches of a cell, and of the map
+LEFT, RIGHT, BELOW, ABOVE = 0.6, 1.2, 0.9, 0.4  # inches around it, the scale of colors at the right
+MOST_WRITTEN = 12  # blocks of a model whose costs are written into the cells
+# Beyond this ratio of the largest cost to the median one, a level scale would leave most cells white.
+STEEP = 50.0
+
+
+def draw_spans(
+    one: SpanMap,
+    ax: Axes | None = None,
+    *,
+    points: float = 100.0,
+    title: str | None = None,
+    score: str = "",
+    reach: float | None = None,
+) -> Axes:
+    """
+    Draw what skipping each span of blocks costs.
+
+    The first skipped block stands on the vertical axis, from the top, and the last one on the horizontal
+    axis, so that single blocks are the diagonal and longer spans lie farther from it. A dot marks a cost
+    that is not 0 by the band of all spans at once. Undefined costs are hatched.
+
+    Parameters
+    ----------
+    one : SpanMap
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; axes of a new figure when absent.
+    points : float
+        What a unit of the score is worth in the picture: 100 gives points of 100.
+    title : str, optional
+        The map's name when absent.
+    score : str
+        Name of the score.
+    reach : float, optional
+        Cost at the ends of the colors, for maps that share a scale; the largest one when absent.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    axes = span_axes(one) if ax is None else ax
+    costs = points * one.values
+    end = common_reach([one], points) if reach is None else float(reach)
+    if not end > 0:
+        raise must("reach", "above 0", reach)
+    edges = np.arange(one.depth + 1) + 0.5
+    norm, steep = _norm(costs, end, bounded=points == 100)
+    mesh = axes.pcolormesh(
+        edges,
+        edges,
+        np.ma.masked_invalid(costs),
+        cmap=DIVERGING,
+        norm=norm,
+        # Without an edge of the same color, viewers of vector files show hairlines between cells.
+        edgecolors="face",
+        linewidth=0.2,
+    )
+    axes.set_aspect("equal")
+    axes.invert_yaxis()
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    # Points of a cell.
+    cell = min(room_of(axes)) / one.depth
+    _name_axes(axes, one, cell)
+    _hatch_undefined(axes, one)
+    _write_cells(axes, one, costs, mesh, cell)
+    lowest = float(np.nanmin(costs, initial=0.0))
+    unit = "points" if points == 100 else printable(score) or "units of the score"
+    _add_colorbar(axes, mesh, f"cost in {unit}{', logarithmic' if steep else ''}", cell * one.depth, lowest)
+    axes.set_title(printable(one.name if title is None else title), fontsize=10, pad=8, parse_math=False)
+    add_caption(axes, basis(one, score), cell * one.depth + 60)
+    return axes
+
+
+def common_reach(maps: Sequence[SpanMap], points: float = 100.0) -> float:
+    """
+    Find the cost at the ends of a color scale that several maps share.
+
+    Parameters
+    ----------
+    maps : sequence of SpanMap
+    points : float
+        What a unit of the score is worth.
+
+    Returns
+    -------
+    float
+        The largest absolute cost of all, and 1 where there is none.
+    """
+    found = [np.abs(one.values[np.isfinite(one.values)]) for one in maps]
+    return max((points * float(v.max()) for v in found if v.size), default=0.0) or 1.0
+
+
+def basis(one: SpanMap, score: str = "") -> str:
+    """Say what a map of spans rests on: the whole score, examples, unit, runs, and what dots mean."""
+    full = f"{one.full:.4f}" if abs(one.full) < 10 else f"{one.full:,.1f}"
+    parts = [f"{score or 'score'} of the whole model: {full}", f"n = {one.n:,} examples"]
+    parts.append(f"unit: {one.unit}")
+    if one.seeds > 1:
+        parts.append(f"mean of {one.seeds} runs")
+    if np.isfinite(one.band_low).any():
+        mark = "dot" if one.depth <= MOST_WRITTEN else "dot or minus"
+        parts.append(f"{mark}: not 0 by a {one.level * 100:g}% band of all spans at once")
+    if _undefined(one):
+        parts.append("hatched: undefined")
+    return "; ".join(printable(part).rstrip(".") for part in (*parts, one.note) if part)
+
+
+def span_axes(one: SpanMap) -> Axes:
+    """Make axes of a new figure, sized by the number of blocks."""
+    side = map_side(one.depth)
+    figure = new_figure(LEFT + side + RIGHT, BELOW + side + ABOVE)
+    return add_panel(figure, LEFT, BELOW, side, side)
+
+
+def map_side(depth: int) -> float:
+    """Inches of the map of a model with so many blocks."""
+    return min(max(CELL * depth, SMALLEST), LARGEST)
+
+
+def _norm(costs: np.ndarray, end: float, *, bounded: bool) -> tuple[Any, bool]:
+    """Colors around 0; logarithmic where a score without bounds runs over orders of magnitude."""
+    from matplotlib.colors import Normalize, SymLogNorm
+
+    sizes = np.abs(costs[np.isfinite(costs) & (costs != 0)])
+    if not bounded and sizes.size and end > STEEP * float(np.median(sizes)):
+        return SymLogNorm(float(np.quantile(sizes, 0.1)), vmin=-end, vmax=end), True
+    return Normalize(-end, end), False
+
+
+def _name_axes(axes: Axes, one: SpanMap, cell: float) -> None:
+    size = 7.0 if cell >= 9 else 6.0
+    step = next((s for s in (1, 2, 4, 6, 12, 24) if s * cell >= size * 1.6), 48)
+    ticks = list(range(1, one.depth + 1, step))
+    for axis, label in ((axes.yaxis, "first skipped block"), (axes.xaxis, "last skipped block")):
+        axis.set_ticks(ticks, labels=[str(k) for k in ticks], fontsize=size)
+        axis.set_tick_params(length=2, width=0.5, pad=2)
+        axis.set_label_text(label, fontsize=8)
+
+
+def _undefined(one: SpanMap) -> list[tuple[int, int]]:
+    return [(int(i), int(j)) for i, j in np.argwhere(~np.isfinite(one.values)) if j >= i]
+
+
+def _hatch_undefined(axes: Axes, one: SpanMap) -> None:
+    from matplotlib.patches import Rectangle
+
+    for i, j in _undefined(one):
+        axes.add_patch(
+            Rectangle(
+                (j + 0.5, i + 0.5), 1, 1, facecolor="#eeeeee", edgecolor="#777777", hatch="////", linewidth=0
+            )
+        )
+
+
+def _write_cells(axes: Axes, one: SpanMap, costs: np.ndarray, mesh: Any, cell: float) -> None:
+    """Write the costs where there is room, and mark those that the band sets apart from 0."""
+    written = one.depth <= MOST_WRITTEN
+    marks: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for i, j in np.argwhere(np.isfinite(costs)):
+        cost = float(costs[i, j])
+        dark = _luminance(mesh.cmap(mesh.norm(cost))) < 0.179
+        color = "white" if dark else "black"
+        if written:
+            size = min(7.0, 0.36 * cell)
+            axes.text(j + 1, i + 1, short(cost), ha="center", va="center", fontsize=size, color=color)
+        if one.band_low[i, j] > 0 or one.band_high[i, j] < 0:
+            marker = "o" if written or cost > 0 else "_"
+            place = (j + 1.38, i + 0.64) if written else (j + 1.0, i + 1.0)
+            marks.setdefault((marker, color), []).append(place)
+    for (marker, color), places in marks.items():
+        x, y = zip(*places, strict=True)
+        size = (0.075 if written else 0.16) * cell
+        axes.plot(x, y, linestyle="none", marker=marker, markersize=size, color=color)
+
+
+def short(cost: float) -> str:
+    """
+    Write a cost in at most five signs.
+
+    Examples
+    --------
+    >>> short(0.04), short(-3.26), short(41.8), short(312.4), short(123456.0)
+    ('0.0', '−3.3', '41.8', '312', '1e5')
+    """
+    size = abs(cost)
+    text = f"{size:.1f}" if size < 99.95 else f"{size:.0f}" if size < 9999.5 else f"{size:.0e}"
+    text = text.replace("e+0", "e").replace("e+", "e")
+    return text if cost >= 0 or not float(text) else f"−{text}"
+
+
+def _luminance(color: Sequence[float]) -> float:
+    """Relative luminance; black and white stand out equally at 0.179."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color[:3]]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def _add_colorbar(axes: Axes, mesh: Any, label: str, wide: float, lowest: float) -> None:
+    figure = axes.get_figure(root=True)
+    # Bound to the square cells rather than to the room around them.
+    beside = axes.inset_axes((1 + 8 / wide, 0.0, 9 / wide, 1.0))
+    bar = figure.colorbar(mesh, cax=beside)  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
+    bar.outline.set_linewidth(0.4)  # pyright: ignore[reportCallIssue, reportAttributeAccessIssue]
+    bar.ax.tick_params(labelsize=7, length=2, width=0.5)
+    bar.ax.axhline(0.0, color="black", linewidth=0.8)
+    # The colors are even around 0, but of the gains only those that there are need room.
+    near, end = getattr(mesh.norm, "linthresh", None), mesh.norm.vmax
+    bar.ax.set_ylim(min(lowest, -0.1 * end if near is None else -near), end)
+    if near is not None:
+        powers = [10.0**k for k in range(-9, 16) if 2 * near < 10.0**k <= end]
+        bar.set_ticks([*(-power for power in powers if -power >= lowest), 0.0, *powers])
+        bar.ax.minorticks_off()
+    bar.set_label(label, fontsize=8)

@@ -1,0 +1,81 @@
+"""Is the result of an experiment printed so that a reader sees values, doubt and what is missing?"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from figures.resulting import make_curve, make_result, make_spans
+from microtome.cli.results import show_result
+from microtome.cli.show import Screen
+
+CURVES = (
+    make_curve("UNTUNED", [0.5, 0.625], band_low=[0.1, 0.2]),
+    make_curve("TUNED", [np.nan, 0.75], reasons=("no sound run", None)),
+    make_curve("difference TUNED", [0.0, -0.015], note="score minus that of the whole model"),
+)
+Capture = pytest.CaptureFixture[str]
+
+
+def test_values_have_intervals_and_differences_are_in_points(capsys: Capture) -> None:
+    result = make_result(curves=CURVES, lines={"most frequent answer": 0.527}, findings=("It works.",))
+    show_result(Screen(), result, None)
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert lines[:3] == [
+        "layers kept UNTUNED TUNED",
+        "1 0.5000 [0.4800, 0.5300] -",
+        "2 0.6250 [0.6050, 0.6550] 0.7500 [0.7300, 0.7800]",
+    ]
+    assert lines[3].startswith("Accuracy on rte/validation: n = 277 examples; unit: example; 3 runs a point")
+    assert lines[3].endswith("intervals: 95% for each point alone; -: undefined (no sound run).")
+    assert "2 -1.50 [-3.50, +1.50]" in lines
+    assert lines.count("most frequent answer: 0.5270.") == 1
+    assert lines[-1] == "It works."
+
+
+def test_a_table_too_wide_for_the_terminal_is_a_long_one(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    show_result(Screen(), make_result(curves=CURVES), None)
+    rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "1 UNTUNED 0.5000 [0.4800, 0.5300]" in rows
+    assert "2 TUNED 0.7500 [0.7300, 0.7800]" in rows
+
+
+def test_costs_that_are_sure_are_starred(capsys: Capture) -> None:
+    show_result(Screen(), make_result(spans=(make_spans(4, half=0.02), make_spans(name="seed 1"))), None)
+    said = capsys.readouterr().out
+    rows = [line.split() for line in said.splitlines()]
+    assert rows[:3] == [
+        ["first,", "last", "1", "2", "3", "4"],
+        ["1", "-0.5", "2.5", "5.5*", "8.5*"],
+        ["2", "-0.5", "2.5", "5.5*"],
+    ]
+    assert "accuracy of the whole model: 0.7834" in said
+    assert "--json and --out also give: seed 1." in said
+
+
+def test_of_a_deep_model_single_blocks_are_shown(capsys: Capture) -> None:
+    one = make_spans(24)
+    one.values[2, 2] = np.nan
+    show_result(Screen(), make_result(spans=(one,)), None)
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows[:4] == [["block", "cost"], ["1", "-0.5"], ["2", "-0.5"], ["3", "-"]]
+    assert ["24", "-0.5"] in rows
+
+
+def test_warnings_and_files_are_told_aside(tmp_path: Path, capsys: Capture) -> None:
+    result = make_result(curves=CURVES[:1], warnings=("seed 2 was left out",))
+    show_result(Screen(json=True), result, tmp_path / "out")
+    said = capsys.readouterr()
+    assert json.loads(said.out) == result.document()
+    assert "warning: seed 2 was left out." in said.err
+    assert "Written to" in said.err
+    show_result(Screen(json=True, quiet=True), result, None)
+    assert capsys.readouterr().err == ""
