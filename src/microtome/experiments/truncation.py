@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, must, unknown
 from ..findings.results import Curve, Result
-from ..tasks.baselines import baseline
 from ..tasks.items import Split
 from ..tasks.scores import find_score
 from ..tasks.subset import subset
@@ -33,7 +31,7 @@ from .headarms import (
     readout_refusal,
     trained_arm,
 )
-from .models import Opened, cut_answers, opened
+from .models import Opened, cut_answers, guess_line, named_seeds, opened
 from .truncated import Said, curve_of, cut_costs, said_cut, said_heads
 
 if TYPE_CHECKING:
@@ -49,7 +47,6 @@ NAMES: Mapping[str, str] = MappingProxyType(
         "converged before": "TUNEDORIG converged",
     }
 )
-GUESS = "most frequent answer"
 Progress = Callable[[str, int, int], None]
 
 
@@ -167,7 +164,7 @@ def truncation(
             name=NAMES[name],
             split=judged,
             arms=tuple(found),
-            seeds=_seeds(models) if len(found) == len(models) else (first.seed,),
+            seeds=named_seeds(models) if len(found) == len(models) else (first.seed,),
             failures=tuple(one.failure for one in models)
             if "before" not in name and name != "tunedorig"
             else (),
@@ -186,7 +183,7 @@ def truncation(
         points=score.points,
         higher_is_better=score.higher_is_better,
         curves=tuple(curves[name] for name in NAMES if name in curves),
-        lines=MappingProxyType(_guess(task, judged)),
+        lines=MappingProxyType(guess_line(task, judged)),
         rows=tuple(row for each in gathered.values() for row in each.rows(task)),
         findings=(*said_cut(costs, score, depth), *said_heads(curves, score)),
         methods=_methods(task, models, judged, curves, chosen, head_seeds, train, level),
@@ -203,7 +200,7 @@ def truncation(
             {
                 **_versions(),
                 "models": [one.digest for one in models],
-                "seeds": list(_seeds(models)),
+                "seeds": list(named_seeds(models)),
                 "head_seeds": list(head_seeds),
                 "task": task.digest(judged.name),
                 "task_source": task.source,
@@ -294,26 +291,6 @@ def _base_vectors(
     return Vectors(known, task, train, judged, make=make, progress=progress)
 
 
-def _seeds(models: Sequence[Opened]) -> tuple[int, ...]:
-    """Names of the tuned models: their seeds, or their places where two have the same."""
-    found = tuple(one.seed for one in models)
-    return found if len(set(found)) == len(found) else tuple(range(len(found)))
-
-
-def _guess(task: Task, judged: Split) -> dict[str, float]:
-    if task.train not in task.splits or task.kind == "language_modeling":
-        return {}
-    train = task.split(task.train)
-    if not train.labeled:
-        return {}
-    targets = [item.target for item in judged]
-    answers = baseline(task.kind, [item.target for item in train], targets, task.labels)
-    value = math.nan
-    if answers is not None:
-        value = float(find_score(task.main).compute(answers, targets, task.labels))
-    return {GUESS: value} if math.isfinite(value) else {}
-
-
 def _versions() -> dict[str, str]:
     import torch
     import transformers
@@ -349,7 +326,7 @@ def _methods(
 ) -> str:
     score, one = find_score(task.main), models[0]
     norm = " behind its final norm" if one.model.family.final_norm is not None else ""
-    count = f"{len(models)} models trained with seeds {', '.join(map(str, _seeds(models)))}"
+    count = f"{len(models)} models trained with seeds {', '.join(map(str, named_seeds(models)))}"
     parts = [
         f"{one.name} ({count if len(models) > 1 else 'one model'}) was cut after each of its "
         f"{depth_of(one.model)} layers, and its tuned head read the states of that layer{norm} "

@@ -132,7 +132,7 @@ def score_bands(
     >>> layers = [Answers(ids=ids, targets=right, predictions=[[1] * k + [0] * (8 - k)]) for k in (2, 4, 7)]
     >>> found = score_bands("accuracy", layers)
     >>> found.values.tolist(), found.low.round(2).tolist(), found.band_low.round(2).tolist()
-    ([0.25, 0.5, 0.875], [0.07, 0.22, 0.53], [0.06, 0.18, 0.47])
+    ([0.25, 0.5, 0.875], [0.07, 0.22, 0.53], [0.04, 0.14, 0.37])
     """
     asked, points, clusters = _read(score, points, level)
     found = [_score_point(asked, one, labels, clusters, level) for one in points]

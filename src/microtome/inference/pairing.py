@@ -20,7 +20,8 @@ from ..tasks.scores_declare import Score
 from .answers import Answers, aligned, seeds_aligned
 from .clusters import Clusters
 from .estimate import Interval
-from .scoring import example_groups, freedom, past_the_end, quantile, standard_error, unit_influence, unit_of
+from .scoring import example_groups, freedom, past_the_end, quantile, unit_influence, unit_of
+from .simultaneous import spread
 
 Array = NDArray[np.float64]
 
@@ -168,7 +169,7 @@ def compare_scores(
         np.stack([unit_influence(asked, p, side.targets, labels, clusters) for p in side.predictions])
         for side in sides
     ]
-    se, dof = _spread(psi, values, freedom(clusters, len(first.ids)), pair_seeds=pair_seeds)
+    se, dof, _ = spread(psi, values, freedom(clusters, len(first.ids)), pair_seeds=pair_seeds)
     if se == 0 and told["difference"] == 0:
         said.append("the two models do the same on every example.")
         se = _unseen(asked, first, labels, units, quantile(level, dof))
@@ -215,30 +216,6 @@ def mcnemar(only_first: int, only_second: int) -> float:
 
     n = only_first + only_second
     return 1.0 if n == 0 else min(1.0, 2 * float(bdtr(min(only_first, only_second), n, 0.5)))
-
-
-def _spread(psi: list[Array], values: list[Array], dof: float, *, pair_seeds: bool) -> tuple[float, float]:
-    """Standard error of the difference and its degrees of freedom, from (seeds, units) influence a side."""
-    units = psi[0].shape[1]
-    over_examples = standard_error(psi[0].mean(axis=0) - psi[1].mean(axis=0)) ** 2
-    if pair_seeds:
-        psi, values = [psi[0] - psi[1]], [values[0] - values[1]]
-    known = [len(side) > 1 for side in values]
-    if not any(known):
-        return float(np.sqrt(over_examples)), dof
-    over_seeds, shares, both = 0.0, over_examples**2 / dof, 0.0
-    for side, scores in zip(psi, values, strict=True):
-        count = len(scores)
-        # A side with one seed borrows the spread of the other: none would be a claim that it has none.
-        source, spread = (side, scores) if count > 1 else (psi[known.index(True)], values[known.index(True)])
-        variance = spread.var(ddof=1) / count
-        over_seeds += variance
-        shares += variance**2 / (len(spread) - 1)
-        both += units / (units - 1) * source.var(axis=0, ddof=1).sum() / count
-    total = max(over_seeds + over_examples - both, over_seeds, over_examples)
-    if total == 0:
-        return 0.0, dof
-    return float(np.sqrt(total)), float(max(1.0, total**2 / shares))
 
 
 def _shares(
