@@ -66,6 +66,16 @@ def test_a_model_is_tuned_as_printed(place, environment):
     assert re.search(r"accuracy 0\.\d+ \[.*unit: example\)", done.stdout)
 
 
+def test_layers_are_cut_as_printed(place, environment):
+    code = f"import microtome as mt\nbase = mt.load('base')\n{blocks('python')[2]}{blocks('python')[3]}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=place, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "truncated to blocks 1 to 2" in done.stdout or "blocks 1 to 2" in done.stdout
+    assert "Of single blocks, leaving out block" in done.stdout
+
+
 def test_the_python_example_runs_as_printed(tmp_path):
     code = blocks("python")[0]
     done = subprocess.run(

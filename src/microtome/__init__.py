@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from .encoders.series import series as series
     from .encoders.table import FAMILIES as FAMILIES
     from .errors import MicrotomeError as MicrotomeError
+    from .experiments.dropping import dropping as dropping
+    from .experiments.freezing import freezing as freezing
+    from .experiments.permutation import permutation as permutation
+    from .experiments.prediction import predictive_validity as predictive_validity
+    from .experiments.reinitialization import reinitialization as reinitialization
+    from .experiments.skipping import skipping as skipping
+    from .experiments.table import EXPERIMENTS as EXPERIMENTS
+    from .experiments.truncation import truncation as truncation
     from .extraction.extracting import extract as extract
     from .findings.blocks import block_structure as block_structure
     from .findings.change import change_profile as change_profile
@@ -28,8 +36,16 @@ if TYPE_CHECKING:
     from .findings.mantel import mantel as mantel
     from .findings.matching import layer_matching as layer_matching
     from .findings.monotonicity import monotonicity as monotonicity
-    from .findings.record import open_record as open  # noqa: F401
+    from .findings.opening import open_found as open  # noqa: F401
+    from .interventions.applying import apply as apply
+    from .interventions.freeze import Freeze as Freeze
+    from .interventions.permute import Permute as Permute
+    from .interventions.reinit import Reinit as Reinit
+    from .interventions.skip import Skip as Skip
+    from .interventions.table import INTERVENTIONS as INTERVENTIONS
+    from .interventions.truncate import Truncate as Truncate
     from .measures.table import MEASURES as MEASURES
+    from .pruning.pruning import prune as prune
     from .tasks.corpus import corpus as corpus
     from .tasks.loading import task as task
     from .tasks.subset import held_out as held_out
@@ -47,11 +63,20 @@ __version__ = VERSION
 
 # Public names and where they are; nothing heavy is imported until one of them is used.
 _PUBLIC = {
+    "apply": "interventions.applying.apply",
     "attention_similarity_matrix": "comparison.attention.attention_similarity_matrix",
     "compare": "comparison.compare.compare",
     "convergence": "comparison.structure.convergence",
     "find_blocks": "comparison.structure.find_blocks",
     "find_localization": "comparison.structure.find_localization",
+    "dropping": "experiments.dropping.dropping",
+    "freezing": "experiments.freezing.freezing",
+    "permutation": "experiments.permutation.permutation",
+    "predictive_validity": "experiments.prediction.predictive_validity",
+    "prune": "pruning.pruning.prune",
+    "reinitialization": "experiments.reinitialization.reinitialization",
+    "skipping": "experiments.skipping.skipping",
+    "truncation": "experiments.truncation.truncation",
     "corpus": "tasks.corpus.corpus",
     "evaluate": "training.evaluating.evaluate",
     "extract": "extraction.extracting.extract",
@@ -73,6 +98,13 @@ _PUBLIC = {
     "monotonicity": "findings.monotonicity.monotonicity",
     "CORPORA": "corpora.table.CORPORA",
     "FAMILIES": "encoders.table.FAMILIES",
+    "EXPERIMENTS": "experiments.table.EXPERIMENTS",
+    "Freeze": "interventions.freeze.Freeze",
+    "INTERVENTIONS": "interventions.table.INTERVENTIONS",
+    "Permute": "interventions.permute.Permute",
+    "Reinit": "interventions.reinit.Reinit",
+    "Skip": "interventions.skip.Skip",
+    "Truncate": "interventions.truncate.Truncate",
     "HEADS": "training.heads.HEADS",
     "Head": "training.heads.Head",
     "MEASURES": "measures.table.MEASURES",
@@ -80,7 +112,7 @@ _PUBLIC = {
     "Recipe": "training.recipe.Recipe",
     "TASKS": "tasks.table.TASKS",
     "MicrotomeError": "errors.MicrotomeError",
-    "open": "findings.record.open_record",
+    "open": "findings.opening.open_found",
 }
 
 # `from microtome import *` must not hide the builtin `open`.
