@@ -1,0 +1,108 @@
+"""Of what is a small encoder built? Of ordinary classes of the library, all with the same block."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..encoders.telling import quiet
+from ..randomness import generator
+from .designs import Design
+from .text import CLS, MASK, PAD, SEP
+
+if TYPE_CHECKING:
+    import torch
+
+
+def build(design: Design, entries: int, *, seed: int) -> torch.nn.Module:
+    """
+    Build the model of a design with drawn weights.
+
+    Parameters
+    ----------
+    design : Design
+    entries : int
+        Of the tokenizer.
+    seed : int
+        The weights depend on it and on the shape alone: equal parts of two designs are drawn alike.
+
+    Returns
+    -------
+    torch.nn.Module
+        RoBERTa's classes for masked and causal models, ALBERT's where layers share a block, ELECTRA's
+        discriminator for replaced tokens.
+    """
+    import torch
+    import transformers
+
+    shape = _shape(design, entries)
+    with torch.random.fork_rng(devices=[]), quiet():
+        torch.manual_seed(int(generator(seed, "zoo", "encoder").integers(2**62)))
+        if design.objective == "replaced":
+            config = transformers.ElectraConfig(**shape, embedding_size=design.width)
+            return transformers.ElectraForPreTraining(config)
+        if design.shared:
+            config = transformers.AlbertConfig(**shape, embedding_size=design.width, num_hidden_groups=1)
+            return transformers.AlbertForMaskedLM(config)
+        if design.objective == "causal":
+            config = transformers.RobertaConfig(**shape, is_decoder=True)
+            return transformers.RobertaForCausalLM(config)
+        return transformers.RobertaForMaskedLM(transformers.RobertaConfig(**shape))
+
+
+def build_generator(design: Design, encoder: Any, *, seed: int) -> torch.nn.Module:
+    """
+    Build the small masked model that replaces tokens.
+
+    Parameters
+    ----------
+    design : Design
+    encoder : torch.nn.Module
+        The discriminator, whose embeddings the generator reads too.
+    seed : int
+
+    Returns
+    -------
+    torch.nn.Module
+    """
+    import torch
+    import transformers
+
+    layers, width = design.generator
+    shape = _shape(design, encoder.config.vocab_size)
+    shape |= {
+        "num_hidden_layers": layers,
+        "hidden_size": width,
+        "num_attention_heads": max(1, width // 32),
+        "intermediate_size": 4 * width,
+    }
+    with torch.random.fork_rng(devices=[]), quiet():
+        torch.manual_seed(int(generator(seed, "zoo", "generator").integers(2**62)))
+        made = transformers.ElectraForMaskedLM(
+            transformers.ElectraConfig(**shape, embedding_size=design.width)
+        )
+    made.electra.embeddings = encoder.electra.embeddings
+    made.generator_lm_head.weight = encoder.electra.embeddings.word_embeddings.weight
+    return made
+
+
+def _shape(design: Design, entries: int) -> dict[str, Any]:
+    """What all classes are told: no dropout in pretraining, one kind of segment, the same activation."""
+    return {
+        "vocab_size": entries,
+        "hidden_size": design.width,
+        "num_hidden_layers": design.layers,
+        "num_attention_heads": design.heads,
+        "intermediate_size": design.inner,
+        "hidden_act": "gelu",
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+        # RoBERTa counts positions from the padding token's number on.
+        "max_position_embeddings": design.length + PAD + 1,
+        "type_vocab_size": 1,
+        "initializer_range": 0.02,
+        "layer_norm_eps": 1e-12,
+        "pad_token_id": PAD,
+        "bos_token_id": CLS,
+        "eos_token_id": SEP,
+        "mask_token_id": MASK,
+    }

@@ -1,0 +1,144 @@
+"""What does a small encoder learn from? Sequences of tokens, some hidden or replaced.
+
+
+All shapes are fixed: each sequence has the same length and the same number of hidden tokens, so that a
+compiled model never has to be compiled again. What is drawn at random comes from torch's generator, which
+the loop seeds with the number of the update.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..encoders.elmo.latemodule import LateModule
+from .designs import Design
+from .models import build, build_generator
+from .text import MASK
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Learner(LateModule):
+    """
+    A model with what it learns from.
+
+    Parameters
+    ----------
+    design : Design
+    entries : int
+        Of the tokenizer.
+    seed : int
+    """
+
+    def __init__(self, design: Design, entries: int, *, seed: int) -> None:
+        super().__init__()
+        self.design = design
+        self.net = build(design, entries, seed=seed)
+        self.generator = (
+            build_generator(design, self.net, seed=seed) if design.objective == "replaced" else None
+        )
+
+    def forward(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """
+        Find the loss of a batch.
+
+        Parameters
+        ----------
+        ids : Tensor of int64 of shape (sequences, tokens)
+
+        Returns
+        -------
+        loss : Tensor of shape ()
+            What is learned from.
+        told : Tensor of shape ()
+            What is compared between designs' own runs: cross-entropy of the guesses of hidden tokens, of
+            all tokens, or of next tokens; for replaced tokens the error of telling them.
+        """
+        return getattr(self, f"_{self.design.objective}")(ids)
+
+    def _masked(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        places, inputs = hide(ids, self.design.guessed)
+        states = _states(self.net, inputs)
+        loss = _cross_entropy(_vocabulary(self.net, _at(states, places)), ids.gather(1, places))
+        return loss, loss.detach()
+
+    def _every(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        places, inputs = hide(ids, self.design.guessed)
+        logits = _vocabulary(self.net, _states(self.net, inputs))
+        loss = _cross_entropy(logits[:, 1:-1], ids[:, 1:-1])
+        width = logits.shape[-1]
+        hidden = logits.detach().gather(1, places[..., None].expand(-1, -1, width))
+        return loss, _cross_entropy(hidden, ids.gather(1, places))
+
+    def _causal(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        logits = _vocabulary(self.net, _states(self.net, ids)[:, :-1])
+        loss = _cross_entropy(logits, ids[:, 1:])
+        return loss, loss.detach()
+
+    def _replaced(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        import torch
+        from torch.nn.functional import binary_cross_entropy_with_logits
+
+        assert self.generator is not None
+        made: Any = self.generator
+        places, inputs = hide(ids, self.design.guessed)
+        right = ids.gather(1, places)
+        states = _at(_states(made, inputs), places)
+        logits = made.generator_lm_head(made.generator_predictions(states))
+        guessing = _cross_entropy(logits, right)
+        with torch.no_grad():
+            # The largest of the logits with Gumbel noise is a draw from their softmax.
+            noise = -torch.log(-torch.log(torch.rand_like(logits, dtype=torch.float32).clamp(1e-9, 1 - 1e-7)))
+            drawn = (logits.float() + noise).argmax(-1)
+            corrupt = ids.scatter(1, places, drawn)
+            # A token that was drawn as it was is a real one.
+            wrong = (corrupt != ids).float()
+        net: Any = self.net
+        found = net.discriminator_predictions(_states(net, corrupt))
+        telling = binary_cross_entropy_with_logits(found[:, 1:-1].float(), wrong[:, 1:-1])
+        return guessing + self.design.weight * telling, telling.detach()
+
+
+def hide(ids: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    Hide as many tokens of each sequence, never its two ends.
+
+    Parameters
+    ----------
+    ids : Tensor of shape (sequences, tokens)
+    count : int
+
+    Returns
+    -------
+    places : Tensor of shape (sequences, count)
+    hidden : Tensor of shape (sequences, tokens)
+        All hidden tokens are [MASK]: no design keeps some or puts random ones there, so that all read the
+        same inputs.
+    """
+    import torch
+
+    order = torch.rand(ids.shape[0], ids.shape[1] - 2, device=ids.device).argsort(dim=1)
+    places = order[:, :count] + 1
+    return places, ids.scatter(1, places, MASK)
+
+
+def _at(states: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    return states.gather(1, places[..., None].expand(-1, -1, states.shape[-1]))
+
+
+def _states(net: Any, ids: torch.Tensor) -> torch.Tensor:
+    more = {"use_cache": False} if getattr(net.config, "is_decoder", False) else {}
+    return net.base_model(input_ids=ids, **more).last_hidden_state
+
+
+def _vocabulary(net: Any, states: torch.Tensor) -> torch.Tensor:
+    """Logits over the vocabulary, by the head of whichever class it is."""
+    head = net.predictions if hasattr(net, "predictions") else net.lm_head
+    return head(states)
+
+
+def _cross_entropy(logits: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    from torch.nn.functional import cross_entropy
+
+    return cross_entropy(logits.flatten(0, -2).float(), right.flatten())

@@ -1,0 +1,57 @@
+"""How is a small encoder kept? As an ordinary folder of the library, with its tokenizer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ..encoders.telling import quiet
+from .text import SPECIAL, TOKENIZER
+
+# For fine-tuning; pretraining goes without.
+DROPOUT = 0.1
+
+
+def save_encoder(learner: Any, tokenizer: str, folder: str | Path, *, half: bool = False) -> Path:
+    """
+    Save an encoder with the head of its own pretraining.
+
+    Parameters
+    ----------
+    learner : Learner
+    tokenizer : str
+        As JSON.
+    folder : path
+    half : bool
+        Whether weights are written in float16.
+
+    Returns
+    -------
+    Path
+        The folder.
+    """
+    import copy
+
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    net: Any = copy.deepcopy(learner.net).float().cpu()
+    net.config.hidden_dropout_prob = net.config.attention_probs_dropout_prob = DROPOUT
+    if half:
+        net = net.half()
+    with quiet():
+        net.save_pretrained(place)
+    (place / TOKENIZER).write_text(tokenizer, encoding="utf-8")
+    _, unknown, first, last, mask = SPECIAL
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_input_names": ["input_ids", "attention_mask"],
+        "model_max_length": learner.design.length,
+        "pad_token": SPECIAL[0],
+        "unk_token": unknown,
+        "cls_token": first,
+        "sep_token": last,
+        "mask_token": mask,
+    }
+    (place / "tokenizer_config.json").write_text(json.dumps(config, indent=1) + "\n")
+    return place
