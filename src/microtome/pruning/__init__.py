@@ -1,0 +1,1 @@
+"""Which blocks can go, what is promised of the model without them, and how does it leave?"""

@@ -1,0 +1,259 @@
+"""Which model is to be cut, and what do its cuts answer? Opened with its head, or as a sentence encoder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError, must
+from ..inference.answers import Answers
+from ..store.shelf import Shelf
+from ..tasks.items import Split
+from ..tasks.task import Task
+from ..training.cuts import Cut, predict_cuts
+from .embedding import embedded_cuts, sentence_model
+
+if TYPE_CHECKING:
+    from ..training.taskmodel import TaskModel
+
+KIND, TABLE = "cuts", "answers.parquet"
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """
+    A model that is to be cut.
+
+    Parameters
+    ----------
+    name : str
+    model : TaskModel
+    encoder : TransformerEncoder
+        The same model in layers.
+    longest, stride : int, optional
+        How its examples were cut when it was trained.
+    pooling : str, optional
+        Of a sentence encoder, which is judged by the cosines of its embeddings.
+    train_size, subset_seed : int, optional
+        How many examples it was trained on, and the seed they were drawn with.
+    folder : Path, optional
+        Where it was read from.
+    """
+
+    name: str
+    model: TaskModel = field(repr=False)
+    encoder: Any = field(repr=False)
+    longest: int | None = None
+    stride: int | None = None
+    pooling: str | None = None
+    train_size: int | None = None
+    subset_seed: int | None = None
+    folder: Path | None = None
+
+    @property
+    def depth(self) -> int:
+        """Blocks of the whole model."""
+        return self.encoder.depth
+
+
+def open_subject(given: Any, task: Task, *, device: str = "cpu") -> Subject:
+    """
+    Open a model that is to be cut.
+
+    Parameters
+    ----------
+    given : Tuned, Encoder or path
+        What `finetune` returned, a loaded checkpoint with a head for the task, its folder or name on the
+        hub, or the folder of a sentence encoder.
+    task : Task
+    device : str
+        For models that are given by their folder.
+
+    Returns
+    -------
+    Subject
+    """
+    from ..encoders.encoder import TransformerEncoder
+    from ..encoders.loading import load
+    from ..training.evaluating import read_windows
+    from ..training.modeling import build
+    from ..training.saving import load_task_model
+    from ..training.tuned import RUN, Tuned
+
+    if isinstance(given, Tuned):
+        return Subject(
+            name=given.encoder.name,
+            model=given.model,
+            encoder=given.encoder,
+            longest=given.longest,
+            stride=given.recipe.stride if task.kind == "span" else None,
+            train_size=given.train_size,
+            subset_seed=given.seeds.subset,
+            folder=given.folder,
+        )
+    if isinstance(given, str | os.PathLike):
+        place = Path(given)
+        # Any other name may be one on the hub.
+        if place.is_absolute() and not place.is_dir():
+            raise must("a model to be cut", "a folder that exists", str(given))
+        told = json.loads((place / RUN).read_text()) if (place / RUN).is_file() else {}
+        name = f"{told['model']}-{told['task']}" if told else None
+        encoder: Any = load(given, name=name, device=device)
+        if "pooling" in encoder.source.facts:
+            return _sentence(encoder, task)
+        longest, stride = read_windows(place)
+        return Subject(
+            name=encoder.name,
+            model=load_task_model(given, task, device=device),
+            encoder=encoder,
+            longest=longest,
+            stride=stride,
+            train_size=told["train"]["examples"] if told else None,
+            subset_seed=told["seeds"]["subset"] if told else None,
+            folder=place if place.is_dir() else None,
+        )
+    if isinstance(given, TransformerEncoder):
+        if "pooling" in given.source.facts:
+            return _sentence(given, task)
+        return Subject(name=given.name, model=build(given, task, "own"), encoder=given)
+    raise must("a model to be cut", "what finetune returned, a checkpoint with a head, or its folder", given)
+
+
+def _sentence(encoder: Any, task: Task) -> Subject:
+    facts = encoder.source.facts
+    return Subject(
+        name=encoder.name,
+        model=sentence_model(encoder, task),
+        encoder=encoder,
+        longest=facts.get("longest"),
+        pooling=facts["pooling"],
+        folder=Path(encoder.source.given),
+    )
+
+
+def predict_subject(
+    one: Subject, task: Task, split: Split, cuts: Sequence[Cut], progress: Progress | None = None
+) -> list[list[Any]]:
+    """
+    Answer a split with many cuts.
+
+    Returns
+    -------
+    list of list
+        For each cut, one answer an example.
+    """
+    tokenizer = one.encoder.tokenizer
+    if one.pooling is not None:
+        return embedded_cuts(
+            one.model, split, task, tokenizer, cuts, one.pooling, longest=one.longest, progress=progress
+        )
+    return predict_cuts(
+        one.model, split, task, tokenizer, cuts, longest=one.longest, stride=one.stride, progress=progress
+    )
+
+
+def kept_answers(
+    one: Subject,
+    task: Task,
+    split: Split,
+    cuts: Sequence[Cut],
+    *,
+    store: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    command: str = "",
+) -> dict[Cut, list[Any]]:
+    """
+    Answer a split with many cuts, or read from the store what they answered before.
+
+    Parameters
+    ----------
+    one : Subject
+    task : Task
+    split : Split
+    cuts : sequence of tuple of int
+        Blocks that run.
+    store : path, optional
+    progress : callable, optional
+    command : str
+
+    Returns
+    -------
+    dict of cut to list
+        One answer an example.
+    """
+    if not cuts:
+        return {}
+    specification = {
+        "version": 1,
+        "model": digest_model(one.model, one.encoder.tokenizer),
+        "kind": task.kind,
+        "labels": list(task.labels),
+        "examples": split.digest,
+        "longest": one.longest,
+        "stride": one.stride,
+        "cuts": [list(cut) for cut in cuts],
+        **({} if one.pooling is None else {"pooling": one.pooling}),
+    }
+    with Shelf(store).work(kind=KIND, specification=specification, command=command) as work:
+        entry = work.entry
+        if entry is None:
+            _write(work.folder / TABLE, split, predict_subject(one, task, split, cuts, progress))
+            told = {"model": one.name, "task": task.name, "split": split.name, "cuts": len(cuts)}
+            entry = work.finish({**told, "device": one.model.device.type})
+    return dict(zip(cuts, _read(Path(entry.folder) / TABLE, split, len(cuts)), strict=True))
+
+
+def as_answers(split: Split, predictions: Sequence[Any]) -> Answers:
+    """One model's predictions in the form that tests take."""
+    return Answers(
+        ids=tuple(item.id for item in split),
+        targets=tuple(item.target for item in split),
+        predictions=(tuple(predictions),),
+        groups=tuple(item.group for item in split),
+    )
+
+
+def digest_model(model: TaskModel, tokenizer: Any) -> str:
+    """Hash all that decides what a model answers."""
+    from ..encoders.encoder import digest_weights
+
+    beside = ("_name_or_path", "transformers_version")
+    told = {
+        "weights": digest_weights(model),
+        "tokenizer": tokenizer.digest,
+        "config": {name: value for name, value in model.config.to_dict().items() if name not in beside},
+        "head": str(model.head),
+        "labels": list(model.labels),
+        "order": model.order,
+        "pad": model.pad,
+        "mask": model.mask,
+    }
+    text = json.dumps(told, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _write(path: Path, split: Split, found: Sequence[Sequence[Any]]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {str(number): [json.dumps(answer) for answer in each] for number, each in enumerate(found)}
+    pq.write_table(pa.table({"id": [item.id for item in split], **columns}), path)
+
+
+def _read(path: Path, split: Split, count: int) -> list[list[Any]]:
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path).to_pydict()
+    if table["id"] != [item.id for item in split] or len(table) != count + 1:
+        raise InputError(f"{path} must hold an answer for each example and cut, but it has others.")
+    return [[_tuples(json.loads(answer)) for answer in table[str(number)]] for number in range(count)]
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value

@@ -1,0 +1,185 @@
+"""What came of pruning? The blocks that stay, what was tested, and the model without the others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..findings.results import plain
+from .certifying import Step
+from .exporting import FORMAT, export
+from .margin import Drop
+from .speed import Speed
+
+if TYPE_CHECKING:
+    from ..training.taskmodel import TaskModel
+    from .opening import Subject
+
+Cut = tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pruned:
+    """
+    What pruning found.
+
+    Parameters
+    ----------
+    name, task, score : str
+    unit : str
+        Of drops: "points" of 100, or "of perplexity".
+    depth : int
+        Blocks of the whole model.
+    kept : tuple of int
+        Blocks that stay: all of them where nothing can be cut safely.
+    max_drop, level : float
+        The margin, and the one-sided level.
+    candidates : tuple of mapping
+        Every cut that was scored: `kept`, `removed`, `cost` in points on the examples that choose.
+    tried : str
+        Which cuts these are.
+    steps : tuple of Step
+        The fixed sequence as far as it was tested.
+    comparison : Drop or None
+        Of the certified cut, on the examples that certify.
+    confirmed : Drop or None
+        Of the same on a third set of examples, which changed nothing.
+    chosen_on, certified_on : str
+        Which examples.
+    sentences : tuple of str
+        What may be said.
+    recover : int
+        Updates that cut models were tuned for.
+    speed : Speed or None
+    model : TaskModel or None
+        The certified model.
+    subject : Subject
+        The whole model.
+    provenance : mapping
+    """
+
+    name: str
+    task: str
+    score: str
+    unit: str
+    depth: int
+    kept: Cut
+    max_drop: float
+    level: float
+    candidates: tuple[Mapping[str, Any], ...] = field(repr=False)
+    tried: str = field(repr=False)
+    steps: tuple[Step[Cut], ...] = field(repr=False)
+    comparison: Drop | None = None
+    confirmed: Drop | None = None
+    chosen_on: str = field(repr=False)
+    certified_on: str = field(repr=False)
+    sentences: tuple[str, ...]
+    recover: int = 0
+    speed: Speed | None = field(default=None, repr=False)
+    model: TaskModel | None = field(default=None, repr=False)
+    subject: Subject = field(repr=False)
+    provenance: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def certified(self) -> bool:
+        """Whether a cut passed."""
+        return self.comparison is not None
+
+    @property
+    def removed(self) -> Cut:
+        """Blocks that go."""
+        return self.without(self.kept)
+
+    @property
+    def scored(self) -> int:
+        """How many cuts were scored to choose."""
+        return len(self.candidates)
+
+    def without(self, kept: Cut) -> Cut:
+        """Blocks that are not among those that stay."""
+        return tuple(block for block in range(1, self.depth + 1) if block not in kept)
+
+    def export(self, folder: str | os.PathLike[str]) -> Path:
+        """
+        Write the certified model as a plain folder; see `exporting.export`.
+
+        Parameters
+        ----------
+        folder : path
+
+        Returns
+        -------
+        Path
+        """
+        return export(self, folder)
+
+    def document(self) -> dict[str, Any]:
+        """All but the models, as data that strict JSON can hold."""
+        same = ("name", "task", "score", "unit", "depth", "max_drop", "level", "tried", "recover")
+        told = {
+            "format": FORMAT,
+            **{name: getattr(self, name) for name in same},
+            "kept": self.kept,
+            "removed": self.removed,
+            "certified": self.certified,
+            "comparison": _drop(self.comparison),
+            "confirmed": _drop(self.confirmed),
+            "chosen_on": self.chosen_on,
+            "certified_on": self.certified_on,
+            "scored": self.scored,
+            "sequence": [
+                {
+                    "kept": step.candidate.what,
+                    "removed": self.without(step.candidate.what),
+                    "cost": step.candidate.cost,
+                    **(_drop(step.found) or {}),
+                }
+                for step in self.steps
+            ],
+            "findings": self.sentences,
+            "speed": None if self.speed is None else self.speed.document(),
+            "provenance": self.provenance,
+        }
+        return plain(told)
+
+    def table(self) -> bytes:
+        """Every cut that was scored, as a parquet file."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        tested = {step.candidate.what: step.found for step in self.steps}
+        rows = []
+        for one in self.candidates:
+            found = tested.get(one["kept"])
+            rows.append(
+                {
+                    "kept": list(one["kept"]),
+                    "removed": one["removed"],
+                    "cost": one["cost"],
+                    "drop": None if found is None else found.drop,
+                    "upper": None if found is None else found.upper,
+                    "p": None if found is None else found.p,
+                }
+            )
+        sink = pa.BufferOutputStream()
+        types = pa.schema(
+            [
+                ("kept", pa.list_(pa.int64())),
+                ("removed", pa.int64()),
+                *((name, pa.float64()) for name in ("cost", "drop", "upper", "p")),
+            ]
+        )
+        pq.write_table(pa.Table.from_pylist(rows, schema=types), sink)
+        return sink.getvalue().to_pybytes()
+
+    def _repr_html_(self) -> str:
+        said = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.sentences)
+        return f"<p>{escape(f'prune: {self.name}, {self.task}')}</p><ul>{said}</ul>"
+
+
+def _drop(found: Drop | None) -> dict[str, Any] | None:
+    return None if found is None else {**asdict(found), "safe": found.safe}
