@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 MARKS = {name: (f"<!-- {name} -->", f"<!-- /{name} -->") for name in ("truncation", "spans", "prediction")}
+ROWS = 1_500  # at most: the first tokens of as many examples, or words drawn from all
 MEASURES = (
     "debiased_cka",
     "linear_cka",
@@ -81,7 +82,8 @@ def measure(
         for place, folder in enumerate(folders):
             print(f"{name}: {folder}", flush=True)
             encoder = mt.load(folder, name=f"{name}{place}")
-            maps = mt.compare([encoder], on=texts, rows="cls", measures=MEASURES, store=store)
+            rows = "word" if task.kind == "tagging" else "cls"
+            maps = mt.compare([encoder], on=texts, rows=rows, sample=ROWS, measures=MEASURES, store=store)
             spans = skipped.spans[1 + place] if len(folders) > 1 else skipped.spans[0]
             similarity = {measure: one.values for measure, one in maps.items()}
             cases.append(Case(model="MiniLM", task=name, seed=place + 1, cost=spans, similarity=similarity))
@@ -94,11 +96,13 @@ def measure(
 
 
 def _texts(split: Any) -> Any:
-    """The examples that were scored, one text or a pair each."""
+    """The examples that were scored: one text or a pair each, or a sentence in words."""
     from microtome.corpora.examples import Example
 
     return [
-        Example(id=item.id, text=item.texts[0], pair=item.texts[1] if len(item.texts) > 1 else None)
+        Example(id=item.id, words=item.words)
+        if item.words
+        else Example(id=item.id, text=item.texts[0], pair=item.texts[1] if len(item.texts) > 1 else None)
         for item in split
     ]
 

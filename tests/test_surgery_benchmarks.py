@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
 import json
-import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+Load = Callable[[str], ModuleType]
 
 
-def test_ratios_of_a_small_model(tmp_path: Path) -> None:
-    import surgery
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> Load:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "benchmarks"))
+    return importlib.import_module
 
+
+def test_ratios_of_a_small_model(benchmark: Load) -> None:
+    surgery = benchmark("surgery")
     found = surgery.measure(width=32, layers=4, examples=8, longest=16, rounds=1, threads=1)
     assert set(found["ratios"]) == {"truncations", "heads", "freezing", "spans"}
     assert [one["removed"] for one in found["export"]] == [1, 2, 3]
@@ -24,9 +31,8 @@ def test_ratios_of_a_small_model(tmp_path: Path) -> None:
     assert all(value > 0 for values in found["ratios"].values() for value in values)
 
 
-def test_a_missed_promise_is_told() -> None:
-    import surgery
-
+def test_a_missed_promise_is_told(benchmark: Load) -> None:
+    surgery = benchmark("surgery")
     found: dict[str, Any] = {
         "ratios": {"truncations": [1.3], "heads": [0.4], "spans": [0.55], "freezing": [0.5]},
         "export": [{"removed": 6, "share": 0.5, "ratios": [0.52]}],
@@ -39,9 +45,8 @@ def test_a_missed_promise_is_told() -> None:
     assert surgery.markdown(found).count("(missed)") == 1
 
 
-def test_tables_of_the_real_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import cutting
-
+def test_tables_of_the_real_run(benchmark: Load, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cutting = benchmark("cutting")
     curve = {
         "name": "UNTUNED",
         "x": [1, 2],

@@ -45,7 +45,7 @@ def test_maps_and_results_are_told_apart(tmp_path: Path) -> None:
     for place in (tmp_path / "result", tmp_path / "result" / "result.json"):
         found = mt.open(place)
         assert isinstance(found, Result)
-        assert found["UNTUNED"].values.tolist() == [0.5, 0.75]  # pyright: ignore[reportAttributeAccessIssue]
+        assert found["UNTUNED"].values.tolist() == [0.5, 0.75]
 
 
 def test_what_is_neither_is_refused(tmp_path: Path) -> None:

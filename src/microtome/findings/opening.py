@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from ..errors import InputError
-from .maps import Maps
 from .record import FORMAT, open_record
-from .results import RESULT, Result, open_result
+from .results import RESULT, open_result
 
 
-def open_found(path: str | os.PathLike[str]) -> Maps | Result:
+def open_found(path: str | os.PathLike[str]) -> Any:
     """
     Read what a verb wrote with `--out`, or what `save` wrote.
 
