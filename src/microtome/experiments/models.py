@@ -94,7 +94,7 @@ def opened(given: Any, task: Task, *, device: str | None = None) -> list[Opened]
 
 def sound(models: Sequence[Opened]) -> tuple[list[Opened], tuple[str, ...]]:
     """
-    Leave out models whose training failed.
+    Leave out models whose training failed, unless all did.
 
     Parameters
     ----------
@@ -105,16 +105,14 @@ def sound(models: Sequence[Opened]) -> tuple[list[Opened], tuple[str, ...]]:
     kept : list of Opened
         At least one.
     said : tuple of str
-        A sentence for each that was left out.
+        A sentence for each whose training failed.
     """
     kept = [one for one in models if one.failure is None]
+    done = "was left out" if kept else "is looked at although its training failed"
     said = tuple(
-        f"{one.name}, seed {one.seed} was left out: {one.failure}." for one in models if one not in kept
+        f"{one.name}, seed {one.seed} {done}: {one.failure}." for one in models if one.failure is not None
     )
-    if not kept:
-        name, why = models[0].name, models[0].failure
-        raise InputError(f"a model must have been trained soundly to be cut, but {name} was not: {why}.")
-    return kept, said
+    return kept or list(models), said
 
 
 def named_seeds(models: Sequence[Opened]) -> tuple[int, ...]:

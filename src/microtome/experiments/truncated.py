@@ -39,15 +39,12 @@ class Said:
         One a tuned model.
     seeds : tuple of int
         Of the tuned models.
-    failures : tuple of (str or None)
-        Why a tuned model must not be averaged.
     """
 
     name: str
     split: Split
     arms: tuple[Arm, ...]
     seeds: tuple[int, ...]
-    failures: tuple[str | None, ...] = ()
 
     @property
     def layers(self) -> tuple[int, ...]:
@@ -97,10 +94,7 @@ def curve_of(said: Said, task: Task, level: float) -> Curve:
         points = [
             as_answers(said.split, [a[place] for a in arm.answers], arm.runs) for place in _places(said)
         ]
-        failed = list(arm.failed)
-        if said.failures and said.failures[0] is not None:
-            failed += [(x, run, said.failures[0]) for x in said.layers for run in arm.runs]
-        return _drawn(said, points, task, level, failed)
+        return _drawn(said, points, task, level, list(arm.failed))
     curves = [_over_models(said, head, task, level) for head in range(len(said.arms[0].runs))]
     if len(curves) == 1:
         return curves[0]
@@ -142,17 +136,7 @@ def _over_models(said: Said, head: int, task: Task, level: float) -> Curve:
         for x, run, why in arm.failed
         if run == arm.runs[head]
     ]
-    return _drawn(said, points, task, level, failed + _unsound(said))
-
-
-def _unsound(said: Said) -> list[tuple[int, int | str, str]]:
-    """Points of tuned models whose own training failed."""
-    return [
-        (x, seed, why)
-        for seed, why in zip(said.seeds, said.failures, strict=False)
-        if why is not None
-        for x in said.layers
-    ]
+    return _drawn(said, points, task, level, failed)
 
 
 def _drawn(said: Said, points: list[Answers], task: Task, level: float, failed: Any) -> Curve:
@@ -186,7 +170,6 @@ def cut_costs(untuned: Said, task: Task, level: float) -> Curve:
         task.labels,
         axis=AXIS,
         level=level,
-        failed=_unsound(untuned),
     )
 
 

@@ -31,7 +31,7 @@ from .headarms import (
     readout_refusal,
     trained_arm,
 )
-from .models import Opened, cut_answers, guess_line, named_seeds, opened
+from .models import Opened, cut_answers, guess_line, named_seeds, opened, sound
 from .truncated import Said, curve_of, cut_costs, said_cut, said_heads
 
 if TYPE_CHECKING:
@@ -119,12 +119,12 @@ def truncation(
     wanted = _check_arms(arms)
     if not 0 < level < 1:
         raise must("level", "between 0 and 1", level)
-    models = opened(tuned, task, device=device)
+    models, left_out = sound(opened(tuned, task, device=device))
     judged = task.split(split or task.validation, labeled=task.kind != "language_modeling")
     depth, first = depth_of(models[0].model), models[0]
     chosen = find_recipe(_recipe_of(tuned) if recipe is None else recipe, **values)
     keeping: dict[str, Any] = {"store": store, "command": command}
-    notes: list[str] = []
+    notes: list[str] = list(left_out)
     said: dict[str, list[Arm]] = {"untuned": []}
     cuts = list(every_truncation(depth).values())
     for one in models:
@@ -165,9 +165,6 @@ def truncation(
             split=judged,
             arms=tuple(found),
             seeds=named_seeds(models) if len(found) == len(models) else (first.seed,),
-            failures=tuple(one.failure for one in models)
-            if "before" not in name and name != "tunedorig"
-            else (),
         )
         for name, found in said.items()
     }
@@ -301,9 +298,6 @@ def _versions() -> dict[str, str]:
 def _warnings(gathered: Mapping[str, Said]) -> list[str]:
     said = []
     for each in gathered.values():
-        for seed, why in zip(each.seeds, each.failures, strict=False):
-            if why is not None:
-                said.append(f"{each.name}, seed {seed} was left out: {why}.")
         for arm in each.arms:
             said += [
                 f"{each.name}, layer {x}, head seed {run} was left out: {why}." for x, run, why in arm.failed
