@@ -16,6 +16,7 @@ from .finetune import evaluate, finetune
 from .freeze import freeze
 from .ls import ls
 from .permute import permute
+from .pretrain import pretrain
 from .prune import prune
 from .reinit import reinit
 from .similarity import similarity
@@ -36,7 +37,7 @@ def command() -> Any:
     app.callback()(_start)
     verbs = (similarity, extract, compare, finetune, evaluate)
     verbs += (truncate, skip, freeze, reinit, permute, drop, prune)
-    for verb in (*verbs, ls, demo):
+    for verb in (*verbs, pretrain, ls, demo):
         app.command(no_args_is_help=verb is not demo)(verb)
     app.add_typer(store)
     return typer.main.get_command(app)
