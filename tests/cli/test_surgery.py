@@ -73,11 +73,8 @@ def test_every_layer_of_tuned_models_is_read(
     assert [curve["x"] for curve in found["curves"]] == [[1, 2, 3]] * len(names)
     assert json.loads((out / "result.json").read_text()) == found
     assert open_result(out)["UNTUNED"].seeds == (2, 2, 2)
-    assert sorted(path.name for path in (out / "figures").iterdir()) == [
-        "scores.pdf",
-        "scores.png",
-        "scores.svg",
-    ]
+    kinds = {path.name for path in (out / "figures").iterdir()}
+    assert kinds == {f"{what}.{kind}" for what in ("scores", "differences") for kind in ("pdf", "png", "svg")}
     assert pq.read_table(out / "table.parquet").num_rows > 0
     # The whole model with its own head is what evaluate says of it.
     whole = [told(capsys, ["evaluate", one, *task])["score"]["value"] for one in tuned]

@@ -51,6 +51,30 @@ def test_an_encoder_says_what_it_is(bert: Path) -> None:
     assert encoder.digest == opened(bert).digest
 
 
+@pytest.mark.parametrize("model_type", list(tiny.CONFIGS))
+def test_a_saved_copy_has_the_same_digest(model_type: str, tmp_path: Path) -> None:
+    folder = tiny.save_checkpoint(tmp_path / "m", model_type)
+    encoder, again = opened(folder), copied(folder, tmp_path / "again")
+    before: Any = encoder.model
+    before.save_pretrained(again)
+    assert opened(again).digest == encoder.digest == opened(folder).digest
+
+
+@pytest.mark.parametrize(
+    "change", [{"num_attention_heads": 2}, {"hidden_dropout_prob": 0.3}, {"hidden_act": "relu"}]
+)
+def test_the_digest_knows_what_weights_do_not_tell(
+    bert: Path, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    folder = copied(bert, tmp_path / "other")
+    config = json.loads((folder / "config.json").read_text())
+    assert all(config[name] != value for name, value in change.items())
+    (folder / "config.json").write_text(json.dumps(config | change))
+    one, other = opened(bert), opened(folder)
+    assert digest_weights(one.model) == digest_weights(other.model)
+    assert one.digest != other.digest
+
+
 @pytest.mark.parametrize("head", ["SequenceClassification", "TokenClassification", "MaskedLM"])
 def test_models_with_heads_keep_them(head: str, tmp_path: Path) -> None:
     folder = tiny.save_checkpoint(tmp_path / "m", "roberta", head=head)

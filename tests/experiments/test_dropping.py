@@ -11,7 +11,7 @@ import pytest
 
 import cats
 from microtome.errors import InputError, UnknownNameError
-from microtome.experiments.dropping import choices, dropping, planned
+from microtome.experiments.dropping import choices, counts_for, dropping, planned
 from microtome.experiments.strategies import STRATEGIES, chosen_blocks, random_blocks, read_layers
 from microtome.training.asking import ask
 
@@ -96,6 +96,8 @@ def test_strategies_against_chance(encoder_of: Encoders, tmp_path: Path) -> None
     cut = [row for row in found.rows if row["arm"] == "top, not tuned again" and row["x"] == 2]
     assert [row["blocks"] for row in cut] == ["2 3", "2 3"]
     assert found["random, all tuned"].seeds == (2, 4)
+    assert found["random, all tuned"].unit == found["difference random, all tuned"].unit == "example and draw"
+    assert found["top, all tuned"].unit == "example and seed"
     assert any("against the mean of random choices" in said for said in found.findings)
     assert len(found.more["choices"]) == 4
     heard: list[str] = []
@@ -118,6 +120,13 @@ def test_the_plan(encoder_of: Encoders, tmp_path: Path) -> None:
     runs = planned(chosen, then=("full", "head", "none"), seeds=(1, 2))
     assert sum(run.options.get("method") == "head" for run in runs) == 2 * (3 + 2 + 5)
     assert all(not run.interventions for run in runs if run.arm.endswith("not tuned again"))
+
+
+def test_how_many_blocks_when_it_is_not_said(encoder_of: Encoders) -> None:
+    chosen, _ = choices(encoder_of("bert"), cats.cats_task(), strategies="top")
+    assert [one.count for one in chosen] == [2]
+    assert [counts_for(depth) for depth in (2, 6, 12)] == [(1,), (2, 4), (2, 4, 6)]
+    assert counts_for(12, np.array([3, 5])) == (3, 5)
 
 
 def test_what_cannot_be_asked(encoder_of: Encoders) -> None:

@@ -12,9 +12,10 @@ import pytest
 import cats
 from microtome.errors import InputError, UnknownNameError
 from microtome.experiments.costs import freezing_costs
-from microtome.experiments.freezing import freezing, planned
-from microtome.findings.results import open_result
+from microtome.experiments.freezing import _said_cost, _said_part, freezing, planned
+from microtome.findings.results import Curve, open_result
 from microtome.interventions.freeze import Freeze
+from microtome.tasks.scores import find_score
 from microtome.training.asking import ask
 
 Encoders = Callable[..., Any]
@@ -72,7 +73,7 @@ def test_a_frozen_bottom_saves_and_a_frozen_top_hardly(encoder_of: Encoders, tmp
     assert cost["bottom 3"]["backward_seconds"] < cost["none"]["backward_seconds"]
 
 
-def test_runs_that_collapse_are_counted_and_left_out(encoder_of: Encoders, tmp_path: Path) -> None:
+def test_runs_that_diverge_are_counted_and_left_out(encoder_of: Encoders, tmp_path: Path) -> None:
     given: dict[str, Any] = {**cats.QUICK, "steps": 12, "rate": 1e30, "clip": None}
     found = freezing(
         encoder_of("bert"),
@@ -88,6 +89,56 @@ def test_runs_that_collapse_are_counted_and_left_out(encoder_of: Encoders, tmp_p
     assert len(found.warnings) == 2
     assert all("was left out" in said for said in found.warnings)
     assert found.findings == ("Nothing can be said of a frozen bottom: no run with nothing frozen is sound.",)
+
+
+@pytest.mark.parametrize(("method", "same"), [("head", True), ("bitfit", False), ("lora", False)])
+def test_costs_are_those_of_the_method(method: str, same: bool, encoder_of: Encoders, tmp_path: Path) -> None:
+    if method == "lora":
+        pytest.importorskip("peft")
+    cases = {"none": None, "bottom 1": Freeze(bottom=1), "bottom 2": Freeze(bottom=2)}
+    given: dict[str, Any] = {"recipe": "wu2020", "repeats": 1, "store": tmp_path, "method": method}
+    found = freezing_costs(encoder_of("bert"), cats.cats_task(), cases, **given, **cats.QUICK)
+    learning = [one["learning"] for one in found]
+    # What learns is counted case by case: nothing of one is left over in the next.
+    assert learning[0] < 20_000
+    assert (len(set(learning)) == 1) == same
+    if not same:
+        assert learning[0] - learning[1] == pytest.approx(learning[1] - learning[2], rel=0.5)
+
+
+def test_from_there_on_is_said_only_where_it_holds() -> None:
+    def said(*lost: float) -> str:
+        values = -np.array([0.0, *lost])
+        ends = dict.fromkeys(("values", "low", "high", "band_low", "band_high"), values)
+        n = len(values)
+        curve = Curve(
+            name="d",
+            axis="k",
+            x=tuple(range(n)),
+            **ends,
+            level=0.95,
+            unit="example",
+            n=9,
+            seeds=(1,) * n,
+            reasons=(None,) * n,
+        )
+        return _said_part("bottom", curve, find_score("accuracy"), n - 1)[-1]
+
+    assert said(0.0, 0.1, 0.2).startswith("From the bottom 2 blocks on, freezing costs more than 1 point")
+    assert said(0.1, 0.0, 0.2).startswith("With the bottom 1 blocks, freezing costs more than 1 point")
+
+    def saves(*ratios: float) -> list[str]:
+        return _said_cost(
+            [
+                {"case": f"bottom {k}", "backward_ratio": one, "memory_ratio": 1.0}
+                for k, one in enumerate(ratios, start=1)
+            ]
+        )[1:]
+
+    assert saves(0.9, 0.4, 0.3) == [
+        "The way back takes half of its time or less from the bottom 2 blocks on."
+    ]
+    assert saves(0.4, 0.9, 0.3) == ["The way back takes half of its time or less with the bottom 1 blocks."]
 
 
 def test_the_plan(encoder_of: Encoders) -> None:
@@ -107,6 +158,13 @@ def test_what_cannot_be_asked(encoder_of: Encoders) -> None:
     encoder = encoder_of("bert")
     with pytest.raises(InputError, match="ks must be numbers of blocks between 0 and 3, but got 4"):
         planned(encoder, ks=(4,))
+    half: Any = (1.5,)
+    with pytest.raises(InputError, match=r"ks must be a whole number, but got 1\.5"):
+        planned(encoder, ks=half)
+    first: Any = np.arange(2)
+    assert [run.x for run in planned(encoder, ks=first, parts="top", seeds=1)] == [0, 1]
+    with pytest.raises(InputError, match="repeats must be a whole number above 0, but got 0"):
+        freezing(encoder, cats.cats_task(), repeats=0)
     with pytest.raises(UnknownNameError, match="part must be one of bottom, top, but got 'middle'"):
         planned(encoder, parts="middle")
     with pytest.raises(InputError, match="seeds must be one or more, each once"):

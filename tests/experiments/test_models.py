@@ -131,6 +131,8 @@ def test_answers_are_computed_once_and_read_from_then_on(
     assert told
     ask(cuts, replace(one, longest=20))
     assert told
+    ask(cuts, replace(one, precision="bfloat16"))
+    assert told
     (entry, *_) = [e for e in Shelf(tmp_path / "store").entries() if len(e.specification["cuts"]) == 3]
     assert entry.kind == "cuts"
     assert entry.provenance["task"] == task.name

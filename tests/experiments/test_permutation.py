@@ -13,7 +13,7 @@ from scipy import stats
 import cats
 from microtome.encoders.encoder import digest_weights
 from microtome.errors import InputError, UnknownNameError
-from microtome.experiments.permutation import correlate, permutation, planned
+from microtome.experiments.permutation import _reach, correlate, permutation, planned
 from microtome.interventions.applying import apply
 from microtome.training.asking import ask
 
@@ -90,6 +90,30 @@ def test_correlations_are_those_of_scipy() -> None:
     assert flat["pearson"]["reason"] == "all scores of a task are the same"
     few = {name: dict(list(values.items())[:3]) for name, values in means.items()}
     assert correlate(few, 0.95)[0]["spearman"]["reason"] == "fewer than 4 orders"
+
+
+def test_what_orders_change_is_said_with_its_unit(encoder_of: Encoders, tmp_path: Path) -> None:
+    encoder, task = encoder_of("bert"), cats.cats_task()
+    given: dict[str, Any] = {"store": tmp_path, "permutations": np.array([1, 2]), "kinds": ("random", "swap")}
+    one = permutation(encoder, task, seeds=1, **given, **cats.QUICK).findings
+    two = permutation(encoder, task, seeds=(1, 2), **given, **cats.QUICK).findings
+    assert "unit: order; on these trainings, other seeds are not covered)" in one[0]
+    assert "unit: order, and seed of the model as it is)" in two[0]
+    assert one[0].endswith("by the 95% band (unit: example).")
+    assert two[0].endswith("by the 95% band (unit: example and seed).")
+    # All swaps there are were made: they are no sample of others.
+    assert "unit: order" not in one[1]
+    more = cats.cats_task(name="more", seed=1)
+    none = permutation(encoder, [task, more], store=tmp_path, permutations=(), **cats.QUICK)
+    assert not any("correlation" in said for said in none.findings)
+
+
+def test_the_interval_over_orders_is_that_of_welch() -> None:
+    rng = np.random.default_rng(1)
+    orders, seeds = rng.normal(size=9), 0.5 * rng.normal(size=4)
+    known: Any = stats.ttest_ind(orders, seeds, equal_var=False)
+    bounds = known.confidence_interval(0.95)
+    assert _reach(orders, seeds, 0.95) == pytest.approx((bounds.high - bounds.low) / 2)
 
 
 def test_what_cannot_be_asked(encoder_of: Encoders, tmp_path: Path) -> None:

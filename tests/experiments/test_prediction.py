@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -139,6 +140,40 @@ def test_it_is_said_plainly_that_no_measure_beats_length() -> None:
     assert "after Holm's correction for 2 measures" in found.findings[0]
     assert "All cases are of one model, m: nothing is said of others." in found.findings
     assert any("gain out of model undefined (there is one model only)" in said for said in found.findings)
+
+
+def turned(case: Case, **more: Any) -> Case:
+    """The same with a measure that calls layers alike where cutting between them is dear."""
+    given: dict[str, Any] = {
+        "model": case.model,
+        "task": case.task,
+        "seed": case.seed,
+        "cost": case.cost,
+        "similarity": {"turned": -case.similarity["good"]},
+    }
+    return Case(**given | more)
+
+
+def test_a_measure_that_goes_the_wrong_way_is_told(cases: list[Case]) -> None:
+    found = predictive_validity([turned(case) for case in cases])
+    assert found.more["measures"]["turned"]["partial"]["low"] > 0
+    assert found.findings[0].startswith("No measure beats span length and depth. turned goes the wrong way")
+    assert "not told from 0" not in found.findings[0]
+    both = predictive_validity(
+        [turned(case, similarity={**case.similarity, "turned": -case.similarity["good"]}) for case in cases]
+    )
+    assert both.findings[0].startswith("good tells most")
+    assert "turned goes the wrong way" in both.findings[0]
+
+
+def test_nothing_is_tested_over_seeds_or_over_values_that_do_not_differ(cases: list[Case]) -> None:
+    said = "Whether a measure tells more than span length and depth cannot be tested"
+    seeds = [planted("bert", "rte", seed) for seed in (1, 2, 3, 4)]
+    same = [turned(cases[0], task=task, similarity=cases[0].similarity) for task in "abc"]
+    for given in (seeds, same):
+        found = predictive_validity(given)
+        assert found.more["measures"]["good"]["partial"]["p"] is None
+        assert found.findings[0].startswith(said)
 
 
 def test_one_case_gets_no_interval_but_a_permutation_of_layers() -> None:

@@ -132,6 +132,8 @@ def test_what_cannot_be_asked(encoder_of: Encoders) -> None:
     with pytest.raises(UnknownNameError, match="scheme must be one of"):
         planned(encoder, schemes="xavier")
     with pytest.raises(InputError, match="width must be a number of blocks between 1 and 3, but got 4"):
-        planned(encoder, width=4)
+        planned(encoder, plan=("single", "blocks"), width=4)
+    # A width that nothing is cut by is no reason to refuse.
+    assert planned(encoder, plan=("progressive", "single"), width=4, seeds=1)
     with pytest.raises(InputError, match="blocks must have weights of their own to be redrawn"):
         planned(encoder_of("albert"))

@@ -14,6 +14,7 @@ from microtome.encoders.loading import load
 from microtome.errors import InputError
 from microtome.experiments.runs import Run, count_updates, open_encoder, open_task, run_all
 from microtome.interventions.freeze import Freeze
+from microtome.interventions.reinit import Reinit
 from microtome.interventions.truncate import Truncate
 from microtome.training.finetuning import finetune
 from microtome.training.tuned import open_tuned
@@ -79,6 +80,13 @@ def test_runs_side_by_side_are_those_one_after_the_other(tmp_path: Path) -> None
     after, _ = trained(load(**model), open_task(task), RUNS, tmp_path / "one")
     assert [(one.address, one.answers) for one in beside] == [(one.address, one.answers) for one in after]
     assert heard.count("runs") == 3
+    # Two ways to say the same run are one run.
+    twice = [
+        Run(arm="progressive", x=2, seed=1, interventions=(Reinit(past=2, seed=1),)),
+        Run(arm="single", x=3, seed=1, interventions=(Reinit(blocks=(3,), seed=1),)),
+    ]
+    both, heard = trained(model, task, twice, tmp_path / "two", at_once=2)
+    assert len({one.address for one in both}) == heard.count("runs") == 1
 
 
 def test_runs_are_counted_before_they_begin() -> None:

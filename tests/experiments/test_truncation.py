@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +18,13 @@ import tiny
 from microtome.encoders.cutting import keep_blocks
 from microtome.errors import InputError, UnknownNameError
 from microtome.experiments import headarms
+from microtome.experiments.truncated import said_heads
 from microtome.experiments.truncation import truncation
 from microtome.findings.results import Result, open_result
+from microtome.store.shelf import Shelf
 from microtome.tasks.items import Kind
 from microtome.tasks.scores import find_score
+from microtome.tasks.subset import subset
 from microtome.training.evaluating import predict
 from microtome.training.modeling import build
 from microtome.training.saving import load_task_model, save
@@ -28,6 +32,7 @@ from samples import task_of
 
 QUICK: dict[str, Any] = dict(cats.QUICK)
 CURVES = ("UNTUNED", "TUNED", "TUNEDORIG", "TUNED converged", "TUNEDORIG converged")
+GAIN = "difference TUNED"
 SCORES: dict[str, tuple[str, ...]] = {
     "classification": ("accuracy",),
     "regression": ("pearson", "spearman"),
@@ -83,15 +88,17 @@ def test_untuned_scores_are_those_of_really_cut_models(
 
 
 def test_all_curves_are_there_with_bands_and_the_line(found: Result, task: Any) -> None:
-    assert tuple(one.name for one in found.curves) == CURVES
+    assert tuple(one.name for one in found.curves) == (*CURVES, GAIN)
     for curve in found.curves:
         assert curve.axis == "layers kept"
         assert (curve.band_low <= curve.low + 1e-9).all()
         assert (curve.high <= curve.band_high + 1e-9).all()
         assert curve.n == 40
     assert {one.name: one.seeds for one in found.curves} == {
-        name: (3, 3, 3) if name in ("TUNED", "TUNEDORIG") else (1, 1, 1) for name in CURVES
+        name: (3, 3, 3) if name in ("TUNED", "TUNEDORIG", GAIN) else (1, 1, 1) for name in (*CURVES, GAIN)
     }
+    assert {one.unit for one in found.curves if one.seeds == (3, 3, 3)} == {"example and head seed"}
+    assert {one.unit for one in found.curves if one.seeds == (1, 1, 1)} == {"example"}
     targets = [item.target for item in task.split("train")]
     most = max(set(targets), key=targets.count)
     assert found.lines["most frequent answer"] == pytest.approx(scores(task, [most] * 40))
@@ -144,13 +151,82 @@ def test_a_converged_readout_is_scikit_learns(
 def test_sentences_say_what_was_found(found: Result) -> None:
     assert "top" in found.findings[0]
     assert "accuracy" in " ".join(found.findings)
-    assert any(said.startswith("Training the head further helps most with") for said in found.findings)
+    assert any(said.startswith("Training the head further ") for said in found.findings)
     assert any(said.startswith("Before fine-tuning the best layer is") for said in found.findings)
     assert "UNTUNED; Phang et al. 2021" in found.methods
     assert "head seeds 0, 1, 2" in found.methods
     assert "phang2021" in found.references[0]
     assert found.provenance["command"] == "microtome truncate"
     assert found.provenance["recipe"]["steps"] == 40
+
+
+def test_training_the_head_helps_only_where_the_band_of_the_paired_difference_says_so(
+    found: Result, runs: list[Any], task: Any
+) -> None:
+    gain: Any = found[GAIN]
+    np.testing.assert_allclose(gain.values, found["TUNED"].values - found["UNTUNED"].values, atol=1e-12)
+    score = find_score(task.main)
+
+    def said(low: float) -> str:
+        width = {"band_low": np.array([-0.1, low, -0.1]), "band_high": np.full(3, 0.3)}
+        drawn = {"tuned": found["TUNED"], "untuned": found["UNTUNED"], "gain": replace(gain, **width)}
+        return said_heads(drawn, score)[0]
+
+    assert said(0.02).startswith("Training the head further helps at 1 of 3 layers, most with 2 layers kept")
+    assert said(0.0).startswith("Training the head further is not shown to help at any layer.")
+    assert "undefined" not in said(np.nan)
+
+
+def test_a_head_that_is_the_tuned_one_gains_nothing(runs: list[Any], task: Any, store: Path) -> None:
+    for given in (runs[0], runs):
+        found = truncation(given, task, store=store, arms=["tuned"], head_seeds=(0, 1), rate=1e-12, steps=1)
+        np.testing.assert_array_equal(found[GAIN].values, np.zeros(3))
+        assert "is not shown to help at any layer" in " ".join(found.findings)
+
+
+def test_heads_learn_from_what_their_model_was_trained_on(
+    folder: Path, task: Any, store: Path, tmp_path: Path
+) -> None:
+    few = [
+        mt.finetune(mt.load(folder), task, "wu2020", seed=seed, train_size=24, store=store, **QUICK)
+        for seed in (1, 2)
+    ]
+    own = [subset(task.split("train"), 24, seed=seed) for seed in (1, 2)]
+    told: dict[str, Any] = {"arms": ["converged"], "store": store}
+    for given in (few, [one.folder for one in few]):
+        found = truncation(given, task, base=folder, **told)
+        assert [one["digest"] for one in found.provenance["train"]] == [one.digest for one in own]
+        assert not any("not known" in said for said in found.warnings)
+        assert "24 examples of cats/train, that each model was trained on" in found.methods
+    guesses = [one.evaluation.baseline["accuracy"] for one in few]
+    assert found.lines["most frequent answer"] == pytest.approx(np.mean(guesses))
+    # Fewer of them are drawn among them; more are refused.
+    fewer = truncation(few[1], task, train_size=10, **told).provenance["train"]
+    assert fewer == [{"examples": 10, "digest": subset(own[1], 10, seed=2).digest}]
+    with pytest.raises(InputError, match="train_size must be at most 24, what bert-cats was trained on"):
+        truncation(few[0], task, train_size=25, **told)
+    # Without a record, or with other data under the same names, nobody knows.
+    bare = tmp_path / "bare"
+    shutil.copytree(few[0].folder, bare)
+    (bare / "run.json").unlink()
+    found = truncation(bare, task, **told)
+    assert found.provenance["train"][0]["examples"] == 64
+    assert any("was trained on is not known" in said for said in found.warnings)
+    found = truncation(few[0], cats.cats_task(train=60, validation=40), **told)
+    assert found.provenance["train"][0]["examples"] == 60
+    assert any("was trained on is not known" in said for said in found.warnings)
+
+
+def test_the_whole_model_is_scored_in_the_precision_of_its_run(folder: Path, task: Any, store: Path) -> None:
+    from microtome.experiments.models import opened
+
+    run = mt.finetune(mt.load(folder), task, "wu2020", seed=1, store=store, precision="bfloat16", **QUICK)
+    found = truncation(run.folder, task, store=store, arms=["untuned"])
+    assert found.provenance["precision"] == "bfloat16"
+    assert opened(run, task)[0].precision == "bfloat16"
+    assert found["UNTUNED"].values[-1] == run.score.value
+    specifications = [e.specification for e in Shelf(store).entries() if e.kind == "cuts"]
+    assert {(each["device"], each["precision"]) for each in specifications} >= {("cpu", "bfloat16")}
 
 
 def test_asked_again_it_is_read(
@@ -202,7 +278,7 @@ def test_a_run_that_failed_is_not_averaged(runs: list[Any], task: Any, store: Pa
 
 def test_without_the_encoder_before_there_is_a_note(runs: list[Any], task: Any, store: Path) -> None:
     found = truncation(runs[0], task, store=store, head_seeds=(0,), steps=2)
-    assert [one.name for one in found.curves] == ["UNTUNED", "TUNED", "TUNED converged"]
+    assert [one.name for one in found.curves] == ["UNTUNED", "TUNED", "TUNED converged", GAIN]
     assert any("TUNEDORIG was left out" in said and "(base)" in said for said in found.warnings)
 
 
@@ -210,7 +286,7 @@ def test_fewer_examples_are_drawn_and_said(
     runs: list[Any], task: Any, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = truncation(runs[0], task, store=store, arms=["converged"], train_size=24, train_seed=3)
-    assert found.provenance["train"]["examples"] == 24
+    assert [one["examples"] for one in found.provenance["train"]] == [24]
     # Three layers of 32 numbers of 4 bytes: room for 10 examples.
     monkeypatch.setattr(headarms, "MOST", {"cpu": 3 * 32 * 4 * 10})
     found = truncation(runs[0], task, store=store, arms=["converged"])
@@ -230,12 +306,12 @@ def test_every_kind_of_task_is_truncated(encoder_of: Callable[..., Any], tmp_pat
     )
     expected = {"UNTUNED"}
     if kind in ("classification", "regression", "multiple_choice", "tagging"):
-        expected |= {"TUNED", "TUNEDORIG"}
+        expected |= {"TUNED", "TUNEDORIG", GAIN}
     if kind in ("classification", "regression", "tagging"):
         expected |= {"TUNED converged", "TUNEDORIG converged"}
     assert {one.name for one in found.curves} == expected
     left_out = [said for said in found.warnings if "left out" in said]
-    assert bool(left_out) == (len(expected) < 5)
+    assert bool(left_out) == (len(expected) < 6)
     answers = predict(model, task.split("train"), task, encoder.tokenizer)
     targets = [item.target for item in task.split("train")]
     wanted = float(find_score(main).compute(answers, targets, task.labels))
@@ -254,7 +330,7 @@ def test_families_are_truncated(
     found = truncation(
         tmp_path / "tuned", task, base=encoder, store=tmp_path / "store", head_seeds=(0,), steps=2
     )
-    assert tuple(one.name for one in found.curves) == CURVES
+    assert tuple(one.name for one in found.curves) == (*CURVES, GAIN)
     answers = predict(model, task.split("validation"), task, encoder.tokenizer)
     assert found["UNTUNED"].values[-1] == pytest.approx(scores(task, answers))
 
@@ -267,3 +343,22 @@ def test_bad_input_gets_a_sentence(runs: list[Any], task: Any, store: Path, tmp_
     deeper = tiny.save_checkpoint(tmp_path / "deeper", "bert", num_hidden_layers=4)
     with pytest.raises(InputError, match="base must have 3 blocks, as bert-cats has, but deeper has 4"):
         truncation(runs[0], task, base=deeper, store=store)
+
+
+def test_one_head_seed_may_be_a_number(runs: list[Any], task: Any, store: Path) -> None:
+    found = truncation(runs[0], task, store=store, arms=["tuned"], head_seeds=3, steps=2)
+    assert found.provenance["head_seeds"] == [3]
+    for wrong in ((), "0,1", (0, 0), (0, -1), 1.5, True):
+        with pytest.raises(InputError, match="head_seeds must be one or more different whole numbers"):
+            truncation(runs[0], task, store=store, head_seeds=wrong)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_base_that_cannot_be_opened_is_told_before_the_work(
+    runs: list[Any], task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: Any, **__: Any) -> Any:
+        raise AssertionError("work was begun")
+
+    monkeypatch.setattr("microtome.experiments.truncation.cut_answers", never)
+    with pytest.raises(InputError, match="none"):
+        truncation(runs[0], task, base=tmp_path / "none", store=tmp_path)

@@ -232,16 +232,18 @@ def truncate(
     from ..experiments.truncation import truncation
 
     with screen.working() as progress, using_threads(threads):
-        tuned = _tuned(request, progress)
+        # What cannot be opened is said before anything is trained.
+        before = _base(base, request)
         result = truncation(
-            tuned,
+            _tuned(request, progress),
             opened,
-            base=_base(base, request),
+            base=before,
             split=split,
             arms=chosen,
             head_seeds=drawn,
             recipe=recipe,
-            train_size=train_size,
+            # Models that are trained here know their examples, which groups may make fewer than asked for.
+            train_size=None if request.seeds else train_size,
             level=level,
             store=store,
             device=device,

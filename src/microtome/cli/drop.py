@@ -37,7 +37,10 @@ def drop(
     data: DataOption = None,
     column: ColumnsOption = [],  # noqa: B006 - typer reads the default and changes nothing
     held_out: HeldOutOption = None,
-    count: Annotated[str, typer.Option(help="How many blocks are dropped.")] = "2,4,6",
+    count: Annotated[
+        str | None,
+        typer.Option(help="How many blocks are dropped; of 2, 4, 6 those below the depth when absent."),
+    ] = None,
     strategies: Annotated[str, typer.Option(help="How they are chosen.")] = STRATEGIES,
     measure: Annotated[
         str, typer.Option(help="A name of `microtome ls measures`, for the strategy similarity.")
@@ -70,7 +73,7 @@ def drop(
     from ..measures.table import chosen_all
 
     options = {
-        "count": read_numbers("--count", count),
+        "count": None if count is None else read_numbers("--count", count),
         "strategies": read_names("--strategies", strategies, (*KNOWN, RANDOM)),
         "measure": measure,
         "random_draws": random_draws,
@@ -99,20 +102,17 @@ def drop(
 
 
 def _planned(
-    encoder: Any, *, count: list[int], strategies: tuple[str, ...], random_draws: int, **options: Any
+    encoder: Any, *, count: list[int] | None, strategies: tuple[str, ...], random_draws: int, **options: Any
 ) -> Any:
     """List the runs without reading any layer."""
-    from ..errors import must
-    from ..experiments.dropping import Choice, planned
+    from ..experiments.dropping import Choice, counts_for, planned
     from ..experiments.strategies import RANDOM, chosen_blocks, random_blocks
     from ..experiments.strategies import STRATEGIES as KNOWN
 
     options.pop("measure")
     found: list[Choice] = []
     for number, name in enumerate(strategies):
-        for one in count:
-            if not 1 <= one < encoder.depth:
-                raise must("--count", f"numbers of blocks between 1 and {encoder.depth - 1}", one)
+        for one in counts_for(encoder.depth, count, "--count"):
             if name == RANDOM:
                 drawn = random_blocks(encoder, one, random_draws)
             elif KNOWN[name].reads:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +19,22 @@ if TYPE_CHECKING:
     import torch
 
 Visit = Callable[[int, "torch.Tensor"], None]
+
+# What a configuration says besides the computation: where it came from, what its class is called, and what
+# a call returns. The format of the weights is told with the weights.
+_BESIDE = frozenset(
+    {
+        "_name_or_path",
+        "architectures",
+        "dtype",
+        "output_attentions",
+        "output_hidden_states",
+        "return_dict",
+        "torch_dtype",
+        "transformers_version",
+        "use_cache",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +84,7 @@ class Encoder(Protocol):
 
     @property
     def digest(self) -> str:
-        """A hash of all weights and of the tokenizer."""
+        """A hash of all that decides the states: weights, configuration and tokenizer."""
         ...
 
     @property
@@ -170,13 +187,12 @@ class TransformerEncoder:
 
     @property
     def digest(self) -> str:
-        """A hash of all weights and of the tokenizer, as they are now, and of how products are rounded."""
+        """A hash of weights, configuration and tokenizer as they are now, and of how products are rounded."""
         mixed = "" if self.autocast is None else f"|{self.autocast}"
-        if self.family.shared:
-            # The weights of a block that all layers share do not tell how often it runs.
-            mixed += f"|{self.depth} layers"
+        # Weights do not tell the number of heads, the activation, or how often a shared block runs.
+        told = json.dumps(_telling(self.config.to_dict()), sort_keys=True, default=str)
         return hashlib.blake2b(
-            f"{digest_weights(self.model)}|{self.tokenizer.digest}{mixed}".encode(), digest_size=16
+            f"{digest_weights(self.model)}|{self.tokenizer.digest}|{told}{mixed}".encode(), digest_size=16
         ).hexdigest()
 
     @property
@@ -313,6 +329,13 @@ class explicit_attention:  # noqa: N801 - a context manager reads as a verb
     def __exit__(self, *_: object) -> None:
         if self.before not in (None, "eager"):
             self.base.set_attn_implementation(self.before)
+
+
+def _telling(config: Any) -> Any:
+    """The part of a configuration, and of those within it, that bears on what a model computes."""
+    if not isinstance(config, dict):
+        return config
+    return {str(name): _telling(value) for name, value in config.items() if name not in _BESIDE}
 
 
 def digest_weights(model: torch.nn.Module) -> str:

@@ -149,8 +149,9 @@ def said_training(task: Task, done: Sequence[Done], recipe: Recipe, level: float
         f"of {recipe.batch}, learning rate {recipe.rate:g}, {length}; seeds {', '.join(map(str, seeds))}. "
         f"Scored was {score.name} of the model after the last update on the split {task.validation}. "
         f"Intervals of {level * 100:g}% are over examples and, with several seeds, over seeds; bands hold "
-        "for all points of a curve at once; differences are taken example by example. Runs that diverged or "
-        f"gave one answer to everything were left out and counted. Computed with microtome {VERSION}."
+        "for all points of a curve at once; differences are taken example by example. Runs that diverged "
+        "were left out and counted; runs that gave one answer to everything count as well, and are named. "
+        f"Computed with microtome {VERSION}."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -56,7 +57,7 @@ def freezing_costs(
     repeats : int
         Turns that count, after one that does not.
     **values
-        Of `finetune`.
+        Of `finetune`; the method among them decides what learns.
 
     Returns
     -------
@@ -69,40 +70,50 @@ def freezing_costs(
     """
     asked = ask(encoder, task, recipe, device=device, precision=precision, **values)
     told = {"cases": {name: repr(case) for name, case in cases.items()}, "repeats": repeats}
-    specification = {"version": 1, "run": dict(asked.specification), **told}
+    specification = {"version": 2, "run": dict(asked.specification), **told}
     with Shelf(store).work(kind=KIND, specification=specification, command=command) as work:
         entry = work.entry
         if entry is None:
-            found = _measure(asked, cases, repeats, device, precision)
+            method = str(values.get("method", "full"))
+            found = _measure(asked, cases, repeats, device, precision, method)
             (work.folder / FILE).write_text(json.dumps(found))
             entry = work.finish({"model": encoder.name, "task": task.name})
     return json.loads((Path(entry.folder) / FILE).read_text())
 
 
 def _measure(
-    asked: Any, cases: Mapping[str, Freeze | None], repeats: int, device: str, precision: str
+    asked: Any,
+    cases: Mapping[str, Freeze | None],
+    repeats: int,
+    device: str,
+    precision: str,
+    method: Any,
 ) -> list[dict[str, Any]]:
     from ..training.inputs import collate, encode
     from ..training.loop import make_accelerator
     from ..training.methods import trainable
     from ..training.modeling import build
 
-    copy = apply(asked.encoder)
-    frozen = {name: _names(copy, case) for name, case in cases.items()}
+    plain = apply(asked.encoder)
+    frozen = {name: _names(plain, case) for name, case in cases.items()}
     accelerator = make_accelerator(device, precision)
-    model = build(asked.encoder, asked.task, asked.head, seed=asked.seeds.init).to(accelerator.device)
+    whole = build(asked.encoder, asked.task, asked.head, seed=asked.seeds.init).to(accelerator.device)
     some = asked.data.items[: 8 * asked.recipe.batch]
     features = encode(
-        some, asked.task, asked.encoder.tokenizer, longest=asked.longest, stride=asked.stride, mask=model.mask
+        some, asked.task, asked.encoder.tokenizer, longest=asked.longest, stride=asked.stride, mask=whole.mask
     )
     chosen = sorted(features, key=lambda feature: -len(feature))[: asked.recipe.batch]
     batch = collate(chosen, accelerator.device)
     learning, memory = {}, {}
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in cases}
-    model.train()
+    whole.train()
     for turn in range(repeats + 1):
         for name in cases:
-            found = trainable(model, "full", frozen=frozen[name])
+            # Adapters stay where they are put, and depend on what is frozen: each case begins without them.
+            model = copy.deepcopy(whole) if method == "lora" else whole
+            found = trainable(model, method, frozen=frozen[name])
+            if not turn or model is not whole:
+                _times(model, batch, accelerator)  # the first one also makes what the others find
             model.zero_grad(set_to_none=True)
             if not turn:
                 learning[name] = found.learning

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,15 +20,23 @@ from ..tasks.scores_declare import Score
 from ..tasks.task import Task
 from ..training.recipe import Recipe
 from .concluding import concluded
-from .gathering import check_seeds, compared, curves_of, gathered, rows_of, several
+from .drawn import DRAWN, curves_over_draws, score_by_draw
+from .gathering import (
+    check_level,
+    check_seeds,
+    curves_of,
+    gathered,
+    rows_of,
+    several,
+    whole_number,
+)
 from .models import cut_answers
 from .models import opened as open_models
 from .runs import Done, Run, open_encoder, open_task, run_all
 from .strategies import RANDOM, STRATEGIES, Blocks, chosen_blocks, random_blocks, read_layers
 
-COUNTS = (2, 4, 6)
+COUNTS = (2, 4, 6)  # where none is asked for, those below the depth
 THEN = ("full", "head", "none")
-DRAWN = "each draw of blocks with each seed counts as a run of its own"
 NAMES = ("top", "bottom", "alternate", "symmetric", "contribution", "similarity", RANDOM)
 
 
@@ -58,7 +65,7 @@ def choices(
     encoder: Any,
     task: Task,
     *,
-    count: int | Sequence[int] = COUNTS,
+    count: int | Sequence[int] | None = None,
     strategies: str | Sequence[str] = NAMES,
     measure: str = "debiased_cka",
     random_draws: int = 5,
@@ -83,22 +90,18 @@ def choices(
     warnings : list of str
         Which strategies have none.
     """
-    counts = several(count)
-    for one in counts:
-        if not isinstance(one, int) or isinstance(one, bool) or not 1 <= one < encoder.depth:
-            raise must("count", f"numbers of blocks between 1 and {encoder.depth - 1}", one)
+    numbers = counts_for(encoder.depth, count)
     named = several(strategies)
     for name in named:
         if name not in (*STRATEGIES, RANDOM):
             raise unknown("strategy", name, (*STRATEGIES, RANDOM))
-    if not isinstance(random_draws, int) or random_draws < 1:
-        raise must("random_draws", "a whole number above 0", random_draws)
+    random_draws = whole_number("random_draws", random_draws, 1)
     scores: dict[str, np.ndarray] = {}
     if any(name != RANDOM and STRATEGIES[name].reads for name in named):
         scores = read_layers(encoder, task, measure=measure, store=store, progress=progress)
     found, said = [], []
     for name in named:
-        for one in counts:
+        for one in numbers:
             if name == RANDOM:
                 sets = random_blocks(encoder, one, random_draws)
                 found += [Choice(strategy=name, count=one, draw=i, blocks=b) for i, b in enumerate(sets, 1)]
@@ -109,6 +112,17 @@ def choices(
             else:
                 found.append(Choice(strategy=name, count=one, draw=0, blocks=blocks))
     return found, said
+
+
+def counts_for(depth: int, count: Any = None, name: str = "count") -> tuple[int, ...]:
+    """Take how many blocks are dropped; where it is not said, those of `COUNTS` that the depth allows."""
+    if count is None:
+        return tuple(one for one in COUNTS if one < depth) or (1,)
+    found = tuple(dict.fromkeys(whole_number(name, one) for one in several(count)))
+    for one in found:
+        if not 1 <= one < depth:
+            raise must(name, f"numbers of blocks between 1 and {depth - 1}", one)
+    return found
 
 
 def planned(
@@ -161,7 +175,7 @@ def dropping(
     encoder: Encoder | Mapping[str, Any],
     task: Task | Mapping[str, Any],
     *,
-    count: int | Sequence[int] = COUNTS,
+    count: int | Sequence[int] | None = None,
     strategies: str | Sequence[str] = NAMES,
     measure: str = "debiased_cka",
     random_draws: int = 5,
@@ -180,8 +194,8 @@ def dropping(
     encoder : Encoder or mapping
         A mapping is what `load` is called with, which `at_once` needs.
     task : Task or mapping
-    count : int or sequence of int
-        How many blocks go.
+    count : int or sequence of int, optional
+        How many blocks go; when absent, those of 2, 4 and 6 that are below the depth, or 1.
     strategies : str or sequence of str
         Of `STRATEGIES`, and "random".
     measure : str
@@ -206,6 +220,7 @@ def dropping(
         whole model. `more["choices"]` says which blocks were dropped.
     """
     started = time.monotonic()
+    level, seeds = check_level(level), check_seeds(seeds)
     opened, asked = open_encoder(encoder), open_task(task)
     with using_threads(options.get("threads")):
         chosen, warned = choices(
@@ -234,7 +249,7 @@ def dropping(
     for way in ways:
         for strategy in dict.fromkeys(one.strategy for one in chosen):
             points = gathered(done, split, _arm(strategy, way, ways))
-            curves += curves_of(
+            found = curves_of(
                 points,
                 asked,
                 points.at(0),
@@ -243,9 +258,11 @@ def dropping(
                 against="the whole model",
                 # One tuned model is cut everywhere; draws cannot be told apart by their seeds alone.
                 pair_seeds=way == "none" and strategy != RANDOM,
-                note=DRAWN if strategy == RANDOM else "",
+                note=_note(way) if strategy == RANDOM else "",
             )
-        said += _said(done, asked, score, way, ways, level)
+            drawn = strategy == RANDOM and any(points.x)
+            curves += curves_over_draws(found, done, asked, points.arm, 0) if drawn else found
+        said += _said(done, score, way, ways)
     return concluded(
         "dropping",
         opened,
@@ -333,41 +350,31 @@ def _rows(
     ]
 
 
-def _said(
-    done: Sequence[Done], task: Task, score: Score, way: str, ways: Sequence[str], level: float
-) -> list[str]:
+def _note(way: str) -> str:
+    return f"{DRAWN}; all cut the same trainings, so other seeds are not covered" if way == "none" else DRAWN
+
+
+def _said(done: Sequence[Done], score: Score, way: str, ways: Sequence[str]) -> list[str]:
     """How each strategy does against blocks drawn at random."""
-    split = task.split(task.validation)
     sign = score.points if score.higher_is_better else -score.points
     null = _arm(RANDOM, way, ways)
-    drawn = gathered(done, split, null)
     said = []
     for strategy in STRATEGIES:
         arm = _arm(strategy, way, ways)
-        points = gathered(done, split, arm)
-        for x in [x for x in points.x if x]:
-            test = compared(task, points.at(x), drawn.at(x), level=level)
-            mine = _by_draw(done, arm, x)
-            theirs = _by_draw(done, null, x)
-            if test is None or not mine or not theirs:
+        for x in dict.fromkeys(one.run.x for one in done if one.run.arm == arm and one.run.x):
+            mine = score_by_draw(done, arm, x)
+            theirs = score_by_draw(done, null, x)
+            if not mine or not theirs:
                 continue
             better = sum(sign * mine[0] > sign * each for each in theirs)
             p = (1 + len(theirs) - better) / (1 + len(theirs))
-            gain = number(sign * test.difference)
+            gain = number(sign * (mine[0] - float(np.mean(theirs))))
             said.append(
                 f"{arm}, {x} {'block' if x == 1 else 'blocks'}: {gain} points against the mean of random "
-                f"choices, above {better} of {len(theirs)} of them ({p_value(p)}, one-sided, by rank)."
+                f"choices, above {better} of {len(theirs)} of them ({p_value(p)}, one-sided, by rank, "
+                "unit: draw)."
             )
     return said
-
-
-def _by_draw(done: Sequence[Done], arm: str, x: Any) -> list[float]:
-    """Mean score over sound seeds, for each draw."""
-    found: dict[int, list[float]] = {}
-    for one in done:
-        if one.run.arm == arm and one.run.x == x and one.failure is None and math.isfinite(one.score):
-            found.setdefault(one.run.draw, []).append(one.score)
-    return [float(np.mean(values)) for values in found.values()]
 
 
 def _methods(encoder: Any, chosen: Sequence[Choice], ways: Sequence[str], measure: str) -> str:

@@ -21,6 +21,7 @@ from .gathering import (
     MARGIN,
     Points,
     beyond_margin,
+    check_level,
     check_seeds,
     compared,
     curves_of,
@@ -29,6 +30,8 @@ from .gathering import (
     rows_of,
     said_loss,
     several,
+    tested_unit,
+    whole_number,
     within_margin,
 )
 from .runs import Run, open_encoder, open_task, run_all
@@ -60,9 +63,10 @@ def planned(
     list of Run
     """
     depth = encoder.depth
-    asked = tuple(range(depth + 1)) if ks is None else tuple(dict.fromkeys((0, *several(ks))))
+    given = range(depth + 1) if ks is None else [whole_number("ks", k) for k in several(ks)]
+    asked = tuple(dict.fromkeys((0, *given)))
     for k in asked:
-        if not isinstance(k, int) or isinstance(k, bool) or not 0 <= k <= depth:
+        if not 0 <= k <= depth:
             raise must("ks", f"numbers of blocks between 0 and {depth}", k)
     if encoder.family.shared and set(asked) - {0, depth}:
         raise InputError(
@@ -145,6 +149,7 @@ def freezing(
         frozen. `more["cost"]` has the measured time and memory.
     """
     started = time.monotonic()
+    level, seeds, repeats = check_level(level), check_seeds(seeds), whole_number("repeats", repeats, 1)
     opened, asked = open_encoder(encoder), open_task(task)
     runs = planned(
         opened,
@@ -248,10 +253,14 @@ def _said_part(part: str, curve: Curve | None, score: Any, depth: int) -> list[s
         )
     if bad:
         place = min(bad, key=lambda at: int(curve.x[at]))
-        said.append(
-            f"From the {part} {curve.x[place]} blocks on, freezing costs more than {MARGIN:g} point: "
-            f"{said_loss(curve, place, score)}."
+        larger = [at for at, k in enumerate(curve.x) if int(k) >= int(curve.x[place])]
+        # "On" is a claim about every larger number that is shown.
+        where = (
+            f"From the {part} {curve.x[place]} blocks on"
+            if len(larger) > 1 and set(larger) <= set(bad)
+            else f"With the {part} {curve.x[place]} blocks"
         )
+        said.append(f"{where}, freezing costs more than {MARGIN:g} point: {said_loss(curve, place, score)}.")
     return said
 
 
@@ -275,7 +284,7 @@ def _said_sides(arms: Mapping[str, Points], task: Task, level: float) -> list[st
         points = number(abs(one.difference * one.points))
         said.append(
             f"With {k} blocks, freezing the {side} is better by {points} points ({p_value(adjusted)}, "
-            f"adjusted for {len(tested)} tests)."
+            f"unit: {tested_unit(one)}, adjusted for {len(tested)} tests)."
         )
     if not sure:
         said.append(f"None of these {len(tested)} differences is sure.")
@@ -293,6 +302,12 @@ def _said_cost(cost: Sequence[Mapping[str, Any]]) -> list[str]:
         f"back and {number(best['memory_ratio'])} of the memory for activations."
     ]
     if half:
-        first = min(half, key=lambda one: int(one["case"].split()[1]))
-        said.append(f"The way back takes half of its time or less from the {first['case']} blocks on.")
+        for part in PARTS:
+            mine = {int(one["case"].split()[1]): one for one in rest if one["case"].startswith(part)}
+            least = min((k for k, one in mine.items() if one in half), default=None)
+            if least is None:
+                continue
+            all_on = sum(k >= least for k in mine) > 1 and all(mine[k] in half for k in mine if k >= least)
+            where = f"from the {part} {least} blocks on" if all_on else f"with the {part} {least} blocks"
+            said.append(f"The way back takes half of its time or less {where}.")
     return said

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..errors import must
+from ..errors import InputError, must
 from ..findings.results import Curve, X
 from ..findings.scorecurves import difference_curve, score_curve
 from ..findings.words import number
@@ -23,6 +24,7 @@ from .models import as_answers
 from .runs import Done, Run
 
 MARGIN = 1.0  # points of 100 that findings call a loss
+COLLAPSED = "collapsed"  # how the failure of a run begins that gave one answer to everything
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +39,17 @@ class Points:
     answers : tuple of (Answers or None)
         Of the sound runs of each point; None where there is none.
     failed : tuple of (x, name, reason)
-        Runs that diverged or collapsed.
+        Runs that diverged.
+    same : tuple of (str or None)
+        For each point, how many of its runs gave one answer to everything: what was done to the model may
+        be why, so they count.
     """
 
     arm: str
     x: tuple[X, ...]
     answers: tuple[Answers | None, ...]
     failed: tuple[tuple[X, int | str, str], ...]
+    same: tuple[str | None, ...] = ()
 
     def at(self, x: X) -> Answers | None:
         """What the sound runs of one point answered."""
@@ -71,13 +77,29 @@ def gathered(done: Sequence[Done], split: Split, arm: str) -> Points:
     points: dict[X, list[Done]] = {}
     for one in mine:
         points.setdefault(one.run.x, []).append(one)
-    sound = {x: [one for one in some if one.failure is None] for x, some in points.items()}
+    sound = {x: [one for one in some if counts(one)] for x, some in points.items()}
     answers = [
         as_answers(split, [one.answers for one in some], [one.run.name for one in some]) if some else None
         for some in sound.values()
     ]
-    failed = tuple((one.run.x, one.run.name, one.failure) for one in mine if one.failure is not None)
-    return Points(arm=arm, x=tuple(points), answers=tuple(answers), failed=failed)
+    failed = tuple((one.run.x, one.run.name, one.failure or "") for one in mine if not counts(one))
+    same = tuple(_said_same(some) for some in points.values())
+    return Points(arm=arm, x=tuple(points), answers=tuple(answers), failed=failed, same=same)
+
+
+def counts(one: Done) -> bool:
+    """Whether a run is averaged with others: all are that did not diverge, also with one answer to all."""
+    return one.failure is None or one.failure.startswith(COLLAPSED)
+
+
+def _said_same(some: Sequence[Done]) -> str | None:
+    """Say how many runs of a point gave one answer to everything."""
+    bad = sum(one.failure is not None and counts(one) for one in some)
+    if not bad:
+        return None
+    told = "run" if len(some) == 1 else "runs"
+    verb = "counts" if bad == 1 else "count"
+    return f"{bad} of {len(some)} {told} gave one answer to everything, and {verb}"
 
 
 def arms_of(runs: Sequence[Run] | Sequence[Done]) -> tuple[str, ...]:
@@ -136,7 +158,13 @@ def curves_of(
                 **given,
             )
         )
-    return found
+    return [replace(one, reasons=both_said(one.reasons, points.same)) for one in found]
+
+
+def both_said(reasons: Sequence[str | None], more: Sequence[str | None]) -> tuple[str | None, ...]:
+    """Say both of each point."""
+    pairs = zip(reasons, more or (None,) * len(reasons), strict=True)
+    return tuple("; ".join(one for one in pair if one) or None for pair in pairs)
 
 
 def lost(curve: Curve, score: Score) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -190,6 +218,13 @@ def compared(task: Task, one: Answers | None, other: Answers | None, *, level: f
     if one is None or other is None:
         return None
     return compare_scores(find_score(task.main), one, other, labels=task.labels, level=level)
+
+
+def tested_unit(found: Comparison) -> str:
+    """What the test of a comparison took as independent."""
+    if found.interval is not None:
+        return found.interval.unit
+    return "example and seed" if max(found.seeds) > 1 else "example"
 
 
 def holm(p: Sequence[float]) -> list[float]:
@@ -253,22 +288,52 @@ def rows_of(done: Sequence[Done], **more: Any) -> tuple[dict[str, Any], ...]:
 
 
 def failures(done: Sequence[Done]) -> tuple[str, ...]:
-    """Say which runs failed, each once."""
-    bad = {one.address: one for one in reversed(done) if one.failure is not None}
-    return tuple(
+    """Say which runs diverged, each once, and where runs gave one answer to everything."""
+    bad = {one.address: one for one in reversed(done) if not counts(one)}
+    left = [
         f"{one.run.arm} {one.run.x}, seed {one.run.name} was left out: {one.failure}."
         for one in reversed(bad.values())
-    )
+    ]
+    points: dict[tuple[str, X], list[Done]] = {}
+    for one in done:
+        points.setdefault((one.run.arm, one.run.x), []).append(one)
+    same = [(arm, x, _said_same(some)) for (arm, x), some in points.items()]
+    return (*left, *(f"{arm} {x}: {told}." for arm, x, told in same if told))
+
+
+def whole_number(name: str, given: Any, least: int | None = None) -> int:
+    """Take a whole number, also one of numpy; a smaller one than the least is refused."""
+    words = "a whole number" if least is None else f"a whole number above {least - 1}"
+    try:
+        # True and False are whole numbers to Python, and a mistake here.
+        found = None if isinstance(given, bool | np.bool_) else operator.index(given)
+    except TypeError:
+        found = None
+    if found is None or (least is not None and found < least):
+        raise must(name, words, given)
+    return found
 
 
 def check_seeds(seeds: Any) -> tuple[int, ...]:
     """Take one seed or several, each once."""
-    found = (seeds,) if isinstance(seeds, int) else tuple(seeds)
+    try:
+        found = tuple(whole_number("seeds", one) for one in several(seeds))
+    except InputError as error:
+        raise must("seeds", "whole numbers, one or more, each once", seeds) from error
     if not found or len(set(found)) != len(found):
         raise must("seeds", "one or more, each once", list(found))
     return found
 
 
+def check_level(level: Any) -> float:
+    """Take the level of intervals, before anything is trained."""
+    if isinstance(level, str | bool) or np.ndim(level) or not 0 < level < 1:
+        raise must("level", "between 0 and 1", level)
+    return float(level)
+
+
 def several(given: Any) -> tuple[Any, ...]:
     """Take one value or several."""
+    if isinstance(given, np.ndarray):
+        given = given.tolist()
     return tuple(given) if isinstance(given, list | tuple | range | set | frozenset) else (given,)

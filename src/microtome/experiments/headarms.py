@@ -18,7 +18,7 @@ from ..tasks.task import Task
 from ..training.heads import Head
 from ..training.recipe import Recipe
 from ..training.stock import SEQUENCE
-from .models import Opened
+from .models import Opened, mixed
 
 if TYPE_CHECKING:
     import os
@@ -104,7 +104,8 @@ class Vectors:
         from ..training.inputs import encode
 
         features = encode(split.items, self.task, self.one.tokenizer, longest=self.one.longest)
-        return head_rows(self.model, features, progress=self._progress), features
+        found = head_rows(self.model, features, progress=self._progress, autocast=mixed(self.one))
+        return found, features
 
     def decoded(self, outputs: Sequence[Sequence[np.ndarray]]) -> list[list[Any]]:
         """Turn the outputs of every layer into answers."""
@@ -265,7 +266,7 @@ def _kept(
     """Read the answers from the store, or compute them and put them there."""
     one, task, split = vectors.one, vectors.task, vectors.split
     specification = {
-        "version": 1,
+        "version": 2,
         **asked,
         "model": one.digest,
         "kind": task.kind,
@@ -274,6 +275,7 @@ def _kept(
         "examples": split.digest,
         "longest": one.longest,
         "device": one.model.device.type,
+        "precision": one.precision,
     }
     with Shelf(store).work(kind=KIND, specification=specification, command=command) as work:
         entry = work.entry

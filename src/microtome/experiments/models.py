@@ -6,17 +6,19 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, must
 from ..inference.answers import Answers
+from ..store.entry import RECORD
 from ..store.shelf import Shelf
 from ..tasks.baselines import baseline
 from ..tasks.items import Split
 from ..tasks.scores import find_score
+from ..tasks.subset import subset
 from ..tasks.task import Task
 from ..training.cuts import Cut, predict_cuts
 
@@ -46,6 +48,12 @@ class Opened:
         Of weights, head, configuration and tokenizer.
     failure : str, optional
         Why its training must not be averaged with others.
+    train_size, train_seed : int, optional
+        How many examples it was trained on, and the seed that they were drawn with, where that is known.
+    train_digest : str, optional
+        Of those examples.
+    precision : {"float32", "bfloat16", "float16"}
+        Of matrix products, as it was scored after its training.
     encoder : TransformerEncoder
         The same model in layers.
     """
@@ -58,6 +66,10 @@ class Opened:
     seed: int = 0
     digest: str
     failure: str | None = None
+    train_size: int | None = None
+    train_seed: int | None = None
+    train_digest: str | None = None
+    precision: str = "float32"
     encoder: Any = field(repr=False, default=None)
 
 
@@ -121,17 +133,47 @@ def named_seeds(models: Sequence[Opened]) -> tuple[int, ...]:
     return found if len(set(found)) == len(found) else tuple(range(len(found)))
 
 
-def guess_line(task: Task, split: Split) -> dict[str, float]:
-    """The score of the most frequent answer of the training split, by its name, where it is known."""
+def trained_on(one: Opened, task: Task) -> Split | None:
+    """
+    Find the examples that a model was trained on.
+
+    Parameters
+    ----------
+    one : Opened
+    task : Task
+
+    Returns
+    -------
+    Split or None
+        None where nobody wrote down which they were, or where they are not in this task's training split.
+    """
+    if one.train_size is None or task.train not in task.splits:
+        return None
+    train = task.split(task.train)
+    if one.train_size > len(train) or (one.train_size < len(train) and one.train_seed is None):
+        return None
+    found = subset(train, one.train_size, seed=one.train_seed or 0)
+    return found if one.train_digest in (None, found.digest) else None
+
+
+def guess_line(task: Task, split: Split, models: Sequence[Opened] = ()) -> dict[str, float]:
+    """
+    Score the most frequent answer, by its name, where it is known.
+
+    It is that of the examples that each model was trained on, or else of the training split; the mean over
+    models is given.
+    """
     train = task.split(task.train) if task.train in task.splits else None
     if train is None or not train.labeled or task.kind == "language_modeling":
         return {}
     targets = [item.target for item in split]
-    answers = baseline(task.kind, [item.target for item in train], targets, task.labels)
-    if answers is None:
-        return {}
-    value = float(find_score(task.main).compute(answers, targets, task.labels))
-    return {GUESS: value} if math.isfinite(value) else {}
+    values = []
+    for learned in [trained_on(one, task) or train for one in models] or [train]:
+        answers = baseline(task.kind, [item.target for item in learned], targets, task.labels)
+        if answers is not None:
+            values.append(float(find_score(task.main).compute(answers, targets, task.labels)))
+    known = [value for value in values if math.isfinite(value)]
+    return {GUESS: sum(known) / len(known)} if known else {}
 
 
 def cut_answers(
@@ -166,13 +208,15 @@ def cut_answers(
         For each cut, one answer an example.
     """
     specification = {
-        "version": 1,
+        "version": 2,
         "model": one.digest,
         "kind": task.kind,
         "labels": list(task.labels),
         "examples": split.digest,
         "longest": one.longest,
         "stride": one.stride,
+        "device": one.model.device.type,
+        "precision": one.precision,
         "cuts": [list(cut) for cut in cuts],
     }
     with Shelf(store).work(kind=KIND, specification=specification, command=command) as work:
@@ -187,11 +231,21 @@ def cut_answers(
                 longest=one.longest,
                 stride=one.stride,
                 progress=progress,
+                autocast=mixed(one),
             )
             _write(work.folder / TABLE, split, found)
             told = {"model": one.name, "task": task.name, "split": split.name, "cuts": len(cuts)}
             entry = work.finish({**told, "device": one.model.device.type})
     return _read(Path(entry.folder) / TABLE, split, len(cuts))
+
+
+def mixed(one: Opened) -> Callable[[], Any] | None:
+    """What makes the context of a model's precision; None where it is float32."""
+    import torch
+
+    if one.precision == "float32":
+        return None
+    return lambda: torch.autocast(one.model.device.type, dtype=getattr(torch, one.precision))
 
 
 def as_answers(
@@ -227,7 +281,7 @@ def _open(given: Any, task: Task, place: int, device: str) -> Opened:
     from ..training.evaluating import read_windows
     from ..training.modeling import build
     from ..training.saving import load_task_model
-    from ..training.tuned import RUN, Tuned
+    from ..training.tuned import Tuned
 
     if isinstance(given, Opened):
         return given
@@ -240,13 +294,16 @@ def _open(given: Any, task: Task, place: int, device: str) -> Opened:
             stride=given.recipe.stride if task.kind == "span" else None,
             seed=given.seeds.init,
             failure=given.failure,
+            train_size=given.train_size,
+            train_seed=given.seeds.subset,
+            **_asked(given.folder, _run(given.folder)),
         )
     if isinstance(given, str | os.PathLike):
         folder = Path(given)
         # Any other name may be one on the hub.
         if folder.is_absolute() and not folder.is_dir():
             raise must("a tuned model", "a folder that exists", str(given))
-        told = json.loads((folder / RUN).read_text()) if (folder / RUN).is_file() else {}
+        told = _run(folder)
         name = f"{told['model']}-{told['task']}" if told else None
         longest, stride = read_windows(folder)
         encoder: Any = load(given, name=name, device=device)
@@ -258,10 +315,27 @@ def _open(given: Any, task: Task, place: int, device: str) -> Opened:
             stride=stride,
             seed=told["seeds"]["init"] if told else place,
             failure=told.get("failure"),
+            train_size=told.get("train", {}).get("examples"),
+            train_seed=told.get("seeds", {}).get("subset"),
+            **_asked(folder, told),
         )
     if hasattr(given, "model") and hasattr(given, "tokenizer"):
         return _opened(given.name, build(given, task, "own"), given, seed=place)
     raise must("a tuned model", "what finetune returned, a checkpoint with a head, or its folder", given)
+
+
+def _run(folder: Path) -> dict[str, Any]:
+    from ..training.tuned import RUN
+
+    return json.loads((folder / RUN).read_text()) if (folder / RUN).is_file() else {}
+
+
+def _asked(folder: Path, told: Mapping[str, Any]) -> dict[str, Any]:
+    """Which examples and which precision a training was asked for, where it lies in a store or says so."""
+    record = folder / RECORD
+    asked = json.loads(record.read_text()).get("specification", {}) if record.is_file() else {}
+    precision = told.get("precision") or asked.get("precision") or "float32"
+    return {"train_digest": asked.get("train"), "precision": precision}
 
 
 def _opened(name: str, model: TaskModel, encoder: Any, **more: Any) -> Opened:

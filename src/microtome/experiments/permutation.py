@@ -23,7 +23,7 @@ from ..tasks.scores import find_score
 from ..tasks.task import Task
 from ..training.recipe import Recipe
 from .concluding import concluded
-from .gathering import check_seeds, curves_of, gathered, rows_of, several
+from .gathering import check_level, check_seeds, counts, curves_of, gathered, rows_of, several, whole_number
 from .runs import Done, Run, open_encoder, open_task, run_all
 
 KINDS = ("random", "swap", "reverse", "move")
@@ -58,20 +58,22 @@ def planned(
     for kind in named:
         if kind not in KINDS:
             raise unknown("kind", kind, KINDS)
-    if len(set(permutations)) != len(tuple(permutations)):
-        raise must("permutations", "seeds of orders, each once", list(permutations))
+    drawn = tuple(whole_number("permutations", p) for p in several(permutations))
+    if len(set(drawn)) != len(drawn):
+        raise must("permutations", "seeds of orders, each once", list(drawn))
     shared = {} if train_size is None else {"train_size": train_size}
     every = tuple(range(1, depth + 1))
     found: list[tuple[str, int, tuple[int, ...]]] = [(FULL, 0, every)]
     if "random" in named:
-        found += [("random", p, Permute(seed=p).order_of(depth)) for p in permutations]
+        found += [("random", p, Permute(seed=p).order_of(depth)) for p in drawn]
     if "swap" in named:
         found += [("swap", i, _swapped(every, i)) for i in range(1, depth)]
     if "reverse" in named:
         found.append(("reverse", 1, every[::-1]))
     if "move" in named:
         found += [("move", i, (*every[: i - 1], *every[i:], i)) for i in range(1, depth)]
-    found += [(GIVEN, place, tuple(order)) for place, order in enumerate(orders, start=1)]
+    for place, order in enumerate(orders, start=1):
+        found.append((GIVEN, place, tuple(whole_number("orders", block) for block in several(order))))
     _check_orders(encoder, found)
     runs = []
     for arm, x, order in found:
@@ -154,6 +156,7 @@ def permutation(
         and Spearman's correlation for each pair of tasks.
     """
     started = time.monotonic()
+    level, seeds = check_level(level), check_seeds(seeds)
     opened = open_encoder(encoder)
     given: list[Any] = list(task) if isinstance(task, list | tuple) else [task]
     tasks = [open_task(one) for one in given]
@@ -202,7 +205,8 @@ def _one_task(
         )
         curves += found
         if len(found) > 1:
-            said += _said(arm, found[1], score, task)
+            whole = [one.score for one in done if one.run.arm == FULL and counts(one)]
+            said += _said(arm, found[1], score, task, np.array(whole))
     lines = {}
     for name, points in ((FULL, full), (SCRATCH, scratch)):
         value = curves_of(points, task, None, axis="", level=level, against="")[0].values[0]
@@ -254,7 +258,8 @@ def _rows(done: Sequence[Done], task: Task, depth: int) -> list[dict[str, Any]]:
     return out
 
 
-def _said(arm: str, curve: Curve, score: Any, task: Task) -> list[str]:
+def _said(arm: str, curve: Curve, score: Any, task: Task, whole: np.ndarray) -> list[str]:
+    """Say what orders of a kind change against the scores of the whole model, one a seed."""
     sign = score.points if score.higher_is_better else -score.points
     values = sign * curve.values[np.isfinite(curve.values)]
     if not len(values):
@@ -267,18 +272,35 @@ def _said(arm: str, curve: Curve, score: Any, task: Task) -> list[str]:
     }.get(arm, "given orders change")
     worse = sign * np.where(sign > 0, curve.band_high, curve.band_low) < 0
     text = f"{task.name}: {name} {score.name} by {number(float(values.mean()))} points in the mean"
-    if len(values) > 1:
-        reach = quantile(curve.level, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
+    # Only random orders are draws of something that has others.
+    if arm == "random" and len(values) > 1:
+        reach = _reach(values, sign * whole, curve.level)
         low, high = values.mean() - reach, values.mean() + reach
-        text += f" [{number(float(low))}, {number(float(high))}] ({curve.level * 100:g}%, unit: order)"
-    return [f"{text}; {int(worse.sum())} of {len(values)} are worse for sure, all bands taken together."]
+        told = (
+            "order, and seed of the model as it is"
+            if len(whole) > 1
+            else "order; on these trainings, other seeds are not covered"
+        )
+        text += f" [{number(float(low))}, {number(float(high))}] ({curve.level * 100:g}%, unit: {told})"
+    share = f"{int(worse.sum())} of {len(values)}"
+    return [f"{text}; {share} are worse by the {curve.level * 100:g}% band (unit: {curve.unit})."]
+
+
+def _reach(values: np.ndarray, whole: np.ndarray, level: float) -> float:
+    """Half of Welch's interval: the orders vary, and so does what all of them are held against."""
+    parts = [(side.var(ddof=1) / len(side), len(side) - 1) for side in (values, whole) if len(side) > 1]
+    total = sum(part for part, _ in parts)
+    if not total:
+        return 0.0
+    dof = total**2 / sum(part**2 / free for part, free in parts)
+    return quantile(level, dof) * math.sqrt(total)
 
 
 def _means(done: Sequence[Done]) -> dict[tuple[str, Any], float]:
-    """Mean score over the sound seeds of each order."""
+    """Mean score over the seeds of each order that count."""
     found: dict[tuple[str, Any], list[float]] = {}
     for one in done:
-        if one.failure is None and one.run.arm not in (FULL, SCRATCH):
+        if counts(one) and one.run.arm not in (FULL, SCRATCH):
             found.setdefault((one.run.arm, one.run.x), []).append(one.score)
     return {key: float(np.mean(values)) for key, values in found.items()}
 
@@ -336,6 +358,8 @@ def _joined(parts: Sequence[Result], correlations: list[dict[str, Any]]) -> Resu
     curves = [replace(curve, name=f"{one.task}: {curve.name}") for one in parts for curve in one.curves]
     said = [sentence for one in parts for sentence in one.findings]
     for record in correlations:
+        if not record["n"]:
+            continue  # no order was asked for, so there is nothing to say of any
         one, two = record["tasks"]
         for name in ("pearson", "spearman"):
             found = record[name]

@@ -34,6 +34,7 @@ EFFECTS = ("spearman", "partial", "gain_out_of_task", "gain_out_of_model")
 LEFT_OUT = ("task", "model")
 ENOUGH = 3  # tasks, or models, that an interval is taken over
 _PERMUTATIONS = 999
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -207,7 +208,8 @@ def _over_cases(rows: Sequence[Mapping[str, Any]], effect: str, level: float) ->
         enough = ["model and task"] if len(means["model and task"]) >= ENOUGH else ["case"]
         reason = (
             f"tasks ({len(means['task'])}) and models ({len(means['model'])}) are fewer than {ENOUGH}: the "
-            f"interval is over each {enough[0]}, as if those of one task or model were independent"
+            f"interval is over each {enough[0]}, as if those of one task or model were independent, and "
+            "nothing is tested"
         )
     if len(means[enough[0]]) < 2:
         reason = "one case: its spans overlap, so they give no interval"
@@ -215,7 +217,9 @@ def _over_cases(rows: Sequence[Mapping[str, Any]], effect: str, level: float) ->
     end = 2.0 if effect.startswith("gain") else 1.0  # as far as such an effect can go
     told: list[dict[str, Any]] = [_student(means[unit], level, end) | {"unit": unit} for unit in enough]
     widest = int(np.argmax([one["high"] - one["low"] for one in told]))
-    return told[widest] | {"reason": reason}
+    found = told[widest] | {"reason": reason}
+    # Seeds of one task or model go together: a test over them would find effects that are none.
+    return found if reason is None else found | {"p": None}
 
 
 _UNITS = MappingProxyType(
@@ -234,7 +238,8 @@ def _student(values: Sequence[float], level: float, end: float) -> dict[str, Any
     mean, dof = float(np.mean(values)), len(values) - 1
     se = float(np.std(values, ddof=1) / np.sqrt(len(values)))
     arm = quantile(level, dof) * se
-    p = 2 * float(stdtr(dof, -abs(mean) / se)) if se > 0 else float(mean == 0)
+    # Values that differ by rounding alone tell no spread, and without one nothing can be tested.
+    p = 2 * float(stdtr(dof, -abs(mean) / se)) if np.ptp(values) > _ROUNDING else None
     return {
         "mean": mean,
         "low": max(-end, mean - arm),

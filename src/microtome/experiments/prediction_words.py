@@ -116,23 +116,35 @@ def warnings(table: Table, rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _verdict(table: Table, ranking: Sequence[str], adjusted: Mapping[str, float], level: float) -> str:
-    best = ranking[0]
-    partial = table[best]["partial"]
-    if np.isnan(partial["mean"]):
+    if np.isnan(table[ranking[0]]["partial"]["mean"]):
         return "No measure can be set against length and depth: its effect is undefined in every case."
-    told = f"{best} has the partial rank correlation {_with(partial, level)}"
-    if best not in adjusted:
+    tested = [measure for measure in ranking if measure in adjusted]
+    best = (tested or ranking)[0]
+    told = f"{best} has the partial rank correlation {_with(table[best]['partial'], level)}"
+    if not tested:
         return (
-            f"Whether a measure tells more than span length and depth cannot be tested with one case; "
-            f"{told}, the most negative."
+            "Whether a measure tells more than span length and depth cannot be tested without three tasks or "
+            f"three models that differ; {told}, the most negative."
         )
-    better = [m for m in ranking if adjusted.get(m, 1.0) < 1 - level and table[m]["partial"]["mean"] < 0]
+    clear = [measure for measure in tested if adjusted[measure] < 1 - level]
+    better = [measure for measure in clear if table[measure]["partial"]["mean"] < 0]
+    worse = [measure for measure in reversed(clear) if measure not in better]
     corrected = f" after Holm's correction for {len(adjusted)} measures" if len(adjusted) > 1 else ""
+    wrong = "".join(
+        f" {one} goes the wrong way: beyond length and depth, layers that it calls alike cost more to cut "
+        f"between (partial rank correlation {_with(table[one]['partial'], level)}, "
+        f"{p_value(adjusted[one])}{corrected})."
+        for one in worse
+    )
     if not better:
-        return (
-            f"No measure beats span length and depth: the most negative partial effect is not told from 0 "
+        most = (
+            "."
+            if best in worse
+            else ": the most negative partial effect is not told from 0 "
             f"({told}, {p_value(adjusted[best])}{corrected})."
         )
+        some = "" if len(tested) == len(ranking) else " that can be tested"
+        return f"No measure{some} beats span length and depth{most}{wrong}"
     others = (
         f" So do {', '.join(better[1:])}."
         if len(better) > 2
@@ -143,7 +155,7 @@ def _verdict(table: Table, ranking: Sequence[str], adjusted: Mapping[str, float]
     first = better[0]
     return (
         f"{first} tells most about what can be cut beyond span length and depth: partial rank correlation "
-        f"{_with(table[first]['partial'], level)}, {p_value(adjusted[first])}{corrected}.{others}"
+        f"{_with(table[first]['partial'], level)}, {p_value(adjusted[first])}{corrected}.{others}{wrong}"
     )
 
 

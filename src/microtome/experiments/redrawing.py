@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import InputError, must, unknown
 from ..interventions.reinit import Reinit
 from ..interventions.truncate import Truncate
-from .gathering import check_seeds, several
+from .gathering import check_seeds, several, whole_number
 from .runs import Run
 
 PLANS = ("progressive", "blocks", "inverse", "single")
@@ -171,7 +171,9 @@ def planned(
             f"blocks must have weights of their own to be redrawn one by one, but layers of "
             f"{encoder.family.title} share them."
         )
-    if not isinstance(width, int) or isinstance(width, bool) or not 1 <= width <= depth:
+    named = {"blocks", "inverse"} & {arm.plan for arm in arms(**which)}
+    width = whole_number("width", width)
+    if named and not 1 <= width <= depth:
         raise must("width", f"a number of blocks between 1 and {depth}", width)
     runs: list[Run] = []
     for arm in arms(**which):

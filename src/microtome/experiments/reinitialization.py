@@ -19,6 +19,8 @@ from .gathering import (
     MARGIN,
     Points,
     beyond_margin,
+    check_level,
+    check_seeds,
     compared,
     curves_of,
     gathered,
@@ -26,6 +28,7 @@ from .gathering import (
     lost,
     said_loss,
     several,
+    tested_unit,
     within_margin,
 )
 from .redrawing import AXES, FULL, SCRATCH, TRUNCATED, Arm, arms
@@ -88,6 +91,7 @@ def reinitialization(
         examples.
     """
     started = time.monotonic()
+    level, seeds = check_level(level), check_seeds(seeds)
     opened, asked = open_encoder(encoder), open_task(task)
     which: dict[str, Any] = {
         "plan": plan,
@@ -206,7 +210,8 @@ class _Found:
             verb = "better" if points > 0 else "worse"
             said.append(
                 f"{arm.name}: with {k} blocks kept, redrawing the others is {verb} than leaving them out by "
-                f"{number(abs(points))} points ({p_value(adjusted)}, adjusted for {len(tested)} tests)."
+                f"{number(abs(points))} points ({p_value(adjusted)}, unit: {tested_unit(one)}, adjusted for "
+                f"{len(tested)} tests)."
             )
         return said
 

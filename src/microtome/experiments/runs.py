@@ -93,7 +93,7 @@ class Done:
     baseline : float
         The same score of the most frequent answer of what was trained on.
     failure : str, optional
-        Why it must not be averaged with others.
+        How it went wrong: it diverged, or collapsed to one answer to everything.
     course : mapping
         Updates, losses and seconds.
     """
@@ -171,7 +171,11 @@ def run_all(
         one = partial(_run_one, opened, asked, Shelf(store), options=options, keeping=keeping)
         distinct = {run.work: run for run in reversed(runs)}
         if at_once > 1:
-            missing = [run for run in reversed(distinct.values()) if one(run, train=False) is None]
+            # By address: two plans may come to the same run, which two processes must not train at once.
+            first: dict[str, Run] = {}
+            for run in reversed(distinct.values()):
+                first.setdefault(_asked(opened, asked, run, options)[-1], run)
+            missing = [run for run in first.values() if one(run, train=False) is None]
             if missing:
                 # What a recipe says of itself cannot be sent to another process, and is not needed there.
                 sent = {**options, "recipe": replace(chosen, notes={})}
@@ -255,10 +259,7 @@ def _run_one(
     progress: Progress | None = None,
     train: bool = True,
 ) -> Done | None:
-    changed = apply(encoder, *run.interventions) if run.interventions else encoder
-    given = {**options, "seed": run.seed, **run.options}
-    recipe = given.pop("recipe")
-    place = ask(changed, task, recipe, **given).address
+    changed, recipe, given, place = _asked(encoder, task, run, options)
     found = _read(shelf, place, run, task, whole=keeping["keep_models"])
     if found is not None or not train:
         return found
@@ -277,6 +278,16 @@ def _run_one(
     if found is None:
         raise WorkError(f"{run.arm} {run.x} must be in the store after its training, but it is not.")
     return found
+
+
+def _asked(
+    encoder: Any, task: Task, run: Run, options: Mapping[str, Any]
+) -> tuple[Any, Recipe, dict[str, Any], str]:
+    """The encoder of a run, its recipe, what else `finetune` is asked with, and the address."""
+    changed = apply(encoder, *run.interventions) if run.interventions else encoder
+    given = {**options, "seed": run.seed, **run.options}
+    recipe = given.pop("recipe")
+    return changed, recipe, given, ask(changed, task, recipe, **given).address
 
 
 def _let_go(shelf: Shelf, place: str) -> None:

@@ -22,6 +22,7 @@ from .headarms import Arm
 from .models import as_answers
 
 AXIS = "layers kept"
+Failed = tuple[int, int | str, str]
 _ENDS = ("values", "low", "high", "band_low", "band_high")
 
 
@@ -89,16 +90,99 @@ def curve_of(said: Said, task: Task, level: float) -> Curve:
         tuned models: heads of one model are not independent, and the mean of their intervals is no narrower
         than that of their mean.
     """
+
+    def draw(points: list[Answers], failed: list[Failed], _: list[Answers]) -> Curve:
+        return score_curve(
+            said.name, said.layers, points, task.main, task.labels, axis=AXIS, level=level, failed=failed
+        )
+
+    return _averaged(said, [draw(*each) for each in _groups(said, said)])
+
+
+def gain_of(said: Said, untuned: Said, task: Task, level: float) -> Curve:
+    """
+    Compare heads with the tuned head at the same layer, on the same examples and models.
+
+    Parameters
+    ----------
+    said : Said
+    untuned : Said
+        Of the same tuned models.
+    task : Task
+    level : float
+
+    Returns
+    -------
+    Curve
+        Of differences, score of the head minus that of the tuned head. Every layer has a reference of its
+        own, so the band is made of intervals with Bonferroni's correction for the number of layers.
+    """
+    every = 1 - (1 - level) / len(said.layers)
+
+    def draw(points: list[Answers], failed: list[Failed], references: list[Answers]) -> Curve:
+        alone, banded = (
+            [
+                difference_curve(
+                    f"difference {said.name}",
+                    [layer],
+                    [point],
+                    reference,
+                    task.main,
+                    task.labels,
+                    axis=AXIS,
+                    level=wide,
+                    failed=[one for one in failed if one[0] == layer],
+                )
+                for layer, point, reference in zip(said.layers, points, references, strict=True)
+            ]
+            for wide in (level, every)
+        )
+        ends = {name: np.concatenate([getattr(one, name) for one in alone]) for name in _ENDS[:3]}
+        return replace(
+            alone[0],
+            x=said.layers,
+            **ends,
+            band_low=np.concatenate([one.low for one in banded]),
+            band_high=np.concatenate([one.high for one in banded]),
+            unit=max((one.unit for one in alone), key=len),
+            n=max(one.n for one in alone),
+            seeds=tuple(one.seeds[0] for one in alone),
+            reasons=tuple(one.reasons[0] for one in alone),
+        )
+
+    return _averaged(said, [draw(*each) for each in _groups(said, untuned)])
+
+
+def _groups(said: Said, untuned: Said) -> list[tuple[list[Answers], list[Failed], list[Answers]]]:
+    """Answers of each layer with runs as seeds, which runs failed, and what the tuned head answered."""
     if len(said.arms) == 1 and len(said.arms[0].runs) > 1:
-        arm = said.arms[0]
-        points = [
-            as_answers(said.split, [a[place] for a in arm.answers], arm.runs) for place in _places(said)
-        ]
-        return _drawn(said, points, task, level, list(arm.failed))
-    curves = [_over_models(said, head, task, level) for head in range(len(said.arms[0].runs))]
-    if len(curves) == 1:
-        return curves[0]
+        arm, other = said.arms[0], untuned.arms[0].answers[0]
+        runs = arm.runs
+        points = [as_answers(said.split, [a[place] for a in arm.answers], runs) for place in _places(said)]
+        # Nothing is drawn in the tuned head, so it is the pair of every head.
+        pairs = [as_answers(said.split, [other[place]] * len(runs), runs) for place in _places(said)]
+        return [(points, list(arm.failed), pairs)]
+    pairs = [model_answers(untuned, 0, place) for place in _places(said)]
+    return [
+        (
+            [model_answers(said, head, place) for place in _places(said)],
+            [
+                (x, seed, why)
+                for seed, arm in zip(said.seeds, said.arms, strict=True)
+                for x, run, why in arm.failed
+                if run == arm.runs[head]
+            ],
+            pairs,
+        )
+        for head in range(len(said.arms[0].runs))
+    ]
+
+
+def _averaged(said: Said, curves: list[Curve]) -> Curve:
     first = curves[0]
+    if len(curves) == 1:
+        drawn = len(said.arms) == 1 and len(said.arms[0].runs) > 1
+        return replace(first, unit=first.unit.replace(" and seed", " and head seed")) if drawn else first
     means = {name: _mean([getattr(one, name) for one in curves]) for name in _ENDS}
     reasons = [
         list(dict.fromkeys(r for r in each if r)) for each in zip(*(c.reasons for c in curves), strict=True)
@@ -126,23 +210,6 @@ def _mean(lines: list[np.ndarray]) -> np.ndarray:
 def model_answers(said: Said, head: int, place: int) -> Answers:
     """What one head of each tuned model answered at one layer."""
     return as_answers(said.split, [arm.answers[head][place] for arm in said.arms], said.seeds)
-
-
-def _over_models(said: Said, head: int, task: Task, level: float) -> Curve:
-    points = [model_answers(said, head, place) for place in _places(said)]
-    failed: list[tuple[int, int | str, str]] = [
-        (x, seed, why)
-        for seed, arm in zip(said.seeds, said.arms, strict=True)
-        for x, run, why in arm.failed
-        if run == arm.runs[head]
-    ]
-    return _drawn(said, points, task, level, failed)
-
-
-def _drawn(said: Said, points: list[Answers], task: Task, level: float, failed: Any) -> Curve:
-    return score_curve(
-        said.name, said.layers, points, task.main, task.labels, axis=AXIS, level=level, failed=failed
-    )
 
 
 def cut_costs(untuned: Said, task: Task, level: float) -> Curve:
@@ -215,6 +282,7 @@ def said_heads(curves: Mapping[str, Curve], score: Score) -> list[str]:
     Parameters
     ----------
     curves : mapping of str to Curve
+        By the name of the arm, and "gain", the differences of `gain_of`.
     score : Score
 
     Returns
@@ -223,15 +291,24 @@ def said_heads(curves: Mapping[str, Curve], score: Score) -> list[str]:
     """
     out = []
     sign = 1.0 if score.higher_is_better else -1.0
-    untuned, tuned = curves["untuned"], curves.get("tuned")
-    if tuned is not None:
-        gain = sign * (tuned.values - untuned.values)
-        if np.isfinite(gain).any():
-            place = int(np.nanargmax(gain))
-            out.append(
-                f"Training the head further helps most with {_layers(place + 1)} kept: {score.name} "
-                f"{_at(tuned, place, score)} instead of {_at(untuned, place, score)}."
-            )
+    untuned, tuned, gain = curves["untuned"], curves.get("tuned"), curves.get("gain")
+    if tuned is not None and gain is not None and np.isfinite(gain.values).any():
+        # Where a band is undefined nothing is shown; NaN compares as false.
+        sure = (gain.band_low > 0) if sign > 0 else (gain.band_high < 0)
+        among = np.where(sure, sign * gain.values, np.nan) if sure.any() else sign * gain.values
+        place = int(np.nanargmax(among))
+        told = (
+            f"{score.name} {_at(tuned, place, score)} instead of {_at(untuned, place, score)}, a difference "
+            f"of {_at(gain, place, score, band=True)}, {gain.level * 100:g}% for all layers at once"
+        )
+        kept = f"with {_layers(place + 1)} kept"
+        out.append(
+            f"Training the head further helps at {int(sure.sum())} of {len(gain.x)} layers, most {kept}: "
+            f"{told}."
+            if sure.any()
+            else "Training the head further is not shown to help at any layer. The difference is largest "
+            f"{kept}: {told}."
+        )
     for name, after in (("tunedorig", "tuned"), ("converged before", "converged")):
         before, later = curves.get(name), curves.get(after)
         if before is None or not np.isfinite(before.values).any():
@@ -241,7 +318,7 @@ def said_heads(curves: Mapping[str, Curve], score: Score) -> list[str]:
             f"Before fine-tuning the best layer is {before.x[place]} ({before.name}): {score.name} "
             f"{_at(before, place, score)}"
         )
-        if later is not None:
+        if later is not None and np.isfinite(later.values[place]):
             ahead = int(np.sum(_clear(later, before, sign)))
             text += (
                 f"; {later.name} has {_at(later, place, score)} there, and its band lies clear of the other "
@@ -256,8 +333,9 @@ def _clear(one: Curve, other: Curve, sign: float) -> np.ndarray:
     return one.band_low > other.band_high if sign > 0 else one.band_high < other.band_low
 
 
-def _at(curve: Curve, place: int, score: Score) -> str:
-    value, low, high = (score.points * float(getattr(curve, n)[place]) for n in ("values", "low", "high"))
+def _at(curve: Curve, place: int, score: Score, *, band: bool = False) -> str:
+    names = ("values", "band_low", "band_high") if band else ("values", "low", "high")
+    value, low, high = (score.points * float(getattr(curve, name)[place]) for name in names)
     if not (math.isfinite(low) and math.isfinite(high)):
         return number(value)
     return f"{number(value)} [{number(low)}, {number(high)}]"

@@ -31,8 +31,8 @@ from .headarms import (
     readout_refusal,
     trained_arm,
 )
-from .models import Opened, cut_answers, guess_line, named_seeds, opened, sound
-from .truncated import Said, curve_of, cut_costs, said_cut, said_heads
+from .models import Opened, cut_answers, guess_line, named_seeds, opened, sound, trained_on
+from .truncated import Said, curve_of, cut_costs, gain_of, said_cut, said_heads
 
 if TYPE_CHECKING:
     import os
@@ -57,10 +57,10 @@ def truncation(
     base: Any = None,
     split: str | None = None,
     arms: Sequence[str] = ARMS,
-    head_seeds: Sequence[int] = (0, 1, 2),
+    head_seeds: int | Sequence[int] = (0, 1, 2),
     recipe: str | Recipe | None = None,
     train_size: int | None = None,
-    train_seed: int = 0,
+    train_seed: int | None = None,
     level: float = 0.95,
     store: str | os.PathLike[str] | None = None,
     device: str = "cpu",
@@ -88,12 +88,16 @@ def truncation(
         To score on; the task's validation split when absent.
     arms : sequence of {"untuned", "tuned", "tunedorig", "converged"}
         UNTUNED is always there: the others are compared with it.
-    head_seeds : sequence of int
+    head_seeds : int or sequence of int
         Heads are trained once with each.
     recipe : str or Recipe, optional
         Of the heads; when absent that of the tuned model, or "devlin2019" where it is not known.
-    train_size, train_seed : int, optional
-        Train heads on so many examples, drawn with a seed; on all that fit into memory when absent.
+    train_size : int, optional
+        Heads learn from the examples that the model itself was trained on, each from those of its own model,
+        and TUNEDORIG from those of the first; from the training split, with a warning, where they are not
+        known. From so many of them when given, else from all that fit into memory.
+    train_seed : int, optional
+        That some of them are drawn with; when absent the one that the model's own were drawn with, or 0.
     level : float
         Of intervals and bands.
     store : path, optional
@@ -109,14 +113,15 @@ def truncation(
     Returns
     -------
     Result
-        Curves over "layers kept", named UNTUNED, TUNED, TUNEDORIG, TUNED converged and TUNEDORIG converged.
+        Curves over "layers kept", named UNTUNED, TUNED, TUNEDORIG, TUNED converged and TUNEDORIG converged,
+        and "difference TUNED", that of TUNED and UNTUNED on the same examples and models.
 
     References
     ----------
     Phang et al. 2021.
     """
     started = time.monotonic()
-    wanted = _check_arms(arms)
+    wanted, head_seeds = _check_arms(arms), _check_seeds(head_seeds)
     if not 0 < level < 1:
         raise must("level", "between 0 and 1", level)
     models, left_out = sound(opened(tuned, task, device=device))
@@ -124,41 +129,41 @@ def truncation(
     depth, first = depth_of(models[0].model), models[0]
     chosen = find_recipe(_recipe_of(tuned) if recipe is None else recipe, **values)
     keeping: dict[str, Any] = {"store": store, "command": command}
-    notes: list[str] = list(left_out)
+    wanted, refused = _possible(wanted, task.kind, base)
+    notes: list[str] = [*left_out, *refused]
+    # What is wrong with it is said before the work, not after.
+    encoder = None if base is None or wanted == ["untuned"] else _base(base, first, depth)
+    trains, known = [], True
+    if wanted != ["untuned"]:
+        trains, known, told = _train_splits(task, models, train_size, train_seed)
+        notes += told
     said: dict[str, list[Arm]] = {"untuned": []}
     cuts = list(every_truncation(depth).values())
     for one in models:
         found = cut_answers(one, task, judged, cuts, progress=progress, **keeping)
         said["untuned"].append(Arm(runs=("tuned",), answers=[found], failed=(), told={}))
-    wanted, refused = _possible(wanted, task.kind, base)
-    notes += refused
-    train = None
-    if wanted != ["untuned"]:
-        train, told = _train_split(task, first, train_size, train_seed)
-        notes += told
-        for one in models:
-            vectors = Vectors(one, task, train, judged, progress=progress)
-            if "tuned" in wanted:
-                arm = trained_arm(vectors, chosen, seeds=head_seeds, progress=progress, **keeping)
-                said.setdefault("tuned", []).append(arm)
-            if "converged" in wanted:
-                said.setdefault("converged", []).append(converged_arm(vectors, **keeping))
-        if base is not None:
-            encoder = _base(base, first, depth)
-            vectors = _base_vectors(encoder, first, task, train, judged, tuple(head_seeds), progress)
-            if "tunedorig" in wanted:
-                said["tunedorig"] = [
-                    trained_arm(
-                        vectors,
-                        chosen,
-                        seeds=head_seeds,
-                        fresh=lambda seed: fresh_model(encoder, task, first.model, seed),
-                        progress=progress,
-                        **keeping,
-                    )
-                ]
-            if "converged" in wanted:
-                said["converged before"] = [converged_arm(vectors, **keeping)]
+    for one, train in zip(models, trains, strict=False):
+        vectors = Vectors(one, task, train, judged, progress=progress)
+        if "tuned" in wanted:
+            arm = trained_arm(vectors, chosen, seeds=head_seeds, progress=progress, **keeping)
+            said.setdefault("tuned", []).append(arm)
+        if "converged" in wanted:
+            said.setdefault("converged", []).append(converged_arm(vectors, **keeping))
+    if encoder is not None:
+        vectors = _base_vectors(encoder, first, task, trains[0], judged, head_seeds, progress)
+        if "tunedorig" in wanted:
+            said["tunedorig"] = [
+                trained_arm(
+                    vectors,
+                    chosen,
+                    seeds=head_seeds,
+                    fresh=lambda seed: fresh_model(encoder, task, first.model, seed),
+                    progress=progress,
+                    **keeping,
+                )
+            ]
+        if "converged" in wanted:
+            said["converged before"] = [converged_arm(vectors, **keeping)]
     gathered = {
         name: Said(
             name=NAMES[name],
@@ -169,6 +174,8 @@ def truncation(
         for name, found in said.items()
     }
     curves = {name: curve_of(each, task, level) for name, each in gathered.items()}
+    if "tuned" in gathered:
+        curves["gain"] = gain_of(gathered["tuned"], gathered["untuned"], task, level)
     score = find_score(task.main)
     costs = cut_costs(gathered["untuned"], task, level)
     return Result(
@@ -179,11 +186,11 @@ def truncation(
         score=score.name,
         points=score.points,
         higher_is_better=score.higher_is_better,
-        curves=tuple(curves[name] for name in NAMES if name in curves),
-        lines=MappingProxyType(guess_line(task, judged)),
+        curves=tuple(curves[name] for name in (*NAMES, "gain") if name in curves),
+        lines=MappingProxyType(guess_line(task, judged, models)),
         rows=tuple(row for each in gathered.values() for row in each.rows(task)),
         findings=(*said_cut(costs, score, depth), *said_heads(curves, score)),
-        methods=_methods(task, models, judged, curves, chosen, head_seeds, train, level),
+        methods=_methods(task, models, judged, curves, chosen, head_seeds, trains, known, level),
         references=cited("phang2021"),
         warnings=(*notes, *_warnings(gathered)),
         more=MappingProxyType(
@@ -201,9 +208,10 @@ def truncation(
                 "head_seeds": list(head_seeds),
                 "task": task.digest(judged.name),
                 "task_source": task.source,
-                "train": None if train is None else {"examples": len(train), "digest": train.digest},
+                "train": [{"examples": len(each), "digest": each.digest} for each in trains],
                 "recipe": {"name": chosen.name, **chosen.specification()},
                 "device": first.model.device.type,
+                "precision": first.precision,
                 "seconds": round(time.monotonic() - started, 3),
                 "command": command,
             }
@@ -217,6 +225,14 @@ def _check_arms(arms: Sequence[str]) -> list[str]:
         if each not in ARMS:
             raise unknown("arm", each, ARMS)
     return ["untuned", *(each for each in ARMS[1:] if each in given)]
+
+
+def _check_seeds(given: int | Sequence[int]) -> tuple[int, ...]:
+    seeds = tuple(given) if isinstance(given, Sequence | range) and not isinstance(given, str) else (given,)
+    fine = all(isinstance(each, int) and not isinstance(each, bool) and each >= 0 for each in seeds)
+    if not seeds or not fine or len(set(seeds)) < len(seeds):
+        raise must("head_seeds", "one or more different whole numbers of at least 0", given)
+    return seeds  # pyright: ignore[reportReturnType]
 
 
 def _possible(wanted: list[str], kind: str, base: Any) -> tuple[list[str], list[str]]:
@@ -245,18 +261,36 @@ def _recipe_of(tuned: Any) -> str | Recipe:
     return "devlin2019"
 
 
-def _train_split(task: Task, one: Opened, size: int | None, seed: int) -> tuple[Split, list[str]]:
-    train = task.split(task.train, labeled=True)
-    if size is not None:
-        return subset(train, size, seed=seed), []
-    fits = fitting_size(one, train)
-    if fits is None:
-        return train, []
-    part = subset(train, fits, seed=seed)
-    return part, [
-        f"Heads were trained on {len(part):,} of {len(train):,} examples, drawn with seed {seed}: "
-        "the vectors of more would not fit into memory."
-    ]
+def _train_splits(
+    task: Task, models: Sequence[Opened], size: int | None, seed: int | None
+) -> tuple[list[Split], bool, list[str]]:
+    """What heads of each model learn from: what the model itself did, where that is known."""
+    found, known, notes = [], True, []
+    for one in models:
+        train = trained_on(one, task)
+        if train is None:
+            known = False
+            train = task.split(task.train, labeled=True)
+            notes.append(
+                f"Which examples {one.name} was trained on is not known: its heads learned from "
+                f"{task.name}/{task.train}, which may be more."
+            )
+        drawn = (one.train_seed or 0) if seed is None else seed
+        if size is not None:
+            if size > len(train):
+                raise must("train_size", f"at most {len(train):,}, what {one.name} was trained on", size)
+            found.append(subset(train, size, seed=drawn))
+            continue
+        fits = fitting_size(one, train)
+        if fits is not None:
+            part = subset(train, fits, seed=drawn)
+            notes.append(
+                f"Heads were trained on {len(part):,} of {len(train):,} examples, drawn with seed {drawn}: "
+                "the vectors of more would not fit into memory."
+            )
+            train = part
+        found.append(train)
+    return found, known, list(dict.fromkeys(notes))
 
 
 def _base(base: Any, one: Opened, depth: int) -> Any:
@@ -315,7 +349,8 @@ def _methods(
     curves: Mapping[str, Curve],
     recipe: Recipe,
     head_seeds: Sequence[int],
-    train: Split | None,
+    trains: Sequence[Split],
+    known: bool,
     level: float,
 ) -> str:
     score, one = find_score(task.main), models[0]
@@ -326,15 +361,20 @@ def _methods(
         f"{depth_of(one.model)} layers, and its tuned head read the states of that layer{norm} "
         "(UNTUNED; Phang et al. 2021). One pass of the encoder fed the head at every layer."
     ]
-    if train is not None:
-        length = f"{recipe.updates(len(train)):,} updates"
+    if trains:
+        length = f"{recipe.updates(len(trains[0])):,} updates"
+        own = f" that {'each' if len(models) > 1 else 'the'} model was trained on," if known else ""
         parts.append(
-            f"Heads were trained on {len(train):,} examples of {task.name}/{task.train} with the encoder "
-            f"left as it was, in evaluation mode, by the recipe {recipe.name}: batches of {recipe.batch}, "
-            f"learning rate {recipe.rate:g}, {length}, head seeds {', '.join(map(str, head_seeds))}."
+            f"Heads were trained on {len(trains[0]):,} examples of {task.name}/{task.train},{own} with the "
+            f"encoder left as it was, in evaluation mode, by the recipe {recipe.name}: batches of "
+            f"{recipe.batch}, learning rate {recipe.rate:g}, {length}, head seeds "
+            f"{', '.join(map(str, head_seeds))}."
         )
     if "tuned" in curves:
-        parts.append("TUNED heads began as the tuned head.")
+        parts.append(
+            "TUNED heads began as the tuned head; their difference from it is that on the same examples and "
+            "models, and its band has Bonferroni's correction for the number of layers."
+        )
     if "tunedorig" in curves:
         parts.append("TUNEDORIG heads were drawn anew, on the encoder before fine-tuning.")
     if "converged" in curves:

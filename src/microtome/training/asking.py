@@ -118,7 +118,7 @@ def ask(
     wanted = chosen.head if head is None else head
     frozen = frozen_names(encoder)
     specification: dict[str, Any] = {
-        "version": 1,
+        "version": 2,
         "model": encoder.digest,
         "task": task.digest(task.validation),
         "train": data.digest,
@@ -139,9 +139,6 @@ def ask(
         specification["frozen"] = address({"frozen": sorted(frozen)})
     if cached:
         specification["cached"] = True
-    if encoder.family.shared:
-        # One block run more or less often has the same weights.
-        specification["blocks"] = encoder.depth
     return Asked(
         encoder=encoder,
         task=task,

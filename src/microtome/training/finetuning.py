@@ -262,6 +262,7 @@ class _Run:
             "train": {"examples": len(asked.data), "notes": list(asked.data.notes)},
             "recipe_values": asked.recipe.specification(),
             "seeds": asked.specification["seeds"],
+            "precision": asked.specification["precision"],
             "learning": learning,
             "cached": asked.cached,
             "head": list(self.model.notes),
