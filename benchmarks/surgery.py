@@ -95,7 +95,8 @@ class Case:
     def cut(self, kept: Sequence[int]) -> Any:
         from microtome.encoders.cutting import keep_blocks
 
-        made = copy.deepcopy(self.model)
+        # The weights are shared: 78 copies of them would not fit into memory.
+        made = copy.deepcopy(self.model, {id(weight): weight for weight in self.model.parameters()})
         keep_blocks(made.net, made.family, kept)
         return made
 
