@@ -17,9 +17,9 @@ from ..training.recipe import Recipe, find_recipe
 from ..version import VERSION
 from .citations import cited
 from .gathering import failures, rows_of
+from .models import GUESS
 from .runs import Done
 
-GUESS = "most frequent answer"
 # Options of `run_all` that say where and how runs go on, and change no run.
 RUNNING = ("at_once", "threads", "store", "keep_models", "progress", "command")
 

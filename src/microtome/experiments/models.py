@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -20,6 +19,7 @@ from ..tasks.items import Split
 from ..tasks.scores import find_score
 from ..tasks.subset import subset
 from ..tasks.task import Task
+from ..training.cutkeeping import digest_model, read_cuts, write_cuts
 from ..training.cuts import Cut, predict_cuts
 
 if TYPE_CHECKING:
@@ -233,10 +233,10 @@ def cut_answers(
                 progress=progress,
                 autocast=mixed(one),
             )
-            _write(work.folder / TABLE, split, found)
+            write_cuts(work.folder / TABLE, split, found)
             told = {"model": one.name, "task": task.name, "split": split.name, "cuts": len(cuts)}
             entry = work.finish({**told, "device": one.model.device.type})
-    return _read(Path(entry.folder) / TABLE, split, len(cuts))
+    return read_cuts(Path(entry.folder) / TABLE, split, len(cuts))
 
 
 def mixed(one: Opened) -> Callable[[], Any] | None:
@@ -343,54 +343,10 @@ def _opened(name: str, model: TaskModel, encoder: Any, **more: Any) -> Opened:
         name=name,
         model=model,
         tokenizer=encoder.tokenizer,
-        digest=_digest(model, encoder.tokenizer),
+        digest=digest_model(model, encoder.tokenizer),
         encoder=encoder,
         **more,
     )
-
-
-def _digest(model: TaskModel, tokenizer: Any) -> str:
-    """Hash all that decides what a model answers."""
-    from ..encoders.encoder import digest_weights
-
-    config = {
-        name: value
-        for name, value in model.config.to_dict().items()
-        if name not in ("_name_or_path", "transformers_version")
-    }
-    told = {
-        "weights": digest_weights(model),
-        "tokenizer": tokenizer.digest,
-        "config": config,
-        "head": str(model.head),
-        "labels": list(model.labels),
-        "order": model.order,
-        "pad": model.pad,
-        "mask": model.mask,
-    }
-    text = json.dumps(told, sort_keys=True, default=str)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def _write(path: Path, split: Split, found: Sequence[Sequence[Any]]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    columns = {str(number): [json.dumps(answer) for answer in each] for number, each in enumerate(found)}
-    pq.write_table(pa.table({"id": [item.id for item in split], **columns}), path)
-
-
-def _read(path: Path, split: Split, count: int) -> list[list[Any]]:
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(path).to_pydict()
-    if table["id"] != [item.id for item in split] or len(table) != count + 1:
-        raise InputError(f"{path} must hold an answer for each example and cut, but it has others.")
-    return [[_tuples(json.loads(answer)) for answer in table[str(number)]] for number in range(count)]
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value
 
 
 def _listed(values: set[int]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -10,11 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError, must
+from ..errors import must
 from ..inference.answers import Answers
 from ..store.shelf import Shelf
 from ..tasks.items import Split
 from ..tasks.task import Task
+from ..training.cutkeeping import digest_model, read_cuts, write_cuts
 from ..training.cuts import Cut, predict_cuts
 from .embedding import embedded_cuts, sentence_model
 
@@ -203,10 +203,10 @@ def kept_answers(
     with Shelf(store).work(kind=KIND, specification=specification, command=command) as work:
         entry = work.entry
         if entry is None:
-            _write(work.folder / TABLE, split, predict_subject(one, task, split, cuts, progress))
+            write_cuts(work.folder / TABLE, split, predict_subject(one, task, split, cuts, progress))
             told = {"model": one.name, "task": task.name, "split": split.name, "cuts": len(cuts)}
             entry = work.finish({**told, "device": one.model.device.type})
-    return dict(zip(cuts, _read(Path(entry.folder) / TABLE, split, len(cuts)), strict=True))
+    return dict(zip(cuts, read_cuts(Path(entry.folder) / TABLE, split, len(cuts)), strict=True))
 
 
 def as_answers(split: Split, predictions: Sequence[Any]) -> Answers:
@@ -217,43 +217,3 @@ def as_answers(split: Split, predictions: Sequence[Any]) -> Answers:
         predictions=(tuple(predictions),),
         groups=tuple(item.group for item in split),
     )
-
-
-def digest_model(model: TaskModel, tokenizer: Any) -> str:
-    """Hash all that decides what a model answers."""
-    from ..encoders.encoder import digest_weights
-
-    beside = ("_name_or_path", "transformers_version")
-    told = {
-        "weights": digest_weights(model),
-        "tokenizer": tokenizer.digest,
-        "config": {name: value for name, value in model.config.to_dict().items() if name not in beside},
-        "head": str(model.head),
-        "labels": list(model.labels),
-        "order": model.order,
-        "pad": model.pad,
-        "mask": model.mask,
-    }
-    text = json.dumps(told, sort_keys=True, default=str)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def _write(path: Path, split: Split, found: Sequence[Sequence[Any]]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    columns = {str(number): [json.dumps(answer) for answer in each] for number, each in enumerate(found)}
-    pq.write_table(pa.table({"id": [item.id for item in split], **columns}), path)
-
-
-def _read(path: Path, split: Split, count: int) -> list[list[Any]]:
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(path).to_pydict()
-    if table["id"] != [item.id for item in split] or len(table) != count + 1:
-        raise InputError(f"{path} must hold an answer for each example and cut, but it has others.")
-    return [[_tuples(json.loads(answer)) for answer in table[str(number)]] for number in range(count)]
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value

@@ -357,8 +357,9 @@ def read_answers(path: Path, split: Split) -> list[Any]:
     known = dict(zip(table["id"], table["prediction"], strict=True))
     if set(known) != {item.id for item in split}:
         raise InputError(f"{path} must hold an answer for each example of {split.name}, but it has others.")
-    return [_tuples(json.loads(known[item.id])) for item in split]
+    return [tuples(json.loads(known[item.id])) for item in split]
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value
+def tuples(value: Any) -> Any:
+    """Lists as tuples, all the way down: answers have them, and JSON has not."""
+    return tuple(tuples(each) for each in value) if isinstance(value, list) else value
