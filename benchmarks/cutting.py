@@ -49,6 +49,7 @@ def measure(
     store: str,
     figures: Path | None,
     threads: int | None,
+    device: str,
 ) -> dict[str, Any]:
     """
     Cut every model and compare its layers.
@@ -72,8 +73,8 @@ def measure(
         task = mt.task(name, data=data.get(name))
         if name in held_out:
             task = mt.held_out(task, held_out[name])
-        cut = mt.truncation(folders, task, base=base, train_size=train_size, store=store)
-        skipped = mt.skipping(folders, task, store=store)
+        cut = mt.truncation(folders, task, base=base, train_size=train_size, store=store, device=device)
+        skipped = mt.skipping(folders, task, store=store, device=device)
         found["truncation"][name], found["skipping"][name] = cut.document(), skipped.document()
         if figures is not None:
             for result, what in ((cut, "truncation"), (skipped, "skipping")):
@@ -81,16 +82,16 @@ def measure(
         texts = _texts(task.split(task.validation))
         for place, folder in enumerate(folders):
             print(f"{name}: {folder}", flush=True)
-            encoder = mt.load(folder, name=f"{name}{place}")
+            encoder = mt.load(folder, name=f"{name}{place}", device=device)
             rows = "word" if task.kind == "tagging" else "cls"
             maps = mt.compare([encoder], on=texts, rows=rows, sample=ROWS, measures=MEASURES, store=store)
             spans = skipped.spans[1 + place] if len(folders) > 1 else skipped.spans[0]
             similarity = {measure: one.values for measure, one in maps.items()}
             cases.append(Case(model="MiniLM", task=name, seed=place + 1, cost=spans, similarity=similarity))
     found["prediction"] = mt.predictive_validity(cases).document()
+    where = torch.cuda.get_device_name() if device == "cuda" else f"{torch.get_num_threads()} threads"
     found["machine"] = (
-        f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}, Python "
-        f"{platform.python_version()}"
+        f"{platform.machine()}, {where}, torch {torch.__version__}, Python {platform.python_version()}"
     )
     return found
 
@@ -195,6 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--train-size", type=int, help="examples that heads are trained on")
     parser.add_argument("--store")
     parser.add_argument("--threads", type=int)
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--figures", type=Path)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--load", type=Path, help="results of an earlier run")
@@ -210,6 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             store=chosen.store,
             figures=chosen.figures,
             threads=chosen.threads,
+            device=chosen.device,
         )
     else:
         found = json.loads(chosen.load.read_text())

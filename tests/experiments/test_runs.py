@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,21 @@ def test_runs_side_by_side_are_those_one_after_the_other(tmp_path: Path) -> None
     ]
     both, heard = trained(model, task, twice, tmp_path / "two", at_once=2)
     assert len({one.address for one in both}) == heard.count("runs") == 1
+
+
+def test_experiments_that_share_runs_and_a_store(tmp_path: Path) -> None:
+    """Each lets go of weights that the other may be about to read."""
+    model: dict[str, Any] = {"source": str(tiny.save_checkpoint(tmp_path / "bert", "bert"))}
+    runs = [Run(arm="whole", x=0, seed=seed) for seed in range(6)]
+    with ThreadPoolExecutor(3) as pool:
+        found = [
+            pool.submit(trained, load(**model), cats.cats_task(), order, tmp_path / "store")
+            for order in (runs, runs[::-1], runs)
+        ]
+    first, second, third = (one.result()[0] for one in found)
+    assert [one.answers for one in first] == [one.answers for one in second[::-1]]
+    assert [one.answers for one in first] == [one.answers for one in third]
+    assert not list((tmp_path / "store").rglob("*.safetensors"))
 
 
 def test_runs_are_counted_before_they_begin() -> None:

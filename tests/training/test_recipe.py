@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -23,6 +24,11 @@ def test_values_of_the_papers() -> None:
     assert RECIPES["phang2021"].rising(10_000) == 1_000
     assert RECIPES["devlin2019"].rising(1_000) == 100
     assert not RECIPES["devlin2019"].bias_correction
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_can_be_sent_to_another_process(name: str) -> None:
+    assert pickle.loads(pickle.dumps(RECIPES[name])) == RECIPES[name]
 
 
 @pytest.mark.parametrize("name", RECIPES)

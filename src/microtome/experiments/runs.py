@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -177,10 +178,8 @@ def run_all(
                 first.setdefault(_asked(opened, asked, run, options)[-1], run)
             missing = [run for run in first.values() if one(run, train=False) is None]
             if missing:
-                # What a recipe says of itself cannot be sent to another process, and is not needed there.
-                sent = {**options, "recipe": replace(chosen, notes={})}
                 given = encoder, task, torch.get_num_threads()
-                _in_processes(given, missing, at_once, sent, keeping, progress)
+                _in_processes(given, missing, at_once, options, keeping, progress)
         known: dict[Any, Done] = {}
         out = []
         for place, run in enumerate(runs):
@@ -260,21 +259,28 @@ def _run_one(
     train: bool = True,
 ) -> Done | None:
     changed, recipe, given, place = _asked(encoder, task, run, options)
-    found = _read(shelf, place, run, task, whole=keeping["keep_models"])
+    found = None
+    with suppress(OSError, WorkError):  # what another experiment lets go just now is looked for again below
+        found = _read(shelf, place, run, task, whole=keeping["keep_models"])
     if found is not None or not train:
         return found
-    finetune(
-        changed,
-        task,
-        recipe,
-        store=keeping["store"],
-        command=keeping["command"],
-        progress=progress,
-        **given,
-    )
-    if not keeping["keep_models"]:
-        _let_go(shelf, place)
-    found = _read(shelf, place, run, task)
+    # Another experiment on this store may want the same run, and must not read what is let go here.
+    with shelf.alone(_outcome(place)):
+        found = _read(shelf, place, run, task, whole=keeping["keep_models"])
+        if found is not None:
+            return found
+        finetune(
+            changed,
+            task,
+            recipe,
+            store=keeping["store"],
+            command=keeping["command"],
+            progress=progress,
+            **given,
+        )
+        if not keeping["keep_models"]:
+            _let_go(shelf, place)
+        found = _read(shelf, place, run, task)
     if found is None:
         raise WorkError(f"{run.arm} {run.x} must be in the store after its training, but it is not.")
     return found
@@ -288,6 +294,11 @@ def _asked(
     given = {**options, "seed": run.seed, **run.options}
     recipe = given.pop("recipe")
     return changed, recipe, given, ask(changed, task, recipe, **given).address
+
+
+def _outcome(place: str) -> str:
+    """The address of what is kept of a run whose weights are not."""
+    return make_address({"run": place})
 
 
 def _let_go(shelf: Shelf, place: str) -> None:
@@ -311,7 +322,7 @@ def _read(shelf: Shelf, place: str, run: Run, task: Task, *, whole: bool = False
     """Read what became of a run, with its weights where the whole of it is asked for."""
     entry = shelf.get(place)
     if entry is None and not whole:
-        entry = shelf.get(make_address({"run": place}))
+        entry = shelf.get(_outcome(place))
     if entry is None:
         return None
     folder = Path(entry.folder)

@@ -194,6 +194,22 @@ class Shelf:
             with _no_room(self.root, note=_KEPT):
                 yield Work(order.address, entry, folder=folder, finish=finish)
 
+    @contextmanager
+    def alone(self, address: str) -> Iterator[None]:
+        """
+        Keep other processes off a piece of work that makes and removes several entries.
+
+        Parameters
+        ----------
+        address : str
+            What the work is known by; another process that asks for the same waits.
+        """
+        if not is_address(address):
+            raise must("address", "40 hexadecimal digits", address)
+        self._layout.make()
+        with _locked(self._layout, address):
+            yield
+
     def addresses(self) -> list[str]:
         """The addresses of all entries, also of those that cannot be read."""
         return list(self._layout.addresses())

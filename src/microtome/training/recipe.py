@@ -85,6 +85,12 @@ class Recipe:
     def __post_init__(self) -> None:
         _check(self)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A read-only mapping cannot be sent to another process.
+        return _again, (
+            {one.name: getattr(self, one.name) for one in fields(self)} | {"notes": dict(self.notes)},
+        )
+
     def specification(self) -> dict[str, Any]:
         """What an address is made of: every value that can change a result."""
         told = asdict(replace(self, notes={}))  # a read-only mapping cannot be copied
@@ -116,6 +122,10 @@ class Recipe:
         if self.schedule == "constant":
             return 1.0
         return max(0.0, (updates - update) / max(1, updates - rising))
+
+
+def _again(values: dict[str, Any]) -> Recipe:
+    return Recipe(**values)
 
 
 def _check(recipe: Recipe) -> None:
