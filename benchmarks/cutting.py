@@ -6,7 +6,7 @@ of the layers' similarity on the same examples then say whether any measure fore
 it as
 
     python benchmarks/cutting.py --base MODEL --run sst2=DIR,DIR,DIR --run stsb=DIR,DIR,DIR \
-        --data sst2=SST-2 --data stsb=STS-B --store STORE --json cutting.json --figures docs/figures
+        --data sst2=SST-2 --data stsb=STS-B --store STORE --json cutting.json --figures figures
 
 and put the tables into a page with
 
@@ -32,7 +32,7 @@ MEASURES = (
     "cca",
     "neuron_correlation",
     "mixed_regression",
-    "linear_regression:estimator=cross_validated,ridge=0.1",
+    "linear_regression:estimator=cross_validated:ridge=0.1",
     "rsa",
     "procrustes",
     "mutual_knn",
@@ -84,7 +84,8 @@ def measure(
             print(f"{name}: {folder}", flush=True)
             encoder = mt.load(folder, name=f"{name}{place}", device=device)
             rows = "word" if task.kind == "tagging" else "cls"
-            maps = mt.compare([encoder], on=texts, rows=rows, sample=ROWS, measures=MEASURES, store=store)
+            sample = ROWS if rows == "word" else min(ROWS, len(texts))
+            maps = mt.compare([encoder], on=texts, rows=rows, sample=sample, measures=MEASURES, store=store)
             spans = skipped.spans[1 + place] if len(folders) > 1 else skipped.spans[0]
             similarity = {measure: one.values for measure, one in maps.items()}
             cases.append(Case(model="MiniLM", task=name, seed=place + 1, cost=spans, similarity=similarity))
@@ -178,9 +179,9 @@ def prediction_table(found: dict[str, Any]) -> str:
         f"{cell(table[name]['gain_out_of_task'])} |"
         for name in one["more"]["ranking"]
     ]
-    return "\n".join(
-        [*lines, "", *(f"- {sentence}" for sentence in one["findings"]), "", found["machine"] + "."]
-    )
+    # Sentences on single measures say what the table says.
+    said = [each for each in one["findings"] if not each.startswith(tuple(f"{name}:" for name in table))]
+    return "\n".join([*lines, "", *(f"- {sentence}" for sentence in said), "", found["machine"] + "."])
 
 
 def _pairs(given: Sequence[str]) -> dict[str, str]:
