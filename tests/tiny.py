@@ -63,6 +63,15 @@ CONFIGS: Mapping[str, tuple[str, dict[str, Any]]] = MappingProxyType(
     }
 )
 
+# The same for model types that also come as decoders, whose families are others.
+DECODERS: Mapping[str, tuple[str, dict[str, Any]]] = MappingProxyType(
+    {
+        "roberta-decoder": ("RobertaConfig", _SIZES | {"is_decoder": True}),
+        "xlm-roberta-decoder": ("XLMRobertaConfig", _SIZES | {"is_decoder": True}),
+        "camembert-decoder": ("CamembertConfig", _SIZES | {"is_decoder": True}),
+    }
+)
+
 TEXT = [
     "The cat doesn't sit on the mat, it sleeps.",
     "Every reader who likes long books knows a short one.",
@@ -164,6 +173,7 @@ def tokenizer_of(model_type: str) -> Any:
     """The kind of tokenizer that a real model of this type has."""
     from microtome.encoders.table import family_of
 
+    model_type = model_type.removesuffix("-decoder")
     return TOKENIZERS[_KINDS.get(model_type, "bare" if family_of(model_type).causal else "wordpiece")]()
 
 
@@ -175,6 +185,7 @@ def save_checkpoint(folder: Path, model_type: str, *, head: str = "", seed: int 
     ----------
     folder : Path
     model_type : str
+        Of `CONFIGS` or `DECODERS`.
     head : str
         Such as "SequenceClassification"; the bare encoder when empty.
     seed : int
@@ -184,7 +195,7 @@ def save_checkpoint(folder: Path, model_type: str, *, head: str = "", seed: int 
     import torch
     import transformers
 
-    kind, sizes = CONFIGS[model_type]
+    kind, sizes = {**CONFIGS, **DECODERS}[model_type]
     tokenizer = tokenizer_of(model_type)
     config = getattr(transformers, kind)(**{"vocab_size": tokenizer.get_vocab_size(), **sizes, **settings})
     with torch.random.fork_rng():

@@ -14,7 +14,7 @@ from microtome.encoders.families.gpt2 import GPT2
 from microtome.encoders.loading import load
 from microtome.encoders.table import FAMILIES
 from microtome.testing import ContractError
-from microtome.testing.families import check_encoder
+from microtome.testing.families import check_encoder, states
 
 TYPES = [kind for family in FAMILIES.values() for kind in family.model_types]
 
@@ -23,10 +23,29 @@ def test_there_is_a_tiny_model_of_every_type() -> None:
     assert set(tiny.CONFIGS) == set(TYPES)
 
 
-@pytest.mark.parametrize("model_type", TYPES)
+@pytest.mark.parametrize("model_type", [*tiny.CONFIGS, *tiny.DECODERS])
 def test_contract(model_type: str, tmp_path: Path) -> None:
     encoder: Any = load(tiny.save_checkpoint(tmp_path / model_type, model_type))
     check_encoder(encoder)
+
+
+@pytest.mark.parametrize("model_type", tiny.DECODERS)
+def test_one_type_is_of_two_families_by_what_its_configuration_says(model_type: str, tmp_path: Path) -> None:
+    decoder: Any = load(tiny.save_checkpoint(tmp_path / "decoder", model_type, head="CausalLM"))
+    assert (decoder.family.name, decoder.family.causal, decoder.family.reads) == (
+        "roberta-decoder",
+        True,
+        "last",
+    )
+    check_encoder(decoder)
+    plain: Any = load(tiny.save_checkpoint(tmp_path / "plain", model_type, is_decoder=False))
+    assert (plain.family.name, plain.family.causal, plain.family.reads) == ("roberta", False, "first")
+    # What comes later must not change what a decoder says of a token, and changes what the other says.
+    for encoder, sees in ((decoder, False), (plain, True)):
+        short, long = encoder.words([["the", "cat"], ["the", "cat", "sleeps"]], special=False)
+        first, second = states(encoder, [short])[3][0], states(encoder, [long])[3][0]
+        gap = float((first - second[: len(short)]).abs().max())
+        assert (gap > 1e-3) == sees
 
 
 @pytest.mark.parametrize("settings", [{"num_hidden_groups": 2}, {"inner_group_num": 2}])

@@ -58,7 +58,7 @@ def one_thread() -> Iterator[None]:
 
 def stock_of(model_type: str) -> tuple[str, Any]:
     """The head that the tiny model has, and the library's way to open it."""
-    config = getattr(transformers, tiny.CONFIGS[model_type][0])
+    config = getattr(transformers, {**tiny.CONFIGS, **tiny.DECODERS}[model_type][0])
     known = transformers.models.auto.modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
     if config in known:
         return "SequenceClassification", transformers.AutoModelForSequenceClassification
@@ -100,7 +100,7 @@ def by_hooks(encoder: Any, skipped: set[int]) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("model_type", tiny.CONFIGS)
+@pytest.mark.parametrize("model_type", [*tiny.CONFIGS, *tiny.DECODERS])
 def test_contract(model_type: str, case: str, encoder_of: Any, tmp_path: Path) -> None:
     encoder, (interventions, depth) = encoder_of(model_type), CASES[case]
     digest = encoder.digest

@@ -84,7 +84,7 @@ def test_any_blocks_in_any_order(llama: Any, kept: tuple[int, ...]) -> None:
     assert llama.config.num_hidden_layers == 4
 
 
-@pytest.mark.parametrize("model_type", tiny.CONFIGS)
+@pytest.mark.parametrize("model_type", [*tiny.CONFIGS, *tiny.DECODERS])
 def test_what_is_saved_computes_the_same(model_type: str, encoder_of: Any, tmp_path: Path) -> None:
     values: dict[str, Any] = {}
     if model_type == "smollm3":

@@ -51,7 +51,7 @@ def test_an_encoder_says_what_it_is(bert: Path) -> None:
     assert encoder.digest == opened(bert).digest
 
 
-@pytest.mark.parametrize("model_type", list(tiny.CONFIGS))
+@pytest.mark.parametrize("model_type", [*tiny.CONFIGS, *tiny.DECODERS])
 def test_a_saved_copy_has_the_same_digest(model_type: str, tmp_path: Path) -> None:
     folder = tiny.save_checkpoint(tmp_path / "m", model_type)
     encoder, again = opened(folder), copied(folder, tmp_path / "again")

@@ -92,7 +92,7 @@ def calls_of(encoder: Any, cuts: Sequence[Cut]) -> int:
     return count
 
 
-@pytest.mark.parametrize("model_type", tiny.CONFIGS)
+@pytest.mark.parametrize("model_type", [*tiny.CONFIGS, *tiny.DECODERS])
 def test_every_cut_has_the_states_of_a_really_cut_model(
     encoder_of: Callable[..., Any], model_type: str
 ) -> None:

@@ -10,11 +10,12 @@ import typer
 
 from .show import JsonOption, Screen
 from .training import list_recipes, list_tasks
+from .zoo import list_zoo
 
 if TYPE_CHECKING:
     from ..measures.declare import Measure
 
-TABLES = ("measures", "families", "corpora", "tasks", "recipes", "experiments")
+TABLES = ("measures", "families", "corpora", "tasks", "recipes", "experiments", "zoo")
 # The letters that formulas use for what is done to a layer.
 TRANSFORMED = {
     "Q": "orthogonal",
@@ -31,7 +32,7 @@ def ls(
         str,
         typer.Argument(
             metavar="TABLE",
-            help="measures, families, corpora, tasks, recipes or experiments",
+            help="measures, families, corpora, tasks, recipes, experiments or zoo",
             show_default=False,
         ),
     ],
@@ -49,6 +50,7 @@ def ls(
         "tasks": list_tasks,
         "recipes": list_recipes,
         "experiments": _experiments,
+        "zoo": list_zoo,
     }
     shown[table](Screen(json=json))
 

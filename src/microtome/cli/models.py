@@ -67,7 +67,7 @@ def load_models(
 
     from ..encoders.loading import load
 
-    labels = [Path(name).name or name for name in names]
+    labels = [(Path(name).name or name).removeprefix("zoo:") for name in names]
     parts = 2
     # As many folders of each path as tell models of one name apart.
     while len(set(labels)) < len(set(names)) and parts <= max(len(Path(name).parts) for name in names):

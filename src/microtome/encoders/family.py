@@ -30,6 +30,8 @@ class Family:
         As users type it, and as they read it.
     model_types : tuple of str
         What the `config.json` of such a model calls itself; none where its files tell it.
+    where : mapping of str to object
+        What else `config.json` must say, where it sets models apart that call themselves alike.
     blocks : str
         The list of blocks.
     embeddings : tuple of str
@@ -53,6 +55,9 @@ class Family:
         Whether it is told which of two texts a token is of without a table of vectors for them.
     unused_positions : int
         Entries of the position table that no token ever gets.
+    after_padding : bool
+        Whether positions are counted from the number of the padding token on, so that entries up to it are
+        never given either.
     per_block : tuple of str
         Lists in the configuration with one entry a block, where it has them.
     first_fixed : bool
@@ -73,6 +78,7 @@ class Family:
     name: str
     title: str
     model_types: tuple[str, ...]
+    where: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     blocks: str
     embeddings: tuple[str, ...]
     beside: tuple[str, ...] = ()
@@ -84,6 +90,7 @@ class Family:
     arguments: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     relative_segments: bool = False
     unused_positions: int = 0
+    after_padding: bool = False
     per_block: tuple[str, ...] = ()
     first_fixed: bool = False
     index_scaled: str | None = None

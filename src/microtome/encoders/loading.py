@@ -14,6 +14,7 @@ from .elmo.reading import is_elmo
 from .encoder import Encoder, Source, TransformerEncoder
 from .opening import open_tokenizer
 from .sentence import Unpacked, unpack
+from .shipped import shipped_name
 from .table import family_of
 from .telling import telling
 from .tokens import check_fit
@@ -43,11 +44,13 @@ def load(
     ----------
     source : str or path
         A hub id or a folder: of a model of `microtome ls families`, of a sentence encoder with its
-        pooling, of an adapter to be merged into its model, or of an ELMo.
+        pooling, of an adapter to be merged into its model, or of an ELMo; or a small encoder that comes
+        with the package, such as "zoo:masked", see `microtome ls zoo`.
     revision : str, optional
         Branch, tag or commit on the hub.
     name : str, optional
-        What its layers are called after; the last part of the source when absent.
+        What its layers are called after; the last part of the source when absent, "masked" of
+        "zoo:masked".
     tokenizer : str, path or object, optional
         Another tokenizer than the model's own: a folder or hub id, a `vocab.txt`, a tokenizer of
         transformers or of tokenizers.
@@ -79,6 +82,11 @@ def load(
         raise must("autocast", f"one of {', '.join(DTYPES[1:])}", autocast)
     if embeddings not in ("drawn", "kept"):
         raise must("embeddings", "'drawn' or 'kept'", embeddings)
+    shipped = shipped_name(given)
+    if shipped is not None and revision is not None:
+        raise InputError(
+            f"revision must be left out for {given}, which is in the package, but got {revision!r}."
+        )
     if Path(given).is_dir() and not any(Path(given).iterdir()):
         raise InputError(f"{given} must hold a model, but the folder is empty.")
     if is_elmo(given):
@@ -94,7 +102,7 @@ def load(
         )
     unpacked = unpack(given)
     model, config = _load_model(unpacked, revision, trust_remote_code)
-    family = family_of(config.model_type)
+    family = family_of(config.model_type, config)
     found = open_tokenizer(
         unpacked.tokenizer if tokenizer is None else tokenizer,
         config,
@@ -111,16 +119,21 @@ def load(
         ),
         facts=MappingProxyType(dict(unpacked.facts)),
     )
-    label = name or Path(given).name or given
+    if shipped is not None:
+        # What is saved or recorded later names the encoder, not the folder of this installation.
+        model.config.name_or_path = model.name_or_path = given
+    label = name or shipped or Path(given).name or given
     check_fit(found, model.get_input_embeddings().num_embeddings, label)
     encoder = TransformerEncoder(
         name=label, family=family, model=model, tokenizer=found, source=origin, autocast=autocast
     )
+    # First, so that a twin of weights kept in half precision is drawn in full.
+    encoder.model.to(dtype=_dtype(dtype))
     if random_init:
         said = draw_anew(encoder, seed=seed, keep_embeddings=embeddings == "kept")
         encoder.source = replace(origin, changes=(*origin.changes, said))
         encoder.name = name or f"{label}-random{seed}"
-    encoder.model.to(device=device, dtype=_dtype(dtype)).eval()
+    encoder.model.to(device=device).eval()
     return encoder
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, must
 from .family import Family
+from .shipped import find_folder
 from .telling import telling
 from .tokens import Tokenizer
 
@@ -27,7 +28,8 @@ def open_tokenizer(
     Parameters
     ----------
     given : str, path, or tokenizer of transformers or tokenizers
-        A folder, a hub id or a file `vocab.txt` of word pieces.
+        A folder, a hub id, an encoder of the package such as "zoo:masked", or a file `vocab.txt` of word
+        pieces.
     config : transformers.PretrainedConfig
         Of the model: what fills short examples up, how many positions it has, whether it has segments.
     family : Family
@@ -43,7 +45,8 @@ def open_tokenizer(
     positions = getattr(config, "max_position_embeddings", None)
     limits = [limit] if limit is not None and limit < UNLIMITED else []
     if isinstance(positions, int) and positions > 0:
-        limits.append(positions - family.unused_positions)
+        counted = pad + 1 if family.after_padding and isinstance(pad, int) else 0
+        limits.append(positions - family.unused_positions - counted)
     segments = getattr(config, "type_vocab_size", 0) or 0
     return Tokenizer(
         backend,
@@ -77,6 +80,8 @@ def _backend(
 def _read(given: str, revision: str | None, trust: bool) -> Any:
     import transformers
 
+    shipped = find_folder(given)
+    given = given if shipped is None else str(shipped)
     place = Path(given)
     pieces = place if place.name == "vocab.txt" else place / "vocab.txt"
     if pieces.is_file() and not (pieces.parent / "tokenizer.json").is_file():

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..errors import InputError
+from .shipped import find_folder, weights_digest
 
 POOLING = {
     "pooling_mode_cls_token": "cls",
@@ -33,7 +34,8 @@ class Unpacked:
     adapter : str, optional
         A folder of weights to merge into the model.
     facts : mapping of str to object
-        `pooling` of a sentence encoder, and whether it is `normalized`.
+        `pooling` of a sentence encoder, and whether it is `normalized`; `sha256` of the weights of an
+        encoder that comes with the package.
     """
 
     model: str
@@ -44,6 +46,10 @@ class Unpacked:
 
 def unpack(given: str) -> Unpacked:
     """Find the parts of a model from what lies in its folder."""
+    shipped = find_folder(given)
+    if shipped is not None:
+        facts = MappingProxyType({"sha256": weights_digest(shipped)})
+        return Unpacked(model=str(shipped), tokenizer=str(shipped), facts=facts)
     folder = Path(given)
     if (folder / "modules.json").is_file():
         return _sentence_encoder(folder)
@@ -95,7 +101,7 @@ def _adapter(folder: Path) -> Unpacked:
     if not base:
         raise InputError(f"{folder / 'adapter_config.json'} must name its base model, but it does not.")
     near = folder / base
-    model = str(near) if not Path(base).is_absolute() and near.is_dir() else base
+    model = str(near) if not Path(base).is_absolute() and near.is_dir() else str(find_folder(base) or base)
     own = any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "spiece.model"))
     return Unpacked(model=model, tokenizer=str(folder) if own else model, adapter=str(folder))
 

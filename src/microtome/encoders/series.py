@@ -12,6 +12,7 @@ from typing import Any
 from ..errors import InputError, must
 from .encoder import Encoder
 from .loading import load
+from .shipped import shipped_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,11 @@ def series(source: str | os.PathLike[str], *, revisions: Sequence[str] | None = 
     Series
     """
     given = os.fspath(source)
+    if shipped_name(given) is not None:
+        raise InputError(
+            f"a series must be a folder of checkpoints, or a hub id with revisions=, but {given} is one "
+            "encoder of the package, which comes without checkpoints along its training."
+        )
     if revisions is not None:
         found = sorted((_step(name), name, None) for name in revisions)
     else:

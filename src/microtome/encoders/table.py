@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from ..errors import unknown
 from .families.albert import ALBERT
@@ -17,18 +18,39 @@ from .families.llama import LLAMA
 from .families.modernbert import MODERNBERT
 from .families.mpnet import MPNET
 from .families.openai_gpt import OPENAI_GPT
-from .families.roberta import ROBERTA
+from .families.roberta import ROBERTA, ROBERTA_DECODER
 from .families.xlnet import XLNET
 from .family import Family
 
-_ALL = (BERT, ROBERTA, ELECTRA, ALBERT, DISTILBERT, DEBERTA, DEBERTA_V2, MPNET, XLNET)
+_ALL = (BERT, ROBERTA, ROBERTA_DECODER, ELECTRA, ALBERT, DISTILBERT, DEBERTA, DEBERTA_V2, MPNET, XLNET)
 _ALL += (OPENAI_GPT, GPT2, MODERNBERT, LLAMA, ELMO, TRANSFORMER_ELMO)
 FAMILIES: Mapping[str, Family] = MappingProxyType({family.name: family for family in _ALL})
 
 
-def family_of(model_type: str) -> Family:
-    """Find the family by what a model's configuration calls itself."""
-    by_type = {kind: family for family in FAMILIES.values() for kind in family.model_types}
-    if model_type not in by_type:
-        raise unknown("model type", model_type, by_type)
-    return by_type[model_type]
+def family_of(model_type: str, config: Any = None) -> Family:
+    """
+    Find the family of a model.
+
+    Parameters
+    ----------
+    model_type : str
+        What its configuration calls itself.
+    config : transformers.PretrainedConfig, optional
+        The configuration, which may tell families of one type apart.
+
+    Returns
+    -------
+    Family
+    """
+    of_type = [family for family in FAMILIES.values() if model_type in family.model_types]
+    if not of_type:
+        raise unknown(
+            "model type", model_type, {kind for one in FAMILIES.values() for kind in one.model_types}
+        )
+    found = [
+        family
+        for family in of_type
+        if all(getattr(config, name, None) == value for name, value in family.where.items())
+    ]
+    # The family that asks for more is the nearer one.
+    return max(found, key=lambda family: len(family.where))

@@ -120,8 +120,18 @@ def _jiant(family: Family) -> Head:
     return Head(reads="cls", dense=1)
 
 
+# The library's classifier and pooler of these read the first token, which sees nothing but itself under a
+# causal mask: the same stages read the last token instead.
+_BLIND: Mapping[str, Head] = MappingProxyType({"roberta-decoder": Head(reads="last", dense=1)})
+_BLIND_WORDS = "state of the last token (the first, which the library's own head reads, sees only itself)"
+
+
+def _stock(family: Family) -> Head | Named:
+    return _BLIND.get(family.name, "stock")
+
+
 HEADS: Mapping[str, Callable[[Family], Head | Named]] = MappingProxyType(
-    {"stock": lambda family: "stock", "own": lambda family: "own", "jiant": _jiant}
+    {"stock": _stock, "own": lambda family: "own", "jiant": _jiant}
 )
 
 
@@ -132,8 +142,9 @@ def resolve(head: Head | str, family: Family) -> Head | Named:
     Parameters
     ----------
     head : Head or str
-        A name of `HEADS`: "stock" is the library's own for the family, "own" the one that the checkpoint
-        was trained with, "jiant" that of Phang et al. 2021.
+        A name of `HEADS`: "stock" is the library's own for the family, or its stages on the last token
+        where the library would read a first one that sees only itself; "own" the one that the checkpoint
+        was trained with; "jiant" that of Phang et al. 2021.
     family : Family
 
     Returns
@@ -146,6 +157,11 @@ def resolve(head: Head | str, family: Family) -> Head | Named:
         return HEADS[head](family)
     if not isinstance(head, Head):
         raise must("head", f"a Head or one of {', '.join(HEADS)}", head)
+    if head.reads == "pooler" and family.name in _BLIND:
+        raise InputError(
+            f"a head on {family.title} must read the last token or the mean, but its pooler reads the first "
+            "token, which sees only itself."
+        )
     if head.pooler == "pretrained" and family.name not in POOLED:
         raise InputError(
             f"a head that reads a pretrained pooler must be on a family that has a pooler "
@@ -175,9 +191,10 @@ def describe(head: Head | str, family: Family) -> str:
     if isinstance(found, str):
         return _STOCK_WORDS.get(family.name, "as the library has it")
     place = "last" if family.reads == "last" else "first"
+    last = _BLIND_WORDS if family.name in _BLIND else "state of the last token"
     read = {
-        "cls": f"state of the {place} token",
-        "last": "state of the last token",
+        "cls": last if place == "last" else "state of the first token",
+        "last": last,
         "mean": "mean of the states of tokens that are not special",
         "pooler": f"{found.pooler} pooler ({place} token, dense, tanh)",
     }[found.reads]

@@ -162,6 +162,11 @@ def _kept(encoder: TransformerEncoder, task: Task) -> TaskModel:
             f"{encoder.name} must have been trained for {task.kind} ({wanted}) to keep its own head, but it "
             f"is a {type(encoder.model).__name__}."
         )
+    if task.kind in SEQUENCE and resolve("stock", encoder.family) != "stock":
+        raise InputError(
+            f"{encoder.name} must read a token that sees the others to keep its own head, but that head "
+            "reads the first one, which sees only itself: give another head."
+        )
     order, said = None, f"own head of {encoder.name}"
     if task.kind in ("classification", "tagging"):
         order, said = label_order(encoder.config, task, encoder.name)

@@ -41,6 +41,8 @@ class Design:
         Peak rate, share of updates until it is reached, weight decay, largest norm of a gradient.
     betas : tuple of float
     eps : float
+    spread : float
+        Standard deviation of drawn weights.
     hidden : float
         Share of tokens that are hidden or replaced.
     generator : tuple of int
@@ -68,6 +70,7 @@ class Design:
     clip: float = 1.0
     betas: tuple[float, float] = (0.9, 0.98)
     eps: float = 1e-6
+    spread: float = 0.02
     hidden: float = 0.15
     generator: tuple[int, int] = (4, 64)
     weight: float = 50.0
@@ -82,6 +85,8 @@ class Design:
             raise must("width", f"a multiple of the {self.heads} heads", self.width)
         if self.length < 8:
             raise must("length", "at least 8", self.length)
+        if not self.spread > 0:
+            raise must("spread", "above 0", self.spread)
         if not 0 < self.hidden < 1:
             raise must("hidden", "a share between 0 and 1", self.hidden)
 

@@ -32,21 +32,25 @@ def build(design: Design, entries: int, *, seed: int) -> torch.nn.Module:
         discriminator for replaced tokens.
     """
     import torch
-    import transformers
 
-    shape = _shape(design, entries)
     with torch.random.fork_rng(devices=[]), quiet():
         torch.manual_seed(int(generator(seed, "zoo", "encoder").integers(2**62)))
-        if design.objective == "replaced":
-            config = transformers.ElectraConfig(**shape, embedding_size=design.width)
-            return transformers.ElectraForPreTraining(config)
-        if design.shared:
-            config = transformers.AlbertConfig(**shape, embedding_size=design.width, num_hidden_groups=1)
-            return transformers.AlbertForMaskedLM(config)
-        if design.objective == "causal":
-            config = transformers.RobertaConfig(**shape, is_decoder=True)
-            return transformers.RobertaForCausalLM(config)
-        return transformers.RobertaForMaskedLM(transformers.RobertaConfig(**shape))
+        return _drawn(design, _shape(design, entries))
+
+
+def _drawn(design: Design, shape: dict[str, Any]) -> Any:
+    import transformers
+
+    if design.objective == "replaced":
+        config = transformers.ElectraConfig(**shape, embedding_size=design.width)
+        return transformers.ElectraForPreTraining(config)
+    if design.shared:
+        config = transformers.AlbertConfig(**shape, embedding_size=design.width, num_hidden_groups=1)
+        return transformers.AlbertForMaskedLM(config)
+    if design.objective == "causal":
+        config = transformers.RobertaConfig(**shape, is_decoder=True)
+        return transformers.RobertaForCausalLM(config)
+    return transformers.RobertaForMaskedLM(transformers.RobertaConfig(**shape))
 
 
 def build_generator(design: Design, encoder: Any, *, seed: int) -> torch.nn.Module:
@@ -99,7 +103,7 @@ def _shape(design: Design, entries: int) -> dict[str, Any]:
         # RoBERTa counts positions from the padding token's number on.
         "max_position_embeddings": design.length + PAD + 1,
         "type_vocab_size": 1,
-        "initializer_range": 0.02,
+        "initializer_range": design.spread,
         "layer_norm_eps": 1e-12,
         "pad_token_id": PAD,
         "bos_token_id": CLS,

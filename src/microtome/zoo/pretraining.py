@@ -139,7 +139,8 @@ def pretrain(
         losses = [(line["update"], line["loss"]) for line in log.lines if line.get("loss") is not None]
         recent = adding.get("sum", torch.zeros(2)).to(device)
         since = int(adding.get("count", 0))
-        run = torch.compile(learner) if (device == "cuda" if compiled is None else compiled) else learner
+        if device == "cuda" if compiled is None else compiled:
+            learner.hasten()
         tokens = torch.from_numpy(text.train.astype(np.int32)).to(device)
         start = saved = time.monotonic()
         failure = None
@@ -149,7 +150,7 @@ def pretrain(
             torch.manual_seed(int(generator(seed, "zoo", "step", step).integers(2**62)))
             batch = sequences(tokens, _starts(len(text.train), design, seed, step), inside)
             with torch.autocast(device, dtype=torch.bfloat16, enabled=device == "cuda"):
-                loss, told = run(batch)
+                loss, told = learner(batch)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(learner.parameters(), design.clip)
             optimizer.step()
@@ -261,13 +262,18 @@ def _repeatable(device: str) -> Iterator[None]:
     import torch
 
     before = torch.are_deterministic_algorithms_enabled()
+    settings: Any = torch.utils.deterministic
+    filled = settings.fill_uninitialized_memory
     if device == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.use_deterministic_algorithms(True, warn_only=True)
+        # Not merely warned of: attention would then add in the order of arrival on its way back.
+        torch.use_deterministic_algorithms(True)
+        settings.fill_uninitialized_memory = False
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(before)
+        settings.fill_uninitialized_memory = filled
 
 
 def _optimizer(learner: torch.nn.Module, design: Design, device: str) -> Any:

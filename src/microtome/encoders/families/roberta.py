@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import MappingProxyType
+
 from ..family import Family
 
 ROBERTA = Family(
@@ -10,7 +13,18 @@ ROBERTA = Family(
     model_types=("roberta", "xlm-roberta", "camembert"),
     blocks="encoder.layer",
     embeddings=("embeddings",),
-    unused_positions=2,
+    after_padding=True,
     outputs=("attention.output.dense", "output.dense"),
     source="Liu et al. 2019",
+)
+
+# The same classes under a causal mask: the first token sees itself alone, the last one sees all.
+ROBERTA_DECODER = replace(
+    ROBERTA,
+    name="roberta-decoder",
+    title="RoBERTa, XLM-R, CamemBERT with is_decoder",
+    where=MappingProxyType({"is_decoder": True}),
+    reads="last",
+    causal=True,
+    arguments=MappingProxyType({"use_cache": False}),
 )
