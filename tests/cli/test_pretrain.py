@@ -48,4 +48,4 @@ def test_a_plan_and_wrong_requests(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["pretrain", "mask", "--corpus", "x", "--out", "y"]) == 2
     assert "Did you mean masked?" in capsys.readouterr().err
     assert main(arguments(tmp_path, "masked", "--tokenizer", str(tmp_path / "absent.json"))) == 2
-    assert "--tokenizer must be a readable tokenizer.json" in capsys.readouterr().err
+    assert "--tokenizer must be zoo, new or a readable tokenizer.json" in capsys.readouterr().err

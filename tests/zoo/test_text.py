@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from microtome.errors import InputError
-from microtome.zoo.text import SEP, SPECIAL, read_text
+from microtome.zoo.text import SEP, SPECIAL, UNKNOWN, own_tokenizer, read_text
 
 WORDS = ("red", "blue", "green", "cat", "dog", "runs", "sleeps", "slowly", "never", "often")
 
@@ -64,3 +64,15 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
         read_text(written(tmp_path), vocabulary=3)
     with pytest.raises(InputError, match="tokenizer must be one as JSON"):
         read_text(written(tmp_path), tokenizer="{}")
+
+
+def test_the_tokenizer_of_the_package_cuts_any_text(tmp_path: Path) -> None:
+    from transformers import PreTrainedTokenizerFast
+
+    found = read_text(written(tmp_path), tokenizer=own_tokenizer())
+    assert found.train.max() < 8_000
+    assert UNKNOWN not in found.train
+    file = tmp_path / "tokenizer.json"
+    file.write_text(own_tokenizer(), encoding="utf-8")
+    stock = PreTrainedTokenizerFast(tokenizer_file=str(file))
+    assert stock.decode(stock("A reader knows.")["input_ids"]) == "[CLS] a reader knows. [SEP]"

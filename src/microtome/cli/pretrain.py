@@ -25,9 +25,9 @@ def pretrain(
     ],
     out: Annotated[Path, typer.Option(help="The folder of the encoder.", show_default=False)],
     tokenizer: Annotated[
-        Path | None,
-        typer.Option(help="A tokenizer.json to use; a new one is trained when absent.", show_default=False),
-    ] = None,
+        str,
+        typer.Option(help="zoo: that of the package; new: one is trained; or a tokenizer.json."),
+    ] = "zoo",
     tokens: Annotated[
         Path | None,
         typer.Option(help="A folder where the cut text is kept for other designs.", show_default=False),
@@ -53,7 +53,7 @@ def pretrain(
     from ..errors import InputError
     from ..zoo.designs import find_design
     from ..zoo.pretraining import pretrain as run
-    from ..zoo.text import read_text
+    from ..zoo.text import own_tokenizer, read_text
     from .finetune import read_numbers
 
     screen = Screen(json=json, quiet=quiet)
@@ -70,12 +70,14 @@ def pretrain(
         screen.result(document, said)
         return
     screen.note(said)
-    given = None
-    if tokenizer is not None:
-        try:
-            given = tokenizer.read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:
-            raise InputError(f"--tokenizer must be a readable tokenizer.json, but got: {error}.") from error
+    try:
+        given = {"zoo": own_tokenizer, "new": lambda: None}.get(
+            tokenizer, lambda: Path(tokenizer).read_text(encoding="utf-8")
+        )()
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"--tokenizer must be zoo, new or a readable tokenizer.json, but got: {error}."
+        ) from error
     with screen.working() as progress, using_threads(threads):
         text = read_text(
             corpus, vocabulary=chosen.vocabulary, tokenizer=given, folder=tokens, progress=progress

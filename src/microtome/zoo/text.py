@@ -101,6 +101,11 @@ def read_text(
     return made
 
 
+def own_tokenizer() -> str:
+    """The tokenizer of the small encoders that come with the package, as JSON."""
+    return (Path(__file__).parent / TOKENIZER).read_text(encoding="utf-8")
+
+
 def _keep(made: Text, place: Path) -> None:
     place.mkdir(parents=True, exist_ok=True)
     (place / TOKENIZER).write_text(made.tokenizer, encoding="utf-8")
@@ -160,11 +165,12 @@ def _read(tokenizer: str) -> Any:
 
 
 def _trained(path: str | os.PathLike[str], vocabulary: int) -> Any:
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
     made = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     made.normalizer = normalizers.BertNormalizer(lowercase=True)  # pyright: ignore[reportAttributeAccessIssue]
     made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()  # pyright: ignore[reportAttributeAccessIssue]
+    made.decoder = decoders.WordPiece()  # pyright: ignore[reportAttributeAccessIssue]
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocabulary, special_tokens=list(SPECIAL), show_progress=False, limit_alphabet=200
     )
