@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .finetune import ColumnsOption, DataOption, HeldOutOption, TaskOption, read_values, task_options
+from .finetune import ColumnsOption, DataOption, HeldOutOption, TaskOption
 from .models import RevisionOption, StoreOption, TokenizerOption
+from .reading import read_names, read_numbers, read_values, task_options
 from .results import show_result
 from .show import JsonOption, OutOption, QuietOption, Screen
 from .similarity import DeviceOption, ThreadsOption
@@ -27,8 +28,6 @@ from .surgery import (
     counted,
     given_head,
     loading,
-    read_names,
-    read_numbers,
 )
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .models import RevisionOption, StoreOption, TokenizerOption
+from .reading import read_head, read_numbers, read_values, task_options
 from .show import JsonOption, OutOption, QuietOption, Screen
 from .similarity import DeviceOption, ThreadsOption
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from ..inference.estimate import Estimate
     from ..training.evaluating import Evaluation
 
-ROLES = ("text", "pair", "label", "group", "kind", "labels")
 TaskOption = Annotated[
     str,
     typer.Option(
@@ -51,7 +51,7 @@ def finetune(
         list[str],
         typer.Option("--set", help="Another value of the recipe, as rate=2e-5.", show_default=False),
     ] = [],  # noqa: B006
-    seeds: Annotated[str, typer.Option(help="Seeds, commas between them.")] = "0",
+    seeds: Annotated[str, typer.Option(help="Seeds, as 1,2,3 or 1-3.")] = "0",
     train_size: Annotated[
         int | None, typer.Option(help="Train on so many examples.", show_default=False)
     ] = None,
@@ -96,7 +96,7 @@ def finetune(
     screen = Screen(json=json, quiet=quiet)
     find_device(device)
     drawn = read_numbers("--seeds", seeds)
-    at = "epochs" if checkpoints == "epochs" else read_numbers("--checkpoints", checkpoints)
+    at = "epochs" if checkpoints == "epochs" else read_numbers("--checkpoints", checkpoints, empty=True)
     values = read_values(change)
     chosen = find_recipe(recipe, **values)
     asked = task_options(task, data, column, held_out)
@@ -243,81 +243,6 @@ def evaluate(
         ],
         sentences,
     )
-
-
-def read_numbers(option: str, given: str) -> list[int]:
-    """Read whole numbers with commas between them."""
-    from ..errors import must
-
-    try:
-        return [int(one) for one in given.split(",") if one]
-    except ValueError as error:
-        raise must(option, "numbers with commas between them", given) from error
-
-
-def task_options(task: str, data: str | None, columns: list[str], held_out: int | None) -> dict[str, Any]:
-    """What `microtome.task` is called with."""
-    from ..errors import must, unknown
-
-    asked: dict[str, Any] = {"name": task}
-    if data is not None:
-        asked["data"] = data
-    if held_out is not None:
-        asked["held_out"] = held_out
-    for one in columns:
-        name, equals, value = one.partition("=")
-        if not equals or not name:
-            raise must("--column", "role=NAME, such as text=review", one)
-        if name not in ROLES:
-            raise unknown("role of a column", name, ROLES)
-        asked[name] = value.split(",") if name == "labels" else value
-    return asked
-
-
-def read_head(given: str | None) -> Any:
-    """Read a head: a name, or what it reads and the stages that follow, as reads=cls,dense=1,pooler=none."""
-    from dataclasses import fields
-
-    from ..errors import unknown
-    from ..training.heads import Head
-
-    if given is None or "=" not in given:
-        return given
-    values = read_values(given.split(","), "--head", "reads=cls,dense=1")
-    known = [one.name for one in fields(Head)]
-    for name in values:
-        if name not in known:
-            raise unknown("part of a head", name, known)
-    # "none" is a word here: a head without a pooler.
-    said: Any = {name: "none" if value is None else value for name, value in values.items()}
-    return Head(**said)
-
-
-def read_values(given: list[str], option: str = "--set", such: str = "rate=2e-5") -> dict[str, Any]:
-    """Read `name=value`: numbers, true and false, none, or a word."""
-    from ..errors import must
-
-    plain = {"true": True, "false": False, "none": None}
-    found: dict[str, Any] = {}
-    for one in given:
-        name, equals, value = one.partition("=")
-        if not equals or not name:
-            raise must(option, f"name=value, such as {such}", one)
-        if value.lower() in plain:
-            found[name] = plain[value.lower()]
-            continue
-        parts = [_read_number(part) for part in value.split(",")]
-        found[name] = parts[0] if len(parts) == 1 else tuple(parts)
-    return found
-
-
-def _read_number(value: str) -> int | float | str:
-    for kind in (int, float):
-        try:
-            return kind(value)
-        except ValueError:
-            continue
-    return value
 
 
 def interval(found: Estimate) -> str:

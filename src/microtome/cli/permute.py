@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from .finetune import ColumnsOption, DataOption, HeldOutOption, task_options
+from .finetune import ColumnsOption, DataOption, HeldOutOption
 from .grids import Grid, KeepModelsOption, ModelArgument, RecipeOption, TasksOption, run_grid
 from .models import RevisionOption, StoreOption, TokenizerOption
+from .reading import read_names, read_numbers, task_options
 from .show import JsonOption, OutOption, QuietOption, Screen
 from .similarity import DeviceOption, ThreadsOption
 from .surgery import (
@@ -23,8 +24,6 @@ from .surgery import (
     TrainSizeOption,
     changed_recipe,
     loading,
-    read_names,
-    read_numbers,
 )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .finetune import read_values
+from .reading import read_numbers, read_values
 from .show import JsonOption, QuietOption, Screen
 from .similarity import DeviceOption, ThreadsOption
 
@@ -54,12 +54,11 @@ def pretrain(
     from ..zoo.designs import find_design
     from ..zoo.pretraining import pretrain as run
     from ..zoo.text import own_tokenizer, read_text
-    from .finetune import read_numbers
 
     screen = Screen(json=json, quiet=quiet)
     find_device(device)
     chosen = find_design(design, **read_values(change, such="steps=1000"))
-    kept = read_numbers("--checkpoints", checkpoints)
+    kept = read_numbers("--checkpoints", checkpoints, empty=True)
     read = chosen.steps * chosen.batch * (chosen.length - 2)
     said = (
         f"{chosen.title}: {chosen.layers} layers of width {chosen.width}, {chosen.steps:,} updates of "

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .finetune import ColumnsOption, DataOption, HeldOutOption, TaskOption, read_values, task_options
+from .finetune import ColumnsOption, DataOption, HeldOutOption, TaskOption
 from .models import StoreOption
+from .reading import read_values, task_options
 from .show import JsonOption, QuietOption, Screen
 from .similarity import DeviceOption, ThreadsOption
 

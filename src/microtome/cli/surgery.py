@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,41 +35,6 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", metavar="", help="Say w
 Progress = Callable[[str, int, int], None]
 
 
-def read_numbers(option: str, given: str) -> list[int]:
-    """
-    Read whole numbers, with commas between them and a hyphen for all from one to another.
-
-    Examples
-    --------
-    >>> read_numbers("--permutations", "1-3,7")
-    [1, 2, 3, 7]
-    """
-    from ..errors import must
-
-    found: list[int] = []
-    for part in (part.strip() for part in given.split(",") if part.strip()):
-        first, hyphen, last = part.partition("-")
-        if not first.isdecimal() or (hyphen and not last.isdecimal()):
-            raise must(option, "numbers with commas between them, or as 1-10", given)
-        found += range(int(first), int(last if hyphen else first) + 1)
-    if not found or len(set(found)) != len(found):
-        raise must(option, "one number or more, each once", given)
-    return found
-
-
-def read_names(option: str, given: str, known: Sequence[str]) -> tuple[str, ...]:
-    """Read names with commas between them, each one of those that are known."""
-    from ..errors import must, unknown
-
-    found = tuple(part.strip() for part in given.split(",") if part.strip())
-    for name in found:
-        if name not in known:
-            raise unknown(f"a name of {option}", name, known)
-    if not found or len(set(found)) != len(found):
-        raise must(option, "one name or more, each once", given)
-    return found
-
-
 def check(*, device: str, level: float, out: Path | None, dry_run: bool) -> None:
     """Refuse what cannot work before anything is loaded."""
     from ..comparison.inputs import find_device
@@ -86,7 +51,7 @@ def check(*, device: str, level: float, out: Path | None, dry_run: bool) -> None
 def changed_recipe(recipe: str | None, change: list[str], default: str) -> Recipe:
     """Find a recipe, with the values that a user changed."""
     from ..training.recipe import find_recipe
-    from .finetune import read_values
+    from .reading import read_values
 
     return find_recipe(default if recipe is None else recipe, **read_values(change))
 
@@ -98,7 +63,7 @@ def loading(model: str, revision: str | None, tokenizer: str | None) -> dict[str
 
 def given_head(head: str | None) -> dict[str, Any]:
     """The head for `finetune`, where a user named one."""
-    from .finetune import read_head
+    from .reading import read_head
 
     return {} if head is None else {"head": read_head(head)}
 
