@@ -268,7 +268,8 @@ def said_cut(costs: Curve, score: Score, depth: int) -> list[str]:
             f"{number(max(0.0, float(most[place])))} points of {score.name}, without training anything: "
             f"{said_loss(costs, place, score)}."
         ]
-    place = int(np.nanargmin(value[:-1]))
+    # Of cuts that cost the same, the one that takes least away.
+    place = depth - 2 - int(np.nanargmin(value[:-1][::-1]))
     return [
         f"No cut is shown to cost at most {MARGIN:g} point. The cheapest one, without the top "
         f"{_layers(depth - 1 - place)} of {depth}, costs {said_loss(costs, place, score)}."
