@@ -1,0 +1,259 @@
+"""The benchmarks of small encoders run on tiny ones, go on where they were stopped, and fill their page."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import microtome as mt
+from microtome.zoo.cards import check_card, write_card
+from microtome.zoo.designs import find_design
+from microtome.zoo.objectives import Learner
+from microtome.zoo.saving import save_encoder
+from microtome.zoo.text import read_text
+
+Load = Callable[[str], ModuleType]
+SIZES = {"train": 64, "validation": 80}
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Encoders of six layers with drawn weights."""
+    folder = tmp_path_factory.mktemp("zoo")
+    lines = tmp_path_factory.mktemp("text") / "text.txt"
+    lines.write_text("\n".join(item.texts[0] for item in mt.task("polarity").split("train")))
+    text = read_text(lines, vocabulary=300)
+    shape: dict[str, Any] = {
+        "layers": 6,
+        "width": 16,
+        "heads": 2,
+        "inner": 32,
+        "length": 40,
+        "generator": (1, 16),
+    }
+    for name in ("masked", "replaced", "causal"):
+        design = find_design(name, **shape)
+        entries = len(json.loads(text.tokenizer)["model"]["vocab"])
+        save_encoder(Learner(design, entries, seed=0), text.tokenizer, folder / name)
+        write_card(folder / name, design=design, seed=0)
+    return folder
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch, zoo: Path) -> Load:
+    """Import a benchmark, with a small task for those that it would make large."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "benchmarks"))
+    monkeypatch.setenv("MICROTOME_ZOO", str(zoo))
+    here = importlib.import_module("zoo_job")
+    here._HERE.clear()
+    here._HERE["task", "polarity"] = mt.task("polarity", sizes=SIZES)
+    torch.set_num_threads(1)
+    return importlib.import_module
+
+
+def options(folder: Path, **changes: Any) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "data": None,
+        "seeds": (1, 2),
+        "epochs": 10,
+        "updates": 12,
+        "batch": 16,
+        "train_size": 40,
+        "head_epochs": 1,
+        "device": "cpu",
+        "store": str(folder / "store"),
+        "out": str(folder / "out"),
+        "keep_models": False,
+        "command": "",
+    }
+    return told | changes
+
+
+def test_a_job_writes_what_the_library_says(benchmark: Load, tmp_path: Path) -> None:
+    job = benchmark("zoo_job")
+    one = job.Job(encoder="masked", head="mean", task="polarity", rate=1e-2)
+    given = options(tmp_path, keep_models=True)
+    told = job.do(one, given)
+    assert "error" not in told, told
+    found = json.loads((tmp_path / "out" / f"{one.name}.json").read_text())
+    assert set(found["maps"]) == {"cls", "mean"}, "a head that reads the mean has rows of both kinds"
+    for run in found["runs"]:
+        assert found["truncation"]["scores"]["UNTUNED"][str(run["seed"])][-1] == pytest.approx(run["score"])
+    task = job.open_task("polarity", None)
+    encoder = mt.load("zoo:masked")
+    tuned = mt.finetune(
+        encoder,
+        task,
+        head=job.head_of("mean", encoder),
+        seed=1,
+        store=given["store"],
+        rate=1e-2,
+        **job.recipe_values(given),
+    )
+    assert tuned.course["seconds"] == found["runs"][0]["seconds"], "it is taken from the store"
+    texts = [item.texts[0] for item in task.split(task.validation)]
+    for kind in ("cls", "mean"):
+        square = np.array(found["maps"][kind]["ft-ft"]["1"]["values"])
+        oracle = mt.compare([tuned.encoder], on=texts, rows=kind, store=given["store"])["debiased_cka"].values
+        assert np.allclose(square, oracle[-6:, -6:], atol=2e-4), "layers are counted from 1"
+        cross = np.array(found["maps"][kind]["ft-ft2"]["1|2"]["values"])
+        assert not np.allclose(cross, cross.T)
+
+
+def test_blocks_of_one_stack_are_those_of_the_library(benchmark: Load) -> None:
+    maps = benchmark("zoo_maps")
+    rng = np.random.default_rng(0)
+    stacks = {}
+    for name in ("orig", "1", "2"):
+        low, high = rng.normal(size=(2, 120, 8))
+        stacks[name] = [(low if layer < 4 else high) + 0.4 * rng.normal(size=(120, 8)) for layer in range(8)]
+    found = maps.block_findings(stacks, np.arange(120), "cpu")
+    assert set(found) == {"orig-orig", "ft-ft", "ft-ft2"}
+    oracle = mt.find_blocks(stacks["1"])
+    one = found["ft-ft"]["1"]
+    assert (one["verdict"], one["border"]) == ("two blocks", 4)
+    assert oracle.border == 3
+    assert one["contrast"] == pytest.approx(oracle.contrast, rel=1e-4)
+    assert one["low"] == pytest.approx(oracle.interval.low if oracle.interval else None, rel=1e-3)
+    short = maps.block_findings({name: stack[:3] for name, stack in stacks.items()}, None, "cpu")
+    assert short["ft-ft"]["1"]["verdict"] == "undefined"
+
+
+@pytest.mark.parametrize("encoder", ["causal", "replaced"])
+def test_jobs_of_two_encoders_can_be_compared(encoder: str, benchmark: Load, tmp_path: Path) -> None:
+    job, question = benchmark("zoo_job"), benchmark("zoo_question")
+    plan = {"encoders": ("masked", encoder), "heads": ("cls0",), "tasks": ("polarity",), "rates": (1e-2,)}
+    jobs, given = question.jobs(plan), options(tmp_path)
+    for one in jobs:
+        assert "error" not in job.do(one, given)
+    assert not list((tmp_path / "store").rglob("model.safetensors")), "weights are not kept"
+    ((group, names),) = question.crossings(jobs, given)
+    assert names == sorted(["masked", encoder])
+    job.across(group, names, given)
+    assert question.crossings(jobs, given) == [], "it is done"
+    assert set(question.finished(tmp_path / "out", given)) == {
+        *(one.name for one in jobs),
+        "across_cls0_polarity_0.01",
+    }
+    with pytest.raises(mt.MicrotomeError, match="give another --out"):
+        question.finished(tmp_path / "out", given | {"updates": 5})
+    page = tmp_path / "page.md"
+    marks = benchmark("zoo_tables").MARKS
+    page.write_text("".join(f"# {name}\n<!-- {name} -->\nstale text\n<!-- /{name} -->\n" for name in marks))
+    assert question.main(["--load", str(tmp_path / "out"), "--markdown", str(page)]) == 0
+    filled = page.read_text()
+    assert "stale text" not in filled
+    assert filled.count("| P-E2") == 6
+    assert "2 jobs, 4 fine-tunings of 48 updates" in filled
+
+
+def test_a_job_that_fails_is_told(benchmark: Load, tmp_path: Path) -> None:
+    job = benchmark("zoo_job")
+    told = job.do(job.Job(encoder="absent", head="cls1", task="polarity", rate=1e-3), options(tmp_path))
+    assert "encoder of the zoo" in told["error"]
+    assert not (tmp_path / "out").exists()
+
+
+def test_jobs_that_most_questions_need_come_first(benchmark: Load) -> None:
+    question = benchmark("zoo_question")
+    costs = {"stsb": 9.0, "mrpc": 5.0, "cola": 20.0, "rte": 1.0, "sst2": 30.0}
+    found = question.ordered(question.jobs(question.PLANS["wide"]), costs)
+    assert len(found) == 9 * 4 * 5 * 2
+    assert set(found[:12]) == set(question.jobs(question.PLANS["minimal"]))
+    assert [one.task for one in found[:6]] == ["stsb"] * 6
+    assert found[12].task == "sst2"
+    assert {one.encoder for one in found[12:50]} == {"masked", "replaced", "shared", "every", "causal"}
+    assert {one.rate for one in found[:180]} == {3e-4}
+    assert {one.rate for one in found[180:]} == {1e-4}
+
+
+def scored(encoder: str, twin: bool, scores: dict[int, float], **more: Any) -> list[dict[str, Any]]:
+    told = {"encoder": encoder, "twin": twin, "task": "stsb", "rate": 1e-3, "epochs": 3.0, "failure": None}
+    return [{**told, "seed": seed, "score": score, **more} for seed, score in scores.items()]
+
+
+def test_the_best_cell_is_trained_with_more_seeds(benchmark: Load) -> None:
+    scores = benchmark("zoo_scores")
+    plan = {"rates": [1e-4, 1e-3], "epochs": [3.0], "seeds": [1, 2]}
+    place = ("masked", False, "stsb")
+    assert [(run.rate, run.seed) for run in scores.next_runs(place, [], plan)] == [(1e-4, 0), (1e-3, 0)]
+    known = [*scored("masked", False, {0: 0.5}), *scored("masked", False, {0: 0.9}, rate=1e-4)]
+    known[1]["failure"] = "collapsed: every example got the same answer"
+    assert [(run.rate, run.seed) for run in scores.next_runs(place, known, plan)] == [(1e-3, 1), (1e-3, 2)]
+    known += scored("masked", False, {1: 0.5, 2: 0.6})
+    assert scores.next_runs(place, known, plan) == []
+
+
+def test_twins_are_shared_by_shape_and_cards_are_filled(
+    benchmark: Load, zoo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scores = benchmark("zoo_scores")
+    twins = scores.twins_of(["masked", "replaced", "causal"])
+    assert twins == {"masked": "masked", "replaced": "replaced", "causal": "causal"}
+    given = {"data": None, "device": "cpu", "store": str(tmp_path), "updates": 3}
+    run = {"encoder": "masked", "task": "polarity", "rate": 1e-3, "epochs": 1.0, "seed": 1}
+    model, twin, other = (
+        scores.do(scores.Run(**{**run, "twin": is_twin, "seed": seed}), given)
+        for is_twin, seed in ((False, 1), (True, 1), (True, 2))
+    )
+    assert all(one["updates"] == 2 for one in (model, twin, other))
+    plan = {
+        "encoders": ["masked", "replaced"],
+        "twins": {"masked": "masked", "replaced": "masked"},
+        "tasks": ["stsb", "mrpc"],
+        "rates": [1e-3],
+        "epochs": [3.0],
+        "seeds": [1, 2, 3],
+        "updates": 10,
+    }
+    high, low = {0: 0.8, 1: 0.81, 2: 0.82, 3: 0.8}, {0: 0.1, 1: 0.12, 2: 0.11, 3: 0.1}
+    results = []
+    for task in ("stsb", "mrpc"):
+        results += scored("masked", False, high, task=task) + scored("masked", True, low, task=task)
+        results += scored("replaced", False, low, task=task)
+    document = {"plan": plan, "results": results}
+    file = tmp_path / "scores.json"
+    file.write_text(json.dumps(document))
+    page = tmp_path / "page.md"
+    page.write_text("<!-- twins -->\n<!-- /twins -->")
+    assert scores.main(["--load", str(file), "--zoo", str(zoo), "--cards", "--markdown", str(page)]) == 0
+    told = page.read_text()
+    assert "masked clearly beats its random twin: the interval lies above 0 on stsb, mrpc" in told
+    assert "replaced does not clearly beat its random twin: it does on no task" in told
+    card = check_card(zoo / "masked")
+    assert card["scores"]["stsb"]["model"]["mean"] == pytest.approx(0.81)
+    assert card["scores"]["stsb"]["difference"]["low"] > 0.6
+    assert "best at epochs 3.0, rate 0.001" in (zoo / "masked" / "README.md").read_text()
+
+
+@pytest.mark.slow
+def test_a_run_in_processes_goes_on_where_it_was(benchmark: Load, zoo: Path, tmp_path: Path) -> None:
+    question = benchmark("zoo_question")
+    given = ["--zoo", str(zoo), "--encoders", "masked", "--heads", "cls0,cls1", "--tasks", "polarity"]
+    given += [
+        "--rates",
+        "1e-3",
+        "--seeds",
+        "1,2",
+        "--updates",
+        "2",
+        "--train-size",
+        "40",
+        "--head-epochs",
+        "1",
+    ]
+    given += ["--out", str(tmp_path / "out"), "--store", str(tmp_path / "store")]
+    assert question.main([*given, "--time-limit", "0"]) == 1, "nothing fits into no time"
+    assert question.main(given) == 0
+    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*.json")}
+    assert len(files) == 2
+    assert question.main(given) == 0
+    assert {path: path.stat().st_mtime_ns for path in files} == files
