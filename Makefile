@@ -33,7 +33,7 @@ $(BASE): pyproject.toml constraints.txt
 	@touch $@
 
 $(TEST): $(BASE)
-	$(PIP) install -c constraints.txt --group test
+	$(PIP) install -c constraints.txt --group test --group page
 	@touch $@
 
 $(LINT): $(TEST)

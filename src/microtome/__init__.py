@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .interventions.truncate import Truncate as Truncate
     from .measures.table import MEASURES as MEASURES
     from .pruning.pruning import prune as prune
+    from .report.making import report as report
     from .tasks.corpus import corpus as corpus
     from .tasks.loading import task as task
     from .tasks.subset import held_out as held_out
@@ -75,6 +76,7 @@ _PUBLIC = {
     "predictive_validity": "experiments.prediction.predictive_validity",
     "prune": "pruning.pruning.prune",
     "reinitialization": "experiments.reinitialization.reinitialization",
+    "report": "report.making.report",
     "skipping": "experiments.skipping.skipping",
     "truncation": "experiments.truncation.truncation",
     "corpus": "tasks.corpus.corpus",

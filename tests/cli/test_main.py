@@ -88,7 +88,7 @@ def test_the_verb_without_words_shows_its_help(capsys: pytest.CaptureFixture[str
         (
             ["ls", "measure"],
             "microtome: table must be one of corpora, experiments, families, measures, recipes, tasks, "
-            "but got 'measure'. "
+            "zoo, but got 'measure'. "
             "Did you mean measures?\n",
         ),
         (["similarity", "a", "b", "c"], "microtome: Got unexpected extra argument(s) (c).\n"),

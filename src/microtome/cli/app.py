@@ -19,6 +19,7 @@ from .permute import permute
 from .pretrain import pretrain
 from .prune import prune
 from .reinit import reinit
+from .report import report
 from .similarity import similarity
 from .store import store
 
@@ -37,7 +38,7 @@ def command() -> Any:
     app.callback()(_start)
     verbs = (similarity, extract, compare, finetune, evaluate)
     verbs += (truncate, skip, freeze, reinit, permute, drop, prune)
-    for verb in (*verbs, pretrain, ls, demo):
+    for verb in (*verbs, report, pretrain, ls, demo):
         app.command(no_args_is_help=verb is not demo)(verb)
     app.add_typer(store)
     return typer.main.get_command(app)

@@ -17,14 +17,16 @@ from ..extraction.recording import Activations, describe, record
 from ..extraction.streaming import stream
 from ..extraction.texts import Texts, make_texts
 from ..findings.maps import Map, Maps
+from ..findings.stackblocks import StackBlocks
 from ..measures.declare import Chosen, Measure
 from ..measures.table import chosen_all
 from ..rows.options import row_options
 from ..rows.planning import Rows, plan_rows
 from ..store.shelf import Shelf
 from ..version import VERSION
-from .models import attention_maps, say
+from .models import attention_maps, say, tuned_facts
 from .similarity import similarity_matrix
+from .stacks import of_unit, stack_blocks
 from .streamed import streamed_windows
 
 Progress = Callable[[str, int, int], None]
@@ -70,7 +72,8 @@ def compare(
     measures : str or sequence
         Names of `microtome ls measures`; those of attention are read from the models' attention.
     certainty : bool
-        Whether to give intervals.
+        Whether to give intervals, and to test where debiased CKA is asked for whether the layers of each
+        model fall into blocks.
     subword, special, longest, sample, exact
         As in `extract`.
     causal : bool
@@ -90,7 +93,8 @@ def compare(
     Returns
     -------
     Maps
-        One map a measure over the layers of all models, with what can be said of them in `findings`.
+        One map a measure over the layers of all models, with what can be said of them in `findings`, and in
+        `blocks` what was tested of each model. `layers` of a map holds the spectrum of each layer.
     """
     for name in options:
         if name not in OPTIONS:
@@ -109,6 +113,7 @@ def compare(
     )
     planned = plan_rows(texts.examples, encoders, chosen, progress=progress)
     maps: list[Map] = []
+    blocks: list[StackBlocks] = []
     found: list[Activations] = []
     grouped = chosen.kind in ("word", "token")
     if of_rows and not keep:
@@ -142,9 +147,14 @@ def compare(
             certainty=certainty,
             seed=seed,
             device=device,
+            spectra=True,
             progress=progress,
             **options,
         ).values()
+        if certainty:
+            clusters = planned.clusters if grouped else None
+            told: dict[str, Any] = {"seed": seed, "device": device, "progress": progress, **options}
+            blocks = stack_blocks(found, of_rows, clusters=clusters, **told)
     if of_attention:
         maps += attention_maps(
             encoders,
@@ -160,7 +170,7 @@ def compare(
     ordered = sorted(maps, key=lambda one: [c.label for c in choices].index(one.measure))
     facts = _facts(encoders, texts, planned, found)
     unit = {"word": "sentence", "token": "sentence"}.get(chosen.kind, "example")
-    told = [
+    every = [
         replace(
             one,
             unit={"cluster": unit, "row": unit if chosen.kind in ("cls", "mean") else one.unit}.get(
@@ -170,13 +180,15 @@ def compare(
         )
         for one in ordered
     ]
+    blocks = [of_unit(one, unit) for one in blocks]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmallSampleWarning)
         findings = [
             planned.sentence()[0].upper() + planned.sentence()[1:] + ".",
-            *say(told[0], [encoder.name for encoder in encoders]),
+            *say(every[0], [encoder.name for encoder in encoders]),
+            *(f"{one.stack}: {one.finding.sentence(one.names)}" for one in blocks),
         ]
-    return Maps(told, findings)
+    return Maps(every, findings, blocks)
 
 
 def _named(progress: Progress | None, name: str) -> Progress | None:
@@ -195,7 +207,7 @@ def _facts(
         "microtome": VERSION,
         "torch": str(torch.__version__),
         "transformers": transformers.__version__,
-        "models": [describe(encoder) for encoder in encoders],
+        "models": [{**describe(encoder), "tuned": tuned_facts(encoder)} for encoder in encoders],
         "texts": dict(texts.facts),
         "rows": {"digest": rows.digest, "count": len(rows), "what": rows.options.sentence()},
         "activations": [one.address for one in found],

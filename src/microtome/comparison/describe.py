@@ -100,6 +100,7 @@ def _facts(facts: LayerFacts) -> Mapping[str, np.ndarray]:
             "largest_share": facts.top1,
             "largest_three_share": facts.top3,
             "outlier": outliers(facts),
+            **({} if facts.spectrum is None else {"spectrum": facts.spectrum}),
         }
     )
 

@@ -43,6 +43,7 @@ def run(
     scores: bool = False,
     seed: int = 0,
     source: Callable[..., Crossing] = cross,
+    spectra: bool = False,
 ) -> Outcome:
     """
     Compute every measure that needs moments only, for every pair of layers.
@@ -63,12 +64,14 @@ def run(
         For the groups that many rows are summed in.
     source : callable
         Where moments come from, called as `cross` is.
+    spectra : bool
+        Whether the facts of the layers hold their spectra.
 
     Returns
     -------
     Outcome
     """
-    return _Run(left, right, measures, plan, settings, clusters, scores, seed, source).outcome()
+    return _Run(left, right, measures, plan, settings, clusters, scores, seed, source).outcome(spectra)
 
 
 class _Run:
@@ -110,7 +113,8 @@ class _Run:
         self.details: dict[str, dict[str, np.ndarray]] = {m.label: {} for m in self.measures}
         self.terms: ClusterTerms | None = None
         self.correction: torch.Tensor | None = None
-        if self.layout is not None and (scores or self._debiased()):
+        debiased = any(m.measure.interval == "debiased" for m in self.measures)
+        if self.layout is not None and (scores or debiased):
             self._read_clusters(self.layout)
         if self.want_scores:
             units = int(self.units.max()) + 1
@@ -119,9 +123,6 @@ class _Run:
                 kind: tuple(np.full((len(s), units), np.nan) for s in (self.left, self.right))
                 for kind in KINDS
             }
-
-    def _debiased(self) -> bool:
-        return any(m.measure.interval == "debiased" for m in self.measures)
 
     def _read_clusters(self, layout: Layout) -> None:
         import torch
@@ -143,7 +144,7 @@ class _Run:
             self.units = unit_codes(layout, generator(self.seed, "units"))
             self.along = along_weights(stacks, self.terms, self.u_rows, layout, **where)
 
-    def outcome(self) -> Outcome:
+    def outcome(self, spectra: bool) -> Outcome:
         """Run all passes and hand the tables over."""
         groups = len(self.plan.left)
         passes = groups * (groups + 1) // 2 if self.symmetric else groups * len(self.plan.right)
@@ -162,11 +163,11 @@ class _Run:
             self._mirror()
         for choice in self.measures:
             self._settle(choice)
-        facts = [facts_of(side) for side in self.sides]
+        facts = [facts_of(side, spectra=spectra) for side in dict.fromkeys(self.sides)]
         return Outcome(
             tables={m.label: self._table(m) for m in self.measures},
             left=facts[0],
-            right=facts[1],
+            right=facts[-1],
             near_tolerance=any(b.near_tolerance for s in self.sides for b, _ in s.banks.values()),
             scores={kind: self._scores(kind) for kind in KINDS} if self.want_scores else {},
         )

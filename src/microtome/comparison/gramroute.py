@@ -10,7 +10,7 @@ import numpy as np
 
 from ..measures.declare import Chosen
 from ..moments.gram import GramProducts, gram_bytes, gram_products
-from .layers import facts_of_spread
+from .layers import facts_of_spread, shares
 from .nulls import null_details, null_of
 from .request import Request
 from .tables import NOT_FINITE, ROUNDING, Outcome, Table, settle
@@ -40,7 +40,7 @@ def gram_pays(request: Request, measures: Sequence[Chosen]) -> bool:
     return request.n * (features / 2 + layers**2) < 0.8 * pairs
 
 
-def run_gram(request: Request, measures: Sequence[Chosen]) -> Outcome:
+def run_gram(request: Request, measures: Sequence[Chosen], *, spectra: bool = False) -> Outcome:
     """
     Compute linear and debiased CKA of all pairs of layers from Gram matrices.
 
@@ -50,6 +50,8 @@ def run_gram(request: Request, measures: Sequence[Chosen]) -> Outcome:
         Without clusters.
     measures : sequence of Chosen
         Of `NORMS_ONLY`.
+    spectra : bool
+        Whether the facts of the layers hold their spectra.
 
     Returns
     -------
@@ -59,7 +61,7 @@ def run_gram(request: Request, measures: Sequence[Chosen]) -> Outcome:
 
     s = request.settings
     stacks = [request.left] if request.right is None else [request.left, request.right]
-    found = gram_products(stacks, dtype=s.dtype, device=s.device)
+    found = gram_products(stacks, dtype=s.dtype, device=s.device, spectra=spectra)
     n, lefts = request.n, len(request.left)
     first = 0 if request.right is None else lefts
     rights = len(found.norms) - first
@@ -88,10 +90,18 @@ def run_gram(request: Request, measures: Sequence[Chosen]) -> Outcome:
         table.values[undefined | bad] = np.nan
         settle(table.values, choice, ROUNDING[s.exact])
     participation = (sums.square() / bank.frob2).cpu().numpy()
+    spectrum = None
+    if found.eigenvalues is not None:
+        spectrum = shares([values.cpu().numpy() for values in found.eigenvalues])
+    sides = [slice(lefts), slice(first, None)]
     return Outcome(
         tables=tables,
-        left=facts_of_spread(found.sumsq[:lefts], participation[:lefts]),
-        right=facts_of_spread(found.sumsq[first:], participation[first:]),
+        left=facts_of_spread(
+            found.sumsq[sides[0]], participation[sides[0]], None if spectrum is None else spectrum[sides[0]]
+        ),
+        right=facts_of_spread(
+            found.sumsq[sides[1]], participation[sides[1]], None if spectrum is None else spectrum[sides[1]]
+        ),
         near_tolerance=False,
         scores={},
     )

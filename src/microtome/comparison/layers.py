@@ -17,6 +17,9 @@ from .tables import LayerFacts
 if TYPE_CHECKING:
     import torch
 
+# Principal directions whose shares of variance are kept of a layer.
+DIRECTIONS = 64
+
 
 class Layers:
     """
@@ -76,7 +79,11 @@ def in_order(side: Layers) -> list[tuple[Bank, int]]:
     return [side.banks[i] for i in sorted(side.banks)]
 
 
-def facts_of_spread(sumsq: Sequence[torch.Tensor], participation: np.ndarray | None = None) -> LayerFacts:
+def facts_of_spread(
+    sumsq: Sequence[torch.Tensor],
+    participation: np.ndarray | None = None,
+    spectrum: np.ndarray | None = None,
+) -> LayerFacts:
     """
     Gather what is known of layers from the sums of squares of their neurons.
 
@@ -85,6 +92,7 @@ def facts_of_spread(sumsq: Sequence[torch.Tensor], participation: np.ndarray | N
     sumsq : sequence of Tensor of shape (features,)
         Centered.
     participation : ndarray of shape (layers,), optional
+    spectrum : ndarray of shape (layers, directions), optional
     """
     share = [(v.sort(descending=True).values.cumsum(0) / v.sum()).cpu().numpy() for v in sumsq]
     return LayerFacts(
@@ -93,11 +101,38 @@ def facts_of_spread(sumsq: Sequence[torch.Tensor], participation: np.ndarray | N
         participation=np.full(len(share), np.nan) if participation is None else participation,
         top1=np.array([v[0] for v in share]),
         top3=np.array([v[min(2, len(v) - 1)] for v in share]),
+        spectrum=spectrum,
     )
 
 
-def facts_of(side: Layers) -> LayerFacts:
-    """Gather what is known of each layer of a side."""
+def shares(eigenvalues: Sequence[np.ndarray]) -> np.ndarray:
+    """
+    Turn the eigenvalues of scatter matrices into shares of variance.
+
+    Parameters
+    ----------
+    eigenvalues : sequence of ndarray of shape (features,)
+        In any order; what rounding put below 0 counts as 0.
+
+    Returns
+    -------
+    ndarray of shape (layers, directions)
+        Largest first, `DIRECTIONS` at most; NaN beyond those of a narrow layer and for a constant one. Six
+        digits are kept: float32 products have no more.
+    """
+    count = min(DIRECTIONS, max((len(values) for values in eigenvalues), default=0))
+    out = np.full((len(eigenvalues), count), np.nan)
+    for row, values in enumerate(eigenvalues):
+        falling = np.sort(np.maximum(values, 0.0))[::-1]
+        total = falling.sum()
+        if total > 0:
+            kept = falling[:count] / total
+            out[row, : len(kept)] = [float(f"{share:.6g}") for share in kept]
+    return out
+
+
+def facts_of(side: Layers, *, spectra: bool = False) -> LayerFacts:
+    """Gather what is known of each layer of a side; spectra cost an eigenproblem a layer."""
     found = in_order(side)
     return LayerFacts(
         width=np.array([bank.width for bank, _ in found]),
@@ -105,7 +140,14 @@ def facts_of(side: Layers) -> LayerFacts:
         participation=np.array([float(bank.participation[row]) for bank, row in found]),
         top1=np.array([float(bank.variance_share(1)[row]) for bank, row in found]),
         top3=np.array([float(bank.variance_share(3)[row]) for bank, row in found]),
+        spectrum=shares([_eigenvalues(bank, row) for bank, row in found]) if spectra else None,
     )
+
+
+def _eigenvalues(bank: Bank, row: int) -> np.ndarray:
+    if bank.has_spectrum:
+        return bank.spectrum("center")[0][row].cpu().numpy()
+    return np.linalg.eigvalsh(bank.scatter[row].cpu().numpy())
 
 
 def runs(items: list[int], widths: list[int], owners: list[int]) -> list[list[int]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations, combinations_with_replacement, product
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -67,6 +69,30 @@ def say(one: Map, models: Sequence[str]) -> list[str]:
             told = layer_matching(block).sentence([one.left[place] for place in rows.values()])
             sentences.append(f"{first} in {second}, by {one.measure}: {told}")
     return sentences
+
+
+def tuned_facts(encoder: Encoder) -> dict[str, Any] | None:
+    """
+    Say what a model was fine-tuned on, where its folder is one that `finetune` wrote.
+
+    Parameters
+    ----------
+    encoder : Encoder
+
+    Returns
+    -------
+    dict or None
+        `model`, the name before; `task`; and `seed`.
+    """
+    # Training stands above comparison; of what it writes only this file is read here.
+    file = Path(encoder.source.given) / "run.json"
+    try:
+        told = json.loads(file.read_bytes()) if file.is_file() else None
+        if told is None:
+            return None
+        return {"model": str(told["model"]), "task": str(told["task"]), "seed": told["seeds"]["order"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def attention_maps(

@@ -28,7 +28,9 @@ class Raw:
     precision: str
 
 
-def compute(request: Request, plan: Plan | None = None, *, scores: bool = False) -> Raw:
+def compute(
+    request: Request, plan: Plan | None = None, *, scores: bool = False, spectra: bool = False
+) -> Raw:
     """
     Compute all tables of a request, in float64 if its values do not fit float32 products.
 
@@ -38,23 +40,25 @@ def compute(request: Request, plan: Plan | None = None, *, scores: bool = False)
     plan : Plan, optional
     scores : bool
         Whether to read the rows again for influence scores.
+    spectra : bool
+        Whether the facts of the layers hold their spectra, where moments or rows are at hand for it.
 
     Returns
     -------
     Raw
     """
     try:
-        return _compute(request, plan, scores)
+        return _compute(request, plan, scores, spectra)
     except ScaleError:
         again = replace(
             request,
             settings=replace(request.settings, exact=True),
             switched="values too small or too large for float32 products",
         )
-        return _compute(again, None, scores)
+        return _compute(again, None, scores, spectra)
 
 
-def _compute(request: Request, plan: Plan | None, scores: bool) -> Raw:
+def _compute(request: Request, plan: Plan | None, scores: bool, spectra: bool) -> Raw:
     """Send each measure the way that suits it."""
     plan = plan_for(request) if plan is None else plan
     by_rows = [m for m in request.measures if m.declared("needs") == "rows"]
@@ -68,14 +72,14 @@ def _compute(request: Request, plan: Plan | None, scores: bool) -> Raw:
     if not by_moments:
         outcome = _facts_alone(request)
     elif not scores and gram_pays(request, by_moments):
-        outcome = run_gram(request, by_moments)
+        outcome = run_gram(request, by_moments, spectra=spectra)
     elif turnable and request.n < min(widths):
-        outcome = _run_turned(request, turnable, scores)
+        outcome = _run_turned(request, turnable, scores, spectra)
         rest = [m for m in by_moments if m not in turnable]
         if rest:
             tables |= _run(request, rest, plan, False).tables
     else:
-        outcome = _run(request, by_moments, plan, scores)
+        outcome = _run(request, by_moments, plan, scores, spectra)
     tables |= outcome.tables
     sensitive = [m for m in by_moments if m.measure.name in ("cca", "pwcca")]
     if outcome.near_tolerance and sensitive and not request.settings.exact:
@@ -105,7 +109,9 @@ def _turns(choice: Chosen) -> bool:
     return "orthogonal" in kept.left and "orthogonal" in kept.right and not ranked
 
 
-def _run(request: Request, measures: list[Chosen], plan: Plan, scores: bool) -> Outcome:
+def _run(
+    request: Request, measures: list[Chosen], plan: Plan, scores: bool, spectra: bool = False
+) -> Outcome:
     return run(
         request.left,
         request.right,
@@ -115,16 +121,18 @@ def _run(request: Request, measures: list[Chosen], plan: Plan, scores: bool) -> 
         clusters=request.clusters,
         scores=scores,
         seed=request.seed,
+        spectra=spectra,
     )
 
 
-def _run_turned(request: Request, measures: list[Chosen], scores: bool) -> Outcome:
+def _run_turned(request: Request, measures: list[Chosen], scores: bool, spectra: bool) -> Outcome:
     s = request.settings
     sides = [turn(t, dtype=s.dtype, device=s.device) for t in (request.left, request.right) if t is not None]
     turned = replace(request, left=sides[0].stack, right=sides[1].stack if len(sides) > 1 else None)
-    outcome = _run(turned, measures, plan_for(turned), scores)
+    outcome = _run(turned, measures, plan_for(turned), scores, spectra)
     facts = [
-        facts_of_spread(side.sumsq, found.participation)
+        # Turning changes no eigenvalue.
+        facts_of_spread(side.sumsq, found.participation, found.spectrum)
         for side, found in zip((sides[0], sides[-1]), (outcome.left, outcome.right), strict=True)
     ]
     return replace(outcome, left=facts[0], right=facts[1])

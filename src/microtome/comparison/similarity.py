@@ -114,6 +114,7 @@ def similarity_matrix(
     remove_top: int = 0,
     names: Sequence[str] | None = None,
     right_names: Sequence[str] | None = None,
+    spectra: bool = False,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Maps:
     """
@@ -161,6 +162,9 @@ def similarity_matrix(
         Leave out so many neurons of largest variance of each layer.
     names, right_names : sequence of str, optional
         Names of the layers.
+    spectra : bool
+        Whether `layers` of the maps also holds each layer's spectrum: its shares of variance by principal
+        direction, 64 at most. It comes from the moments, and is absent where no measure needs them.
     progress : callable, optional
         Called with what is done, how much of it, and how much there is.
 
@@ -203,7 +207,7 @@ def similarity_matrix(
         if not 0 < level < 1:
             raise must("level", "between 0 and 1", level)
         influence = certainty and any(m.measure.interval in KINDS for m in request.measures)
-        raw = compute(request, plan, scores=influence)
+        raw = compute(request, plan, scores=influence, spectra=spectra)
         maps = {m.label: as_map(request, raw, m, note) for m in request.measures}
         if certainty:
             maps = add_intervals(request, raw.scores, maps, compute, level=level, halves=halves)

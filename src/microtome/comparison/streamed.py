@@ -38,7 +38,9 @@ def needs_rows(measures: Any) -> list[Chosen]:
     return [choice for choice in chosen_all(measures) if choice.declared("needs") != "moments"]
 
 
-def streamed_maps(moments: StreamedMoments, measures: Any, *, note: str = "", seed: int = 0) -> Maps:
+def streamed_maps(
+    moments: StreamedMoments, measures: Any, *, note: str = "", seed: int = 0, spectra: bool = False
+) -> Maps:
     """
     Compute measures from moments alone.
 
@@ -52,6 +54,8 @@ def streamed_maps(moments: StreamedMoments, measures: Any, *, note: str = "", se
         What was done to the rows first.
     seed : int
         For the record.
+    spectra : bool
+        As in `similarity_matrix`.
 
     Returns
     -------
@@ -74,7 +78,16 @@ def streamed_maps(moments: StreamedMoments, measures: Any, *, note: str = "", se
         left=left, right=right, measures=tuple(choices), clusters=None, settings=settings, seed=seed
     )
     plan = make_plan(left, right, choices, memory=UNBOUNDED, itemsize=8 if exact else 4)
-    outcome = run_engine(left, right, choices, plan, settings, seed=seed, source=lambda *_, **__: crossing)
+    outcome = run_engine(
+        left,
+        right,
+        choices,
+        plan,
+        settings,
+        seed=seed,
+        source=lambda *_, **__: crossing,
+        spectra=spectra,
+    )
     precision = "exact" if exact else "fast"
     if outcome.near_tolerance and not exact:
         precision = "fast; an eigenvalue lies near the rank tolerance, and the rows are gone"
@@ -151,7 +164,7 @@ def streamed_windows(
         for window in run():
             if window.stop > window.start:
                 moments.add([layer.to(moments.device) for side in window.layers for layer in side])
-        found = streamed_maps(moments, list(measures), seed=seed)
+        found = streamed_maps(moments, list(measures), seed=seed, spectra=True)
     return Maps([_of_clusters(one) for one in found.values()]) if grouped else found
 
 

@@ -44,13 +44,19 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerFacts:
-    """What is known of each layer of a side: arrays of shape (layers,)."""
+    """
+    What is known of each layer of a side: arrays of shape (layers,).
+
+    `spectrum` has the shape (layers, directions): shares of variance of the principal directions, largest
+    first, NaN beyond those of a layer and for a constant one; None where it was not asked for.
+    """
 
     width: np.ndarray
     dead: np.ndarray
     participation: np.ndarray
     top1: np.ndarray
     top3: np.ndarray
+    spectrum: np.ndarray | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -196,7 +196,12 @@ def truncation(
         more=MappingProxyType(
             {
                 "depth": depth,
-                "cost": {"x": list(costs.x), "values": costs.values, "band_low": costs.band_low},
+                "cost": {
+                    "x": list(costs.x),
+                    "values": costs.values,
+                    "band_low": costs.band_low,
+                    "band_high": costs.band_high,
+                },
                 "heads": {NAMES[n]: [dict(arm.told) for arm in said[n]] for n in said if n != "untuned"},
             }
         ),

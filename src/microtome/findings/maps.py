@@ -16,6 +16,7 @@ from ..inference.estimate import Estimate, Interval, Sides
 from ..measures.table import ALIASES, chosen
 from .cells import arrow_schema, cell_records
 from .paired import Paired, Resamples, paired_band
+from .stackblocks import StackBlocks
 
 if TYPE_CHECKING:
     import pandas
@@ -58,7 +59,8 @@ class Map:
         Arrays of shape (layers,): rank, dimensions compared, share of variance left out.
     layers : Sides
         For each side a mapping of arrays of shape (layers,): width, dead neurons, participation ratio,
-        share of variance of the largest one and three neurons, and whether that flags the layer.
+        share of variance of the largest one and three neurons, and whether that flags the layer. Where it
+        was asked for also "spectrum", of shape (layers, directions): see `similarity_matrix`.
     precision : str
         "fast" or "exact", and why it was switched.
     warnings : tuple of str
@@ -326,11 +328,15 @@ class Maps(Mapping[str, Map]):
     maps : sequence of Map
     findings : sequence of str
         What can be said of them, in sentences.
+    blocks : sequence of StackBlocks
+        Whether the layers of each stack fall into blocks, where that was tested.
     """
 
-    def __init__(self, maps: Sequence[Map], findings: Sequence[str] = ()) -> None:
+    def __init__(
+        self, maps: Sequence[Map], findings: Sequence[str] = (), blocks: Sequence[StackBlocks] = ()
+    ) -> None:
         self._maps = {one.measure: one for one in maps}
-        self.findings = tuple(findings)
+        self.findings, self.blocks = tuple(findings), tuple(blocks)
 
     def __getitem__(self, name: str) -> Map:
         if name in self._maps:

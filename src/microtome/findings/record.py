@@ -19,6 +19,7 @@ from ..errors import InputError, WorkError, must
 from ..inference.estimate import Sides
 from .maps import Map, Maps
 from .methods import methods_page, methods_paragraph, references
+from .stackblocks import StackBlocks, blocks_document, read_blocks
 
 FORMAT = "microtome/similarity/1"
 RESULT = "result.json"
@@ -47,11 +48,13 @@ def document(maps: Mapping[str, Map], *, findings: Sequence[str] = ()) -> dict[s
         NaN is None, and each undefined cell has its reason. Resamples are not part of it.
     """
     every = list(maps.values())
+    blocks: Sequence[StackBlocks] = maps.blocks if isinstance(maps, Maps) else ()
     shared = _shared_provenance(every)
     return {
         "format": FORMAT,
         "maps": [_map_document(one, with_provenance=shared is None) for one in every],
         **({"findings": list(findings)} if findings else {}),
+        **({"blocks": [_plain(blocks_document(one)) for one in blocks]} if blocks else {}),
         "methods": methods_paragraph(maps),
         "references": references(maps),
         "provenance": _plain(shared or {}),
@@ -94,7 +97,8 @@ def from_json(text: str | bytes) -> Maps:
         raise must("a record's format", FORMAT, read.get("format") if isinstance(read, dict) else None)
     try:
         said = [str(sentence) for sentence in read.get("findings", [])]
-        return Maps([_read_map(one, read.get("provenance", {})) for one in read["maps"]], said)
+        blocks = [read_blocks(one) for one in read.get("blocks", [])]
+        return Maps([_read_map(one, read.get("provenance", {})) for one in read["maps"]], said, blocks)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, InputError):
             raise
@@ -182,7 +186,7 @@ def with_source(maps: Maps, *, command: str, inputs: Iterable[Mapping[str, Any]]
     """
     more = {"command": command, "inputs": [dict(one) for one in inputs]}
     told = [replace(m, provenance=MappingProxyType({**m.provenance, **more})) for m in maps.values()]
-    return Maps(told, maps.findings)
+    return Maps(told, maps.findings, maps.blocks)
 
 
 def describe_file(path: str | os.PathLike[str]) -> dict[str, Any]:

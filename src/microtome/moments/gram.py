@@ -28,11 +28,14 @@ class GramProducts:
         Squared length of each centered row.
     sumsq : list of Tensor of shape (features,)
         Centered sums of squares of the neurons.
+    eigenvalues : list of Tensor, or None
+        Those of each layer's scatter matrix that are not 0 for want of rows; None unless asked for.
     """
 
     frob2: torch.Tensor
     norms: torch.Tensor
     sumsq: list[torch.Tensor]
+    eigenvalues: list[torch.Tensor] | None = None
 
 
 def gram_bytes(stacks: Sequence[Stack], itemsize: int) -> int:
@@ -42,7 +45,9 @@ def gram_bytes(stacks: Sequence[Stack], itemsize: int) -> int:
     return stacks[0].rows * features * itemsize + layers * BLOCK**2 * (itemsize + 8)
 
 
-def gram_products(stacks: Sequence[Stack], *, dtype: torch.dtype, device: torch.device) -> GramProducts:
+def gram_products(
+    stacks: Sequence[Stack], *, dtype: torch.dtype, device: torch.device, spectra: bool = False
+) -> GramProducts:
     """
     Multiply the centered Gram matrices of all layers with each other, block by block.
 
@@ -52,6 +57,8 @@ def gram_products(stacks: Sequence[Stack], *, dtype: torch.dtype, device: torch.
         Left, and right if there is one.
     dtype, device
         Of the inner products; their products are summed in float64.
+    spectra : bool
+        Whether to work out the spectrum of each layer while its rows are at hand.
 
     Returns
     -------
@@ -74,4 +81,13 @@ def gram_products(stacks: Sequence[Stack], *, dtype: torch.dtype, device: torch.
             frob2 += (1 if a == b else 2) * (inner @ inner.T)
     norms = squared_norms(Z, reader.widths)
     sumsq = [torch.linalg.vector_norm(x, dim=0).double().square() for x in parts]
-    return GramProducts(frob2=frob2, norms=norms, sumsq=sumsq)
+    eigenvalues = [_eigenvalues(x) for x in parts] if spectra else None
+    return GramProducts(frob2=frob2, norms=norms, sumsq=sumsq, eigenvalues=eigenvalues)
+
+
+def _eigenvalues(x: torch.Tensor) -> torch.Tensor:
+    import torch
+
+    # Both products have the same eigenvalues but for zeros; the smaller one is cheaper.
+    small = x @ x.T if x.shape[0] <= x.shape[1] else x.T @ x
+    return torch.linalg.eigvalsh(small.double())

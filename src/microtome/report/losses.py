@@ -1,0 +1,393 @@
+"""What may be said of surgery? What a cut costs at most, which block can be spared, or that none can."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..findings.results import Curve, Result, SpanMap
+from ..findings.words import number
+from .sentences import MARGIN, Said, amount, at_most, between, counted, doubt
+
+UNTUNED, GUESS = "UNTUNED", "most frequent answer"
+# A curve of differences is called so, perhaps after the name of a task.
+_DIFFERENCE = re.compile(r"(^|: )difference\b,? ?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Losses:
+    """
+    What is lost at each point, in points of 100 or in units of the score; positive where something is.
+
+    Parameters
+    ----------
+    value, least, most : ndarray of shape (points,)
+        With the ends of the band of all points; NaN where unknown.
+    level : float
+    unit : str
+        What was taken as independent.
+    what : str
+        For what the band holds, such as "all cuts at once".
+    """
+
+    value: np.ndarray
+    least: np.ndarray
+    most: np.ndarray
+    level: float
+    unit: str
+    what: str
+
+    def at(self, place: int, points: float, score: str) -> str:
+        """Write the loss at one point with what is known of its band."""
+        digits = digits_of(points)
+        value, least, most = (float(one[place]) for one in (self.value, self.least, self.most))
+        text = amount(number(value, digits), points, score)
+        if math.isfinite(least) and math.isfinite(most):
+            return f"{text} {between(least, most, digits)} {self.doubt}"
+        if math.isfinite(most):
+            return f"{text}, at most {at_most(most, digits)} {self.doubt}"
+        return f"{text}, without an interval"
+
+    @property
+    def doubt(self) -> str:
+        """What the band promises."""
+        return doubt(self.level, self.what, self.unit)
+
+    def clear(self, best: int, others: Sequence[int]) -> bool:
+        """Whether one point surely loses less than each of some others."""
+        return all(self.most[best] < self.least[k] for k in others)
+
+
+def digits_of(points: float) -> int:
+    """Decimals of a loss: tenths of a point, hundredths of other units."""
+    return 1 if points == 100 else 2
+
+
+def is_difference(curve: Curve) -> bool:
+    """Whether a curve is about differences from a reference, by its name or by its note."""
+    return any(_DIFFERENCE.search(text) for text in (curve.name, curve.note))
+
+
+def arm_of(curve: Curve) -> str:
+    """Name of the curve that a curve of differences belongs to."""
+    return _DIFFERENCE.sub(r"\1", curve.name).strip() or curve.name
+
+
+def losses_of(curve: Curve, result: Result, what: str) -> Losses:
+    """
+    Turn a curve of differences into losses.
+
+    Parameters
+    ----------
+    curve : Curve
+    result : Result
+        That it is part of.
+    what : str
+        As in `Losses`.
+
+    Returns
+    -------
+    Losses
+    """
+    ends = (curve.values, curve.band_low, curve.band_high)
+    if result.higher_is_better:
+        ends = (-curve.values, -curve.band_high, -curve.band_low)
+    value, least, most = (result.points * (one + 0.0) for one in ends)
+    return Losses(value=value, least=least, most=most, level=curve.level, unit=curve.unit, what=what)
+
+
+def cuts(result: Result, name: str) -> list[Said]:
+    """
+    Say how many of the top layers of a tuned model can go.
+
+    Parameters
+    ----------
+    result : Result
+        Of truncation.
+    name : str
+        What the model is called.
+
+    Returns
+    -------
+    list of Said
+    """
+    untuned = next((one for one in result.curves if one.name == UNTUNED), None)
+    cost = result.more.get("cost")
+    if untuned is None or not cost or "values" not in cost:
+        return []
+    x = [int(each) for each in cost["x"]]
+    depth = int(result.more.get("depth", max(x)))
+    if depth < 2:
+        return [Said(text=f"{name} has one layer on {result.task}: there is no top to cut.")]
+    found = _cut_losses(cost, untuned, result)
+    places = [k for k, kept in enumerate(x) if kept < depth and math.isfinite(found.value[k])]
+    if not places:
+        return [Said(text=f"Nothing can be said of cuts of {name} on {result.task}: no score is defined.")]
+    points, score = result.points, result.score
+    safe = [k for k in places if found.most[k] <= MARGIN]
+    if safe:
+        k = min(safe, key=lambda place: x[place])
+        most = amount(at_most(max(0.0, float(found.most[k])), digits_of(points)), points, score)
+        return [
+            Said(
+                text=f"The top {depth - x[k]} of {depth} layers of {name} can go at a cost of at most {most} "
+                f"on {result.task}, with its head as it is {found.doubt}{_beside_guess(untuned, result)}.",
+                sure=True,
+                headline=True,
+            )
+        ]
+    k = min(places, key=lambda place: (found.value[place], x[place]))
+    return [
+        Said(
+            text=f"No cut of {name} is shown to cost at most {amount('1', points, score)} on {result.task}; "
+            f"the cheapest, without the top {depth - x[k]} of {depth} layers, costs "
+            f"{found.at(k, points, score)}.",
+            headline=True,
+        )
+    ]
+
+
+def _beside_guess(untuned: Curve, result: Result) -> str:
+    """A remark where the whole model is not better than a guess: nothing can then be lost."""
+    guess = result.lines.get(GUESS, math.nan)
+    value, low, high = (float(one[-1]) for one in (untuned.values, untuned.low, untuned.high))
+    worst = low if result.higher_is_better else high
+    better = worst > guess if result.higher_is_better else worst < guess
+    if not math.isfinite(guess) or better:
+        return ""
+    told = f"{number(value, 3)} against {number(guess, 3)}"
+    return f"; but the whole model is not shown to be better than the most frequent answer ({told})"
+
+
+def _cut_losses(cost: Any, untuned: Curve, result: Result) -> Losses:
+    """What `truncation` keeps of its costs: differences of the cut model and the whole one."""
+    size = len(cost["x"])
+
+    def line(key: str) -> np.ndarray:
+        found = cost.get(key)
+        return np.full(size, np.nan) if found is None else np.array(found, dtype=np.float64)
+
+    values, low, high = line("values"), line("band_low"), line("band_high")
+    ends = (-values, -high, -low) if result.higher_is_better else (values, low, high)
+    value, least, most = (result.points * (one + 0.0) for one in ends)
+    return Losses(
+        value=value, least=least, most=most, level=untuned.level, unit=untuned.unit, what="all cuts at once"
+    )
+
+
+def heads(result: Result, name: str) -> list[Said]:
+    """
+    Say whether training the head further helps at some layer of a truncated model.
+
+    Parameters
+    ----------
+    result : Result
+        Of truncation.
+    name : str
+
+    Returns
+    -------
+    list of Said
+    """
+    gain = next((one for one in result.curves if one.name == "difference TUNED"), None)
+    if gain is None or not np.isfinite(gain.values).any():
+        return []
+    # What the head gains is what is lost without.
+    found = losses_of(gain, result, "all layers at once")
+    found = Losses(
+        value=-found.value,
+        least=-found.most,
+        most=-found.least,
+        level=found.level,
+        unit=found.unit,
+        what=found.what,
+    )
+    sure = [k for k in range(len(gain.x)) if found.least[k] > 0]
+    among = sure or [k for k in range(len(gain.x)) if math.isfinite(found.value[k])]
+    k = max(among, key=lambda place: found.value[place])
+    told = f"with {gain.x[k]} of {len(gain.x)} layers kept, is {found.at(k, result.points, result.score)}"
+    about = f"training the head of {name} further on {result.task} gains something is shown at"
+    if sure:
+        text = f"That {about} {len(sure)} of {len(gain.x)} layers; the largest of these gains, {told}."
+        return [Said(text=text, sure=True)]
+    return [Said(text=f"That {about} no layer; the largest gain measured, {told}.")]
+
+
+def spans(one: SpanMap, result: Result, name: str) -> list[Said]:
+    """
+    Say which block can be spared most easily, and how long a span may be left out.
+
+    Parameters
+    ----------
+    one : SpanMap
+    result : Result
+        That it is part of.
+    name : str
+        What the model is called.
+
+    Returns
+    -------
+    list of Said
+    """
+    sides = (one.values, one.band_low, one.band_high)
+    value, least, most = (result.points * side for side in sides)
+    what = "all spans at once"
+
+    def losses(places: Sequence[tuple[int, int]]) -> Losses:
+        cells = [np.array([float(side[at]) for at in places]) for side in (value, least, most)]
+        return Losses(
+            value=cells[0], least=cells[1], most=cells[2], level=one.level, unit=one.unit, what=what
+        )
+
+    singles = [(k, k) for k in range(one.depth) if math.isfinite(value[k, k])]
+    points, score = result.points, result.score
+    said = []
+    if singles:
+        found = losses(singles)
+        best = int(np.argmin(found.value))
+        block, told = singles[best][0] + 1, found.at(best, points, score)
+        rest = [k for k in range(len(singles)) if k != best]
+        if not rest:
+            text = f"Skipping block {block} alone costs {name} {told} on {result.task}."
+            said.append(Said(text=text, headline=True))
+        else:
+            clear = found.clear(best, rest)
+            tail = "" if clear else "; that another block costs less is not ruled out"
+            text = f"Skipping block {block} alone costs {name} least on {result.task}, {told}{tail}."
+            said.append(Said(text=text, sure=clear, headline=True))
+            worst = int(np.argmax(found.value))
+            if found.value[worst] > found.value[best]:
+                text = f"Skipping block {singles[worst][0] + 1} alone costs most in this sample, "
+                said.append(Said(text=f"{text}{found.at(worst, points, score)}."))
+    margin = amount("1", points, score)
+    every = [(i, j) for i in range(one.depth) for j in range(i, one.depth) if most[i, j] <= MARGIN]
+    if every:
+        at = max(every, key=lambda span: (span[1] - span[0], -most[span]))
+        blocks = counted(range(at[0] + 1, at[1] + 2), "block")
+        end = at_most(max(0.0, float(most[at])), digits_of(points))
+        text = (
+            f"The longest span of {name} that is shown to cost at most {margin} on {result.task} is "
+            f"{blocks} of {one.depth}: at most {end} {losses([at]).doubt}{_no_better(one, result)}."
+        )
+        said.append(Said(text=text, sure=True, headline=True))
+    elif singles:
+        text = f"No span of blocks of {name} is shown to cost at most {margin} on {result.task}"
+        said.append(Said(text=f"{text} {losses(singles).doubt}."))
+    return said
+
+
+def _no_better(one: SpanMap, result: Result) -> str:
+    guess = result.lines.get(GUESS, math.nan)
+    gap = one.full - guess if result.higher_is_better else guess - one.full
+    if not math.isfinite(gap) or gap > 0:
+        return ""
+    told = f"{number(one.full, 3)} against {number(guess, 3)}"
+    return f"; but the whole model scores no better than the most frequent answer ({told})"
+
+
+def _frozen(curve: Curve, x: Any) -> str:
+    return f"with the {arm_of(curve)} {x} {'block' if x == 1 else 'blocks'} frozen"
+
+
+def _dropped(curve: Curve, x: Any) -> str:
+    noun, arm = "block" if x == 1 else "blocks", arm_of(curve)
+    if arm.startswith("random"):
+        # A point of this curve is no single choice of blocks.
+        return f"with {x} {noun} dropped ({arm}, in the mean over draws)"
+    return f"with {x} {noun} dropped ({arm})"
+
+
+def _kept(curve: Curve, x: Any) -> str:
+    return f"with {x} {'block' if x == 1 else 'blocks'} kept ({arm_of(curve)})"
+
+
+def _anything(curve: Curve, x: Any) -> str:
+    return f"at {curve.axis} {x} ({arm_of(curve)})"
+
+
+# How a point of a curve is called by its axis, and whether larger numbers change a model more; None where
+# points have no such order.
+POINTS: dict[str, tuple[Callable[[Curve, Any], str], bool | None]] = {
+    "blocks frozen": (_frozen, True),
+    "blocks dropped": (_dropped, True),
+    "blocks kept": (_kept, False),
+}
+
+
+def points(curve: Curve, result: Result, name: str) -> list[Said]:
+    """
+    Say of a curve of differences how far one may go, or which point costs least.
+
+    Parameters
+    ----------
+    curve : Curve
+    result : Result
+        Of freezing, re-initialization, permutation, dropping, or anything else with such curves.
+    name : str
+        What the model is called.
+
+    Returns
+    -------
+    list of Said
+    """
+    call, larger = POINTS.get(curve.axis, (_anything, None))
+    found = losses_of(curve, result, "all points of the curve at once")
+    whole = 0 if larger else max((x for x in curve.x if isinstance(x, int)), default=None)
+    # The point where nothing was done differs from itself by nothing.
+    places = [
+        k
+        for k, x in enumerate(curve.x)
+        if math.isfinite(found.value[k]) and not (larger is not None and x == whole)
+    ]
+    if not places:
+        return []
+    score, factor = result.score, result.points
+    margin = amount("1", factor, score)
+    if larger is None:
+        return _least_and_most(curve, result, name, found, places, call)
+    safe = [k for k in places if found.most[k] <= MARGIN]
+    if safe:
+        k = (max if larger else min)(safe, key=lambda place: float(curve.x[place]))
+        most = amount(at_most(max(0.0, float(found.most[k])), digits_of(factor)), factor, score)
+        last = (max if larger else min)(places, key=lambda place: float(curve.x[place]))
+        beyond = "" if k == last else f"; at no point beyond it is a loss of at most {margin} shown"
+        text = f"{name} on {result.task}, {call(curve, curve.x[k])}: at most {most} are lost {found.doubt}"
+        return [Said(text=f"{text}{beyond}.", sure=True, headline=True)]
+    k = min(places, key=lambda place: found.value[place])
+    text = (
+        f"{name} on {result.task}, {_arm_words(curve)}: a loss of at most {margin} is shown at no point; the "
+        f"smallest, {call(curve, curve.x[k])}, is {found.at(k, factor, score)}."
+    )
+    return [Said(text=text, headline=True)]
+
+
+def _arm_words(curve: Curve) -> str:
+    return f"{arm_of(curve)}, {curve.axis}"
+
+
+def _least_and_most(
+    curve: Curve,
+    result: Result,
+    name: str,
+    found: Losses,
+    places: Sequence[int],
+    call: Callable[[Curve, Any], str],
+) -> list[Said]:
+    best, worst = (pick(places, key=lambda k: found.value[k]) for pick in (min, max))
+    score, factor = result.score, result.points
+    start = f"{name} on {result.task}, {call(curve, curve.x[best])}"
+    if len(places) == 1:
+        return [Said(text=f"{start}: {found.at(best, factor, score)} lost.", headline=True)]
+    clear = found.clear(best, [k for k in places if k != best])
+    tail = "" if clear else "; that another point loses less is not ruled out"
+    text = f"{start}: least is lost, {found.at(best, factor, score)}{tail}."
+    said = [Said(text=text, sure=clear, headline=True)]
+    if found.value[worst] > found.value[best]:
+        text = f"Most is lost in this sample {call(curve, curve.x[worst])}: {found.at(worst, factor, score)}."
+        said.append(Said(text=text))
+    return said

@@ -1,0 +1,374 @@
+"""How do the maps of a comparison become a section? Panels by the model of each layer, on one scale."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations_with_replacement, product
+from typing import Any
+
+import numpy as np
+
+from ..errors import MicrotomeError
+from ..figures.heatmap import color_range
+from ..findings.localization import localization
+from ..findings.maps import Map, Maps
+from ..findings.methods import model_borders
+from ..findings.words import number
+from .alike import Window, alike, changed, level_of, step, undefined
+from .sections import Part, section
+from .sentences import Said, listed
+
+DEBIASED = "debiased_cka"
+LOCAL = ("neuron_correlation", "svcca")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """
+    The layers of one model on one side of a map.
+
+    Parameters
+    ----------
+    model : str
+    role : str
+        "ORIG", "FT1", ... where it is known; empty otherwise.
+    base : str
+        Name of the model that this one was fine-tuned from, where that is known.
+    places : tuple of int
+        Of its layers in the map.
+    names : tuple of str
+        Of the layers, as the page calls them.
+    depths : tuple of (int or None)
+    """
+
+    model: str
+    role: str = ""
+    base: str = ""
+    places: tuple[int, ...] = field(repr=False)
+    names: tuple[str, ...] = field(repr=False)
+    depths: tuple[int | None, ...] = field(repr=False)
+
+
+def map_parts(maps: Maps, file: str, label: str) -> list[Part]:
+    """
+    Make the sections of a comparison.
+
+    Parameters
+    ----------
+    maps : Maps
+    file : str
+        Where they came from.
+    label : str
+        What tells this comparison from others of the same models; empty where there are none.
+
+    Returns
+    -------
+    list of Part
+        A map for each set of layers (attention has blocks where rows have layers), the profile of change
+        between each model and what became of it, and localization where both of its maps are there.
+    """
+    groups: dict[tuple[Any, ...], list[Map]] = {}
+    for one in maps.values():
+        groups.setdefault((one.left, one.right, one.symmetric), []).append(one)
+    parts: list[Part] = []
+    for group in groups.values():
+        made = _map_part(group, maps, file, label)
+        # Findings are those of the first maps; what attention says beside them stands in its own section.
+        parts += [replace(part, said=()) for part in made] if parts else made
+    return parts
+
+
+def _map_part(group: list[Map], maps: Maps, file: str, label: str) -> list[Part]:
+    first = next((one for one in group if one.measure == DEBIASED), group[0])
+    clash = not first.symmetric and bool(set(first.left) & set(first.right))
+    lefts = _stacks(first.left, first, "left " if clash else "")
+    rights = lefts if first.symmetric else _stacks(first.right, first, "right " if clash else "")
+    pairs = _pairs(lefts, rights, same=first.symmetric)
+    scales = {one.measure: color_range(one) for one in group}
+    said: list[Said] = []
+    panels, profiles = [], []
+    for left, right in pairs:
+        own = first.symmetric and left is right
+        window = _window(first, left, right)
+        panels.append(
+            {
+                "name": _panel_name(left, right),
+                "left": list(left.names),
+                "right": list(right.names),
+                "symmetric": own,
+                "measures": [_measure(one, left, right, scales[one.measure]) for one in group],
+            }
+        )
+        if own:
+            said += [*alike(window), *undefined(window)]
+    blocks = []
+    for one in maps.blocks:
+        place = next((k for k, (a, b) in enumerate(pairs) if a is b and a.model == one.stack), None)
+        if place is None or not set(one.names) <= set(pairs[place][0].names):
+            continue
+        told = step(one, one.stack, pairs[place][0].names)
+        said.append(told)
+        below = one.finding.border
+        blocks.append(
+            {
+                "panel": place,
+                "measure": one.measure,
+                "model": one.stack,
+                "after": None
+                if below is None
+                else pairs[place][0].depths[_at(pairs[place][0], one.names[below])],
+                "text": told.text,
+                "sure": told.sure,
+            }
+        )
+    for later, earlier, known in _before_after(lefts, rights, same=first.symmetric):
+        window = _window(first, later, earlier)
+        found, profile, ends = changed(window, tuned=known)
+        said += found
+        if profile is not None and ends is not None:
+            profiles.append(_profile(window, profile, ends, file, label, [s.text for s in found]))
+    names = list(dict.fromkeys(stack.model for stack in (*lefts, *rights) if stack.model))
+    about = listed(names) if names else "the layers"
+    made = section(
+        "map",
+        title=f"Similarity of layers: {about}{label}",
+        task=None,
+        model=names[0] if len(names) == 1 else None,
+        basis=_basis(group),
+        file=file,
+        said=said,
+        panels=panels,
+        layers={**_layers(first, lefts, "left"), **_layers(first, rights, "right")},
+        blocks=blocks,
+    )
+    return [made, *profiles, *_local(group, lefts, file, label)]
+
+
+def _stacks(names: Sequence[str], one: Map, prefix: str) -> list[Stack]:
+    """Cut a list of layers into models, with the role of each where the file tells it."""
+    borders = model_borders(names) or {"": 0}
+    ends = [*list(borders.values())[1:], len(names)]
+    told = _told(one)
+    roles = _roles([told.get(model) for model in borders])
+    out = []
+    for (model, start), stop, role in zip(borders.items(), ends, roles, strict=True):
+        places = tuple(range(start, stop))
+        last = [names[k].rpartition("/")[2] for k in places]
+        known = told.get(model)
+        out.append(
+            Stack(
+                model=f"{prefix}{model}".strip(),
+                role=role,
+                base=str(known["tuned"]["model"]) if known and known["tuned"] else "",
+                places=places,
+                names=tuple(f"{prefix}{names[k]}" for k in places),
+                depths=tuple(int(each) if each.isdecimal() else None for each in last),
+            )
+        )
+    return out
+
+
+def _told(one: Map) -> dict[str, Mapping[str, Any]]:
+    """What the file says of each model; nothing where an older one does not tell which are tuned."""
+    found = one.provenance.get("models")
+    if not isinstance(found, list | tuple):
+        return {}
+    return {str(m["name"]): m for m in found if isinstance(m, Mapping) and "name" in m and "tuned" in m}
+
+
+def _roles(models: Sequence[Mapping[str, Any] | None]) -> list[str]:
+    tuned = [bool(model and model["tuned"]) for model in models]
+    if not any(tuned):
+        return [""] * len(models)
+    # A random twin, or a model with blocks cut out, is neither.
+    plain = [bool(model and not model["tuned"] and not model.get("changes")) for model in models]
+    out = []
+    for k in range(len(models)):
+        kind, all_of = ("FT", tuned) if tuned[k] else ("ORIG", plain)
+        count = f"{sum(all_of[: k + 1])}" if sum(all_of) > 1 else ""
+        out.append(f"{kind}{count}" if all_of[k] else "")
+    return out
+
+
+def _pairs(lefts: list[Stack], rights: list[Stack], *, same: bool) -> list[tuple[Stack, Stack]]:
+    if not same:
+        return list(product(lefts, rights))
+    pairs = list(combinations_with_replacement(lefts, 2))
+    # What was fine-tuned stands on the left of what it is held against.
+    return [(b, a) if a.role.startswith("ORIG") and b.role.startswith("FT") else (a, b) for a, b in pairs]
+
+
+def _panel_name(left: Stack, right: Stack) -> str:
+    if not (left.model or right.model):
+        return "all layers"
+    names = left.model if left is right else f"{left.model} with {right.model}"
+    if not (left.role and right.role):
+        return names
+    return f"{left.role}-{right.role}: {names}"
+
+
+def _before_after(lefts: list[Stack], rights: list[Stack], *, same: bool) -> list[tuple[Stack, Stack, bool]]:
+    """Which model is to be held against which: the later one, the earlier one, and whether that is known."""
+    if same:
+        known = [(b, a, True) for b in lefts for a in lefts if b is not a and b.base and b.base == a.model]
+        if known or len(lefts) != 2:
+            return known
+        return [(lefts[0], lefts[1], False)]
+    return [(lefts[0], rights[0], False)] if len(lefts) == len(rights) == 1 else []
+
+
+def _window(one: Map, left: Stack, right: Stack) -> Window:
+    return Window(
+        of=one,
+        left=left.places,
+        right=right.places,
+        left_model=left.model or ("the stack" if left is right else "the left stack"),
+        right_model=right.model or ("the stack" if left is right else "the right stack"),
+        left_depths=left.depths,
+        right_depths=right.depths,
+        left_names=left.names,
+        right_names=right.names,
+    )
+
+
+def _measure(one: Map, left: Stack, right: Stack, scale: tuple[float, float]) -> dict[str, Any]:
+    at = np.ix_(left.places, right.places)
+
+    def table(found: np.ndarray | None) -> Any:
+        if found is None or not np.isfinite(found).any():
+            return None
+        return found[at]
+
+    reasons = {
+        f"{i},{j}": reason
+        for i, a in enumerate(left.places)
+        for j, b in enumerate(right.places)
+        if (reason := one.reasons[a][b])
+    }
+    notes = [level_of(one), one.null_note, *one.warnings]
+    return {
+        "name": one.measure,
+        "label": one.title,
+        "values": one.values[at],
+        "low": table(one.low),
+        "high": table(one.high),
+        "null_mean": table(one.null_mean),
+        "z": table(one.z),
+        "p": table(one.p),
+        "n": one.n,
+        "estimator": one.estimator,
+        "unit": one.unit,
+        "level": one.level,
+        "reasons": reasons,
+        "lo": scale[0],
+        "hi": scale[1],
+        "note": "; ".join(note for note in notes if note),
+    }
+
+
+def _layers(one: Map, stacks: Sequence[Stack], side: str) -> dict[str, Any]:
+    facts = getattr(one.layers, side)
+    spectra = None if facts is None else facts.get("spectrum")
+    wide = None if facts is None else facts.get("participation")
+    out = {}
+    for stack in stacks:
+        for order, (place, name) in enumerate(zip(stack.places, stack.names, strict=True)):
+            spectrum = None if spectra is None else spectra[place][np.isfinite(spectra[place])]
+            depth = stack.depths[order]
+            out[name] = {
+                "depth": order if depth is None else depth,
+                "model": stack.model,
+                "spectrum": None if spectrum is None or not len(spectrum) else spectrum,
+                "dimension": None if wide is None else float(wide[place]),
+            }
+    return out
+
+
+def _at(stack: Stack, name: str) -> int:
+    return stack.names.index(name)
+
+
+def _basis(group: Sequence[Map]) -> str:
+    first = group[0]
+    rows, texts = first.provenance.get("rows"), first.provenance.get("texts")
+    parts = [one.estimator for one in group]
+    parts.append(f"n = {first.n:,} rows")
+    if isinstance(rows, Mapping) and isinstance(texts, Mapping):
+        parts.append(f"of {texts.get('name')}: {rows.get('what')}")
+    parts.append(f"unit: {', '.join(dict.fromkeys(one.unit for one in group))}")
+    parts.append(f"precision: {first.precision}")
+    return "; ".join(parts)
+
+
+def _profile(window: Window, profile: Any, ends: Any, file: str, label: str, told: Sequence[str]) -> Part:
+    """How far each layer is from the same layer of the other model, as a curve: 1 - similarity."""
+    one = window.of
+    x = [int(position) for position in profile.positions]
+    places = [k for k, depth in enumerate(window.left_depths) if depth is not None]
+    others = [k for k, depth in enumerate(window.right_depths) if depth is not None]
+    low, high = (1 - window.cut(t)[places, others] for t in (one.high, one.low))
+    banded = ends.together and one.low is not None
+    none = np.full(len(x), np.nan)
+    return section(
+        "curves",
+        title=f"Difference of each layer: {window.left_model} and {window.right_model}{label}",
+        task=None,
+        model=window.left_model,
+        basis=f"1 - {one.title} of each layer with itself in the other model; n = {one.n:,} rows; "
+        f"unit: {one.unit}" + (f"; {level_of(one)}" if one.low is not None else ""),
+        file=file,
+        said=[Said(text=text) for text in told],
+        x_label="layer",
+        y_label=f"1 - {one.title}",
+        points=1.0,
+        x_is_layer=True,
+        lines={},
+        curves=[
+            {
+                "name": f"{window.left_model} and {window.right_model}",
+                "x": x,
+                "values": profile.change,
+                "low": low,
+                "high": high,
+                "band_low": 1 - ends.high if banded else none,
+                "band_high": 1 - ends.low if banded else none,
+                "n": one.n,
+                "note": "",
+                "difference": False,
+            }
+        ],
+    )
+
+
+def _local(group: Sequence[Map], stacks: Sequence[Stack], file: str, label: str) -> list[Part]:
+    """Localization of every layer, where the maps it is made of are there."""
+    known = {one.measure: one for one in group if one.symmetric}
+    if not set(LOCAL) <= set(known):
+        return []
+    try:
+        found = localization(known[LOCAL[0]].values, known[LOCAL[1]].values)
+    except MicrotomeError:
+        return []
+    names = [name for stack in stacks for name in stack.names]
+    places = [place for stack in stacks for place in stack.places]
+    return [
+        section(
+            "scores",
+            title=f"Localization{label}",
+            task=None,
+            model=None,
+            basis="mean neuron correlation of the others' neurons in this layer minus mean SVCCA with them, "
+            f"both z-scored over the {found.compared} layers compared; no interval",
+            file=file,
+            said=[Said(text=found.sentence(list(known[LOCAL[0]].left)))],
+            columns=["layer", "neurons", "SVCCA", "score"],
+            rows=[
+                [
+                    name,
+                    *(number(float(table[place]), 3) for table in (found.neuron, found.svcca, found.scores)),
+                ]
+                for name, place in zip(names, places, strict=True)
+            ],
+        )
+    ]

@@ -1,0 +1,243 @@
+"""How does the result of an experiment become sections? Curves by their axis, and spans of blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..findings.results import Curve, Result, SpanMap, plain
+from . import losses
+from .sentences import Said, listed, percent
+
+# Axes that count layers or blocks from the bottom, so that a layer of a map can be found on them.
+LAYERED = frozenset(
+    {
+        "layers kept",
+        "blocks kept",
+        "blocks frozen",
+        "block redrawn",
+        "first block redrawn",
+        "first block kept",
+        "block moved to the top",
+        "lower of the swapped blocks",
+        "layer",
+    }
+)
+TITLES: Mapping[str, str] = {
+    "truncation": "Truncation",
+    "skipping": "Skipping spans of blocks",
+    "freezing": "Freezing",
+    "reinitialization": "Blocks drawn anew",
+    "permutation": "Blocks in other orders",
+    "dropping": "Blocks dropped",
+    "prediction": "Foretelling what can be cut",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """
+    A section of the page, and what it says.
+
+    Parameters
+    ----------
+    document : mapping
+        Without its id.
+    said : tuple of Said
+    """
+
+    document: Mapping[str, Any]
+    said: tuple[Said, ...]
+
+
+def section(
+    kind: str,
+    *,
+    title: str,
+    task: str | None,
+    model: str | None,
+    basis: str,
+    file: str,
+    said: Sequence[Said],
+    **more: Any,
+) -> Part:
+    """
+    Put a section together.
+
+    Parameters
+    ----------
+    kind : {"map", "curves", "spans", "scores", "lines"}
+    title : str
+    task, model : str or None
+    basis : str
+        What the numbers rest on.
+    file : str
+        Where they came from.
+    said : sequence of Said
+    **more
+        What such a section holds beside.
+
+    Returns
+    -------
+    Part
+        With plain data only: lists for arrays, None for what is undefined.
+    """
+    # A damaged file may call a model by anything.
+    about = {"task": None if task is None else str(task), "model": None if model is None else str(model)}
+    head = {"kind": kind, "title": title, **about, "basis": basis, "file": file}
+    told = {**head, "sentences": [one.text for one in said], **more}
+    return Part(document=plain(told), said=tuple(said))
+
+
+def result_parts(result: Result, file: str, label: str) -> list[Part]:
+    """
+    Make the sections of an experiment.
+
+    Parameters
+    ----------
+    result : Result
+    file : str
+    label : str
+        What tells it from others of the same model and task; empty where there are none.
+
+    Returns
+    -------
+    list of Part
+        Scores and differences apart, each by its axis; then spans.
+    """
+    name = f"{result.model}{label}"
+    # Curves of several tasks have several scores, and only the experiment knew which.
+    joined = bool(result.more.get("correlations"))
+    parts = []
+    for differences in (False, True):
+        found = [one for one in result.curves if losses.is_difference(one) == differences]
+        for axis in dict.fromkeys(one.axis for one in found):
+            curves = [one for one in found if one.axis == axis]
+            said: list[Said] = [] if joined else _said(result, curves, name, differences=differences)
+            parts.append(_curves(result, curves, file, label, said, differences=differences))
+    if result.spans:
+        parts.append(_spans(result, result.spans[0], file, label, name))
+    if parts and not joined and not any(part.said for part in parts) and result.findings:
+        # An experiment of which nothing is known here says itself what it found.
+        told = [Said(text=f"{name}: {text}", headline=k == 0) for k, text in enumerate(result.findings)]
+        first = parts[0]
+        parts[0] = Part(
+            document={**first.document, "sentences": [one.text for one in told]}, said=tuple(told)
+        )
+    return parts
+
+
+def _said(result: Result, curves: Sequence[Curve], name: str, *, differences: bool) -> list[Said]:
+    if result.experiment == "truncation":
+        return losses.heads(result, name) if differences else losses.cuts(result, name)
+    if not differences:
+        return []
+    return [one for curve in curves for one in losses.points(curve, result, name)]
+
+
+def title_of(result: Result, label: str) -> str:
+    """What a section of a result is called."""
+    plain_name = result.experiment.replace("_", " ").capitalize()
+    return f"{TITLES.get(result.experiment, plain_name)}: {result.model} on {result.task}{label}"
+
+
+def _curves(
+    result: Result,
+    curves: Sequence[Curve],
+    file: str,
+    label: str,
+    said: Sequence[Said],
+    *,
+    differences: bool,
+) -> Part:
+    axis = curves[0].axis
+    unit = "points" if result.points == 100 else result.score
+    lines = {name: value for name, value in result.lines.items() if math.isfinite(value)}
+    return section(
+        "curves",
+        title=title_of(result, label) + (", differences" if differences else ""),
+        task=result.task,
+        model=result.model,
+        basis=_basis(result, curves),
+        file=file,
+        said=said,
+        x_label=axis,
+        y_label=f"difference in {unit}" if differences else result.score,
+        points=result.points,
+        x_is_layer=axis in LAYERED,
+        lines={} if differences else lines,
+        curves=[
+            {
+                "name": losses.arm_of(one) if differences else one.name,
+                "x": list(one.x),
+                **{end: getattr(one, end) for end in ("values", "low", "high", "band_low", "band_high")},
+                "n": one.n,
+                "note": "; ".join(_notes(one)),
+                "difference": differences,
+            }
+            for one in curves
+        ],
+    )
+
+
+def _notes(one: Curve) -> list[str]:
+    told = [one.note] if one.note else []
+    return [*told, *(f"{x}: {why}" for x, why in zip(one.x, one.reasons, strict=True) if why)]
+
+
+def _basis(result: Result, curves: Sequence[Curve]) -> str:
+    counts = sorted({one.n for one in curves if one.n})
+    runs = sorted({count for one in curves for count in one.seeds if count})
+    parts = [f"{result.score} on {result.task}/{result.split}"]
+    if counts:
+        parts.append(f"n = {_span(counts)} examples")
+    parts.append(f"unit: {', '.join(dict.fromkeys(one.unit for one in curves))}")
+    if runs:
+        single = runs[-1] == 1
+        parts.append(
+            "1 run a point: other seeds are not covered" if single else f"{_span(runs)} runs a point"
+        )
+    if any(np.isfinite(one.low).any() for one in curves):
+        parts.append(f"intervals: {percent(curves[0].level)} for each point alone")
+    if any(np.isfinite(one.band_low).any() for one in curves):
+        parts.append(f"bands: {percent(curves[0].level)} for all points of a curve at once")
+    return "; ".join(parts)
+
+
+def _span(counts: Sequence[int]) -> str:
+    low, high = f"{counts[0]:,}", f"{counts[-1]:,}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _spans(result: Result, one: SpanMap, file: str, label: str, name: str) -> Part:
+    others = [each.name for each in result.spans[1:]]
+    note = "; ".join(
+        part for part in (one.note, f"{file} also has {listed(others)}" if others else "") if part
+    )
+    seeds = "1 seed: other seeds are not covered" if one.seeds == 1 else f"{one.seeds} seeds"
+    return section(
+        "spans",
+        title=title_of(result, label),
+        task=result.task,
+        model=result.model,
+        basis=f"{result.score} lost on {result.task}/{result.split}; n = {one.n:,} examples; {seeds}; unit: "
+        f"{one.unit}; intervals: {percent(one.level)} for each span alone; bands: for all spans at once",
+        file=file,
+        said=losses.spans(one, result, name),
+        depth=one.depth,
+        score=result.score,
+        points=result.points,
+        full=one.full,
+        values=one.values,
+        low=one.low,
+        high=one.high,
+        band_low=one.band_low,
+        band_high=one.band_high,
+        n=one.n,
+        seeds=one.seeds,
+        note=note,
+    )

@@ -1,0 +1,150 @@
+"""How is a finding said, so that it stays true? Bounds are rounded outward, and doubt is named."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+from ..findings.words import number
+
+# Points of 100 that findings call a loss, or units of a score that is not counted in points.
+MARGIN = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """
+    One sentence, and how it is to be read.
+
+    Parameters
+    ----------
+    text : str
+    sure : bool
+        Whether it was shown; a sentence that says that nothing is shown is not sure either way.
+    layers : tuple of str
+        Names of the layers it speaks of, as a map calls them.
+    headline : bool
+        Whether it stands among the findings at the top, too.
+    """
+
+    text: str
+    sure: bool = False
+    layers: tuple[str, ...] = ()
+    headline: bool = False
+
+
+def at_least(value: float, digits: int = 2) -> str:
+    """
+    Write a lower bound, rounded down.
+
+    Examples
+    --------
+    >>> at_least(0.938), at_least(-0.004), at_least(0.93)
+    ('0.93', '-0.01', '0.93')
+    """
+    return _rounded(value, digits, ROUND_FLOOR)
+
+
+def at_most(value: float, digits: int = 2) -> str:
+    """
+    Write an upper bound, rounded up.
+
+    Examples
+    --------
+    >>> at_most(0.7801), at_most(-0.001), at_most(0.8, 1)
+    ('0.79', '0.00', '0.8')
+    """
+    return _rounded(value, digits, ROUND_CEILING)
+
+
+def _rounded(value: float, digits: int, way: str) -> str:
+    if not math.isfinite(value):
+        return number(value, digits)
+    text = f"{Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-digits), rounding=way):f}"
+    return text.removeprefix("-") if float(text) == 0 else text
+
+
+def between(low: float, high: float, digits: int = 2) -> str:
+    """
+    Write an interval, each end rounded outward.
+
+    Examples
+    --------
+    >>> between(-3.163, 5.221)
+    '[-3.17, 5.23]'
+    """
+    return f"[{at_least(low, digits)}, {at_most(high, digits)}]"
+
+
+def percent(level: float) -> str:
+    """
+    Write a level of confidence.
+
+    Examples
+    --------
+    >>> percent(0.95), percent(0.995)
+    ('95 %', '99.5 %')
+    """
+    return f"{round(level * 100, 6):g} %"
+
+
+def doubt(level: float, what: str, unit: str) -> str:
+    """
+    Say what an interval promises, and what it takes as independent.
+
+    Examples
+    --------
+    >>> doubt(0.95, "for all cuts at once", "example")
+    '(95 %, for all cuts at once, unit: example)'
+    """
+    return f"({', '.join(part for part in (percent(level), what, f'unit: {unit}') if part)})"
+
+
+def listed(items: Sequence[str]) -> str:
+    """
+    Put names into one phrase.
+
+    Examples
+    --------
+    >>> listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"])
+    ('a', 'a and b', 'a, b and c')
+    """
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+def counted(numbers: Sequence[int], noun: str) -> str:
+    """
+    Name layers or blocks by their numbers, runs of three or more joined.
+
+    Examples
+    --------
+    >>> counted([5], "block"), counted([2, 5], "block"), counted([7, 8, 9, 12], "layer")
+    ('block 5', 'blocks 2 and 5', 'layers 7 to 9 and 12')
+    """
+    found = sorted(set(numbers))
+    runs: list[list[int]] = []
+    for one in found:
+        if runs and one == runs[-1][-1] + 1:
+            runs[-1].append(one)
+        else:
+            runs.append([one])
+    said: list[str] = []
+    for run in runs:
+        said += [f"{run[0]} to {run[-1]}"] if len(run) > 2 else [str(one) for one in run]
+    return f"{noun}{'' if len(found) == 1 else 's'} {listed(said)}" if found else f"no {noun}"
+
+
+def amount(text: str, points: float, score: str) -> str:
+    """
+    Say what a number counts: points of 100 of a score, or units of it.
+
+    Examples
+    --------
+    >>> amount("0.8", 100, "accuracy"), amount("1", 100, "accuracy"), amount("0.25", 1, "perplexity")
+    ('0.8 points of accuracy', '1 point of accuracy', '0.25 of perplexity')
+    """
+    if points != 100:
+        return f"{text} of {score}"
+    return f"{text} {'point' if text == '1' else 'points'} of {score}"

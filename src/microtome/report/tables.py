@@ -1,0 +1,336 @@
+"""How do scores, certificates and costs become sections? Small tables, and losses as lines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ..experiments.prediction_words import findings as prediction_findings
+from ..experiments.prediction_words import holm
+from ..findings.results import Result
+from ..findings.words import number
+from .sections import Part, section, title_of
+from .sentences import Said, between, counted, doubt, percent
+from .verdicts import pruned, tuned, value_of
+
+
+def finetune_parts(document: Mapping[str, Any], file: str, label: str) -> list[Part]:
+    """
+    Make the sections of fine-tuning: scores of each seed, and how the losses went.
+
+    Parameters
+    ----------
+    document : mapping
+        Of the format microtome/finetune/1.
+    file, label : str
+        As in `result_parts`.
+
+    Returns
+    -------
+    list of Part
+    """
+    runs = document["runs"]
+    first = runs[0]
+    model, task = str(first["model"]), str(first["task"])
+    found = first["evaluation"]
+    names = list(found["scores"])
+    rows = [
+        [
+            str(run["seed"]),
+            *(_with_interval(run["evaluation"]["scores"].get(name)) for name in names),
+            run["course"]["updates"],
+            round(value_of(run["course"]["seconds"])),
+            run.get("failure") or "",
+        ]
+        for run in runs
+    ]
+    interval = found["score"]
+    basis = (
+        f"{', '.join(names)} on {found['task']}/{found['split']}; n = {found['n']:,} examples; intervals of "
+        f"a seed: {percent(interval.get('level') or 0.95)} (unit: {interval.get('unit') or 'example'}); "
+        f"recipe {first['recipe']}, {first['train']['examples']:,} training examples"
+    )
+    shared: dict[str, Any] = {"task": task, "model": model, "file": file}
+    parts = [
+        section(
+            "scores",
+            title=f"Fine-tuning: {model} on {task}{label}",
+            basis=basis,
+            said=tuned(document, f"{model}{label}", task),
+            columns=["seed", *names, "updates", "seconds", "what happened"],
+            rows=rows,
+            **shared,
+        )
+    ]
+    series = [
+        {
+            "name": f"seed {run['seed']}",
+            "x": [update for update, _ in run["course"]["losses"]],
+            "y": [loss for _, loss in run["course"]["losses"]],
+        }
+        for run in runs
+        if run["course"].get("losses")
+    ]
+    if series:
+        parts.append(
+            section(
+                "lines",
+                title=f"Training loss: {model} on {task}{label}",
+                basis=f"loss along {first['course']['updates']:,} updates, recipe {first['recipe']}",
+                said=[],
+                series=series,
+                x_label="update",
+                y_label="loss",
+                **shared,
+            )
+        )
+    return parts
+
+
+def evaluate_parts(document: Mapping[str, Any], file: str, label: str) -> list[Part]:
+    """
+    Make the section of an evaluation, with what it was held against.
+
+    Parameters
+    ----------
+    document : mapping
+        Of the format microtome/evaluate/1.
+    file, label : str
+        As in `result_parts`.
+
+    Returns
+    -------
+    list of Part
+    """
+    model, task = str(document["model"]), str(document["task"])
+    other = document.get("against")
+    columns = ["score", "value", "the most frequent answer"]
+    rows = [
+        [name, _with_interval(found), _plain(document["baseline"].get(name))]
+        for name, found in document["scores"].items()
+    ]
+    said = []
+    main = document["score"]
+    if math.isfinite(value_of(main.get("value"))):
+        text = (
+            f"{model}{label} has {number(main['value'], 3)} {main['measure']} on {task}/{document['split']}"
+        )
+        low, high = value_of(main.get("low")), value_of(main.get("high"))
+        sure = math.isfinite(low) and math.isfinite(high)
+        if sure:
+            unit = str(main.get("unit") or "example")
+            text += f" {between(low, high, 3)} {doubt(main.get('level') or 0.95, '', unit)}"
+        said.append(Said(text=f"{text}.", sure=sure, headline=other is None))
+    if other is not None:
+        columns.append(f"{other['model']}")
+        for row, name in zip(rows, document["scores"], strict=True):
+            row.append(_with_interval(other["scores"].get(name)))
+        said += _difference(document, other, f"{model}{label}", task)
+    return [
+        section(
+            "scores",
+            title=f"Evaluation: {model} on {task}{label}",
+            task=task,
+            model=model,
+            basis=f"n = {document['n']:,} examples of {task}/{document['split']}; intervals over examples",
+            file=file,
+            said=said,
+            columns=columns,
+            rows=rows,
+        )
+    ]
+
+
+def _difference(document: Mapping[str, Any], other: Mapping[str, Any], name: str, task: str) -> list[Said]:
+    value, low, high = (value_of(other.get(key)) for key in ("difference", "low", "high"))
+    if not math.isfinite(value):
+        return []
+    text = (
+        f"{document['score']['measure']} of {name} minus that of {other['model']} on the same "
+        f"{document['n']:,} examples of {task} is {number(value, 3)}"
+    )
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return [Said(text=f"{text}, without an interval.", headline=True)]
+    level = document["score"].get("level") or 0.95
+    sure = low > 0 or high < 0
+    tail = "" if sure else "; which of the two is higher is not shown"
+    text += f" {between(low, high, 3)} {doubt(level, '', 'example')}{tail}."
+    return [Said(text=text, sure=sure, headline=True)]
+
+
+def prune_parts(document: Mapping[str, Any], file: str, label: str) -> list[Part]:
+    """
+    Make the section of a pruned model: what was tested in turn, and what it saves.
+
+    Parameters
+    ----------
+    document : mapping
+        Of the format microtome/prune/1.
+    file, label : str
+        As in `result_parts`.
+
+    Returns
+    -------
+    list of Part
+    """
+    name = f"{document['name']}{label}"
+    rows = [
+        [
+            counted(one["removed"], "block"),
+            _plain(one["cost"]),
+            _plain(one["drop"]),
+            _plain(one["upper"]),
+            _plain(one["p"], 4),
+            "safe" if one["safe"] else "not shown to be safe",
+        ]
+        for one in document["sequence"]
+    ]
+    return [
+        section(
+            "scores",
+            title=f"Pruning: {document['name']} on {document['task']}{label}",
+            task=document["task"],
+            model=document["name"],
+            basis=f"{document['score']}, in {document['unit']}; margin {document['max_drop']:g} at "
+            f"{percent(document['level'])}, one-sided; {document['scored']:,} cuts scored "
+            f"({document['tried']}); {document['chosen_on']}; {document['certified_on']}",
+            file=file,
+            said=pruned(document, name),
+            columns=["without", "cost (choosing)", "drop (certifying)", "at most", "p", "verdict"],
+            rows=rows,
+        )
+    ]
+
+
+def prediction_parts(result: Result, file: str, label: str) -> list[Part]:
+    """
+    Make the section on how well measures foretell what cuts cost.
+
+    Parameters
+    ----------
+    result : Result
+        Of predictive validity.
+    file, label : str
+        As in `result_parts`.
+
+    Returns
+    -------
+    list of Part
+    """
+    table, ranking = result.more["measures"], list(result.more["ranking"])
+    level = float(result.more["level"])
+    names = {what: list(result.provenance.get(f"{what}s", [])) for what in ("model", "task")}
+    adjusted = holm({measure: table[measure]["partial"].get("p") for measure in ranking})
+    clear = any(p < 1 - level for p in adjusted.values())
+    told = prediction_findings({m: _undefined(table[m]) for m in ranking}, ranking, names, level)
+    return [
+        section(
+            "scores",
+            title=title_of(result, label),
+            task=result.task,
+            model=result.model,
+            basis="rank correlation of the similarity of layers i and j with the cost of skipping blocks "
+            f"i + 1 to j, negative where similar layers can be cut between; {percent(level)} intervals",
+            file=file,
+            # The first sentence is the verdict.
+            said=[Said(text=text, sure=clear and k == 0, headline=k == 0) for k, text in enumerate(told)],
+            columns=["measure", "with cost", "beyond length and depth", "gain in an unseen task", "unit"],
+            rows=[
+                [
+                    measure,
+                    *(_effect(table[measure][name]) for name in ("spearman", "partial", "gain_out_of_task")),
+                    str(table[measure]["partial"].get("unit") or ""),
+                ]
+                for measure in ranking
+            ],
+        )
+    ]
+
+
+def _undefined(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What JSON has no sign for, as it was before it was written."""
+    out: dict[str, Any] = {}
+    for name, value in found.items():
+        if isinstance(value, Mapping):
+            out[name] = {**value, "mean": value_of(value.get("mean"))}
+        else:
+            out[name] = math.nan if value is None else value
+    return out
+
+
+def _effect(found: Mapping[str, Any]) -> str:
+    value, low, high = (value_of(found.get(key)) for key in ("mean", "low", "high"))
+    if not math.isfinite(value):
+        return "undefined"
+    known = math.isfinite(low) and math.isfinite(high)
+    return f"{number(value)} {between(low, high)}" if known else number(value)
+
+
+def more_parts(result: Result, file: str, label: str) -> list[Part]:
+    """
+    Make sections of the small tables that an experiment has beside its curves.
+
+    Parameters
+    ----------
+    result : Result
+    file, label : str
+        As in `result_parts`.
+
+    Returns
+    -------
+    list of Part
+        What freezing saves; how tasks agree on orders of blocks.
+    """
+    shared: dict[str, Any] = {"task": result.task, "model": result.model, "file": file}
+    parts = []
+    cost = result.more.get("cost")
+    if result.experiment == "freezing" and cost:
+        ratios = ("backward_ratio", "update_ratio", "memory_ratio")
+        parts.append(
+            section(
+                "scores",
+                title=f"What freezing saves: {result.model} on {result.task}{label}",
+                basis="measured time, and memory of activations, of an update, relative to nothing frozen",
+                said=[],
+                columns=["frozen", "way back", "whole update", "memory"],
+                rows=[[one["case"], *(_plain(one.get(name)) for name in ratios)] for one in cost],
+                **shared,
+            )
+        )
+    found = result.more.get("correlations")
+    if found:
+        parts.append(
+            section(
+                "scores",
+                title=f"Do tasks agree on orders of blocks? {result.model}{label}",
+                basis="correlation of the scores of the same orders between two tasks; unit: order",
+                said=[Said(text=f"{result.model}{label}: {text}") for text in result.findings],
+                columns=["tasks", "orders", "Pearson", "Spearman"],
+                rows=[
+                    [
+                        " and ".join(one["tasks"]),
+                        f"{one['n']} {one['over']}",
+                        *(
+                            _effect({**one[name], "mean": one[name]["value"]})
+                            for name in ("pearson", "spearman")
+                        ),
+                    ]
+                    for one in found
+                ],
+                **shared,
+            )
+        )
+    return parts
+
+
+def _with_interval(found: Mapping[str, Any] | None) -> str:
+    if found is None or not math.isfinite(value_of(found.get("value"))):
+        return "undefined"
+    low, high = value_of(found.get("low")), value_of(found.get("high"))
+    text = number(found["value"], 4)
+    return f"{text} {between(low, high, 4)}" if math.isfinite(low) and math.isfinite(high) else text
+
+
+def _plain(value: Any, digits: int = 2) -> str:
+    return "" if value is None else number(value_of(value), digits)

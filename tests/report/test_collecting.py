@@ -1,0 +1,316 @@
+"""What lies below a folder becomes one document, whatever lies there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import microtome as mt
+from microtome.errors import InputError
+from microtome.findings.maps import Maps
+from microtome.report.collecting import collect
+from microtome.report.writing import write_page
+from report import samples
+
+SOURCE = Path(mt.__file__).parents[1]
+HEAD = {"id", "kind", "title", "task", "model", "basis", "sentences", "file"}
+BODIES = {
+    "map": {"panels", "layers", "blocks"},
+    "curves": {"x_label", "y_label", "points", "curves", "lines", "x_is_layer"},
+    "spans": {"depth", "score", "points", "full", "values", "low", "high", "band_low", "band_high"}
+    | {"n", "seeds", "note"},
+    "scores": {"columns", "rows"},
+    "lines": {"series", "x_label", "y_label"},
+}
+MEASURE = {"name", "label", "values", "low", "high", "null_mean", "z", "p", "n", "estimator", "unit", "level"}
+MEASURE |= {"reasons", "lo", "hi", "note"}
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return samples.study(tmp_path_factory.mktemp("study"))
+
+
+@pytest.fixture(scope="module")
+def document(study: Path) -> dict[str, Any]:
+    return collect(study, made="2026-01-31")
+
+
+def sections(document: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [one for one in document["sections"] if one["kind"] == kind]
+
+
+def test_every_kind_of_result_has_its_sections(document: dict[str, Any]) -> None:
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+    assert document["format"] == "microtome/report/1"
+    assert document["made"] == "2026-01-31"
+    kinds = [one["kind"] for one in document["sections"]]
+    assert {kind: kinds.count(kind) for kind in BODIES} == {
+        "map": 1,
+        "curves": 5,
+        "spans": 1,
+        "scores": 5,
+        "lines": 1,
+    }
+    assert [one["id"] for one in document["sections"]] == [f"s{k + 1}" for k in range(len(kinds))]
+    for one in document["sections"]:
+        assert set(one) == HEAD | BODIES[one["kind"]]
+    files = {one["file"] for one in document["sections"]}
+    assert files == {one["file"] for one in document["provenance"]}
+    assert {one["sure"] for one in document["findings"]} == {"shown", "open"}
+    ids = {one["id"] for one in document["sections"]}
+    assert all(one["section"] in ids for one in document["findings"])
+
+
+def test_the_same_folder_gives_the_same_document(study: Path, document: dict[str, Any]) -> None:
+    assert collect(study, made="2026-01-31") == document
+
+
+def test_panels_are_those_before_and_after(study: Path, document: dict[str, Any]) -> None:
+    [found] = sections(document, "map")
+    maps = mt.open(study / "maps")
+    names = [panel["name"].split(":")[0] for panel in found["panels"]]
+    assert names == ["ORIG-ORIG", "FT-ORIG", "FT-FT"]
+    assert [panel["symmetric"] for panel in found["panels"]] == [True, False, True]
+    crossed = found["panels"][1]
+    assert crossed["left"] == [f"tuned/{k}" for k in range(samples.LAYERS)]
+    assert crossed["right"] == [f"base/{k}" for k in range(samples.LAYERS)]
+    size = samples.LAYERS
+    for one in crossed["measures"]:
+        assert set(one) == MEASURE
+        whole = maps[one["name"]]
+        np.testing.assert_array_equal(one["values"], whole.values[size:, :size])
+        np.testing.assert_array_equal(one["low"], whole.low[size:, :size])
+    # One scale: the same ends for a measure in all panels, and every value within them.
+    for k in range(3):
+        ends = {(p["measures"][k]["lo"], p["measures"][k]["hi"]) for p in found["panels"]}
+        [(lo, hi)] = ends
+        assert all(lo <= v <= hi for p in found["panels"] for row in p["measures"][k]["values"] for v in row)
+
+
+def test_layers_have_their_spectra(document: dict[str, Any]) -> None:
+    [found] = sections(document, "map")
+    stacks = samples.stacks()
+    for model, layers in stacks.items():
+        for depth, x in enumerate(layers):
+            known = found["layers"][f"{model}/{depth}"]
+            assert (known["depth"], known["model"]) == (depth, model)
+            values = np.linalg.svd(x - x.mean(axis=0), compute_uv=False) ** 2
+            np.testing.assert_allclose(known["spectrum"], values / values.sum(), atol=2e-6)
+            assert known["dimension"] == pytest.approx(values.sum() ** 2 / (values**2).sum(), rel=1e-4)
+
+
+def test_several_tuned_models_are_numbered(tmp_path: Path) -> None:
+    one = samples.comparison(certainty=False)["debiased_cka"]
+    told = [
+        *one.provenance["models"],
+        {"name": "third", "changes": [], "tuned": {"model": "base", "task": "x"}},
+    ]
+    names = [f"{model}/{k}" for model in ("base", "tuned", "third") for k in range(6)]
+    full = replace(
+        one,
+        left=tuple(names),
+        right=tuple(names),
+        **{name: np.full((18, 18), 0.5) for name in ("values", "null_mean", "z", "p")},
+        reasons=((None,) * 18,) * 18,
+        layers=type(one.layers)(None, None),
+        provenance=MappingProxyType({"models": told}),
+    )
+    Maps([full]).save(tmp_path)
+    [found] = sections(collect(tmp_path), "map")
+    assert [panel["name"].split(":")[0] for panel in found["panels"]] == [
+        "ORIG-ORIG",
+        "FT1-ORIG",
+        "FT2-ORIG",
+        "FT1-FT1",
+        "FT1-FT2",
+        "FT2-FT2",
+    ]
+    assert found["layers"]["third/2"] == {"depth": 2, "model": "third", "spectrum": None, "dimension": None}
+
+
+def test_roles_are_not_guessed(tmp_path: Path) -> None:
+    samples.comparison(certainty=False, told=False).save(tmp_path)
+    [found] = sections(collect(tmp_path), "map")
+    assert [panel["name"] for panel in found["panels"]] == ["base", "base with tuned", "tuned"]
+    assert not any("fine-tuning" in text for text in found["sentences"])
+
+
+def test_layers_of_one_name_on_both_sides_are_told_apart(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    left, right = ([rng.normal(size=(50, 4)) for _ in range(3)] for _ in range(2))
+    names = [f"model/{k}" for k in range(3)]
+    maps = mt.similarity_matrix(left, right, names=names, right_names=names, spectra=True)
+    maps.save(tmp_path)
+    [found] = sections(collect(tmp_path), "map")
+    assert found["panels"][0]["left"] == [f"left model/{k}" for k in range(3)]
+    assert found["layers"]["left model/1"]["spectrum"] != found["layers"]["right model/1"]["spectrum"]
+
+
+def test_a_constant_layer_is_named_and_has_no_spectrum(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 5))
+    layers = [np.ones((60, 5)), *(x + 0.01 * rng.normal(size=x.shape) for _ in range(3))]
+    maps = mt.similarity_matrix(layers, names=[f"a/{k}" for k in range(4)], spectra=True)
+    maps.save(tmp_path)
+    [found] = sections(collect(tmp_path), "map")
+    assert found["layers"]["a/0"]["spectrum"] is None
+    cells = found["panels"][0]["measures"][0]
+    assert cells["values"][0] == [None] * 4
+    assert set(cells["reasons"]) == {f"{i},{j}" for i in range(4) for j in range(4) if 0 in (i, j)}
+    assert found["sentences"][0].startswith("Layers 1 to 3 of a are alike in this sample")
+    assert found["sentences"][1].startswith("Undefined in debiased CKA: a/0 (")
+
+
+def test_what_cannot_be_read_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
+    samples.truncation().save(tmp_path / "good")
+    broken = {
+        "json": b"{",
+        "nothing": b"",
+        "list": b"[1, 2]",
+        "strange": b'{"format": "microtome/poem/7"}',
+        "half": b'{"format": "microtome/similarity/1"}',
+        "none": b'{"format": "microtome/similarity/1", "maps": []}',
+        "number": b'{"format": "microtome/finetune/1", "runs": 5}',
+        "text": b'{"format": "microtome/prune/1", "provenance": "me"}',
+        "runs": b'{"format": "microtome/finetune/1", "runs": []}',
+        "bytes": b"\xff\xfe\x00",
+        "result": b'{"format": "microtome/truncation/1", "experiment": "truncation"}',
+    }
+    for name, content in broken.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "result.json").write_bytes(content)
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / ".hidden" / "result.json").write_bytes(b"{")
+    document = collect(tmp_path)
+    assert {one["file"] for one in document["sections"]} == {"good/result.json"}
+    problems = {
+        one["file"].split("/")[0]: dict(one["facts"]).get("problem") for one in document["provenance"]
+    }
+    assert set(problems) == {"good", *broken}
+    assert problems.pop("good") is None
+    for name, problem in problems.items():
+        assert problem, name
+        assert problem.startswith("It"), problem
+        assert problem.endswith("."), problem
+    assert "microtome/poem/7" in str(problems["strange"])
+
+
+def values_in(document: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Where every value of a document lies."""
+    found = [path] if path else []
+    if isinstance(document, dict | list):
+        for key, value in document.items() if isinstance(document, dict) else enumerate(document):
+            found += values_in(value, (*path, key))
+    return found
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.sampled_from(["runs", "small", "cuts/layers", "cuts/spans", "freeze", "foretold", "maps"]), st.data()
+)
+def test_a_damaged_result_harms_no_other(study: Path, name: str, data: Any) -> None:
+    document = json.loads((study / name / "result.json").read_text())
+    paths = [path for path in values_in(document) if path != ("format",)]
+    *way, last = data.draw(st.sampled_from(paths))
+    place: Any = document
+    for key in way:
+        place = place[key]
+    place[last] = data.draw(st.sampled_from([None, "", "x", -1, 0.5, [], {}, [None], True]))
+    with tempfile.TemporaryDirectory() as folder:
+        samples.write_json(document, Path(folder) / "damaged")
+        samples.write_json(
+            json.loads((study / "cuts/layers/result.json").read_text()), Path(folder) / "sound"
+        )
+        found = collect(folder)
+        write_page(found, Path(folder) / "page.html")
+    json.dumps(found, allow_nan=False)
+    assert "sound/result.json" in {one["file"] for one in found["sections"]}
+    assert len(found["provenance"]) == 2
+
+
+def test_links_are_named_and_not_followed(tmp_path: Path) -> None:
+    samples.truncation().save(tmp_path / "far" / "away")
+    folder = tmp_path / "here"
+    samples.skipping().save(folder / "own")
+    (folder / "linked").symlink_to(tmp_path / "far" / "away")
+    (folder / "loop").symlink_to(folder)
+    (folder / "file").mkdir()
+    (folder / "file" / "result.json").symlink_to(tmp_path / "far" / "away" / "result.json")
+    document = collect(folder)
+    assert {one["file"] for one in document["sections"]} == {"own/result.json"}
+    problems = [one["file"] for one in document["provenance"] if "problem" in dict(one["facts"])]
+    assert problems == ["file/result.json", "linked/result.json"]
+
+
+def test_results_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    samples.truncation().save(tmp_path / "one")
+    samples.truncation().save(tmp_path / "two")
+    samples.skipping().save(tmp_path / "three")
+    document = collect(tmp_path)
+    titles = [one["title"] for one in document["sections"]]
+    assert len(set(titles)) == len(titles)
+    assert "Truncation: bert on rte (one)" in titles
+    assert "Skipping spans of blocks: bert on rte" in titles
+    texts = [one["text"] for one in document["findings"]]
+    assert len(set(texts)) == len(texts)
+    assert any("layers of bert (two) can go" in text for text in texts)
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_folder_without_results_is_refused(tmp_path: Path, made: bool) -> None:
+    folder = tmp_path / "empty"
+    if made:
+        folder.mkdir()
+    with pytest.raises(InputError, match="the folder of a report must"):
+        collect(folder)
+
+
+def test_a_name_is_only_text(tmp_path: Path) -> None:
+    name = "<script>alert(1)</script>"
+    samples.truncation(model=name).save(tmp_path / "a")
+    document = collect(tmp_path)
+    assert document["sections"][0]["model"] == name
+    assert name in document["findings"][0]["text"]
+
+
+def test_the_page_is_written_and_the_name_stays_callable(study: Path, tmp_path: Path) -> None:
+    # The function has the name of its package, which an import puts in its place.
+    first = mt.report(study, tmp_path / "a.html", made="2026-01-31")
+    second = mt.report(study, tmp_path / "b.html", made="2026-01-31")
+    assert first.read_bytes() == second.read_bytes()
+    assert b"microtome/report/1" in first.read_bytes()
+
+
+def test_a_report_needs_neither_torch_nor_figures(study: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys, json\n"
+        "from microtome.cli import main\n"
+        "assert main(['report', sys.argv[1], '--out', sys.argv[2], '--quiet']) == 0\n"
+        "import microtome\n"
+        "microtome.report(sys.argv[1], sys.argv[2])\n"
+        "names = ('torch', 'transformers', 'matplotlib', 'scipy.stats', 'pandas', 'pyarrow', 'sklearn')\n"
+        "sys.stderr.write(json.dumps([name for name in names if name in sys.modules]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(study), str(tmp_path / "page.html")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stderr.splitlines()[-1]) == []

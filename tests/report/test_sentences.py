@@ -1,0 +1,686 @@
+"""Every sentence of a report agrees with the numbers behind it, whichever way they come out."""
+
+from __future__ import annotations
+
+import math
+import re
+import tempfile
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from figures.resulting import make_curve, make_result, make_spans
+from microtome.findings.blocks import BlockFinding
+from microtome.findings.maps import Map, Maps
+from microtome.findings.results import Curve, Result
+from microtome.findings.stackblocks import StackBlocks
+from microtome.inference.estimate import Interval
+from microtome.report.collecting import collect
+from microtome.report.sentences import at_least, at_most
+from microtome.training.evaluating import plain
+from report.samples import drop, estimate, finetuning, pruned, write_json
+
+QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+NUMBER = r"(-?\d+\.?\d*)"
+BAND = rf"\[{NUMBER}, {NUMBER}\]"
+# As a user's numbers are: mostly defined, some not, some exactly at the margin.
+LOSSES = st.one_of(st.floats(-0.6, 0.6), st.sampled_from([0.0, 0.01, -0.01, 0.0001, math.nan]))
+WIDTHS = st.one_of(st.floats(0.0, 0.3), st.sampled_from([0.0, 0.001, math.nan]))
+
+
+def told(found: Any) -> dict[str, Any]:
+    """Save a result as a user does, and collect what is said of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        found.save(Path(folder) / "one") if hasattr(found, "save") else write_json(found, Path(folder))
+        return collect(folder)
+
+
+def sentences(document: dict[str, Any]) -> list[str]:
+    assert not [p for p in document["provenance"] if "problem" in dict(p["facts"])]
+    return [text for section in document["sections"] for text in section["sentences"]]
+
+
+def sure(document: dict[str, Any], text: str) -> bool:
+    return next(one["sure"] for one in document["findings"] if one["text"] == text) == "shown"
+
+
+def close(text: str, value: float, digits: int) -> bool:
+    """Whether a printed number is a value, rounded."""
+    return abs(float(text) - value) <= 0.5 * 10**-digits + 1e-9
+
+
+def is_bound(text: str, value: float, digits: int, side: int) -> bool:
+    """Whether a printed bound is a value rounded outward: up for side 1, down for side -1."""
+    beyond = side * (float(text) - value)
+    return -1e-12 <= beyond < 10**-digits + 1e-9
+
+
+def loss_of(text: str, value: float, least: float, most: float, digits: int) -> None:
+    """Check a loss with its band, its limit, or the remark that there is none."""
+    number = re.match(rf"{NUMBER} ", text)
+    assert number is not None
+    assert close(number[1], value, digits)
+    band, limit = re.search(BAND, text), re.search(rf", at most {NUMBER} \(", text)
+    if math.isfinite(least) and math.isfinite(most):
+        assert band is not None
+        assert is_bound(band[1], least, digits, -1)
+        assert is_bound(band[2], most, digits, 1)
+    elif math.isfinite(most):
+        assert limit is not None
+        assert is_bound(limit[1], most, digits, 1)
+    else:
+        assert "without an interval" in text
+
+
+@pytest.mark.parametrize("value", [0.0, 0.005, -0.005, 1.0, 0.1 + 0.2, 2 / 3, -1e-9, 99.999])
+def test_bounds_are_rounded_away_from_the_claim(value: float) -> None:
+    assert float(at_least(value)) <= value <= float(at_most(value))
+    assert float(at_most(value)) - float(at_least(value)) <= 0.01 + 1e-12
+
+
+@QUICK
+@given(
+    st.lists(st.tuples(LOSSES, WIDTHS), min_size=1, max_size=7), st.booleans(), st.sampled_from([100.0, 1.0])
+)
+def test_cuts(points: list[tuple[float, float]], higher: bool, factor: float) -> None:
+    # The last point is the whole model, which loses nothing.
+    loss = np.array([value for value, _ in points[:-1]] + [0.0])
+    most = loss + np.array([width for _, width in points[:-1]] + [0.0])
+    depth, sign = len(loss), -1.0 if higher else 1.0
+    cost: dict[str, Any] = {"x": list(range(1, depth + 1)), "values": sign * loss}
+    cost["band_low" if higher else "band_high"] = sign * most
+    result = make_result(
+        points=factor,
+        higher_is_better=higher,
+        curves=(make_curve("UNTUNED", np.full(depth, 0.5)),),
+        more={"depth": depth, "cost": cost},
+    )
+    document = told(result)
+    [text] = sentences(document)
+    digits, loss, most = 1 if factor == 100 else 2, factor * loss[:-1], factor * most[:-1]
+    with np.errstate(invalid="ignore"):
+        safe = [k for k in range(depth - 1) if most[k] <= 1]
+    if found := re.match(
+        rf"The top (\d+) of (\d+) layers of bert can go at a cost of at most {NUMBER} ", text
+    ):
+        kept = depth - int(found[1])
+        assert int(found[2]) == depth
+        assert kept == safe[0] + 1
+        assert is_bound(found[3], max(0.0, most[kept - 1]), digits, 1)
+        assert float(found[3]) <= 1
+        assert sure(document, text)
+        assert "(95 %, all cuts at once, unit: example)" in text
+    elif found := re.search(r"cheapest, without the top (\d+) of (\d+) layers, costs (.*)\.$", text):
+        assert not safe
+        assert not sure(document, text)
+        k = depth - int(found[1]) - 1
+        assert loss[k] == np.nanmin(loss)
+        loss_of(found[3], loss[k], math.nan, most[k], digits)
+    elif "one layer" in text:
+        assert depth == 1
+    else:
+        assert "Nothing can be said" in text
+        assert np.isnan(loss).all()
+
+
+@QUICK
+@given(st.lists(st.tuples(LOSSES, WIDTHS), min_size=1, max_size=6), st.booleans())
+def test_what_training_the_head_gains(points: list[tuple[float, float]], higher: bool) -> None:
+    gain, width = spread(points)
+    sign = 1.0 if higher else -1.0
+    ends = np.sort(np.stack([sign * (gain - width), sign * (gain + width)]), axis=0)
+    curve = make_curve("difference TUNED", sign * gain, band_low=ends[0], band_high=ends[1])
+    document = told(make_result(curves=(curve,), higher_is_better=higher))
+    said = sentences(document)
+    if np.isnan(gain).all():
+        assert said == []
+        return
+    [text] = said
+    with np.errstate(invalid="ignore"):
+        helped = np.flatnonzero(gain - width > 0)
+    match = re.search(r"is shown at (no|\d+).*, with (\d+) of (\d+) layers kept, is (.*)\.$", text)
+    assert match is not None
+    assert (0 if match[1] == "no" else int(match[1])) == len(helped)
+    k = int(match[2]) - 1
+    among = helped if len(helped) else np.flatnonzero(np.isfinite(gain))
+    assert gain[k] == gain[among].max()
+    loss_of(match[4], 100 * gain[k], 100 * (gain[k] - width[k]), 100 * (gain[k] + width[k]), 1)
+
+
+def spread(points: list[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:
+    value, width = (np.array([one[k] for one in points]) for k in (0, 1))
+    return value, width
+
+
+@QUICK
+@given(st.lists(st.tuples(LOSSES, WIDTHS), min_size=1, max_size=6), st.booleans(), st.data())
+def test_frozen_and_dropped_blocks(points: list[tuple[float, float]], higher: bool, data: Any) -> None:
+    value, width = spread(points)
+    axis, arm = data.draw(
+        st.sampled_from(
+            [("blocks frozen", "bottom"), ("blocks dropped", "top"), ("blocks kept", "progressive")]
+        )
+    )
+    rising = axis != "blocks kept"
+    order = list(range(len(points) + 1)) if rising else list(range(len(points), -1, -1))
+    sign = -1.0 if higher else 1.0
+    ends = sign * np.stack([value - width, value + width])
+    curve = make_curve(
+        f"difference {arm}",
+        [0.0, *(sign * value)],
+        x=tuple(order),
+        axis=axis,
+        band_low=[0.0, *ends.min(axis=0)],
+        band_high=[0.0, *ends.max(axis=0)],
+    )
+    name = {"blocks frozen": "freezing", "blocks dropped": "dropping"}.get(axis, "reinitialization")
+    document = told(make_result(experiment=name, curves=(curve,), higher_is_better=higher))
+    said = sentences(document)
+    value, width = 100 * value, 100 * width
+    with np.errstate(invalid="ignore"):
+        most, least = value + width, value - width
+        safe = [k for k in range(len(value)) if most[k] <= 1]
+    if np.isnan(value).all():
+        assert said == []
+        return
+    [text] = said
+    told_at = re.search(r"with (?:the \w+ )?(\d+) blocks? (?:frozen|dropped|kept)", text)
+    assert told_at is not None
+    k = order[1:].index(int(told_at[1]))
+    if found := re.search(rf": at most {NUMBER} points of accuracy are lost", text):
+        assert k == max(safe)
+        assert is_bound(found[1], max(0.0, most[k]), 1, 1)
+        later = np.isfinite(value[k + 1 :]).any()
+        assert ("at no point beyond it" in text) == later
+        assert sure(document, text)
+    else:
+        assert not safe
+        assert value[k] == np.nanmin(value)
+        found = re.search(r", is (.*)\.$", text)
+        assert found is not None
+        loss_of(found[1], value[k], least[k], most[k], 1)
+        assert not sure(document, text)
+
+
+@QUICK
+@given(st.integers(1, 5), st.data())
+def test_spans(depth: int, data: Any) -> None:
+    above = [(i, j) for i in range(depth) for j in range(i, depth)]
+    drawn = data.draw(st.lists(st.tuples(LOSSES, WIDTHS), min_size=len(above), max_size=len(above)))
+    value, low, high = (np.full((depth, depth), np.nan) for _ in range(3))
+    for at, (cost, width) in zip(above, drawn, strict=True):
+        value[at], low[at], high[at] = cost, cost - width, cost + width
+    found = make_spans(depth, values=value, low=low, high=high, band_low=low, band_high=high)
+    document = told(make_result(experiment="skipping", spans=(found,)))
+    said = sentences(document)
+    costs, ends = 100 * np.diag(value), [100 * np.diag(low), 100 * np.diag(high)]
+    for text in said:
+        if match := re.match(
+            r"Skipping block (\d+) alone costs (?:bert least on rte|bert|most in this sample),? (.*)", text
+        ):
+            k = int(match[1]) - 1
+            loss_of(match[2], costs[k], ends[0][k], ends[1][k], 1)
+            if "least" in text:
+                assert costs[k] == np.nanmin(costs)
+                others = [i for i in range(depth) if i != k and np.isfinite(costs[i])]
+                clear = all(ends[1][k] < ends[0][i] for i in others)
+                assert ("not ruled out" in text) == (not clear)
+                assert sure(document, text) == clear
+            elif "most" in text:
+                assert costs[k] == np.nanmax(costs) > np.nanmin(costs)
+        elif match := re.match(
+            rf"The longest span .* is blocks? (.*) of (\d+): at most {NUMBER} \(90 %", text
+        ):
+            blocks = [int(one) for one in re.findall(r"\d+", match[1])]
+            first, last = min(blocks) - 1, max(blocks) - 1
+            safe = [at for at in above if 100 * high[at] <= 1]
+            assert (first, last) in safe
+            assert last - first == max(j - i for i, j in safe)
+            assert is_bound(match[3], max(0.0, 100 * high[first, last]), 1, 1)
+        else:
+            assert text.startswith("No span of blocks of bert is shown to cost at most 1 point")
+            assert not [at for at in above if 100 * high[at] <= 1]
+    if np.isfinite(costs).any():
+        assert sum("alone costs" in text for text in said) >= 1
+        assert sum("span" in text.split("(")[0] for text in said) == 1
+
+
+@QUICK
+@given(st.lists(st.tuples(LOSSES, WIDTHS), min_size=2, max_size=6))
+def test_orders_of_blocks(points: list[tuple[float, float]]) -> None:
+    value, width = spread(points)
+    curve: Curve = make_curve(
+        "difference random",
+        -value,
+        axis="seed of the order",
+        band_low=-value - width,
+        band_high=-value + width,
+    )
+    said = sentences(told(make_result(experiment="permutation", curves=(curve,))))
+    if np.isnan(value).all():
+        assert said == []
+        return
+    match = re.search(r"at seed of the order (\d+) \(random\): (?:least is lost, )?(.*)", said[0])
+    assert match is not None
+    k = int(match[1]) - 1
+    assert value[k] == np.nanmin(value)
+    loss_of(match[2], 100 * value[k], 100 * (value[k] - width[k]), 100 * (value[k] + width[k]), 1)
+
+
+def make_map(values: np.ndarray, width: np.ndarray | None, *, method: str, names: list[str]) -> Map:
+    """A map of debiased CKA with the intervals that are handed in."""
+    blank = np.full(values.shape, np.nan)
+    known: dict[str, Any] = {}
+    if width is not None:
+        known = {"low": values - width, "high": values + width, "level": 0.95, "method": method}
+    reasons = tuple(tuple(None if np.isfinite(v) else "a layer is constant" for v in row) for row in values)
+    return Map(
+        measure="debiased_cka",
+        left=tuple(names),
+        right=tuple(names),
+        values=values,
+        reasons=reasons,
+        n=100,
+        estimator="debiased CKA",
+        null_mean=blank,
+        z=blank,
+        p=blank,
+        unit="sentence",
+        target="population value",
+        symmetric=True,
+        **known,
+    )
+
+
+@st.composite
+def squares(draw: Any, size: int) -> tuple[np.ndarray, np.ndarray | None]:
+    """Similarities of so many layers that are often high, some undefined, with intervals or without."""
+    shape = (size, size)
+    cells = size * size
+    near = st.one_of(st.floats(0.85, 1.0), st.floats(0.98, 1.0), st.just(math.nan), st.floats(-0.1, 1.0))
+    values = np.reshape(draw(st.lists(near, min_size=cells, max_size=cells)), shape)
+    values = np.triu(values, 1) + np.triu(values, 1).T
+    np.fill_diagonal(values, 1.0)
+    if draw(st.booleans()):
+        # The first token of every text is the same, so layer 0 is constant.
+        values[0] = values[:, 0] = math.nan
+    if draw(st.booleans()):
+        return values, None
+    small = st.one_of(st.floats(0.0, 0.02), st.floats(0.0, 0.2))
+    width = np.reshape(draw(st.lists(small, min_size=cells, max_size=cells)), shape)
+    return values, (width + width.T) / 2
+
+
+def widened(values: np.ndarray, width: np.ndarray, cells: int, method: str) -> np.ndarray:
+    """Half-widths that hold for all cells at once, by another library's quantiles."""
+    if method != "influence function":
+        return width
+    return width * norm.ppf(1 - 0.05 / (2 * cells)) / norm.ppf(0.975)
+
+
+METHODS = st.sampled_from(["influence function", "jackknife over groups of clusters"])
+
+
+@QUICK
+@given(st.integers(3, 6).flatmap(squares), METHODS)
+def test_layers_that_are_alike(square: tuple[np.ndarray, np.ndarray | None], method: str) -> None:
+    values, width = square
+    size = len(values)
+    names = [f"a/{k}" for k in range(size)]
+    document = told(Maps([make_map(values, width, method=method, names=names)]))
+    said = [text for text in sentences(document) if not text.startswith("Undefined")]
+    tested = values
+    if width is not None:
+        tested = values - widened(values, width, size * (size - 1) // 2, method)
+    least = {
+        (a, b): min(tested[i, j] for i, j in combinations(range(a, b), 2))
+        if np.isfinite([tested[i, j] for i, j in combinations(range(a, b), 2)]).all()
+        else math.nan
+        for a in range(size)
+        for b in range(a + 3, size + 1)
+    }
+    runs = {run: worst for run, worst in least.items() if worst >= 0.9}
+    for text in said:
+        if match := re.match(
+            rf"Layers (\d+) to (\d+) of a are alike.*at least {NUMBER} between any two", text
+        ):
+            run = int(match[1]), int(match[2]) + 1
+            assert run in runs
+            assert is_bound(match[3], runs[run], 2, -1)
+            assert ("in this sample" in text) == (width is None)
+            assert sure(document, text) == (width is not None)
+            if width is not None:
+                assert ("all pairs at once" in text) == (method == "influence function")
+                assert ("each pair alone" in text) == (method != "influence function")
+        else:
+            assert text.startswith("No run of 3 layers of a")
+            assert not runs
+            if match := re.search(rf"highest are layers (\d+) to (\d+), at least {NUMBER}", text):
+                run = int(match[1]), int(match[2]) + 1
+                triples = [worst for (a, b), worst in least.items() if b - a == 3]
+                assert least[run] == pytest.approx(np.nanmax(triples))
+                assert is_bound(match[3], least[run], 2, -1)
+    if runs:
+        longest = max(b - a for a, b in runs)
+        match = re.match(r"Layers (\d+) to (\d+)", said[0])
+        assert match is not None
+        assert int(match[2]) - int(match[1]) + 1 == longest
+
+
+@QUICK
+@given(
+    st.lists(
+        st.tuples(st.one_of(st.floats(0.1, 1.0), st.just(math.nan)), st.floats(0.0, 0.1)),
+        min_size=2,
+        max_size=6,
+    ),
+    st.booleans(),
+    METHODS,
+)
+def test_the_layer_that_changed_most(points: list[tuple[float, float]], known: bool, method: str) -> None:
+    same, width = spread(points)
+    size = len(same)
+    names = [f"{model}/{k}" for model in ("b", "a") for k in range(size)]
+    values = np.full((2 * size, 2 * size), math.nan)
+    wide = np.full(values.shape, math.nan)
+    for k in range(size):
+        values[k, size + k] = values[size + k, k] = same[k]
+        wide[k, size + k] = wide[size + k, k] = width[k]
+    one = make_map(values, wide if known else None, method=method, names=names)
+    document = told(Maps([one]))
+    said = [text for text in sentences(document) if "differs" in text]
+    same = np.where(abs(same - 1) <= 1e-6, 1.0, same)
+    defined = np.flatnonzero(np.isfinite(same))
+    if len(defined) < 2:
+        assert not said
+        return
+    text = said[0]
+    reach = widened(same, width, len(defined), method)
+    low, high = same - reach, same + reach
+    if text.startswith("No layer differs more"):
+        assert len(set(same[defined])) == 1
+        return
+    layer = re.search(r"[Ll]ayer (\d+) is", text)
+    assert layer is not None
+    k = int(layer[1])
+    assert same[k] == np.nanmin(same)
+    value = re.search(rf"debiased CKA {NUMBER}", text)
+    assert value is not None
+    digits = len(value[1].partition(".")[2])
+    assert 3 <= digits <= 6
+    assert close(value[1], same[k], digits)
+    others = [i for i in defined if i != k]
+    if not known:
+        assert "in this sample" in text.lower()
+        assert "without an interval" in text
+        assert not sure(document, text)
+        return
+    band = re.search(BAND, text)
+    assert band is not None
+    assert is_bound(band[1], low[k], digits, -1)
+    assert is_bound(band[2], high[k], digits, 1)
+    clear = all(low[i] > high[k] for i in others)
+    assert sure(document, text) == clear
+    assert ("is not shown" in text) == (not clear)
+    if clear:
+        match = re.search(rf"every other layer at least {NUMBER}", text)
+        assert match is not None
+        assert is_bound(match[1], low[others].min(), digits, -1)
+    else:
+        named = re.search(r"intervals of layers? (.*) reach", text)
+        assert named is not None
+        expected = [i for i in others if low[i] <= high[k]]
+        assert numbers_of(named[1]) == expected
+
+
+def numbers_of(text: str) -> list[int]:
+    """Read "2 to 4 and 6" as the numbers it names."""
+    found: list[int] = []
+    for part in re.split(r", | and ", text):
+        ends = [int(one) for one in part.split(" to ")]
+        found += range(ends[0], ends[-1] + 1)
+    return found
+
+
+@QUICK
+@given(
+    st.lists(st.one_of(st.floats(0.2, 1.0), st.just(math.nan)), min_size=1, max_size=4),
+    st.one_of(st.none(), st.floats(0.0, 0.3)),
+    st.one_of(st.none(), st.floats(-0.4, 0.4)),
+    st.data(),
+)
+def test_scores_over_seeds(values: list[float], half: float | None, away: float | None, data: Any) -> None:
+    failures = [data.draw(st.sampled_from([None, None, "collapsed: one answer"])) for _ in values]
+    ends = [(None, None) if half is None else (v - half, v + half) for v in values]
+    scores = [
+        estimate(v, low, high, unit="example", n=277) for v, (low, high) in zip(values, ends, strict=True)
+    ]
+    sound = [v for v, failed in zip(values, failures, strict=True) if failed is None]
+    middle = float(np.mean(sound)) if sound else math.nan
+    known = half is not None and math.isfinite(middle)
+    # Near the score, where it matters on which side of the interval a guess lies.
+    guess = None if away is None or math.isnan(middle) else middle + away
+    bounds = (middle - half, middle + half) if half is not None and known else (None, None)
+    mean = estimate(middle, *bounds, unit="seed", n=len(sound))
+    document = told(finetuning(scores, mean, guess=guess, failures=failures))
+    said = sentences(document)
+    failed = len(values) - len(sound)
+    assert any(
+        text.startswith(f"{failed} of {len(values)} runs of base on rte failed") for text in said
+    ) == bool(failed)
+    reached = [text for text in said if "fine-tuned on" in text]
+    if not math.isfinite(middle):
+        assert not reached
+        return
+    [text] = reached
+    value = re.search(rf"accuracy {NUMBER} (in the mean over {len(sound)} seeds|with one seed)", text)
+    assert value is not None
+    assert close(value[1], middle, 3)
+    assert ("Other seeds are not covered" in text) == (len(sound) == 1)
+    band = re.search(BAND, text)
+    if half is None or (bounds[0] == bounds[1] and len(sound) > 1):
+        assert band is None
+        assert "without an interval" in text
+        return
+    assert band is not None
+    assert is_bound(band[1], middle - half, 3, -1)
+    assert is_bound(band[2], middle + half, 3, 1)
+    if guess is not None:
+        side = "above" if guess < middle - half else "below" if guess > middle + half else "not told from"
+        assert side in text
+        assert sure(document, text) == (side != "not told from")
+
+
+@QUICK
+@given(st.floats(-0.5, 0.5), st.one_of(st.none(), st.floats(0.001, 0.4)))
+def test_one_model_against_another(difference: float, half: float | None) -> None:
+    score = plain(estimate(0.7, 0.65, 0.75, unit="example", n=277))
+    ends = {"low": None, "high": None}
+    if half is not None:
+        ends = {"low": difference - half, "high": difference + half}
+    document = {
+        "format": "microtome/evaluate/1",
+        "model": "one",
+        "task": "rte",
+        "split": "validation",
+        "n": 277,
+        "score": score,
+        "scores": {"accuracy": score},
+        "baseline": {},
+        "against": {
+            "model": "two",
+            "scores": {"accuracy": score},
+            "difference": difference,
+            **ends,
+            "p": 0.1,
+        },
+    }
+    found = told(document)
+    own, text = sentences(found)
+    assert own == "one has 0.700 accuracy on rte/validation [0.650, 0.750] (95 %, unit: example)."
+    value = re.search(rf"is {NUMBER}", text)
+    assert value is not None
+    assert close(value[1], difference, 3)
+    if half is None:
+        assert "without an interval" in text
+        return
+    band = re.search(BAND, text)
+    assert band is not None
+    assert is_bound(band[1], difference - half, 3, -1)
+    assert is_bound(band[2], difference + half, 3, 1)
+    assert ("not shown" in text) == (difference - half <= 0 <= difference + half) == (not sure(found, text))
+
+
+@pytest.mark.parametrize(
+    ("whole", "higher", "better"), [(0.6, True, True), (0.52, True, False), (0.4, False, True)]
+)
+def test_nothing_can_be_lost_of_a_guess(whole: float, higher: bool, better: bool) -> None:
+    cost = {"x": [1, 2], "values": [0.0, 0.0], "band_low": [0.0, 0.0], "band_high": [0.0, 0.0]}
+    result = make_result(
+        curves=(make_curve("UNTUNED", [whole, whole]),),
+        lines={"most frequent answer": 0.51},
+        higher_is_better=higher,
+        more={"depth": 2, "cost": cost},
+    )
+    [text] = sentences(told(result))
+    remark = f"not shown to be better than the most frequent answer ({whole:.3f} against 0.510)."
+    assert text.endswith(remark) != better
+    free = np.triu(np.zeros((2, 2)))
+    ends: dict[str, Any] = dict.fromkeys(("values", "low", "high", "band_low", "band_high"), free)
+    spans = make_spans(2, **ends, full=whole)
+    said = sentences(told(replace(result, experiment="skipping", curves=(), more={}, spans=(spans,))))
+    expected = (whole > 0.51) == higher
+    assert any("no better than the most frequent answer" in one for one in said) != expected
+
+
+def test_a_cut_that_did_not_pass_is_not_called_safe() -> None:
+    unsafe = drop(upper=3.0, p=0.4)
+    document = {**pruned([unsafe]).document(), "comparison": pruned([unsafe]).document()["sequence"][0]}
+    [text] = sentences(told(document))
+    assert text.startswith(
+        "Nothing can be cut safely from tuned on rte: without block 6 a loss of 1 point of"
+    )
+
+
+UPPER = st.one_of(st.floats(0.0, 5.0), st.just(math.inf))
+
+
+@QUICK
+@given(
+    st.lists(st.tuples(st.floats(-1.0, 3.0), UPPER, st.floats(0.0, 1.0)), min_size=0, max_size=3),
+    st.one_of(st.none(), st.floats(0.0, 1.0)),
+)
+def test_what_was_pruned(tested: list[tuple[float, float, float]], again: float | None) -> None:
+    # A sequence ends with the first cut that does not pass.
+    stop = next((k + 1 for k, (_, _, p) in enumerate(tested) if p > 0.05), len(tested))
+    drops = [drop(value=value, upper=upper, p=p) for value, upper, p in tested[:stop]]
+    confirmed = None if again is None else drop(p=again)
+    found = pruned(drops, confirmed=confirmed)
+    document = told(found.document())
+    said = sentences(document)
+    passed = [one for one in drops if one.p <= 1 - one.level]
+    if passed:
+        assert re.match(r"Blocks? ([\d to and]+) of 6 can go from tuned", said[0])
+        named = re.match(r"Blocks? (.*?) of 6", said[0])
+        assert named is not None
+        assert numbers_of(named[1]) == list(found.removed)
+        assert sure(document, said[0])
+        limit = re.search(rf"loses at most {NUMBER} points", said[0])
+        if math.isfinite(passed[-1].upper):
+            assert limit is not None
+            assert is_bound(limit[1], passed[-1].upper, 2, 1)
+        else:
+            assert limit is None
+            assert "less than 1 point" in said[0]
+    else:
+        assert said[0].startswith("Nothing can be cut safely from tuned")
+        assert not sure(document, said[0])
+    assert any("is not ruled out" in text for text in said) == (len(passed) < len(drops))
+    last = [text for text in said if "further examples" in text]
+    assert len(last) == (again is not None)
+    if again is not None:
+        assert ("is not confirmed" in last[0]) == (again > 0.05)
+
+
+@QUICK
+@given(st.sampled_from(["two blocks", "step", "none"]), st.integers(2, 5), st.floats(-2, 4), st.floats(0, 1))
+def test_a_step_that_stands_out(verdict: Any, border: int, contrast: float, half: float) -> None:
+    interval = Interval(
+        low=contrast - half, high=contrast + half, level=0.95, method="jackknife", unit="row", target="value"
+    )
+    finding = BlockFinding(
+        verdict=verdict,
+        layers=9,
+        used=tuple(range(9)),
+        left_out=(),
+        border=border,
+        border_other=border,
+        contrast=contrast,
+        z=3.0,
+        interval=interval,
+        gap=0.1,
+        borders=(2, 3, 4, 5),
+    )
+    names = tuple(f"a/{k}" for k in range(9))
+    one = make_map(np.full((9, 9), 0.5), None, method="", names=list(names))
+    blocks = StackBlocks(stack="a", measure="debiased_cka", names=names, finding=finding)
+    document = told(Maps([one], (), [blocks]))
+    [text] = [text for text in sentences(document) if text.startswith("a: ")]
+    starts = {"two blocks": "a: Two blocks", "step": "a: A step stands out", "none": "a: No step stands out"}
+    assert text.startswith(starts[verdict])
+    assert sure(document, text) == (verdict != "none")
+    [block] = next(s for s in document["sections"] if s["kind"] == "map")["blocks"]
+    assert block["after"] == border
+    number = re.search(rf"contrast is {NUMBER} {BAND}", text)
+    assert number is not None
+    assert close(number[1], contrast, 2)
+
+
+def test_a_measure_beside_what_unrelated_layers_would_give() -> None:
+    values = np.full((3, 3), 0.95)
+    one = make_map(values, None, method="", names=["a/0", "a/1", "a/2"])
+    beside = Map(**{**_fields(one), "measure": "svcca", "null_mean": np.full((3, 3), 0.311)})
+    [text] = sentences(told(Maps([beside])))
+    assert "SVCCA is at least 0.95" in text
+    assert "Unrelated layers would give up to 0.32." in text
+
+
+def _fields(one: Map) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in Map.__slots__}
+
+
+def test_tasks_that_agree_on_orders_speak_for_themselves() -> None:
+    one = {"value": 0.5, "low": 0.1, "high": 0.8, "reason": None}
+    two = {"value": None, "low": None, "high": None, "reason": "fewer than 4 orders"}
+    record = {"tasks": ["rte", "sst2"], "n": 9, "over": "random orders", "pearson": one, "spearman": two}
+    result = make_result(
+        experiment="permutation",
+        task="rte, sst2",
+        curves=(make_curve("rte: difference random", [-0.1, 0.1], axis="seed of the order"),),
+        findings=("rte: something.",),
+        more={"correlations": [record]},
+    )
+    document = told(result)
+    assert sentences(document) == ["bert: rte: something."]
+    [table] = [one for one in document["sections"] if one["kind"] == "scores"]
+    assert table["rows"] == [["rte and sst2", "9 random orders", "0.50 [0.10, 0.80]", "undefined"]]
+
+
+def test_an_experiment_that_is_not_known_speaks_for_itself() -> None:
+    result: Result = make_result(
+        experiment="probing",
+        curves=(make_curve("upos", [0.5, 0.6], axis="layer"),),
+        findings=("Layer 2 knows most.",),
+        provenance=MappingProxyType({}),
+    )
+    document = told(result)
+    assert sentences(document) == ["bert: Layer 2 knows most."]
+    assert document["sections"][0]["x_is_layer"]
