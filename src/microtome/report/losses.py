@@ -141,7 +141,8 @@ def cuts(result: Result, name: str) -> list[Said]:
                 headline=True,
             )
         ]
-    k = min(places, key=lambda place: (found.value[place], x[place]))
+    # Of cuts that cost the same, the one that takes least away.
+    k = min(places, key=lambda place: (found.value[place], -x[place]))
     return [
         Said(
             text=f"No cut of {name} is shown to cost at most {amount('1', points, score)} on {result.task}; "
