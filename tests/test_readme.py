@@ -97,8 +97,12 @@ def test_the_make_targets_exist():
 
 @pytest.mark.parametrize("command", [line for line in commands() if line.startswith("microtome ")])
 def test_the_shell_commands_run_as_printed(command, place, environment):
-    if "runs/" in command:  # what an earlier line of the README has written
-        before = next(line for line in commands() if line.endswith("--out runs"))
+    needed = {"runs/": "--out runs", "report": "--out result"}
+    for before in [
+        next(line for line in commands() if line.endswith(end))
+        for part, end in needed.items()
+        if part in command
+    ]:  # what an earlier line of the README has written
         subprocess.run([sys.executable, "-m", *shlex.split(before)], cwd=place, env=environment, check=True)
     done = subprocess.run(
         [sys.executable, "-m", *shlex.split(command)],
@@ -109,6 +113,8 @@ def test_the_shell_commands_run_as_printed(command, place, environment):
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    if "report" in command:
+        assert "debiased" in (place / "report.html").read_text(encoding="utf-8")
     if "--out result" in command:
         assert {p.name for p in (place / "result").iterdir()} >= {
             "result.json",
