@@ -38,12 +38,12 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Text:
 
 @pytest.mark.parametrize("name", ["masked", "causal"])
 def test_what_can_be_told_from_its_neighbors_is_guessed(name: str, text: Text, tmp_path: Path) -> None:
-    design = find_design(name, **SMALL, batch=16, steps=250, rate=3e-3, spread=0.18)
+    design = find_design(name, **SMALL, batch=16, steps=300, rate=3e-3, spread=0.18)
     folder = pretrain(design, text, tmp_path / name).folder
     found = judge_guesses(folder, text)
     assert found.what == ("next tokens" if name == "causal" else "hidden tokens")
     assert found.unigram < 0.2
-    assert found.accuracy > found.unigram + 0.3
+    assert found.low > found.unigram + 0.1
     assert found.low < found.accuracy < found.high
     assert found.sequences == 1_500 // 32
     assert found.n % found.sequences == 0

@@ -362,7 +362,8 @@ def flat_from(scores: Sequence[float], *, points: float = 100.0, higher_is_bette
     lost = lost_points(scores, points=points, higher_is_better=higher_is_better)
     if not np.isfinite(lost[-1]):
         return math.nan
-    bad = np.flatnonzero(~(lost < MARGIN))
+    # A whole point is a whole point, however its difference was rounded.
+    bad = np.flatnonzero(~(lost < MARGIN - 1e-9))
     return float(bad[-1] + 2 if len(bad) else 1)
 
 
