@@ -136,7 +136,7 @@ def test_it_is_said_plainly_that_no_measure_beats_length() -> None:
         for task in "abc"
     ]
     found = predictive_validity(drawn)
-    assert found.findings[0].startswith("No measure beats span length and depth")
+    assert found.findings[0].startswith("No measure is shown to beat span length and depth")
     assert "after Holm's correction for 2 measures" in found.findings[0]
     assert "All cases are of one model, m: nothing is said of others." in found.findings
     assert any("gain out of model undefined (there is one model only)" in said for said in found.findings)
@@ -157,7 +157,9 @@ def turned(case: Case, **more: Any) -> Case:
 def test_a_measure_that_goes_the_wrong_way_is_told(cases: list[Case]) -> None:
     found = predictive_validity([turned(case) for case in cases])
     assert found.more["measures"]["turned"]["partial"]["low"] > 0
-    assert found.findings[0].startswith("No measure beats span length and depth. turned goes the wrong way")
+    assert found.findings[0].startswith(
+        "No measure is shown to beat span length and depth. turned goes the wrong way"
+    )
     assert "not told from 0" not in found.findings[0]
     both = predictive_validity(
         [turned(case, similarity={**case.similarity, "turned": -case.similarity["good"]}) for case in cases]

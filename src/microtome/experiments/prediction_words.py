@@ -144,7 +144,7 @@ def _verdict(table: Table, ranking: Sequence[str], adjusted: Mapping[str, float]
             f"({told}, {p_value(adjusted[best])}{corrected})."
         )
         some = "" if len(tested) == len(ranking) else " that can be tested"
-        return f"No measure{some} beats span length and depth{most}{wrong}"
+        return f"No measure{some} is shown to beat span length and depth{most}{wrong}"
     others = (
         f" So do {', '.join(better[1:])}."
         if len(better) > 2
