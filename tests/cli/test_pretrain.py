@@ -44,7 +44,7 @@ def test_a_failed_run_is_told_by_the_exit_code(tmp_path: Path, capsys: pytest.Ca
 def test_a_plan_and_wrong_requests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     written(tmp_path)
     assert main(["pretrain", "masked", "--corpus", "x", "--out", "y", "--dry-run"]) == 0
-    assert "8,000 updates of 512 sequences of 128" in capsys.readouterr().out
+    assert "4,500 updates of 512 sequences of 128" in capsys.readouterr().out
     assert main(["pretrain", "mask", "--corpus", "x", "--out", "y"]) == 2
     assert "Did you mean masked?" in capsys.readouterr().err
     assert main(arguments(tmp_path, "masked", "--tokenizer", str(tmp_path / "absent.json"))) == 2

@@ -28,3 +28,12 @@ def test_values_can_be_changed_and_are_checked() -> None:
         find_design("masked", step=7)
     with pytest.raises(InputError, match="width must be a multiple of the 4 heads, but got 130"):
         find_design("masked", width=130)
+
+
+def test_shown_tokens_are_a_share_of_the_guessed() -> None:
+    design = find_design("masked", length=102, hidden=0.4, kept=0.25)
+    assert (design.guessed, design.shown) == (40, 10)
+    with pytest.raises(InputError, match="kept must be a share of at least 0 and below 1, but got 1"):
+        find_design("masked", kept=1.0)
+    with pytest.raises(InputError, match="focus must be above 0, but got 0"):
+        find_design("masked", focus=0.0)

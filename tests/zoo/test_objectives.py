@@ -32,17 +32,38 @@ def batch(rows: int = 8, length: int = 24, entries: int = 50) -> torch.Tensor:
     return ids
 
 
-@given(st.integers(1, 6), st.integers(8, 30), st.integers(1, 5))
-def test_hidden_tokens_are_as_many_as_asked_and_never_the_ends(rows: int, length: int, count: int) -> None:
+@given(st.integers(1, 6), st.integers(8, 30), st.integers(1, 5), st.data())
+def test_hidden_tokens_are_as_many_as_asked_and_never_the_ends(
+    rows: int, length: int, count: int, data: st.DataObject
+) -> None:
+    shown = data.draw(st.integers(0, count))
     ids = batch(rows, length)
-    places, hidden = hide(ids, count)
+    places, hidden = hide(ids, count, shown)
     assert places.shape == (rows, count)
-    assert (hidden == MASK).sum(1).eq(count).all()
+    assert (hidden == MASK).sum(1).eq(count - shown).all()
     assert hidden[:, 0].eq(CLS).all()
     assert hidden[:, -1].eq(SEP).all()
     changed = hidden != ids
-    assert changed.sum() == rows * count
-    assert changed.gather(1, places).all()
+    assert changed.sum() == rows * (count - shown)
+    assert changed.gather(1, places[:, shown:]).all()
+
+
+def test_what_is_told_is_the_loss_of_hidden_tokens_alone() -> None:
+    # One that copies what it sees guesses shown tokens rightly and learns nothing of hidden ones.
+    learner = Learner(find_design("masked", **SMALL, hidden=0.5, kept=0.5), 50, seed=0)
+    optimizer = torch.optim.Adam(learner.parameters(), 3e-3)
+    found = []
+    for step in range(120):
+        torch.manual_seed(step)
+        ids = torch.randint(5, 50, (8, 24))
+        loss, told = learner(ids)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        found.append((float(loss.detach()), float(told)))
+    learned, shown = found[-1]
+    assert shown > math.log(45) - 0.2
+    assert learned < 0.75 * shown
 
 
 @pytest.mark.parametrize("name", DESIGNS)

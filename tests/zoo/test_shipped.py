@@ -19,6 +19,7 @@ import transformers
 import microtome as mt
 from microtome.cli import main
 from microtome.encoders.encoder import digest_weights
+from microtome.encoders.shipped import WEIGHTS
 from microtome.errors import InputError, MicrotomeError
 from microtome.extraction.recording import describe
 from microtome.zoo.cards import check_card, write_card
@@ -26,6 +27,7 @@ from microtome.zoo.designs import DESIGNS, find_design
 from microtome.zoo.objectives import Learner
 from microtome.zoo.saving import save_encoder
 from microtome.zoo.shipped import find_shipped, shipped
+from microtome.zoo.shipping import halve
 from microtome.zoo.text import CLS, Text, read_text
 from zoo.test_text import written
 
@@ -61,7 +63,8 @@ def made(text: Text, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, seed in [*((name, 0) for name in DESIGNS), ("masked", 2)]:
         design = find_design(name, **SHAPE, generator=(1, 32))
         folder = place / (f"{name}-{seed}" if seed else name)
-        save_encoder(Learner(design, entries, seed=seed), text.tokenizer, folder, half=True)
+        save_encoder(Learner(design, entries, seed=seed), text.tokenizer, folder)
+        halve(folder / WEIGHTS, folder / WEIGHTS)
         write_card(folder, design=design, seed=seed, **(FACTS if name == "masked" else {}))
     return place
 

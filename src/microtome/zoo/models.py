@@ -35,7 +35,11 @@ def build(design: Design, entries: int, *, seed: int) -> torch.nn.Module:
 
     with torch.random.fork_rng(devices=[]), quiet():
         torch.manual_seed(int(generator(seed, "zoo", "encoder").integers(2**62)))
-        return _drawn(design, _shape(design, entries))
+        made = _drawn(design, _shape(design, entries))
+    _focus(made, design.focus)
+    if design.waves:
+        _wave(made.base_model.embeddings.position_embeddings.weight, design.spread)
+    return made
 
 
 def _drawn(design: Design, shape: dict[str, Any]) -> Any:
@@ -51,6 +55,28 @@ def _drawn(design: Design, shape: dict[str, Any]) -> Any:
         config = transformers.RobertaConfig(**shape, is_decoder=True)
         return transformers.RobertaForCausalLM(config)
     return transformers.RobertaForMaskedLM(transformers.RobertaConfig(**shape))
+
+
+def _focus(net: Any, times: float) -> None:
+    """Enlarge drawn queries and keys."""
+    import torch
+
+    with torch.no_grad():
+        for name, weight in net.named_parameters():
+            if name.endswith((".query.weight", ".key.weight")):
+                weight.mul_(times)
+
+
+def _wave(weight: torch.Tensor, spread: float) -> None:
+    """Fill embeddings of positions with sines and cosines of as large a spread as drawn ones have."""
+    import torch
+
+    places, width = weight.shape
+    lengths = 10_000.0 ** (torch.arange(0, width, 2) / width)
+    angles = torch.arange(places)[:, None] / lengths
+    waves = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width]
+    with torch.no_grad():
+        weight.copy_(waves * spread * 2**0.5)
 
 
 def build_generator(design: Design, encoder: Any, *, seed: int) -> torch.nn.Module:
@@ -84,6 +110,7 @@ def build_generator(design: Design, encoder: Any, *, seed: int) -> torch.nn.Modu
         made = transformers.ElectraForMaskedLM(
             transformers.ElectraConfig(**shape, embedding_size=design.width)
         )
+    _focus(made, design.focus)
     made.electra.embeddings = encoder.electra.embeddings
     made.generator_lm_head.weight = encoder.electra.embeddings.word_embeddings.weight
     return made

@@ -72,29 +72,25 @@ class Learner(LateModule):
         loss : Tensor of shape ()
             What is learned from.
         told : Tensor of shape ()
-            What is compared between designs' own runs: cross-entropy of the guesses of hidden tokens, of
-            all tokens, or of next tokens; for replaced tokens the error of telling them.
+            What is compared between designs' own runs: cross-entropy of the guesses of tokens that were
+            hidden, or of next tokens; for replaced tokens the error of telling them.
         """
         return getattr(self, f"_{self.design.objective}")(ids)
 
     def _masked(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        places, inputs = hide(ids, self.design.guessed)
-        states = _at(_states(self.net, inputs), places)
-        loss = self.guess(_head(self.net), states, ids.gather(1, places))
-        return loss, loss.detach()
+        shown = self.design.shown
+        places, inputs = hide(ids, self.design.guessed, shown)
+        losses = self.guess(_head(self.net), _at(_states(self.net, inputs), places), ids.gather(1, places))
+        return losses.mean(), losses.detach()[:, shown:].mean()
 
     def _every(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        import torch
-
-        places, inputs = hide(ids, self.design.guessed)
-        states = _states(self.net, inputs)
-        loss = self.guess(_head(self.net), states[:, 1:-1], ids[:, 1:-1])
-        with torch.no_grad():
-            hidden = self.guess(_head(self.net), _at(states, places), ids.gather(1, places))
-        return loss, hidden
+        shown = self.design.shown
+        places, inputs = hide(ids, self.design.guessed, shown)
+        losses = self.guess(_head(self.net), _states(self.net, inputs)[:, 1:-1], ids[:, 1:-1])
+        return losses.mean(), losses.detach().gather(1, places[:, shown:] - 1).mean()
 
     def _causal(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        loss = self.guess(_head(self.net), _states(self.net, ids)[:, :-1], ids[:, 1:])
+        loss = self.guess(_head(self.net), _states(self.net, ids)[:, :-1], ids[:, 1:]).mean()
         return loss, loss.detach()
 
     def _replaced(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -107,7 +103,7 @@ class Learner(LateModule):
         right = ids.gather(1, places)
         states = _at(_states(made, inputs), places)
         logits = made.generator_lm_head(made.generator_predictions(states))
-        guessing = _cross_entropy(logits, right)
+        guessing = _cross_entropy(logits, right).mean()
         with torch.no_grad():
             # The largest of the logits with Gumbel noise is a draw from their softmax.
             noise = -torch.log(-torch.log(torch.rand_like(logits, dtype=torch.float32).clamp(1e-9, 1 - 1e-7)))
@@ -121,7 +117,7 @@ class Learner(LateModule):
         return guessing + self.design.weight * telling, telling.detach()
 
 
-def hide(ids: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+def hide(ids: torch.Tensor, count: int, shown: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     """
     Hide as many tokens of each sequence, never its two ends.
 
@@ -129,19 +125,23 @@ def hide(ids: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
     ----------
     ids : Tensor of shape (sequences, tokens)
     count : int
+        Tokens of a sequence that are guessed.
+    shown : int
+        How many of them stand in the input all the same.
 
     Returns
     -------
     places : Tensor of shape (sequences, count)
+        Those that are shown first.
     hidden : Tensor of shape (sequences, tokens)
-        All hidden tokens are [MASK]: no design keeps some or puts random ones there, so that all read the
-        same inputs.
+        [MASK] at the other places: no random tokens there, so that what is read is the text.
     """
     import torch
 
     order = torch.rand(ids.shape[0], ids.shape[1] - 2, device=ids.device).argsort(dim=1)
     places = order[:, :count] + 1
-    return places, _put(ids, places, torch.full_like(places, MASK))
+    hidden = places[:, shown:]
+    return places, _put(ids, hidden, torch.full_like(hidden, MASK))
 
 
 def _rows(places: torch.Tensor, length: int) -> torch.Tensor:
@@ -188,11 +188,12 @@ def _head(net: Any) -> Any:
 
 
 def _guess(head: Any, states: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy of guesses."""
+    """Cross-entropy of each guess, of the shape of what is right."""
     return _cross_entropy(head(states), right)
 
 
 def _cross_entropy(logits: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     from torch.nn.functional import cross_entropy
 
-    return cross_entropy(logits.flatten(0, -2).float(), right.flatten())
+    losses = cross_entropy(logits.flatten(0, -2).float(), right.flatten(), reduction="none")
+    return losses.view_as(right)

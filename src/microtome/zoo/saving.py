@@ -13,7 +13,7 @@ from .text import SPECIAL, TOKENIZER
 DROPOUT = 0.1
 
 
-def save_encoder(learner: Any, tokenizer: str, folder: str | Path, *, half: bool = False) -> Path:
+def save_encoder(learner: Any, tokenizer: str, folder: str | Path) -> Path:
     """
     Save an encoder with the head of its own pretraining.
 
@@ -23,8 +23,6 @@ def save_encoder(learner: Any, tokenizer: str, folder: str | Path, *, half: bool
     tokenizer : str
         As JSON.
     folder : path
-    half : bool
-        Whether weights are written in float16.
 
     Returns
     -------
@@ -37,8 +35,6 @@ def save_encoder(learner: Any, tokenizer: str, folder: str | Path, *, half: bool
     place.mkdir(parents=True, exist_ok=True)
     net: Any = copy.deepcopy(learner.net).float().cpu()
     net.config.hidden_dropout_prob = net.config.attention_probs_dropout_prob = DROPOUT
-    if half:
-        net = net.half()
     with quiet():
         net.save_pretrained(place)
     (place / TOKENIZER).write_text(tokenizer, encoding="utf-8")
