@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .experiments.freezing import freezing as freezing
     from .experiments.permutation import permutation as permutation
     from .experiments.prediction import predictive_validity as predictive_validity
+    from .experiments.probing import probing as probing
     from .experiments.reinitialization import reinitialization as reinitialization
     from .experiments.skipping import skipping as skipping
     from .experiments.table import EXPERIMENTS as EXPERIMENTS
@@ -78,6 +79,7 @@ _PUBLIC = {
     "reinitialization": "experiments.reinitialization.reinitialization",
     "report": "report.making.report",
     "skipping": "experiments.skipping.skipping",
+    "probing": "experiments.probing.probing",
     "truncation": "experiments.truncation.truncation",
     "corpus": "tasks.corpus.corpus",
     "evaluate": "training.evaluating.evaluate",

@@ -19,7 +19,9 @@ def test_an_experiment_is_public_and_takes_what_it_says(name: str) -> None:
     function = one.function()
     assert getattr(mt, name) is function
     first = next(iter(inspect.signature(function).parameters))
-    assert first == {"tuned": "tuned", "encoder": "encoder", "results": "cases"}[one.takes]
+    assert (
+        first == {"tuned": "tuned", "encoder": "encoder", "layers": "encoder", "results": "cases"}[one.takes]
+    )
     assert function.__doc__
 
 
@@ -27,7 +29,8 @@ def test_an_experiment_is_public_and_takes_what_it_says(name: str) -> None:
 def test_an_experiment_has_a_verb_with_the_shared_options(name: str) -> None:
     verb = command().commands[EXPERIMENTS[name].verb]
     options = {option for parameter in verb.params for option in parameter.opts}
-    wanted = {"--task", "--data", "--seeds", "--out", "--json", "--quiet", "--store", "--device", "--threads"}
+    wanted = {"--on", "--target"} if EXPERIMENTS[name].takes == "layers" else {"--task", "--data"}
+    wanted |= {"--seeds", "--out", "--json", "--quiet", "--store", "--device", "--threads"}
     assert wanted <= options
     assert "--dry-run" in options
 

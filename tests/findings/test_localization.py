@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from microtome.errors import InputError, UnknownNameError
-from microtome.findings.localization import localization, localization_rotation
+from microtome.findings.localization import localization, localization_rotation, localizations
 from microtome.randomness import generator
 
 
@@ -124,3 +124,33 @@ def test_rotation_takes_whole_maps() -> None:
         localization_rotation(value, rotated[0])
     with pytest.raises(InputError, match="at least two rotations"):
         localization_rotation(value, rotated[:1])
+
+
+def test_published_scores_stand_beside_one_that_rotations_correct() -> None:
+    rng = generator(5, "beside")
+    neuron, svcca = rng.uniform(size=(5, 5)), rng.uniform(size=(5, 5))
+    rotated = rng.uniform(size=(6, 5, 5))
+    rotation = localization_rotation(neuron, rotated)
+    found = localizations(svcca, rotation)
+    np.testing.assert_allclose(found.coded.scores, localization(neuron, svcca).scores)
+    np.testing.assert_allclose(found.described.scores, localization(neuron, svcca, zscore=False).scores)
+    beyond = neuron - rotated.mean(axis=0)
+    for layer in range(5):
+        others = [k for k in range(5) if k != layer]
+        assert found.beyond[layer] == pytest.approx(beyond[others, layer].mean())
+        out = localizations(svcca, rotation, direction="out")
+        assert out.beyond[layer] == pytest.approx(beyond[layer, others].mean())
+    assert found.agreement == pytest.approx(stats.spearmanr(found.beyond, found.coded.scores)[0])
+    assert f"rank correlation of {found.agreement:.2f}" in found.sentence()
+    assert f"layer {'abcde'[int(found.beyond.argmax())]} (" in found.sentence(list("abcde"))
+
+
+def test_adding_layers_does_not_change_what_two_of_them_have_beyond_rotations() -> None:
+    rng = generator(6, "set")
+    neuron, rotated = rng.uniform(size=(6, 6)), rng.uniform(size=(4, 6, 6))
+    whole = localization_rotation(neuron, rotated)
+    part = localization_rotation(neuron[:3, :3], rotated[:, :3, :3])
+    np.testing.assert_allclose(whole.value[:3, :3], part.value)
+    two = localizations(neuron[:2, :2], localization_rotation(neuron[:2, :2], rotated[:, :2, :2]))
+    # Two layers have no ranks worth correlating.
+    assert np.isnan(two.agreement)

@@ -17,6 +17,7 @@ from .freeze import freeze
 from .ls import ls
 from .permute import permute
 from .pretrain import pretrain
+from .probe import probe
 from .prune import prune
 from .reinit import reinit
 from .report import report
@@ -37,7 +38,7 @@ def command() -> Any:
     )
     app.callback()(_start)
     verbs = (similarity, extract, compare, finetune, evaluate)
-    verbs += (truncate, skip, freeze, reinit, permute, drop, prune)
+    verbs += (truncate, skip, freeze, reinit, permute, drop, prune, probe)
     for verb in (*verbs, report, pretrain, ls, demo):
         app.command(no_args_is_help=verb is not demo)(verb)
     app.add_typer(store)

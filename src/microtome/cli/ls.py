@@ -15,7 +15,7 @@ from .zoo import list_zoo
 if TYPE_CHECKING:
     from ..measures.declare import Measure
 
-TABLES = ("measures", "families", "corpora", "tasks", "recipes", "experiments", "zoo")
+TABLES = ("measures", "families", "corpora", "tasks", "recipes", "experiments", "targets", "zoo")
 # The letters that formulas use for what is done to a layer.
 TRANSFORMED = {
     "Q": "orthogonal",
@@ -32,7 +32,7 @@ def ls(
         str,
         typer.Argument(
             metavar="TABLE",
-            help="measures, families, corpora, tasks, recipes, experiments or zoo",
+            help="measures, families, corpora, tasks, recipes, experiments, targets or zoo",
             show_default=False,
         ),
     ],
@@ -50,6 +50,7 @@ def ls(
         "tasks": list_tasks,
         "recipes": list_recipes,
         "experiments": _experiments,
+        "targets": _targets,
         "zoo": list_zoo,
     }
     shown[table](Screen(json=json))
@@ -95,6 +96,30 @@ def _families(screen: Screen) -> None:
     )
 
 
+def _targets(screen: Screen) -> None:
+    from ..probes.table import PROBES
+    from ..probes.targets import TARGETS
+
+    probes = {one.kind: one.name for one in PROBES.values()}
+    told = [
+        {
+            "name": one.name,
+            "about": one.about,
+            "kind": one.kind,
+            "probe": probes[one.kind],
+            "formats": list(one.formats),
+        }
+        for one in TARGETS.values()
+    ]
+    if screen.json:
+        screen.result({"format": "microtome/targets/1", "targets": told}, "")
+        return
+    screen.rows(
+        ["target", "what it asks", "probe", "files"],
+        [[str(one["name"]), str(one["about"]), one["probe"], ", ".join(one["formats"])] for one in told],
+    )
+
+
 def _experiments(screen: Screen) -> None:
     from dataclasses import asdict
 
@@ -107,6 +132,7 @@ def _experiments(screen: Screen) -> None:
     needs = {
         "tuned": "a fine-tuned model",
         "encoder": "an encoder, which is fine-tuned",
+        "layers": "an encoder and an annotated corpus",
         "results": "results of others",
     }
     screen.rows(

@@ -21,6 +21,35 @@ CITATIONS: Mapping[str, str] = MappingProxyType(
   pages = {1393--1401},
   year = {2020}
 }""",
+        "hewitt2019structural": """@inproceedings{hewitt2019structural,
+  author = {Hewitt, John and Manning, Christopher D.},
+  title = {A Structural Probe for Finding Syntax in Word Representations},
+  booktitle = {Proceedings of NAACL-HLT 2019},
+  pages = {4129--4138},
+  year = {2019}
+}""",
+        "hewitt2019control": """@inproceedings{hewitt2019control,
+  author = {Hewitt, John and Liang, Percy},
+  title = {Designing and Interpreting Probes with Control Tasks},
+  booktitle = {Proceedings of EMNLP-IJCNLP 2019},
+  pages = {2733--2743},
+  year = {2019}
+}""",
+        "tenney2019": """@inproceedings{tenney2019,
+  author = {Tenney, Ian and Xia, Patrick and Chen, Berlin and Wang, Alex and Poliak, Adam and McCoy, R. Thomas
+    and Kim, Najoung and Van Durme, Benjamin and Bowman, Samuel R. and Das, Dipanjan and Pavlick, Ellie},
+  title = {What do you learn from context? Probing for sentence structure in contextualized word
+    representations},
+  booktitle = {International Conference on Learning Representations},
+  year = {2019}
+}""",
+        "voita2020": """@inproceedings{voita2020,
+  author = {Voita, Elena and Titov, Ivan},
+  title = {Information-Theoretic Probing with Minimum Description Length},
+  booktitle = {Proceedings of EMNLP 2020},
+  pages = {183--196},
+  year = {2020}
+}""",
         "sajjad2023": """@article{sajjad2023,
   author = {Sajjad, Hassan and Dalvi, Fahim and Durrani, Nadir and Nakov, Preslav},
   title = {On the Effect of Dropping Layers of Pre-trained Transformer Models},

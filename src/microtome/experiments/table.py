@@ -21,8 +21,9 @@ class Experiment:
         On the command line; empty where there is none.
     asks : str
         The question.
-    takes : {"tuned", "encoder", "results"}
-        A fine-tuned model, an encoder that is then fine-tuned, or what other experiments found.
+    takes : {"tuned", "encoder", "layers", "results"}
+        A fine-tuned model, an encoder that is then fine-tuned, one whose layers are read as they are, or
+        what other experiments found.
     trains : bool
         Whether whole models are trained.
     protocols : tuple of str
@@ -34,7 +35,7 @@ class Experiment:
     name: str
     verb: str
     asks: str
-    takes: Literal["tuned", "encoder", "results"]
+    takes: Literal["tuned", "encoder", "layers", "results"]
     trains: bool
     protocols: tuple[str, ...]
     source: str
@@ -101,6 +102,15 @@ _ALL = (
         trains=True,
         protocols=("S-E1",),
         source="Sajjad et al. 2020",
+    ),
+    Experiment(
+        name="probing",
+        verb="probe",
+        asks="What can be read out of each layer?",
+        takes="layers",
+        trains=False,
+        protocols=("M-E1", "M-E2"),
+        source="Merchant et al. 2020, Hewitt and Manning 2019, Tenney et al. 2019",
     ),
     Experiment(
         name="predictive_validity",

@@ -163,6 +163,92 @@ def localization_rotation(neuron_value: ArrayLike, rotated_values: ArrayLike) ->
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Localizations:
+    """
+    The published scores of every layer, and beside them what single neurons give beyond rotations.
+
+    Parameters
+    ----------
+    described, coded : Localization
+        As the paper describes the score, and as its code computes it.
+    beyond : array of shape (layers,)
+        Mean over the other layers of the neuron similarity beyond its mean over rotations: there is no
+        z-score, and what many neurons or few rows add to any largest correlation is subtracted. NaN for a
+        layer without defined similarities.
+    monte_carlo : array of shape (layers,)
+        Error of that which more rotations would make smaller, at most: draws are shared by all pairs.
+    direction : {"in", "out"}
+    agreement : float
+        Spearman's correlation of `beyond` and the published code's scores over layers.
+    """
+
+    described: Localization
+    coded: Localization
+    beyond: NDArray[np.float64]
+    monte_carlo: NDArray[np.float64]
+    direction: Direction
+    agreement: float
+
+    def sentence(self, names: Sequence[str] | None = None) -> str:
+        """Say where neurons stand out, and whether the published score says the same."""
+        check_names(names, len(self.beyond))
+        high, low = int(np.nanargmax(self.beyond)), int(np.nanargmin(self.beyond))
+        return (
+            f"Beyond rotations, single neurons ({self.direction}) count most in {layer_list([high], names)} "
+            f"({number(self.beyond[high], 3)}) and least in {layer_list([low], names)} "
+            f"({number(self.beyond[low], 3)}); over layers this agrees with the published score to a rank "
+            f"correlation of {number(self.agreement)}."
+        )
+
+
+def localizations(
+    svcca: ArrayLike, rotation: RotationLocalization, *, direction: Direction = "in"
+) -> Localizations:
+    """
+    Set the published localization scores beside one that a rotation null corrects.
+
+    Parameters
+    ----------
+    svcca : array of shape (layers, layers)
+        Map over all layers of all models.
+    rotation : RotationLocalization
+        Of the neuron similarities of the same layers; see `find_localization`.
+    direction : {"in", "out"}
+        As in `localization`.
+
+    Returns
+    -------
+    Localizations
+    """
+    from scipy.stats import spearmanr
+
+    neuron = rotation.value + rotation.rotated_mean
+    described = localization(neuron, svcca, direction=direction, zscore=False)
+    coded = localization(neuron, svcca, direction=direction, zscore=True)
+    beyond, error = (_over_others(one, direction) for one in (rotation.value, rotation.standard_error))
+    both = np.isfinite(beyond) & np.isfinite(coded.scores)
+    spread = min(np.ptp(beyond[both]), np.ptp(coded.scores[both])) if both.sum() > 2 else 0.0
+    found = spearmanr(beyond[both], coded.scores[both]) if spread > 0 else None
+    return Localizations(
+        described=described,
+        coded=coded,
+        beyond=beyond,
+        monte_carlo=error,
+        direction=direction,
+        agreement=float("nan") if found is None else float(found.statistic),  # pyright: ignore[reportAttributeAccessIssue]
+    )
+
+
+def _over_others(values: NDArray[np.float64], direction: Direction) -> NDArray[np.float64]:
+    """Mean of a map over the other layers, the diagonal and undefined cells left out."""
+    read = np.isfinite(values)
+    np.fill_diagonal(read, False)
+    axis = 0 if direction == "in" else 1
+    count = read.sum(axis=axis)
+    return np.where(read, values, 0).sum(axis=axis) / np.where(count > 0, count, np.nan)
+
+
 def _standardize(series: NDArray[np.float64]) -> NDArray[np.float64]:
     spread = np.nanstd(series, ddof=1)
     if spread <= 1e-12:

@@ -34,6 +34,7 @@ TITLES: Mapping[str, str] = {
     "reinitialization": "Blocks drawn anew",
     "permutation": "Blocks in other orders",
     "dropping": "Blocks dropped",
+    "probing": "What can be read out of each layer",
     "prediction": "Foretelling what can be cut",
 }
 

@@ -1,0 +1,150 @@
+"""Which states of one training are there? Its checkpoints, in the order of their steps."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..encoders.series import Series, series
+from ..errors import InputError, must
+from ..extraction.extracting import as_encoder
+from ..store.entry import RECORD
+from ..store.shelf import Shelf
+from ..training.evaluating import WINDOWS
+from ..training.tuned import RUN
+from ..zoo.pretraining import RUN as PRETRAINING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """
+    One state of a training.
+
+    Parameters
+    ----------
+    step : int
+        Updates that were done.
+    load : callable
+        Gives the encoder.
+    folder : Path, optional
+        Where it lies.
+    """
+
+    step: int
+    load: Callable[[], Any] = field(repr=False)
+    folder: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """What its layers are called after."""
+        return f"step {self.step}"
+
+    @property
+    def tuned(self) -> bool:
+        """Whether fine-tuning wrote it, with a head that answers the task."""
+        return self.folder is not None and (self.folder / WINDOWS).is_file()
+
+
+def find_checkpoints(
+    given: Any,
+    *,
+    start: Any = None,
+    store: str | os.PathLike[str] | None = None,
+    device: str = "cpu",
+) -> tuple[Checkpoint, ...]:
+    """
+    Find the checkpoints of one training.
+
+    Parameters
+    ----------
+    given : path, Series, Tuned, or mapping of int to Encoder or path
+        A folder with a folder for each step, as `microtome pretrain --checkpoints` writes them, the last
+        state beside them; the folder of a fine-tuning that kept checkpoints, or what `finetune` returned;
+        or encoders by their steps.
+    start : Encoder or path, optional
+        The model before the first update: step 0.
+    store : path, optional
+        Where the checkpoints of a fine-tuning are, for one that is given by its folder.
+    device : str
+        For models that are loaded.
+
+    Returns
+    -------
+    tuple of Checkpoint
+        At least two, in the order of their steps.
+    """
+    found = _found(given, store, device)
+    if start is not None:
+        found = {0: _one(0, start, device), **found}
+    if len(found) < 2:
+        raise must("a training", "of at least two checkpoints", f"{len(found)} in {_called(given)}")
+    return tuple(found[step] for step in sorted(found))
+
+
+def _found(given: Any, store: Any, device: str) -> dict[int, Checkpoint]:
+    if isinstance(given, Mapping):
+        return {step: _one(step, one, device) for step, one in given.items()}
+    if isinstance(given, Series):
+        return _of_series(given, device)
+    if hasattr(given, "checkpoints") and hasattr(given, "folder"):
+        return _of_tuning(Path(given.folder), [Path(one) for one in given.checkpoints], device)
+    if not isinstance(given, str | os.PathLike):
+        raise must("checkpoints", "a folder, a fine-tuned model, or encoders by their steps", given)
+    place = Path(given)
+    if (place / RUN).is_file():
+        shelf = Shelf(store)
+        kept = json.loads((place / RUN).read_text())["checkpoints"]
+        entries = [shelf.get(address) for address in kept]
+        if kept and all(entry is None for entry in entries):
+            raise InputError(f"the checkpoints of {place} must be in the store {shelf.root}, but none is.")
+        return _of_tuning(place, [Path(entry.folder) for entry in entries if entry is not None], device)
+    found = _of_series(series(place), device)
+    told = _read(place / PRETRAINING)
+    if told and (place / "config.json").is_file() and told["updates"] not in found:
+        found[int(told["updates"])] = _one(int(told["updates"]), place, device)
+    return found
+
+
+def _of_series(given: Series, device: str) -> dict[int, Checkpoint]:
+    def loader(place: int) -> Callable[[], Any]:
+        return lambda: given.load(place, device=device)
+
+    return {
+        step: Checkpoint(step=step, load=loader(place), folder=given.folders[place])
+        for place, step in enumerate(given.steps)
+    }
+
+
+def _of_tuning(last: Path, kept: Sequence[Path], device: str) -> dict[int, Checkpoint]:
+    found = {}
+    for folder in kept:
+        step = int(_read(folder / RECORD)["specification"]["update"])
+        found[step] = _one(step, folder, device)
+    end = int(_read(last / RUN)["course"]["updates"])
+    return {**found, end: _one(end, last, device)}
+
+
+def _one(step: Any, given: Any, device: str) -> Checkpoint:
+    from ..encoders.loading import load
+
+    if not isinstance(step, int) or isinstance(step, bool) or step < 0:
+        raise must("a step", "a whole number of at least 0", step)
+    if isinstance(given, str | os.PathLike):
+        place = Path(given)
+        return Checkpoint(
+            step=step, load=lambda: load(given, device=device), folder=place if place.is_dir() else None
+        )
+    encoder = as_encoder(given.encoder if hasattr(given, "evaluation") else given)
+    return Checkpoint(step=step, load=lambda: encoder)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text()) if path.is_file() else {}
+
+
+def _called(given: Any) -> str:
+    return str(given) if isinstance(given, str | os.PathLike) else type(given).__name__

@@ -1,0 +1,328 @@
+"""What is known of a training, step by step? Change, borders, scores, and which of them came first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..findings.blocks import STEP_CONTRAST
+from ..findings.results import Curve
+from ..findings.scorecurves import score_curve
+from ..findings.stackblocks import StackBlocks, blocks_document
+from ..findings.words import layer_list, number
+from ..inference.answers import Answers
+from ..inference.scoring import example_groups, unit_influence
+from ..tasks.items import Split
+from ..tasks.scores import find_score
+from ..tasks.task import Task
+from ..version import VERSION
+from .borders import Border
+from .layerwise import Alike, Recorded
+from .ordering import Order, which_first
+from .readings import Reading
+from .spreads import Sample, center_of, curve_of, points_of
+
+AXIS, LAYERS = "step", "layers kept"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Course:
+    """
+    All that was read along one training.
+
+    Parameters
+    ----------
+    steps : tuple of int
+    recorded : Recorded
+        The models are called after their steps, in the same order.
+    against : Alike
+        The first and the last checkpoint (left) against all (right).
+    borders : tuple of Border
+    task : Task, optional
+    split : Split, optional
+        That was answered.
+    readings : tuple of Reading
+        Empty without a task.
+    level : float
+    """
+
+    steps: tuple[int, ...]
+    recorded: Recorded
+    against: Alike
+    borders: tuple[Border, ...]
+    task: Task | None = None
+    split: Split | None = None
+    readings: tuple[Reading, ...] = ()
+    level: float = 0.95
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the checkpoints."""
+        return tuple(self.recorded.found)
+
+    def likeness(self, end: str) -> Sample:
+        """Similarity of every checkpoint to the first or the last one, shape (steps, layers)."""
+        chosen = self.names[0] if end == "first" else self.names[-1]
+        return self.against.sample([(chosen, name) for name in self.names])
+
+
+def change_of(course: Course, end: str) -> dict[str, Any]:
+    """
+    Say how like every layer is, at every step, to one end of the training.
+
+    Parameters
+    ----------
+    course : Course
+    end : {"first", "last"}
+
+    Returns
+    -------
+    dict
+        Similarities of shape (steps, layers) as lists, with intervals and bands, and the center of the
+        change at each step; None where nothing has changed.
+    """
+    every = course.likeness(end)
+    out: dict[str, list[Any]] = {name: [] for name in ("values", "low", "high", "band_low", "band_high")}
+    centers: list[dict[str, float] | None] = []
+    for values, errors in zip(every.values, every.errors, strict=True):
+        one = Sample(values=values[None], errors=errors[None], dof=every.dof)
+        points = points_of(one, level=course.level, bounds=course.against.bounds)
+        for name, line in out.items():
+            line.append(getattr(points, name).tolist())
+        center = center_of(one, course.recorded.layers)
+        centers.append(None if center is None else points_of(center, level=course.level).plain())
+    return {**out, "center": centers}
+
+
+def curves_of(course: Course) -> list[Curve]:
+    """The score of each checkpoint or, without a task, its mean similarity to the first and to the last."""
+    task = course.task
+    if task is not None:
+        own = any(one.heads is not None for one in course.readings)
+        given: dict[str, Any] = {"axis": AXIS, "level": course.level}
+        answers = [one.answers for one in course.readings]
+        name = "own head" if own else "best readout"
+        return [score_curve(name, course.steps, answers, task.main, task.labels, **given)]
+    found = []
+    for end in ("first", "last"):
+        every = course.likeness(end)
+        kept = np.isfinite(every.values).all(axis=0)
+        # The checkpoints are the points here, and the mean over layers is what is shown of each.
+        one = Sample(
+            values=every.values[:, kept].mean(axis=1)[None],
+            errors=every.errors[:, kept].mean(axis=1)[None],
+            dof=every.dof,
+        )
+        points = points_of(one, level=course.level, bounds=course.against.bounds)
+        unit, n = course.recorded.unit, course.recorded.examples
+        found.append(curve_of(f"similarity to the {end}", AXIS, course.steps, points, unit=unit, n=n))
+    return found
+
+
+def layer_curves(course: Course, which: str) -> list[Curve]:
+    """
+    Score every layer at every step.
+
+    Parameters
+    ----------
+    course : Course
+    which : {"heads", "readouts"}
+
+    Returns
+    -------
+    list of Curve
+        One a checkpoint that has them, over the layers that are kept.
+    """
+    task = course.task
+    if task is None:
+        return []
+    found = []
+    for one in course.readings:
+        answers: tuple[Answers, ...] | None = getattr(one, which)
+        if answers is not None:
+            layers, given = range(1, len(answers) + 1), {"axis": LAYERS, "level": course.level}
+            found.append(
+                score_curve(f"step {one.step}", layers, answers, task.main, task.labels, **given)  # pyright: ignore[reportArgumentType]
+            )
+    return found
+
+
+def order_of(course: Course, *, draws: int, seed: int) -> Order | None:
+    """Say which came first, the border or the score; None without a task."""
+    task = course.task
+    if task is None:
+        return None
+    score = find_score(task.main)
+    sign = 1.0 if score.higher_is_better else -1.0
+    known = next((one.answers for one in course.readings if one.answers is not None), None)
+    blank = np.zeros(2 if known is None else len(_influence(task, known)))
+    values, errors = [], []
+    for one in course.readings:
+        found = one.answers
+        values.append(
+            np.nan if found is None else score.compute(found.predictions[0], found.targets, task.labels)
+        )
+        errors.append(blank if found is None else _influence(task, found))
+    return which_first(
+        course.steps,
+        np.array([one.contrast for one in course.borders]),
+        np.stack([one.errors for one in course.borders]),
+        sign * np.array(values, dtype=float),
+        sign * np.stack(errors),
+        level=course.level,
+        draws=draws,
+        seed=seed,
+    )
+
+
+def _influence(task: Task, found: Answers) -> np.ndarray:
+    groups = example_groups(found.groups, len(found.ids))
+    return unit_influence(find_score(task.main), found.predictions[0], found.targets, task.labels, groups)
+
+
+def borders_document(course: Course) -> list[dict[str, Any] | None]:
+    """Findings about blocks as plain data, one a step; None where there is none."""
+    names = tuple(str(layer) for layer in range(course.recorded.layers[-1] + 1))
+    return [
+        None
+        if one.finding is None
+        else blocks_document(
+            StackBlocks(stack=name, measure=course.against.measure, names=names, finding=one.finding)
+        )
+        for name, one in zip(course.names, course.borders, strict=True)
+    ]
+
+
+def curve_document(one: Curve) -> dict[str, Any]:
+    """A curve as plain data."""
+    fields = ("values", "low", "high", "band_low", "band_high")
+    return {"name": one.name, "x": list(one.x), **{name: getattr(one, name).tolist() for name in fields}}
+
+
+def long_rows(
+    course: Course, change: Mapping[str, Mapping[str, Any]], curves: Mapping[str, Sequence[Curve]]
+) -> Iterator[dict[str, Any]]:
+    """One record a step, quantity and layer."""
+    for end, told in change.items():
+        for step, values in zip(course.steps, told["values"], strict=True):
+            for layer, value in zip(course.recorded.layers, values, strict=True):
+                yield _row(step, f"similarity to the {end}", layer, value)
+    for step, one in zip(course.steps, course.borders, strict=True):
+        yield _row(step, "contrast", None, one.contrast)
+    for which, some in curves.items():
+        for one in some:
+            for layer, value in zip(one.x, one.values, strict=True):
+                yield _row(int(one.name.split()[1]), which, int(layer), float(value))
+
+
+def _row(step: int, quantity: str, layer: int | None, value: float) -> dict[str, Any]:
+    return {
+        "step": step,
+        "quantity": quantity,
+        "layer": layer,
+        "value": float(value) if np.isfinite(value) else None,
+    }
+
+
+def said_course(
+    course: Course, change: Mapping[str, Mapping[str, Any]], curves: Sequence[Curve], order: Order | None
+) -> list[str]:
+    """Say what happened along the training."""
+    values = np.array(change["first"]["values"], dtype=float)[-1]
+    steps, layers = course.steps, course.recorded.layers
+    said = []
+    if np.nanmin(values) == 1:
+        said.append(f"No layer changed from step {steps[0]:,} to step {steps[-1]:,}.")
+    else:
+        most = layers[int(np.nanargmin(values))]
+        center = change["first"]["center"][-1]
+        where = (
+            ""
+            if center is None
+            else (
+                f"; the center of the change is at layer {number(center['value'])} "
+                f"[{number(center['low'])}, {number(center['high'])}]"
+            )
+        )
+        said.append(
+            f"From step {steps[0]:,} to step {steps[-1]:,}, by {course.against.measure}, layer {most} "
+            f"changed most, to a similarity of {number(float(np.nanmin(values)))}{where}."
+        )
+    said.append(_said_borders(course))
+    if course.task is not None:
+        first, last = curves[0].values[0], curves[0].values[-1]
+        said.append(
+            f"{find_score(course.task.main).name} on {course.task.name} ({curves[0].name}) goes from "
+            f"{number(float(first), 3)} at step {steps[0]:,} to {number(float(last), 3)} at step "
+            f"{steps[-1]:,}."
+        )
+    if order is not None:
+        said.append(order.sentence())
+    return said
+
+
+def _said_borders(course: Course) -> str:
+    stands = [place for place, one in enumerate(course.borders) if one.stands]
+    tested = [one for one in course.borders if one.finding is not None]
+    if not tested:
+        return f"No border was looked for: {course.borders[0].reason}."
+    if not stands:
+        return f"At none of {len(course.borders)} checkpoints does a border stand out between layers."
+    parts = []
+    for place in stands:
+        found = course.borders[place].finding
+        assert found is not None
+        assert found.border is not None
+        after = found.used[found.used.index(found.border) + 1]
+        parts.append(f"step {course.steps[place]:,} (between {layer_list([found.border, after])})")
+    return (
+        f"A border stands out (contrast above {STEP_CONTRAST:g} adjacent gaps) at {len(stands)} of "
+        f"{len(course.borders)} checkpoints: {', '.join(parts)}."
+    )
+
+
+def said_how(course: Course, name: str, groups: int) -> str:
+    """Say how it was done, for the methods of a paper."""
+    rec = course.recorded
+    parts = [
+        f"{len(course.steps)} checkpoints of {name}, from step {course.steps[0]:,} to step "
+        f"{course.steps[-1]:,}, were read on {rec.rows.sentence()} of {rec.examples:,} {rec.unit}s. Layers "
+        f"of each were compared with one another, and with those of the first and the last checkpoint, by "
+        f"{course.against.measure}. Whether a border stands out was tested at each by the rule of contrast "
+        f"(half of the {rec.unit}s choose it, the others judge it, with a jackknife over {groups} groups)."
+    ]
+    if course.task is not None:
+        by = list(dict.fromkeys(_kind(one.by) for one in course.readings))
+        parts.append(
+            f"Checkpoints were scored on {course.task.title} by {' and '.join(by)}. Readouts are logistic "
+            "(ridge, for numbers) regressions fitted to convergence on training examples, with a penalty "
+            "chosen by cross-validation, and the layer that is scored is the one that foretells held-out "
+            "training examples best. A border is said to come before, with or after the score by the "
+            "checkpoint from which on it stands, and that from which on half of the final gain is kept; the "
+            f"interval is of errors drawn for {rec.unit}s and examples, each shared by all checkpoints."
+        )
+    parts.append(
+        f"Intervals of {course.level * 100:g}% are over {rec.unit}s or examples, and say nothing of another "
+        f"training. Computed with microtome {VERSION}."
+    )
+    return " ".join(parts)
+
+
+def _kind(by: str) -> str:
+    return "linear readouts" if by.startswith("a linear") else by
+
+
+def warned_of(course: Course) -> tuple[str, ...]:
+    """What went less well."""
+    said = [
+        f"At step {step:,} no border could be tested: {one.reason}."
+        for step, one in zip(course.steps, course.borders, strict=True)
+        if one.finding is not None and one.finding.verdict == "undefined"
+    ]
+    slow = [str(one.step) for one in course.readings if not one.converged]
+    if slow:
+        said.append(f"Some readouts did not converge at step {', '.join(slow)}.")
+    return tuple(said)

@@ -1,0 +1,218 @@
+"""In which layers do single neurons count? Beyond what rotated layers give, beside the published scores."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from ..comparison.similarity import similarity_matrix
+from ..comparison.structure import find_localization
+from ..errors import SmallSampleWarning, must
+from ..extraction.texts import make_texts
+from ..findings.localization import Direction, Localizations, localizations
+from ..findings.results import Curve, Result
+from ..inference.clusters import Clusters
+from ..inference.halves import half_interval, half_plan
+from ..version import VERSION
+from .citations import cited
+from .gathering import check_level, whole_number
+from .layerwise import COMPUTING, SAMPLE, Progress, Recorded, record_models
+from .tunedmodels import open_encoder, told_provenance
+
+BEYOND, DESCRIBED, CODED = "beyond rotations", "published, as described", "published, as coded"
+
+
+def localized(
+    models: Mapping[str, Any],
+    on: Any,
+    *,
+    rows: str = "token",
+    sample: int | None = SAMPLE,
+    longest: int | None = None,
+    direction: Direction = "in",
+    rotations: int = 5,
+    halves: int = 20,
+    level: float = 0.95,
+    seed: int = 0,
+    dtype: str = "float32",
+    store: str | os.PathLike[str] | None = None,
+    device: str = "cpu",
+    progress: Progress | None = None,
+    command: str = "",
+    **options: Any,
+) -> Result:
+    """
+    Score every layer of some models for what its similarity to the others owes to single neurons.
+
+    The neuron similarity of two layers is set against its mean after random rotations of both, which keep
+    everything but the axes. So the score needs no other measure and no z-score over a set of layers, and what
+    many neurons or few rows add to any largest correlation is subtracted.
+
+    Parameters
+    ----------
+    models : mapping of str to Encoder or path
+        By the names that their layers get, with as many layers and the same tokens, such as a base and what
+        fine-tuning made of it.
+    on : Corpus, path or list of texts
+    rows, sample, longest, seed, dtype, store, progress, command
+        As in `change`.
+    direction : {"in", "out"}
+        How well neurons of other layers are found in this one, or its own in the others.
+    rotations : int
+        Of each pair, at least 2.
+    halves : int
+        Half-samples of the sentences, all with the same rotations.
+    level : float
+        Of the intervals.
+    device : str
+        Where models are loaded and layers compared.
+    **options
+        precision, memory, threads, as in `similarity_matrix`.
+
+    Returns
+    -------
+    Result
+        Curves over layers, for each model "beyond rotations" and "published, as described", with intervals
+        over sentences. `more["layers"]` has the published code's score too, which is in other units.
+
+    References
+    ----------
+    Wu et al. 2020 for the published score.
+    """
+    started, level = time.monotonic(), check_level(level)
+    halves = whole_number("halves", halves, 2)
+    for name in options:
+        if name not in COMPUTING:
+            raise must("options", f"among {', '.join(COMPUTING)}", name)
+    texts = make_texts(on)
+    recorded = record_models(
+        {name: open_encoder(one, device) for name, one in models.items()},
+        texts,
+        rows=rows,
+        sample=sample,
+        longest=longest,
+        seed=seed,
+        dtype=dtype,
+        store=store,
+        command=command,
+        progress=progress,
+    )
+    names = [(model, layer) for model in recorded.found for layer in recorded.layers]
+    labels = [f"{model}/{layer}" for model, layer in names]
+    given: dict[str, Any] = {"rotations": rotations, "seed": seed, "device": device, **options}
+    whole = _score(recorded, names, None, direction, given)
+    units = (
+        Clusters.singletons(len(recorded.rows))
+        if recorded.clusters is None
+        else Clusters.from_ids(recorded.clusters)
+    )
+    drawn: list[Localizations] = []
+    for place, kept in enumerate(half_plan(units, halves, seed)):
+        out = np.ones(len(recorded.rows), dtype=bool)
+        out[kept] = False
+        drawn.append(_score(recorded, names, out, direction, given))
+        if progress is not None:
+            progress("half-samples", place + 1, halves)
+    values = {
+        BEYOND: (whole.beyond, [one.beyond for one in drawn]),
+        DESCRIBED: (whole.described.scores, [one.described.scores for one in drawn]),
+    }
+    curves = [
+        _curve(model, name, recorded, each, [kept[0] == model for kept in names], units, level)
+        for name, each in values.items()
+        for model in recorded.found
+    ]
+    table = [
+        {
+            "model": model,
+            "layer": layer,
+            BEYOND: float(whole.beyond[k]),
+            "monte_carlo": float(whole.monte_carlo[k]),
+            DESCRIBED: float(whole.described.scores[k]),
+            CODED: float(whole.coded.scores[k]),
+        }
+        for k, (model, layer) in enumerate(names)
+    ]
+    return Result(
+        experiment="localization",
+        model=", ".join(recorded.found),
+        task=texts.name,
+        split=texts.name,
+        score="localization",
+        points=1.0,
+        curves=tuple(curves),
+        rows=tuple({k: v if v == v else None for k, v in row.items()} for row in table),
+        findings=(whole.sentence(labels), whole.coded.sentence(labels)),
+        methods=_methods(recorded, rotations, halves, direction, level),
+        references=cited("wu2020"),
+        more=MappingProxyType(
+            {"layers": table, "agreement": whole.agreement, "rotations": rotations, "direction": direction}
+        ),
+        provenance=MappingProxyType(
+            told_provenance([recorded], [texts], started=started, seed=seed, device=device, command=command)
+        ),
+    )
+
+
+def _score(
+    recorded: Recorded,
+    names: list[tuple[str, int]],
+    leave_out: np.ndarray | None,
+    direction: Direction,
+    given: Mapping[str, Any],
+) -> Localizations:
+    layers = [recorded.layer(*name) for name in names]
+    asked: dict[str, Any] = {**given, "leave_out": leave_out, "names": [f"{m}/{k}" for m, k in names]}
+    plain = {name: value for name, value in asked.items() if name != "rotations"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SmallSampleWarning)
+        turned = find_localization(layers, **asked)
+        svcca = similarity_matrix(layers, None, "svcca", **plain)["svcca"].values
+    return localizations(svcca, turned, direction=direction)
+
+
+def _methods(recorded: Recorded, rotations: int, halves: int, direction: str, level: float) -> str:
+    return (
+        f"Layers of {' and '.join(recorded.found)} were compared by the mean largest absolute correlation of "
+        f"single neurons on {recorded.rows.sentence()} of {recorded.examples:,} {recorded.unit}s. From each "
+        f"pair's value its mean over {rotations} random rotations of both layers was subtracted, and what is "
+        f"left was averaged over the other layers (direction: {direction}). Published scores (Wu et al. "
+        "2020) subtract the mean SVCCA instead, as it is or after a z-score over all layers. Intervals of "
+        f"{level * 100:g}% are by {halves} half-samples of {recorded.unit}s, all with the same rotations. "
+        f"Computed with microtome {VERSION}."
+    )
+
+
+def _curve(
+    model: str,
+    name: str,
+    recorded: Recorded,
+    each: tuple[np.ndarray, list[np.ndarray]],
+    mine: list[bool],
+    units: Clusters,
+    level: float,
+) -> Curve:
+    values, drawn = each[0][mine], np.stack([one[mine] for one in each[1]])
+    band = half_interval(values, drawn, level, units=len(units), unit=recorded.unit)
+    blank = np.full(len(values), np.nan)
+    return Curve(
+        name=f"{model}: {name}",
+        axis="layer",
+        x=recorded.layers,
+        values=values,
+        low=band.low,
+        high=band.high,
+        band_low=blank,
+        band_high=blank,
+        level=level,
+        unit=recorded.unit,
+        n=recorded.examples,
+        seeds=(1,) * len(values),
+        reasons=tuple(None if np.isfinite(v) else "its similarities are undefined" for v in values),
+    )

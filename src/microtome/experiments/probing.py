@@ -1,0 +1,323 @@
+"""What does each layer know? Probes of all layers of one model or several, on the same words."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import InputError, must, unknown
+from ..findings.results import Curve, Result
+from ..findings.scorecurves import difference_curve, score_curve
+from ..inference.answers import Answers
+from ..inference.pairing import compare_scores
+from ..probes.asking import Asked, Probed, divide
+from ..probes.table import PROBES, Probe
+from ..probes.targets import Annotated, read_target
+from ..tasks.scores_declare import Score
+from ..version import VERSION
+from .citations import cited
+from .models import Progress
+from .probing_words import layer_findings, methods_of
+
+if TYPE_CHECKING:
+    import os
+
+AXIS = "layer"
+TWIN = "random twin"
+CONTROL = "control"
+
+
+def probing(
+    encoder: Any,
+    on: Any,
+    target: str = "upos",
+    *,
+    others: Sequence[Any] = (),
+    twin: bool = True,
+    control: bool = False,
+    train_size: int | None = None,
+    seeds: Sequence[int] = (0,),
+    steps: int | None = None,
+    level: float = 0.95,
+    store: str | os.PathLike[str] | None = None,
+    device: str | None = None,
+    progress: Progress | None = None,
+    command: str = "",
+) -> Result:
+    """
+    Read something out of every layer of a model, and say how well it can be read.
+
+    All layers are probed at once, from one run of the model over the corpus. Models are probed on the same
+    words, so that their layers can be compared word by word.
+
+    Parameters
+    ----------
+    encoder : Encoder, hub id or folder
+        The one that others are compared with.
+    on : path, Corpus, or mapping of str to them
+        With the annotation: a file, a folder of files that name their splits, or one for each split.
+    target : str
+        What to read: a name of `microtome.probes.targets.TARGETS`.
+    others : sequence of Encoder, hub id or folder
+        Such as fine-tuned ones.
+    twin : bool
+        Whether the encoder with weights drawn anew is probed too: what its layers give is no knowledge.
+    control : bool
+        Whether random labels of word types are read too: what a probe can learn by heart.
+    train_size : int, optional
+        Learn from so many sentences at most.
+    seeds : sequence of int
+        Of probes that begin at random.
+    steps : int, optional
+        Updates of an edge probe at most; as published when absent.
+    level : float
+        Of intervals and bands.
+    store : path, optional
+        The folder of the store: layers are recorded there, and read when they are asked for again.
+    device : str, optional
+        Where the probes are trained.
+    progress : callable, optional
+    command : str
+        What a user types to do it again.
+
+    Returns
+    -------
+    Result
+        A curve over layers for each model, for the random twin and for control labels; differences from
+        layer 0, and of each other model from the first; what can be had without any layer as lines.
+
+    References
+    ----------
+    Merchant et al. 2020; Hewitt and Liang 2019; Hewitt and Manning 2019.
+    """
+    started = time.monotonic()
+    if not 0 < level < 1:
+        raise must("level", "between 0 and 1", level)
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise must("seeds", "one or more, each once", list(seeds))
+    annotated = read_target(on, target)
+    probe = _probe(annotated, control)
+    models = _models(encoder, others, twin)
+    asked, stacks, names = _recorded(annotated, models, probe, train_size, seeds, device, store, progress)
+    asked = replace(asked, steps=steps)
+    run = probe.function()
+    found: dict[str, Probed] = {}
+    for place, (name, X) in enumerate(stacks.items()):
+        if progress is not None:
+            progress(f"probing {name}", place, len(stacks))
+        found[name] = run(asked, X)
+    controls: dict[str, Probed] = {}
+    if control:
+        aside = replace(asked, control=seeds[0])
+        controls = {name: run(aside, stacks[name]) for name in names}
+    first = found[names[0]]
+    curves = _curves(found, controls, names, level)
+    return Result(
+        experiment="probing",
+        model=", ".join(names),
+        task=target,
+        split=asked.split,
+        score=first.score.name,
+        points=first.score.points,
+        higher_is_better=first.score.higher_is_better,
+        curves=tuple(curves),
+        lines=first.lines,
+        rows=tuple(_rows(found, controls)),
+        findings=layer_findings(curves, names, first.score, first.lines, target),
+        methods=methods_of(asked, probe, names, twin=twin, control=control, level=level),
+        references=cited("merchant2020", probe.cites),
+        warnings=tuple(dict.fromkeys(one.note for one in found.values() if one.note)),
+        more=MappingProxyType({"target": target, "probe": probe.name, "sentences": _sizes(asked)}),
+        provenance=MappingProxyType(
+            {
+                "microtome": VERSION,
+                "models": {name: models[name].digest for name in stacks},
+                "seeds": list(seeds),
+                "corpus": annotated.source,
+                "device": device or "cpu",
+                "seconds": round(time.monotonic() - started, 3),
+                "command": command,
+            }
+        ),
+    )
+
+
+def _probe(annotated: Annotated, control: bool) -> Probe:
+    kind, name = annotated.target.kind, annotated.target.name
+    found = next((one for one in PROBES.values() if one.kind == kind), None)
+    if found is None:
+        known = ", ".join(one.kind for one in PROBES.values())
+        raise unknown(
+            f"kind of target that is probed here ({known})", kind, [one.kind for one in PROBES.values()]
+        )
+    if control and not found.control:
+        raise InputError(f"a control must be of labels of words, but {name} has none.")
+    return found
+
+
+def _models(encoder: Any, others: Sequence[Any], twin: bool) -> dict[str, Any]:
+    from ..encoders.loading import load
+    from ..extraction.extracting import as_encoder
+
+    given = [as_encoder(one) for one in (encoder, *others)]
+    found = {one.name: one for one in given}
+    if len(found) < len(given):
+        raise must("models", "named differently", [one.name for one in given])
+    if twin:
+        origin = given[0].source
+        found[TWIN] = load(origin.given, revision=origin.revision, name=TWIN, random_init=True)
+    return found
+
+
+def _recorded(
+    annotated: Annotated,
+    models: dict[str, Any],
+    probe: Probe,
+    train_size: int | None,
+    seeds: Sequence[int],
+    device: str | None,
+    store: Any,
+    progress: Progress | None,
+) -> tuple[Asked, dict[str, np.ndarray], list[str]]:
+    """Run the models over the sentences that are needed, on the rows that all of them have."""
+    from ..extraction.recording import record
+    from ..extraction.texts import make_texts
+    from ..rows.options import row_options
+    from ..rows.planning import plan_rows
+    from ..store.shelf import Shelf
+
+    train, held, judged, split = divide(annotated, train_size=train_size)
+    needed = np.unique(np.concatenate([train, held, judged]))
+    texts = make_texts([annotated.sentences[place] for place in needed])
+    # The published structural probe reads the mean of a word's parts.
+    options = row_options("word", subword="mean" if probe.kind == "trees" else "last")
+    rows = plan_rows(texts.examples, list(models.values()), options, progress=progress)
+    shelf = Shelf(store)
+    stacks = {}
+    for name, model in models.items():
+        read = record(model, texts, rows, shelf=shelf, progress=progress)
+        stacks[name] = np.stack([np.asarray(layer, dtype=np.float32) for layer in read.layers])
+    asked = Asked(
+        annotated=annotated,
+        examples=needed[np.asarray(rows.examples)],
+        units=np.asarray(rows.units),
+        train=train,
+        held=held,
+        judged=judged,
+        split=split,
+        seeds=tuple(seeds),
+        device=device,
+    )
+    return asked, stacks, [name for name in models if name != TWIN]
+
+
+def _curves(
+    found: dict[str, Probed], controls: dict[str, Probed], names: Sequence[str], level: float
+) -> list[Curve]:
+    first = found[names[0]]
+    told = {"axis": AXIS, "level": level}
+    curves = []
+    for name, one in found.items():
+        x = range(len(one.answers))
+        curves.append(score_curve(name, x, one.answers, one.score, one.labels, **told))
+    for name, one in controls.items():
+        x = range(len(one.answers))
+        curves.append(score_curve(f"{CONTROL}, {name}", x, one.answers, one.score, one.labels, **told))
+    for name in names:
+        one = found[name]
+        curves.append(
+            difference_curve(
+                f"difference, {name} from its layer 0",
+                range(len(one.answers)),
+                one.answers,
+                one.answers[0],
+                one.score,
+                one.labels,
+                **told,
+            )
+        )
+    for name in [*names[1:], *([TWIN] if TWIN in found else [])]:
+        other = found[name]
+        if len(other.answers) == len(first.answers):
+            curves.append(
+                layer_differences(f"difference, {name} from {names[0]}", other, first, level, first.score)
+            )
+    return curves
+
+
+def layer_differences(name: str, one: Probed, other: Probed, level: float, score: Score) -> Curve:
+    """
+    Subtract the scores of one model's layers from those of another's, word by word.
+
+    Parameters
+    ----------
+    name : str
+    one, other : Probed
+        With as many layers, on the same examples.
+    level : float
+    score : Score
+
+    Returns
+    -------
+    Curve
+        The band is Bonferroni's: each point at a level that holds for all of them.
+    """
+    count = len(one.answers)
+    pairs: list[tuple[Answers, Answers]] = list(zip(one.answers, other.answers, strict=True))
+    alone, together = (
+        [
+            compare_scores(score, a, b, one.labels, level=each, pair_seeds=len(a.predictions) > 1)
+            for a, b in pairs
+        ]
+        for each in (level, 1 - (1 - level) / count)
+    )
+
+    def end(given: Sequence[Any], side: str) -> np.ndarray:
+        return np.array([getattr(each.interval, side) if each.interval else np.nan for each in given])
+
+    clustered = one.answers[0].groups is not None
+    return Curve(
+        name=name,
+        axis=AXIS,
+        x=tuple(range(count)),
+        values=np.array([each.difference for each in alone]),
+        low=end(alone, "low"),
+        high=end(alone, "high"),
+        band_low=end(together, "low"),
+        band_high=end(together, "high"),
+        level=level,
+        unit="group of examples" if clustered else "example",
+        n=alone[0].n,
+        seeds=tuple(len(a.predictions) for a, _ in pairs),
+        reasons=(None,) * count,
+        note="The band is Bonferroni's over the layers.",
+    )
+
+
+def _rows(found: dict[str, Probed], controls: dict[str, Probed]) -> list[dict[str, Any]]:
+    out = []
+    for kind, each in (("target", found), (CONTROL, controls)):
+        for name, one in each.items():
+            more = one.rows or ({},) * len(one.answers)
+            for layer, (answers, told) in enumerate(zip(one.answers, more, strict=True)):
+                for place, predicted in enumerate(answers.predictions):
+                    out.append(
+                        {
+                            "labels": kind,
+                            "model": name,
+                            "layer": layer,
+                            "seed": answers.seeds[place] if len(answers.seeds) else 0,
+                            "score": float(one.score.compute(predicted, answers.targets, one.labels)),
+                            **told,
+                        }
+                    )
+    return out
+
+
+def _sizes(asked: Asked) -> dict[str, int]:
+    return {name: len(getattr(asked, name)) for name in ("train", "held", "judged")}

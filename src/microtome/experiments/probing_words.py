@@ -1,0 +1,150 @@
+"""How is it said what layers know? Sentences with the bands of all layers, and a paragraph for a paper."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ..findings.results import Curve
+from ..findings.words import number
+from ..probes.asking import Asked
+from ..probes.table import Probe
+from ..tasks.scores_declare import Score
+from ..version import VERSION
+
+
+def layer_findings(
+    curves: Sequence[Curve], names: Sequence[str], score: Score, lines: Mapping[str, float], target: str
+) -> tuple[str, ...]:
+    """
+    Say which layer is read best, what the layers add to layer 0, and how other models differ.
+
+    Parameters
+    ----------
+    curves : sequence of Curve
+        Of `probing`.
+    names : sequence of str
+        Of the models, without the random twin.
+    score : Score
+    lines : mapping of str to float
+    target : str
+
+    Returns
+    -------
+    tuple of str
+    """
+    known = {one.name: one for one in curves}
+    said = []
+    for name in names:
+        curve, gain = known[name], known[f"difference, {name} from its layer 0"]
+        best = int(np.nanargmax(curve.values))
+        sentence = f"{name}: {target} is read best at layer {best}, {score.name} {_at(curve, best, 1.0, 3)}"
+        if best:
+            sentence += f", {_points(gain, best, score)} above layer 0"
+        said.append(f"{sentence}.")
+        for control in (known.get(f"control, {name}"),):
+            if control is not None:
+                gap = score.points * float(curve.values[best] - control.values[best])
+                said.append(
+                    f"{name}: random labels of word types are read there with "
+                    f"{number(control.values[best], 3)}, so that the selectivity of layer {best} is "
+                    f"{number(gap, 1)} points."
+                )
+    for curve in curves:
+        if " from " in curve.name and "its layer 0" not in curve.name:
+            said.append(_difference(curve, score))
+    if lines:
+        told = ", ".join(
+            f"{name} {number(value, 3)}" for name, value in lines.items() if math.isfinite(value)
+        )
+        said.append(f"Without any layer: {told}.")
+    return tuple(said)
+
+
+def _difference(curve: Curve, score: Score) -> str:
+    name = curve.name.removeprefix("difference, ")
+    down = [at for at in range(len(curve.x)) if curve.band_high[at] < 0]
+    up = [at for at in range(len(curve.x)) if curve.band_low[at] > 0]
+    if not down and not up:
+        worst = int(np.nanargmax(np.abs(curve.values)))
+        return (
+            f"{_apart(name)} no difference is shown at any layer; the largest is "
+            f"{_points(curve, worst, score)} at layer {worst}."
+        )
+    parts = []
+    for places, way in ((down, "less"), (up, "more")):
+        if places:
+            most = max(places, key=lambda at: abs(curve.values[at]))
+            parts.append(
+                f"{way} is read at {_layers(places)}, most so at layer {most}: {_points(curve, most, score)}"
+            )
+    return f"{_apart(name)} {'; '.join(parts)}."
+
+
+def _apart(name: str) -> str:
+    one, _, other = name.partition(" from ")
+    return f"{one} against {other}:"
+
+
+def _layers(places: Sequence[int]) -> str:
+    runs: list[list[int]] = []
+    for place in places:
+        if runs and place == runs[-1][1] + 1:
+            runs[-1][1] = place
+        else:
+            runs.append([place, place])
+    said = [f"{a}" if a == b else f"{a} to {b}" for a, b in runs]
+    noun = "layer" if len(places) == 1 else "layers"
+    return f"{noun} {', '.join(said)}"
+
+
+def _points(curve: Curve, at: int, score: Score) -> str:
+    unit = " points" if score.points == 100 else ""
+    digits = 1 if score.points == 100 else 3
+    return f"{_at(curve, at, score.points, digits)}{unit}"
+
+
+def _at(curve: Curve, at: int, scale: float, digits: int) -> str:
+    value, low, high = (scale * float(each[at]) for each in (curve.values, curve.band_low, curve.band_high))
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return number(value, digits)
+    return (
+        f"{number(value, digits)} [{number(low, digits)}, {number(high, digits)}] "
+        f"({curve.level * 100:g}% for all layers, unit: {curve.unit})"
+    )
+
+
+def methods_of(
+    asked: Asked, probe: Probe, names: Sequence[str], *, twin: bool, control: bool, level: float
+) -> str:
+    """Write the paragraph for a paper."""
+    found = asked.annotated
+    sizes = [f"{len(each):,}" for each in (asked.train, asked.held, asked.judged)]
+    parts = [
+        f"{found.target.name} was read out of every layer of {', '.join(names)} by a {probe.name} probe "
+        f"({probe.about}), trained on {sizes[0]} sentences of {found.source} and judged on {sizes[2]} others "
+        f"({asked.split}).",
+        "Every model ran once over the corpus, and all were probed on the same words."
+        if len(names) + twin > 1
+        else "The model ran once over the corpus.",
+    ]
+    if probe.seeded:
+        parts.append(f"{sizes[1]} further sentences ended the training; seeds {_listed(asked.seeds)}.")
+    if twin:
+        parts.append("The random twin has the shape of the first model and weights drawn anew.")
+    if control:
+        parts.append(
+            "Control labels are drawn for every word type from the frequencies of the labels "
+            "(Hewitt and Liang 2019)."
+        )
+    parts.append(
+        f"Intervals of {level * 100:g}% are over documents, or sentences where the corpus has none; bands "
+        f"hold for all layers at once. Computed with microtome {VERSION}."
+    )
+    return " ".join(parts)
+
+
+def _listed(seeds: Sequence[int]) -> str:
+    return ", ".join(map(str, seeds))

@@ -1,0 +1,267 @@
+"""How sure are numbers made of many cells? What each sentence adds to their errors adds up with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError
+from ..findings.maps import Map
+from ..findings.results import Curve, X
+from ..inference.scoring import quantile
+from ..inference.simultaneous import Spread, critical_value, spread
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sample:
+    """
+    Numbers at several points, of one model or of several that were drawn alike, and their errors.
+
+    Parameters
+    ----------
+    values : ndarray of shape (models, points)
+    errors : ndarray of shape (models, points, units)
+        What each sentence, or each resample, adds to the error of each number. What is linear in the
+        numbers is the same linear function of the errors.
+    dof : float
+        Degrees of freedom of a standard error over the units.
+    """
+
+    values: Array
+    errors: Array
+    dof: float
+
+    def mean(self) -> Sample:
+        """The mean over the points that are defined, as one point."""
+        kept = np.isfinite(self.values).all(axis=0)
+        if not kept.any():
+            blank = np.full((len(self.values), 1), np.nan)
+            return Sample(values=blank, errors=np.zeros((*blank.shape, self.errors.shape[2])), dof=self.dof)
+        values = self.values[:, kept].mean(axis=1, keepdims=True)
+        return Sample(values=values, errors=self.errors[:, kept].mean(axis=1, keepdims=True), dof=self.dof)
+
+    def together(self) -> Sample:
+        """The mean over models that do not vary independently: what is left to vary are the sentences."""
+        return Sample(
+            values=self.values.mean(axis=0, keepdims=True),
+            errors=self.errors.mean(axis=0, keepdims=True),
+            dof=self.dof,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Points:
+    """
+    Means over models with their doubt.
+
+    Parameters
+    ----------
+    values, low, high, band_low, band_high : ndarray of shape (points,)
+        An interval for each point alone, and a band for all of them at once.
+    p : ndarray of shape (points,)
+        Two-sided probability of such a value where the truth is 0.
+    level : float
+    models : int
+    """
+
+    values: Array
+    low: Array
+    high: Array
+    band_low: Array
+    band_high: Array
+    p: Array
+    level: float
+    models: int
+
+    def plain(self, *, tested: bool = False) -> dict[str, float]:
+        """The first point as plain data, with its p where the question is whether it is 0."""
+        names = {
+            "value": self.values,
+            "low": self.low,
+            "high": self.high,
+            **({"p": self.p} if tested else {}),
+        }
+        return {name: float(found[0]) for name, found in names.items()}
+
+
+def errors_of(one: Map) -> tuple[Array, float]:
+    """
+    Find what each unit adds to the error of each cell of a map.
+
+    Parameters
+    ----------
+    one : Map
+        Computed with certainty.
+
+    Returns
+    -------
+    errors : ndarray of shape (left, right, units)
+        k / (k - 1) times the sum of their squares over k units is the squared standard error of the map's
+        own interval. Units are clusters, groups of them that were left out, or half-samples.
+    dof : float
+    """
+    kept = one.resamples
+    if kept is None:
+        raise InputError("a map must be computed with certainty=True to tell its errors, but it was not.")
+    if kept.kind == "scores":
+        return kept.array, float("inf")
+    count = len(kept.array)
+    if kept.kind == "halves":
+        half = kept.units // 2
+        scaled = np.sqrt(half / (kept.units - half) / count) * (kept.array - kept.array.mean(axis=0))
+        return np.moveaxis(scaled, 0, -1), 1 / (1 / (count - 1) + 1 / (kept.units - 1))
+    sizes = np.ones(count) if kept.sizes is None else np.asarray(kept.sizes, dtype=np.float64)
+    share = (sizes / sizes.sum())[:, None, None]
+    pseudo = (one.values - (1 - share) * kept.array) / share
+    center = count * one.values - ((1 - share) * kept.array).sum(axis=0)
+    weights = np.sqrt(share / (1 - share) * (count - 1)) / count
+    return np.moveaxis(weights * (pseudo - center), 0, -1), count - 1
+
+
+def points_of(
+    one: Sample,
+    other: Sample | None = None,
+    *,
+    level: float = 0.95,
+    pair_models: bool = True,
+    bounds: tuple[float, float] | None = None,
+) -> Points:
+    """
+    Average over models, or subtract the averages of two samples, with intervals and a band.
+
+    With several models the spread between them counts beside that of the sentences.
+
+    Parameters
+    ----------
+    one : Sample
+    other : Sample, optional
+        To be subtracted; over the same units.
+    level : float
+    pair_models : bool
+        Whether each model of one sample belongs to that of the other in the same place.
+    bounds : pair of float, optional
+        Where intervals end.
+
+    Returns
+    -------
+    Points
+    """
+    sides = [one] if other is None else [one, other]
+    paired = pair_models and (other is None or len(one.values) == len(other.values))
+    means = [side.values.mean(axis=0) for side in sides]
+    values = means[0] if other is None else means[0] - means[1]
+    errors = one.errors.mean(axis=0) - (0 if other is None else other.errors.mean(axis=0))
+    dof = min(side.dof for side in sides)
+    found = [
+        spread(
+            [side.errors[:, k] for side in sides],
+            [side.values[:, k] for side in sides],
+            dof,
+            pair_seeds=paired,
+        )
+        if np.isfinite(value)
+        else Spread(float("nan"), dof, 1.0)
+        for k, value in enumerate(values)
+    ]
+    se = np.array([each.se for each in found])
+    freedom = np.array([each.dof for each in found])
+    known = np.isfinite(se)
+    reach = np.array([quantile(level, each) for each in freedom])
+    wide = np.full(len(values), np.nan)
+    if known.any():
+        shares = np.array([each.examples for each in found])[known]
+        wide[known] = critical_value(errors[known], float(freedom[known].min()), level=level, examples=shares)
+    ends = values - reach * se, values + reach * se, values - wide * se, values + wide * se
+    low, high, band_low, band_high = ends if bounds is None else (np.clip(end, *bounds) for end in ends)
+    return Points(
+        values=values,
+        low=low,
+        high=high,
+        band_low=band_low,
+        band_high=band_high,
+        p=_probability(values, se, freedom),
+        level=level,
+        models=max(len(side.values) for side in sides),
+    )
+
+
+def curve_of(
+    name: str, axis: str, x: Sequence[X], found: Points, *, unit: str, n: int, note: str = ""
+) -> Curve:
+    """
+    Make a curve of points.
+
+    Parameters
+    ----------
+    name, axis, x, unit, n, note
+        As in `Curve`.
+    found : Points
+
+    Returns
+    -------
+    Curve
+    """
+    return Curve(
+        name=name,
+        axis=axis,
+        x=tuple(x),
+        values=found.values,
+        low=found.low,
+        high=found.high,
+        band_low=found.band_low,
+        band_high=found.band_high,
+        level=found.level,
+        unit=unit,
+        n=n,
+        seeds=(found.models,) * len(x),
+        reasons=tuple(None if np.isfinite(v) else "the similarity is undefined" for v in found.values),
+        note=note,
+    )
+
+
+def center_of(similar: Sample, positions: Sequence[float]) -> Sample | None:
+    """
+    Find the center of the change of each model: the mean layer, weighted by 1 - similarity.
+
+    Parameters
+    ----------
+    similar : Sample
+        Similarity of each layer before and after.
+    positions : sequence of float
+        Where the layers stand.
+
+    Returns
+    -------
+    Sample or None
+        With one point; None where a model did not change at all. Layers that are undefined in a model are
+        left out of all.
+    """
+    kept = np.isfinite(similar.values).all(axis=0)
+    places = np.asarray(positions, dtype=np.float64)[kept]
+    weights = np.maximum(1 - similar.values[:, kept], 0)
+    total = weights.sum(axis=1)
+    if not kept.any() or (total <= 1e-9).any():
+        return None
+    center = weights @ places / total
+    # A layer beyond 1 has no weight, whichever way it errs.
+    slopes = -np.where(weights > 0, places - center[:, None], 0.0) / total[:, None]
+    errors = np.einsum("ml,mlu->mu", slopes, similar.errors[:, kept])
+    return Sample(values=center[:, None], errors=errors[:, None], dof=similar.dof)
+
+
+def _probability(values: Array, se: Array, dof: Array) -> Array:
+    from scipy.special import ndtr, stdtr
+
+    out = np.full(len(values), np.nan)
+    for k, (value, error, freedom) in enumerate(zip(values, se, dof, strict=True)):
+        if error > 0:
+            t = abs(value) / error
+            out[k] = 2 * float(ndtr(-t) if np.isinf(freedom) else stdtr(freedom, -t))
+        elif error == 0 and value == 0:
+            out[k] = 1.0
+    return out

@@ -1,0 +1,154 @@
+"""What is asked of the layers of a model? Sentences with what is right about them, and the rows they have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..inference.answers import Answers
+from ..randomness import generator
+from ..tasks.scores_declare import Score
+from .targets import Annotated
+
+# Shares of documents to stop training by and to judge on, where a corpus does not say which.
+HELD, JUDGED = 0.1, 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Asked:
+    """
+    A question that is put to all layers of all models alike.
+
+    Parameters
+    ----------
+    annotated : Annotated
+        Sentences with what is right about them.
+    examples, units : ndarray of int of shape (rows,)
+        The sentence and the word of each row that the models have.
+    train, held, judged : ndarray of int
+        Numbers of sentences: to learn from, to stop by, and to judge on.
+    split : str
+        What the judged ones are called.
+    seeds : tuple of int
+        Of probes that begin at random.
+    control : int, optional
+        Ask for random labels of word types instead, drawn with this seed.
+    device : str, optional
+        Where probes are trained.
+    steps : int, optional
+        Updates of an edge probe at most; as published when absent.
+    """
+
+    annotated: Annotated
+    examples: np.ndarray
+    units: np.ndarray
+    train: np.ndarray
+    held: np.ndarray
+    judged: np.ndarray
+    split: str
+    seeds: tuple[int, ...] = (0,)
+    control: int | None = None
+    device: str | None = None
+    steps: int | None = None
+
+    def rows_of(self, sentences: np.ndarray) -> np.ndarray:
+        """Numbers of the rows of some sentences."""
+        return np.flatnonzero(np.isin(self.examples, sentences))
+
+    def groups(self, sentences: Sequence[int] | np.ndarray) -> list[str]:
+        """What clusters each of some sentences: its document, or itself."""
+        found = self.annotated
+        return [found.groups[place] or found.ids[place] for place in sentences]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Probed:
+    """
+    What the layers of one model answered.
+
+    Parameters
+    ----------
+    answers : tuple of Answers
+        One a layer, to the same examples.
+    score : Score
+        What they are judged by.
+    labels : tuple of str
+    lines : mapping of str to float
+        What can be had without any layer, such as the most frequent label.
+    note : str
+        What a reader must know, such as which penalties were chosen.
+    rows : tuple of mapping
+        One record a layer, plain values.
+    """
+
+    answers: tuple[Answers, ...]
+    score: Score
+    labels: tuple[str, ...] = ()
+    lines: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    note: str = ""
+    rows: tuple[Mapping[str, Any], ...] = ()
+
+
+def divide(
+    found: Annotated, *, train_size: int | None = None, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, str]:
+    """
+    Say which sentences are learned from, which end the training, and which are judged.
+
+    As the files say it, where they do; what is missing is taken from the sentences to learn from, whole
+    documents at a time. Judged is the last split there is, so that nothing was chosen by it.
+
+    Parameters
+    ----------
+    found : Annotated
+    train_size : int, optional
+        Learn from so many sentences at most, drawn with the seed.
+    seed : int
+
+    Returns
+    -------
+    train, held, judged : ndarray of int
+        Numbers of sentences.
+    split : str
+        What the judged ones are called.
+    """
+    splits = np.array(found.splits)
+    train = np.flatnonzero((splits == "train") | (splits == ""))
+    validation, test = (np.flatnonzero(splits == name) for name in ("validation", "test"))
+    if not len(train):
+        raise InputError(f"{found.source} must hold sentences to learn from, but all are {splits[0]}.")
+    draw = generator(seed, "probing", "split")
+    split = "test" if len(test) else "validation"
+    judged = test if len(test) else validation
+    if not len(judged):
+        train, judged = _part(found, train, JUDGED, draw)
+        split = f"{JUDGED:.0%} of the documents"
+    held = validation if len(test) and len(validation) else None
+    if held is None:
+        train, held = _part(found, train, HELD, draw)
+    if train_size is not None and train_size < len(train):
+        train = np.sort(draw.choice(train, train_size, replace=False))
+    return train, held, judged, split
+
+
+def _part(
+    found: Annotated, sentences: np.ndarray, share: float, draw: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Take a share of the documents, or of the sentences where there are too few documents."""
+    names = np.array([found.groups[place] or found.ids[place] for place in sentences])
+    documents = np.unique(names)
+    if len(documents) < 10:
+        names = np.array([found.ids[place] for place in sentences])
+        documents = np.unique(names)
+    if len(documents) < 5:
+        raise InputError(
+            f"{found.source} must hold at least 5 sentences to divide, but it has {len(documents)}."
+        )
+    taken = draw.choice(documents, max(1, round(share * len(documents))), replace=False)
+    inside = np.isin(names, taken)
+    return sentences[~inside], sentences[inside]

@@ -1,0 +1,213 @@
+"""Which layers does a probe read? One, or a learned mix of several, whose weights say where it looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import must, unknown
+
+if TYPE_CHECKING:
+    import torch
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """
+    What one probe reads.
+
+    Parameters
+    ----------
+    name : str
+        What results call it, such as "3" or "0..3".
+    layers : tuple of int
+        Places of the layers, rising.
+    mixed : bool
+        Whether it reads their mix with learned weights; a single layer is read as it is otherwise.
+    """
+
+    name: str
+    layers: tuple[int, ...]
+    mixed: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.layers or list(self.layers) != sorted(set(self.layers)) or self.layers[0] < 0:
+            raise must("layers of an input", "places from 0 on, rising, at least one", self.layers)
+        if not self.mixed and len(self.layers) > 1:
+            raise must("layers of an input that is not mixed", "one", self.layers)
+
+
+def one_layer(layer: int) -> Input:
+    """Read one layer alone."""
+    return Input(name=str(layer), layers=(layer,))
+
+
+def mix_up_to(layer: int) -> Input:
+    """Read the mix of all layers from 0 up to one."""
+    return Input(name=f"0..{layer}", layers=tuple(range(layer + 1)), mixed=True)
+
+
+INPUTS: Mapping[str, Callable[[int], tuple[Input, ...]]] = MappingProxyType(
+    {
+        "layers": lambda count: tuple(one_layer(layer) for layer in range(count)),
+        "prefixes": lambda count: tuple(mix_up_to(layer) for layer in range(count)),
+        "mix": lambda count: (mix_up_to(count - 1),),
+        "top": lambda count: (one_layer(count - 1),),
+        "lexical": lambda count: (one_layer(0),),
+    }
+)
+
+
+def find_inputs(wanted: str | Sequence[Input], layers: int) -> tuple[Input, ...]:
+    """
+    Say what each probe reads.
+
+    Parameters
+    ----------
+    wanted : str or sequence of Input
+        A name of `INPUTS`: every layer alone, the mix of layers 0..l for every l, the mix of all layers, the
+        top layer, or layer 0; or inputs of one's own.
+    layers : int
+        How many there are.
+
+    Returns
+    -------
+    tuple of Input
+
+    Examples
+    --------
+    >>> [one.name for one in find_inputs("prefixes", 3)]
+    ['0..0', '0..1', '0..2']
+    """
+    if isinstance(wanted, str):
+        if wanted not in INPUTS:
+            raise unknown("inputs", wanted, INPUTS)
+        return INPUTS[wanted](layers)
+    found = tuple(wanted)
+    if not found or not all(isinstance(one, Input) for one in found):
+        raise must("inputs", f"one of {', '.join(INPUTS)}, or a list of Input", wanted)
+    if len({one.name for one in found}) < len(found):
+        raise must("names of inputs", "each there once", [one.name for one in found])
+    deepest = max(one.layers[-1] for one in found)
+    if deepest >= layers:
+        raise must("layers of an input", f"below the number of layers, {layers}", deepest)
+    return found
+
+
+def layers_read(
+    inputs: Sequence[Input], device: Any = "cpu"
+) -> tuple[list[int], torch.Tensor, torch.Tensor | None]:
+    """
+    Which layers must be there for some probes, and which of them each one reads.
+
+    Returns
+    -------
+    used : list of int
+        Layers that any of them reads, rising.
+    taken : Tensor of bool of shape (inputs, used layers)
+    mixed : Tensor of bool of shape (inputs,), or None where nothing is mixed
+    """
+    import torch
+
+    used = sorted({layer for one in inputs for layer in one.layers})
+    taken = torch.tensor([[layer in one.layers for layer in used] for one in inputs], device=device)
+    mixed = torch.tensor([one.mixed for one in inputs], device=device)
+    return used, taken, mixed if any(one.mixed for one in inputs) else None
+
+
+def mixed_rows(
+    rows: torch.Tensor,
+    scores: torch.Tensor,
+    gamma: torch.Tensor,
+    taken: torch.Tensor,
+    mixed: torch.Tensor | None,
+) -> torch.Tensor:
+    """
+    What each probe reads of each row: gamma softmax(scores) of its layers where it mixes, else its layer.
+
+    Parameters
+    ----------
+    rows : Tensor of shape (sets, layers, rows, features)
+    scores : Tensor of shape (sets, probes, layers)
+    gamma : Tensor of shape (sets, probes, 1)
+    taken, mixed
+        As `layers_read` gives them.
+
+    Returns
+    -------
+    Tensor of shape (sets, probes, rows, features)
+
+    References
+    ----------
+    Peters et al. (2018), Deep contextualized word representations, N18-1202
+    """
+    import torch
+
+    if mixed is None:
+        return rows.index_select(1, taken.int().argmax(1))
+    shares = gamma * scores.masked_fill(~taken, -torch.inf).softmax(-1)
+    shares = torch.where(mixed[:, None], shares, taken.to(shares.dtype))
+    return (shares @ rows.flatten(2)).unflatten(-1, tuple(rows.shape[2:]))
+
+
+def center_of_gravity(shares: ArrayLike) -> Array:
+    """
+    The layer that a mix reads on average.
+
+    Parameters
+    ----------
+    shares : array_like of shape (..., layers)
+        Softmax weights.
+
+    Returns
+    -------
+    ndarray of shape (...)
+
+    References
+    ----------
+    Tenney et al. (2019), BERT Rediscovers the Classical NLP Pipeline, P19-1452
+
+    Examples
+    --------
+    >>> float(center_of_gravity([0.25, 0.25, 0.5]))
+    1.25
+    """
+    found = np.asarray(shares, dtype=np.float64)
+    return found @ np.arange(found.shape[-1])
+
+
+def expected_layer(scores: ArrayLike) -> Array:
+    """
+    The layer at which a task is solved on average: what each layer adds to the score, as weights of layers.
+
+    Parameters
+    ----------
+    scores : array_like of shape (..., layers)
+        Of probes that read layers 0..l, for every l.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        NaN where the layers above 0 add nothing. Not confined to the layers where some add less than
+        nothing.
+
+    References
+    ----------
+    Tenney et al. (2019), BERT Rediscovers the Classical NLP Pipeline, P19-1452
+
+    Examples
+    --------
+    >>> round(float(expected_layer([0.5, 0.7, 0.9])), 6)
+    1.5
+    """
+    added = np.diff(np.asarray(scores, dtype=np.float64), axis=-1)
+    total = added.sum(-1)
+    weighted = added @ np.arange(1, added.shape[-1] + 1)
+    return np.divide(weighted, total, out=np.full(np.shape(total), np.nan), where=total != 0)

@@ -1,0 +1,194 @@
+"""How do files tell which spans have which labels? In the layout of edge probing: spans of words with labels.
+
+A reader gives each sentence the mark `targets`: one JSON object a target, with `span1`, `span2` where there
+are two (first word, and the one after the last), and `label`, one or several. Files of the published layout
+have it as it is, and other readers write it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from ..corpora.brackets import PTB, TRACE, read_ptb
+from ..corpora.conllu import CONLLU
+from ..corpora.declare import Reader
+from ..corpora.examples import Example, words_of
+from ..corpora.jsonl import JSONL
+from ..corpora.lines import Lines, by_file
+from ..errors import InputError
+from ..tasks.reading.formats import READ, Records
+
+MARK = "targets"
+
+Spans = tuple[tuple[int, int], ...]
+Labeled = tuple[Spans, tuple[str, ...]]
+
+_PIECE = re.compile(r"[()]|[^ \t\r\n\f\v()]+")
+_MARKED = re.compile(r"<(/?)e([12])>")
+
+
+def words_in(example: Example) -> tuple[str, ...]:
+    """The words of an example: those given, or what stands between blanks."""
+    return words_of(example, "whitespace" if example.words is None else "given")
+
+
+def read_constituents(lines: Lines, options: Mapping[str, Any]) -> Iterator[Example]:
+    """Read bracketed trees with the spans of their phrases."""
+    kept = list(lines)
+    again = Lines([f"{line}\n".encode() for line in kept], lines.name, lines.prefix)
+    # The reader of words refuses what is no tree, before its phrases are looked for.
+    for example, found in zip(read_ptb(again, options), _phrases(kept), strict=True):
+        yield replace(example, marks={**example.marks, MARK: found})
+
+
+def _phrases(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Phrases of one tree after the other, without those that hold only traces."""
+    stack: list[tuple[int, list[str]]] = []
+    found: list[str] = []
+    words = 0
+    for line in lines:
+        for piece in _PIECE.findall(line):
+            if piece == "(":
+                stack.append((words, []))
+            elif piece != ")":
+                stack[-1][1].append(piece)
+            else:
+                begin, said = stack.pop()
+                if len(said) == 2:
+                    words += said[0] != TRACE
+                elif said and words > begin:
+                    # What follows the category is a function (NP-SBJ) or the number of a trace (NP-1).
+                    label = re.split("[-=|]", said[0])[0] or said[0]
+                    found.append(_target(label, (begin, words)))
+                if not stack:
+                    yield tuple(found)
+                    found, words = [], 0
+
+
+def read_relations(lines: Lines, options: Mapping[str, Any]) -> Iterator[Example]:
+    """Read the sentences of SemEval-2010 task 8 with their two marked spans; words stand between blanks."""
+    told = Records(path=Path(lines.name), format="semeval")
+    for number, record in enumerate(READ["semeval"](lines, told), start=1):
+        words: list[str] = []
+        ends: dict[tuple[str, str], int] = {}
+        for token in record["sentence"].split():
+            for mark in _MARKED.finditer(token):
+                before, after = (_MARKED.sub("", s) for s in (token[: mark.start()], token[mark.end() :]))
+                # A mark in the middle of a token leaves the whole of it inside.
+                past = bool(before) and (bool(mark[1]) or not after)
+                ends[mark[2], mark[1]] = len(words) + past
+            if word := _MARKED.sub("", token):
+                words.append(word)
+        spans = [(ends.get((name, ""), -1), ends.get((name, "/"), -1)) for name in "12"]
+        if any(begin < 0 or end <= begin for begin, end in spans):
+            raise lines.refuse("mark two spans as <e1> and <e2>", f"got {record['sentence']!r}")
+        if record["relation"] is None:
+            raise lines.refuse("be followed by its relation", "there is none")
+        marks = {MARK: (_target(record["relation"], *spans),)}
+        yield Example(id=str(number), text=" ".join(words), words=tuple(words), marks=marks)
+
+
+def _target(label: str, *spans: tuple[int, int]) -> str:
+    named = {f"span{slot}": list(span) for slot, span in enumerate(spans, start=1)}
+    return json.dumps({**named, "label": label}, ensure_ascii=False)
+
+
+CONSTITUENTS = replace(
+    PTB,
+    name="constituents",
+    summary="Bracketed trees with the spans of their phrases as the mark targets; all else is as in ptb.",
+    read=partial(by_file, read_constituents, documents=True),
+)
+RELATIONS = Reader(
+    name="relations",
+    suffixes=(".txt",),
+    summary="SemEval-2010 task 8, one example a sentence; its words stand between blanks, its two marked "
+    "spans are the mark targets, and the id is its number.",
+    read=partial(by_file, read_relations),
+)
+
+# For each kind of file, who reads it and with which options.
+FORMATS: Mapping[str, tuple[Reader, Mapping[str, Any]]] = MappingProxyType(
+    {
+        "conllu": (CONLLU, MappingProxyType({"units": "words"})),
+        "brackets": (CONSTITUENTS, MappingProxyType({})),
+        "semeval": (RELATIONS, MappingProxyType({})),
+        "edges": (JSONL, MappingProxyType({"columns": {"words": "text"}})),
+    }
+)
+
+
+def word_classes(mark: str, example: Example) -> list[Labeled]:
+    """One target a word: its mark. Words without one have none."""
+    return [
+        (((place, place + 1),), (label,))
+        for place, label in enumerate(marks_of(example, mark))
+        if label != "_"
+    ]
+
+
+def head_edges(example: Example) -> list[Labeled]:
+    """One target a word: the word and its head, and how they are related. The root is its own head."""
+    found: list[Labeled] = []
+    for place, (head, label) in enumerate(zip(heads_of(example), marks_of(example, "deprel"), strict=True)):
+        other = head - 1 if head else place
+        if label != "_":
+            found.append((((place, place + 1), (other, other + 1)), (label,)))
+    return found
+
+
+def heads_of(example: Example) -> list[int]:
+    """The head of each word, counted from 1, 0 for the root."""
+    found = marks_of(example, "head")
+    if not all(head.isdecimal() and int(head) <= len(found) for head in found):
+        raise InputError(f"sentence {example.id!r} must have a head for every word, but some have none.")
+    return [int(head) for head in found]
+
+
+def marks_of(example: Example, mark: str) -> tuple[str, ...]:
+    """What a corpus says of each word."""
+    found = example.marks.get(mark)
+    if not isinstance(found, tuple) or len(found) != len(words_in(example)):
+        raise InputError(f"sentence {example.id!r} must have {mark} for every word, but it has none.")
+    return found
+
+
+def labeled_spans(slots: int, example: Example) -> list[Labeled]:
+    """Targets in the layout of edge probing."""
+    given = example.marks.get(MARK)
+    if not isinstance(given, tuple):
+        raise InputError(f"sentence {example.id!r} must have a list of targets, but it has none.")
+    length = len(words_in(example))
+    return [
+        _read(text, slots, length, f"target {n} of sentence {example.id!r}") for n, text in enumerate(given)
+    ]
+
+
+def _read(text: str, slots: int, length: int, what: str) -> Labeled:
+    try:
+        told = json.loads(text)
+    except ValueError:
+        told = text
+    if not isinstance(told, dict) or "label" not in told:
+        raise InputError(f"{what} must have span1 and label, but got {text}.")
+    spans = []
+    for slot in range(1, slots + 1):
+        span = told.get(f"span{slot}")
+        if (
+            not isinstance(span, list)
+            or [type(end) for end in span] != [int, int]
+            or not 0 <= span[0] < span[1] <= length
+        ):
+            raise InputError(f"span{slot} of {what} must lie within its {length} words, but got {span!r}.")
+        spans.append((span[0], span[1]))
+    labels = [told["label"]] if isinstance(told["label"], str) else told["label"]
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise InputError(f"label of {what} must be a text or a list of texts, but got {told['label']!r}.")
+    return tuple(spans), tuple(labels)

@@ -1,0 +1,64 @@
+"""Which labels have spans of words? The edge probe of every layer, judged on sentences it has not seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+
+import numpy as np
+
+from ..errors import InputError
+from .asking import Asked, Probed
+from .edge import apply_edges, fit_edges
+from .edgebatch import find_edges
+from .edgecounts import EDGE_F1, majority
+from .edgerecipe import EDGE_RECIPES
+
+
+def probe_spans(asked: Asked, X: np.ndarray) -> Probed:
+    """
+    Read the labels of spans out of every layer, with the published recipe.
+
+    Parameters
+    ----------
+    asked : Asked
+        Control labels of word types make no sense for spans.
+    X : ndarray of shape (layers, rows, features)
+
+    Returns
+    -------
+    Probed
+        Micro-averaged F1 of the labels of a sentence.
+    """
+    found = asked.annotated
+    if asked.control is not None:
+        raise InputError(f"a control must be of labels of words, but {found.target.name} has none.")
+    edges = find_edges(found, asked.examples, asked.units)
+    device = asked.device or "cpu"
+    recipe = EDGE_RECIPES[found.target.recipe]
+    if asked.steps is not None:
+        recipe = replace(recipe, steps=asked.steps, every=min(recipe.every, asked.steps))
+    probes = fit_edges(
+        X,
+        edges,
+        train=asked.train,
+        validation=asked.held,
+        seeds=asked.seeds,
+        recipe=recipe,
+        device=device,
+    )
+    counts = apply_edges(probes, X, edges, asked.judged, device=device)
+    groups = asked.groups(range(len(found.ids)))
+    usual = majority(edges, asked.train, asked.judged)
+    return Probed(
+        answers=tuple(counts.answers(layer, found.ids, groups) for layer in range(len(X))),
+        score=EDGE_F1,
+        lines=MappingProxyType({"most frequent labels": float(usual.f1[0, 0])}),
+        note=f"{edges.left_out:,} targets have words without rows and are left out."
+        if edges.left_out
+        else "",
+        rows=tuple(
+            {"updates": int(np.mean(each)), "stopped": str(sorted(set(map(str, ended))))}
+            for each, ended in zip(np.asarray(probes.updates).T, np.asarray(probes.stopped).T, strict=True)
+        ),
+    )

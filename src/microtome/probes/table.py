@@ -1,0 +1,79 @@
+"""Which probes are there? All of them, by name, with what they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
+
+from .asking import Asked, Probed
+from .targets import Kind
+
+Run = Callable[[Asked, Any], Probed]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """
+    A way to read something out of every layer.
+
+    Parameters
+    ----------
+    name : str
+    about : str
+    kind : {"words", "spans", "trees"}
+        Of the targets that it reads.
+    seeded : bool
+        Whether it begins at random, so that several seeds tell something.
+    control : bool
+        Whether random labels of word types can be asked for instead.
+    cites : str
+    module : str
+        That has the function `probe_<kind>`.
+    """
+
+    name: str
+    about: str
+    kind: Kind
+    seeded: bool
+    control: bool
+    cites: str
+    module: str
+
+    def function(self) -> Run:
+        """Import the function `run(asked, X)`, which reads all layers at once."""
+        return getattr(import_module(f".{self.module}", __package__), f"probe_{self.kind}")
+
+
+_ALL = (
+    Probe(
+        name="linear",
+        about="multinomial logistic regression to convergence, its penalty chosen by cross-validation",
+        kind="words",
+        seeded=False,
+        control=True,
+        cites="hewitt2019control",
+        module="wordprobe",
+    ),
+    Probe(
+        name="edge",
+        about="a projection, self-attentive pooling of spans and a small network, as published",
+        kind="spans",
+        seeded=True,
+        control=False,
+        cites="tenney2019",
+        module="spanprobe",
+    ),
+    Probe(
+        name="structural",
+        about="a linear map under which squared distances are distances in the tree",
+        kind="trees",
+        seeded=True,
+        control=False,
+        cites="hewitt2019structural",
+        module="treeprobe",
+    ),
+)
+PROBES: Mapping[str, Probe] = MappingProxyType({one.name: one for one in _ALL})

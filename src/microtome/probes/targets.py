@@ -1,0 +1,232 @@
+"""What can be asked of a layer? Labels of words and spans, and trees, each from the files that have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+
+from ..corpora.examples import Example
+from ..errors import InputError, must, unknown
+from .spanlabels import Labeled, head_edges, heads_of, labeled_spans, marks_of, word_classes, words_in
+from .targetfiles import target_parts
+
+Kind = Literal["words", "spans", "trees"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """
+    Something that can be asked of a layer.
+
+    Parameters
+    ----------
+    name : str
+    about : str
+        The question.
+    kind : {"words", "spans", "trees"}
+        What has labels: words, spans of words, or nothing, since words have heads.
+    slots : int
+        Spans a target: 1 or 2.
+    multilabel : bool
+        Whether a target may have several labels or none.
+    formats : tuple of str
+        Kinds of file that have it, names of `FORMATS`.
+    find : callable, optional
+        `find(example)` gives the labeled spans of a sentence; without it, it has heads.
+    recipe : str
+        The published size of its edge probes, a name of `EDGE_RECIPES`.
+    """
+
+    name: str
+    about: str
+    kind: Kind = "words"
+    slots: int = 1
+    multilabel: bool = False
+    formats: tuple[str, ...] = ("conllu",)
+    find: Callable[[Example], list[Labeled]] | None = None
+    recipe: str = "large"
+
+
+def _words(name: str, about: str, **more: Any) -> Target:
+    return Target(name=name, about=about, find=partial(word_classes, name), **more)
+
+
+def _spans(name: str, about: str, formats: tuple[str, ...], slots: int = 1, **more: Any) -> Target:
+    found = partial(labeled_spans, slots)
+    return Target(name=name, about=about, kind="spans", formats=formats, slots=slots, find=found, **more)
+
+
+_DEPRELS = "How is a word related to its head?"
+TARGETS: Mapping[str, Target] = MappingProxyType(
+    {
+        target.name: target
+        for target in (
+            _words("upos", "Which universal part of speech has a word?"),
+            _words(
+                "xpos", "Which part of speech of its treebank has a word?", formats=("conllu", "brackets")
+            ),
+            _words("deprel", _DEPRELS),
+            Target(name="deprel-edge", about=_DEPRELS, kind="spans", slots=2, find=head_edges),
+            Target(name="dep-distance", about="How far apart are words in the tree?", kind="trees"),
+            Target(name="dep-depth", about="How deep in the tree is a word?", kind="trees"),
+            _spans("constituents", "What sort of phrase is a span?", ("brackets", "edges")),
+            _spans(
+                "spr", "Which properties has an argument?", ("edges",), 2, multilabel=True, recipe="small"
+            ),
+            _spans("relations", "How are two nouns related?", ("semeval", "edges"), 2, recipe="small"),
+        )
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Annotated:
+    """
+    Sentences with what is right about them.
+
+    Parameters
+    ----------
+    target : Target
+    source : str
+        Where it was read from.
+    ids, groups, splits : tuple of str, one a sentence
+        Its id, what clusters it, such as its document, and "train", "validation", "test", or "" where the
+        files do not say.
+    sentences : tuple of (tuple of str)
+        Their words; `extract(encoder, found.sentences)` runs a model on them.
+    labels : tuple of str
+        Names, sorted; none for trees.
+    spans : ndarray of int of shape (targets, slots, 2)
+        First word of each span, and the one after its last.
+    right : ndarray of bool of shape (targets, labels)
+    owner : ndarray of int of shape (targets,)
+        The sentence of each target, rising.
+    heads : tuple of ndarray of int, one a sentence
+        For trees: the head of each word, counted from 1, 0 for the root.
+    punctuation : tuple of ndarray of bool, one a sentence
+        For trees: whether each word has the part of speech PUNCT.
+    """
+
+    target: Target
+    source: str
+    ids: tuple[str, ...] = field(repr=False)
+    groups: tuple[str, ...] = field(repr=False)
+    splits: tuple[str, ...] = field(repr=False)
+    sentences: tuple[tuple[str, ...], ...] = field(repr=False)
+    labels: tuple[str, ...] = ()
+    spans: np.ndarray = field(repr=False)
+    right: np.ndarray = field(repr=False)
+    owner: np.ndarray = field(repr=False)
+    heads: tuple[np.ndarray, ...] = field(default=(), repr=False)
+    punctuation: tuple[np.ndarray, ...] = field(default=(), repr=False)
+
+    def of(self, split: str) -> np.ndarray:
+        """Numbers of the sentences of a split."""
+        found = np.flatnonzero(np.array(self.splits) == split)
+        if not len(found):
+            raise unknown(f"split of {self.source}", split, set(self.splits) - {""} or {"none"})
+        return found
+
+
+def read_target(source: Any, name: str | Target) -> Annotated:
+    """
+    Read what can be asked.
+
+    Parameters
+    ----------
+    source : path, Corpus, or mapping of str to them
+        A file; a folder or archive of them, of which those are read that name a split, where some do; a
+        corpus that has the annotation as marks; or one of these for each split.
+    name : str or Target
+        A name of `TARGETS`, or a target of one's own.
+
+    Returns
+    -------
+    Annotated
+    """
+    if not isinstance(name, Target) and name not in TARGETS:
+        raise unknown("target", name, TARGETS)
+    target = name if isinstance(name, Target) else TARGETS[name]
+    parts = list(target_parts(source, target.name, target.formats))
+    ids, groups, splits, sentences = [], [], [], []
+    found: list[tuple[int, Labeled]] = []
+    heads, punctuation = [], []
+    for split, opened in parts:
+        before = f"{opened.name}/" if len(parts) > 1 else ""
+        for example in opened.examples():
+            if target.find is not None:
+                found += [(len(ids), one) for one in target.find(example)]
+            else:
+                heads.append(_tree(example))
+                punctuation.append(np.array([tag == "PUNCT" for tag in marks_of(example, "upos")]))
+            ids.append(before + example.id)
+            groups.append(before + example.group)
+            splits.append(split)
+            sentences.append(words_in(example))
+    told = ", ".join(opened.source for _, opened in parts)
+    if target.find is not None and not found:
+        raise InputError(f"{told} must hold {target.name} of some words, but it holds none.")
+    if len(set(ids)) < len(ids):
+        raise InputError(f"names of the parts of a target must differ, but those of {told} do not.")
+    return Annotated(
+        target=target,
+        source=told,
+        ids=tuple(ids),
+        groups=tuple(groups),
+        splits=tuple(splits),
+        sentences=tuple(sentences),
+        heads=tuple(heads),
+        punctuation=tuple(punctuation),
+        **_arrays(found, target.slots),
+    )
+
+
+def word_labels(found: Annotated, examples: Any, units: Any) -> np.ndarray:
+    """
+    The label of each row, for rows of words.
+
+    Parameters
+    ----------
+    found : Annotated
+        Of words.
+    examples, units : ndarray of int of shape (rows,)
+        The sentence and the word of each row, as `Activations.rows` has them.
+
+    Returns
+    -------
+    ndarray of int of shape (rows,)
+        Numbers of labels; -1 for words without one.
+    """
+    if found.target.kind != "words":
+        known = ", ".join(name for name, each in TARGETS.items() if each.kind == "words")
+        raise must("a target whose labels are those of words", f"one of {known}", found.target.name)
+    longest = max(map(len, found.sentences)) + 1
+    table = np.full((len(found.sentences), longest), -1)
+    table[found.owner, found.spans[:, 0, 0]] = found.right.argmax(1)
+    return table[np.asarray(examples), np.asarray(units)]
+
+
+def _tree(example: Example) -> np.ndarray:
+    heads = np.array(heads_of(example), dtype=np.int64)
+    above = np.concatenate([[0], heads])
+    for _ in range(max(1, len(heads)).bit_length()):
+        above = above[above]
+    if (heads == 0).sum() != 1 or above.any():
+        raise InputError(f"heads of sentence {example.id!r} must make one tree, but they do not.")
+    return heads
+
+
+def _arrays(found: list[tuple[int, Labeled]], slots: int) -> dict[str, Any]:
+    labels = sorted({label for _, (_, names) in found for label in names})
+    numbers = {label: number for number, label in enumerate(labels)}
+    right = np.zeros((len(found), len(labels)), dtype=bool)
+    for place, (_, (_, names)) in enumerate(found):
+        right[place, [numbers[label] for label in names]] = True
+    spans = np.array([spans for _, (spans, _) in found], dtype=np.int64).reshape(-1, slots, 2)
+    owner = np.array([owner for owner, _ in found], dtype=np.int64)
+    return {"labels": tuple(labels), "spans": spans, "right": right, "owner": owner}

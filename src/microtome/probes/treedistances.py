@@ -1,0 +1,273 @@
+"""How far apart are two words in a tree, and how deep is one? Counted along the edges of dependency trees."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, must
+from .standard import as_layers
+
+# Tags of the Penn Treebank that the published probe leaves out, and that of Universal Dependencies.
+PUNCTUATION = frozenset(("''", ",", ".", ":", "``", "-LRB-", "-RRB-", "PUNCT"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Trees:
+    """
+    The dependency trees of several sentences, their words one after the other.
+
+    Parameters
+    ----------
+    ids : tuple of str
+        Of the sentences.
+    starts, lengths : ndarray of int of shape (sentences,)
+        First row and number of words of each sentence.
+    heads : ndarray of int of shape (rows,)
+        The head of each word, counted from 1 within its sentence; 0 for the root.
+    depths : ndarray of int of shape (rows,)
+        Edges between each word and its root.
+    punctuation : ndarray of bool of shape (rows,)
+        Words that are no part of the trees that are scored.
+    groups : tuple
+        What each sentence belongs to, such as its document; empty where sentences stand alone.
+    """
+
+    ids: tuple[str, ...]
+    starts: np.ndarray
+    lengths: np.ndarray
+    heads: np.ndarray
+    depths: np.ndarray
+    punctuation: np.ndarray
+    groups: tuple[Any, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def rows(self, sentence: int) -> slice:
+        """Say where the words of a sentence stand."""
+        return slice(int(self.starts[sentence]), int(self.starts[sentence] + self.lengths[sentence]))
+
+
+def read_trees(
+    heads: Any,
+    sentences: Any = None,
+    *,
+    punctuation: Any = None,
+    ids: Iterable[Any] | None = None,
+    groups: Iterable[Any] | None = None,
+) -> Trees:
+    """
+    Read dependency trees, and see that they are trees.
+
+    Parameters
+    ----------
+    heads : sequence of sequences of int, or array of shape (rows,)
+        The head of each word, counted from 1 within its sentence; 0 for the root. Numbers may be written
+        as text. A flat array needs `sentences`.
+    sentences : array of shape (rows,), optional
+        The sentence of each word. Words of one sentence stand together.
+    punctuation : of the form of `heads`, of bool, optional
+        Words to leave out of the scores of trees; see `is_punctuation`. None when absent.
+    ids : iterable, optional
+        Names of the sentences; those in `sentences`, or their numbers, when absent.
+    groups : iterable, optional
+        What each sentence belongs to, such as its document.
+
+    Returns
+    -------
+    Trees
+
+    Examples
+    --------
+    >>> trees = read_trees([[2, 0, 2, 3], [0, 1]])
+    >>> trees.depths.tolist(), tree_distances(trees, 0)[0].tolist()
+    ([1, 0, 1, 2, 0, 1], [0, 1, 2, 3])
+    """
+    if sentences is None:
+        parts = [_numbers(each, f"heads of sentence {place}") for place, each in enumerate(heads)]
+        names: list[Any] = list(range(len(parts)))
+    else:
+        flat, places = _numbers(heads, "heads"), np.asarray(sentences)
+        if places.shape != flat.shape:
+            raise must("sentences", f"one for each of {len(flat)} words", places.shape)
+        begins = np.flatnonzero(np.concatenate([[True], places[1:] != places[:-1]])) if len(flat) else []
+        names = [places[begin].item() for begin in begins]
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if twice:
+            raise InputError(f"words of one sentence must stand together, but those of {twice[0]!r} do not.")
+        parts = np.split(flat, begins[1:]) if len(flat) else []
+    if not parts:
+        raise must("the number of sentences", "at least 1", 0)
+    named = tuple(str(each) for each in (names if ids is None else ids))
+    if len(named) != len(parts) or len(set(named)) != len(named):
+        raise must("ids", f"different names for {len(parts)} sentences", f"{len(set(named))} names")
+    lengths = np.array([len(part) for part in parts], dtype=np.int64)
+    belongs = () if groups is None else tuple(groups)
+    if belongs and len(belongs) != len(parts):
+        raise must("groups", f"one for each of {len(parts)} sentences", len(belongs))
+    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
+    found = np.concatenate(parts)
+    return Trees(
+        ids=named,
+        starts=starts,
+        lengths=lengths,
+        heads=found,
+        depths=_depths(found, starts, lengths, named),
+        punctuation=_marks(punctuation, lengths),
+        groups=belongs,
+    )
+
+
+def is_punctuation(tags: Iterable[str]) -> np.ndarray:
+    """
+    Mark punctuation by its tag, of the Penn Treebank or of Universal Dependencies.
+
+    Examples
+    --------
+    >>> is_punctuation(["NN", "-LRB-", "PUNCT", "HYPH"]).tolist()
+    [False, True, True, False]
+    """
+    return np.array([tag in PUNCTUATION for tag in tags], dtype=bool)
+
+
+def tree_distances(trees: Trees, sentence: int) -> np.ndarray:
+    """
+    Count the edges between every two words of a sentence.
+
+    Returns
+    -------
+    ndarray of int of shape (words, words)
+    """
+    rows = trees.rows(sentence)
+    heads, depths = trees.heads[rows], trees.depths[rows]
+    above = np.eye(len(heads), dtype=np.float32)
+    word, at = np.arange(len(heads)), heads
+    while len(word):
+        word, at = word[at > 0], at[at > 0]
+        above[word, at - 1] = 1
+        at = heads[at - 1]
+    # Two words share those above them up to the lowest, and each path goes from there.
+    shared = (above @ above.T).astype(np.int64) - 1
+    return depths[:, None] + depths[None, :] - 2 * shared
+
+
+def take_sentences(X: Any, trees: Trees, chosen: Any) -> tuple[np.ndarray, Trees]:
+    """
+    Keep some of the sentences, in the order given.
+
+    Parameters
+    ----------
+    X : ndarray or Tensor of shape (layers, rows, features), or sequence of them
+        As in `word_rows`.
+    trees : Trees
+    chosen : array of int of shape (sentences,), or of bool
+        Which.
+
+    Returns
+    -------
+    X : ndarray of shape (layers, rows, features)
+    trees : Trees
+    """
+    found, kept = word_rows(X, trees), np.arange(len(trees))[np.asarray(chosen)]
+    if not len(kept):
+        raise must("the number of sentences", "at least 1", 0)
+    rows = np.concatenate([np.arange(trees.rows(each).start, trees.rows(each).stop) for each in kept])
+    lengths = trees.lengths[kept]
+    part = Trees(
+        ids=tuple(trees.ids[each] for each in kept),
+        starts=np.concatenate([[0], np.cumsum(lengths)[:-1]]),
+        lengths=lengths,
+        heads=trees.heads[rows],
+        depths=trees.depths[rows],
+        punctuation=trees.punctuation[rows],
+        groups=tuple(trees.groups[each] for each in kept) if trees.groups else (),
+    )
+    return found[:, rows], part
+
+
+def word_rows(X: Any, trees: Trees) -> np.ndarray:
+    """
+    Check the representations of words against their trees.
+
+    Parameters
+    ----------
+    X : ndarray or Tensor of shape (layers, rows, features), or sequence of them
+        One for all words, or one for each sentence.
+    trees : Trees
+
+    Returns
+    -------
+    ndarray of shape (layers, rows, features)
+        Not copied where it came as one array in the memory of the CPU.
+    """
+    if isinstance(X, Sequence):
+        if len(X) != len(trees):
+            raise must("X", f"one array for each of {len(trees)} sentences", len(X))
+        each = [as_layers(part) for part in X]
+        if len({(part.shape[0], part.shape[2]) for part in each}) > 1:
+            raise InputError("X must have the same layers and features in all sentences, but they differ.")
+        wrong = [at for at, part in enumerate(each) if part.shape[1] != trees.lengths[at]]
+        if wrong:
+            at = wrong[0]
+            allowed = f"of {trees.lengths[at]} words in sentence {trees.ids[at]!r}"
+            raise must("X", allowed, each[at].shape[1])
+        return np.concatenate(each, axis=1)
+    found = as_layers(X)
+    if found.shape[1] != len(trees.heads):
+        raise must("X", f"one row for each of {len(trees.heads)} words", found.shape[1])
+    return found
+
+
+def _numbers(values: Any, what: str) -> np.ndarray:
+    try:
+        given = np.asarray(values)
+        found = given.astype(np.int64)
+    except (TypeError, ValueError):
+        raise must(what, "whole numbers", values) from None
+    if found.ndim != 1 or (given.dtype.kind == "f" and (given != found).any()):
+        raise must(what, "one whole number a word", values)
+    return found
+
+
+def _marks(punctuation: Any, lengths: np.ndarray) -> np.ndarray:
+    total = int(lengths.sum())
+    if punctuation is None:
+        return np.zeros(total, dtype=bool)
+    parts = [np.atleast_1d(np.asarray(each, dtype=bool)) for each in punctuation]
+    found = np.concatenate(parts) if parts else np.zeros(0, dtype=bool)
+    nested = len(parts) == len(lengths) and [len(part) for part in parts] == lengths.tolist()
+    if len(found) != total or not (nested or len(parts) == total):
+        raise must("punctuation", f"one mark for each of {total} words", len(found))
+    return found
+
+
+def _depths(heads: np.ndarray, starts: np.ndarray, lengths: np.ndarray, ids: tuple[str, ...]) -> np.ndarray:
+    sentence = np.repeat(np.arange(len(lengths)), lengths)
+    if (empty := np.flatnonzero(lengths == 0)).size:
+        raise InputError(f"every sentence must have a word, but {ids[empty[0]]!r} has none.")
+    if (outside := np.flatnonzero((heads < 0) | (heads > lengths[sentence]))).size:
+        at = outside[0]
+        allowed = f"between 0 and {lengths[sentence[at]]}, its number of words"
+        raise must(f"heads of sentence {ids[sentence[at]]!r}", allowed, int(heads[at]))
+    roots = np.bincount(sentence[heads == 0], minlength=len(lengths))
+    if (wrong := np.flatnonzero(roots != 1)).size:
+        raise must(f"roots of sentence {ids[wrong[0]]!r}", "one word with the head 0", int(roots[wrong[0]]))
+    depths, row = np.zeros(len(heads), dtype=np.int64), np.arange(len(heads))
+    at = np.where(heads > 0, starts[sentence] + heads - 1, -1)
+    above = at.copy()
+    for _ in range(int(lengths.max())):
+        row, at = row[at >= 0], at[at >= 0]
+        depths[row] += 1
+        at = above[at]
+    if len(row):
+        circle = int(sentence[row[0]])
+        words = ", ".join(str(each - starts[circle] + 1) for each in row[sentence[row] == circle])
+        raise InputError(
+            f"heads of sentence {ids[circle]!r} must lead to its root, but words {words} never reach it."
+        )
+    return depths

@@ -1,0 +1,80 @@
+"""Does each layer hold the trees? The structural probe of every layer, on sentences it has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from ..errors import InputError
+from .asking import Asked, Probed
+from .structural import fit_structural
+from .structuralfit import Target
+from .treedistances import Trees, read_trees
+from .treescores import TREE_SCORES, answers, chance_score, layer_scores, score_structural
+
+TARGETS_OF: Mapping[str, Target] = MappingProxyType({"dep-distance": "distance", "dep-depth": "depth"})
+
+
+def probe_trees(asked: Asked, X: np.ndarray) -> Probed:
+    """
+    Read distances or depths of trees out of every layer.
+
+    Parameters
+    ----------
+    asked : Asked
+        Control labels make no sense for trees.
+    X : ndarray of shape (layers, rows, features)
+
+    Returns
+    -------
+    Probed
+        Shares of edges, or of roots, that are found; `rows` also have the Spearman correlations.
+    """
+    found = asked.annotated
+    if asked.control is not None:
+        raise InputError(f"a control must be of labels of words, but {found.target.name} has none.")
+    target = TARGETS_OF[found.target.name]
+    # A sentence that the models have no row of every word for has no whole tree.
+    counts = np.bincount(asked.examples, minlength=len(found.sentences))
+    whole = np.flatnonzero(counts == [len(words) for words in found.sentences])
+    parts = [np.intersect1d(part, whole) for part in (asked.train, asked.held, asked.judged)]
+    if not all(map(len, parts)):
+        raise InputError(
+            f"{found.source} must hold whole sentences to learn from, to stop by and to judge on."
+        )
+    rows = [asked.rows_of(part) for part in parts]
+    trees = [_trees(asked, part) for part in parts]
+    (fitted,) = fit_structural(
+        X[:, rows[0]], trees[0], X[:, rows[1]], trees[1], target, seeds=asked.seeds, device=asked.device
+    )
+    scores = score_structural(fitted, X[:, rows[2]], trees[2], asked.device)
+    main, other = TREE_SCORES[target]
+    given = [answers(scores, main.name, layer)[1] for layer in range(len(X))]
+    simple = answers(scores, main.name, None)[1]
+    more = layer_scores(scores, other.name)
+    return Probed(
+        answers=tuple(given),
+        score=main,
+        lines=MappingProxyType(
+            {
+                "neighbors joined" if target == "distance" else "the usual place": float(
+                    main.compute(simple.predictions[0], simple.targets, ())
+                ),
+                "chance": float(chance_score(scores)),
+            }
+        ),
+        note="Sentences with words beyond a model's longest input are left out.",
+        rows=tuple({other.name: float(value)} for value in np.mean(more, axis=0)),
+    )
+
+
+def _trees(asked: Asked, sentences: np.ndarray) -> Trees:
+    found = asked.annotated
+    return read_trees(
+        [found.heads[place] for place in sentences],
+        punctuation=[found.punctuation[place] for place in sentences],
+        ids=[found.ids[place] for place in sentences],
+        groups=asked.groups(sentences),
+    )

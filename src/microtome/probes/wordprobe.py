@@ -1,0 +1,64 @@
+"""Which label has each word? A linear readout of every layer, fitted to convergence."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+import numpy as np
+
+from ..errors import InputError
+from ..inference.answers import Answers
+from ..tasks.scores import find_score
+from .asking import Asked, Probed
+from .linear import fit_logistic
+from .targets import word_labels
+
+
+def probe_words(asked: Asked, X: np.ndarray) -> Probed:
+    """
+    Read the labels of words out of every layer.
+
+    Parameters
+    ----------
+    asked : Asked
+    X : ndarray of shape (layers, rows, features)
+
+    Returns
+    -------
+    Probed
+        Accuracy on words, which cluster in sentences or documents. A linear readout has no seed: its best
+        weights are the only ones.
+    """
+    found = asked.annotated
+    labels = word_labels(found, asked.examples, asked.units)
+    if asked.control is not None:
+        from .control import control_labels
+
+        words = [found.sentences[row][unit] for row, unit in zip(asked.examples, asked.units, strict=True)]
+        labels = np.where(labels < 0, -1, control_labels(words, labels, seed=asked.control))
+    train, judged = (rows[labels[rows] >= 0] for rows in map(asked.rows_of, (asked.train, asked.judged)))
+    if not len(train) or not len(judged):
+        raise InputError(f"{found.source} must hold {found.target.name} to learn from and to judge on.")
+    fitted = fit_logistic(
+        X[:, train], labels[train], len(found.labels), groups=asked.examples[train], device=asked.device
+    )
+    predictions = fitted.predict(X[:, judged])
+    right = labels[judged]
+    ids = [f"{found.ids[asked.examples[row]]}/{asked.units[row]}" for row in judged]
+    groups = asked.groups(asked.examples[judged])
+    score = find_score("accuracy")
+    usual = int(np.bincount(labels[train]).argmax())
+    return Probed(
+        answers=tuple(
+            Answers(ids=ids, targets=right, predictions=[one], groups=groups, seeds=(0,))
+            for one in predictions
+        ),
+        score=score,
+        labels=found.labels,
+        lines=MappingProxyType({f"always {found.labels[usual]}": float((right == usual).mean())}),
+        note="" if fitted.converged.all() else "Some readouts did not converge.",
+        rows=tuple(
+            {"penalty": float(penalty), "converged": bool(done)}
+            for penalty, done in zip(fitted.penalty, fitted.converged, strict=True)
+        ),
+    )
