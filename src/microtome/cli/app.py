@@ -23,6 +23,7 @@ from .reinit import reinit
 from .report import report
 from .similarity import similarity
 from .store import store
+from .trajectory import trajectory
 
 
 def command() -> Any:
@@ -38,7 +39,7 @@ def command() -> Any:
     )
     app.callback()(_start)
     verbs = (similarity, extract, compare, finetune, evaluate)
-    verbs += (truncate, skip, freeze, reinit, permute, drop, prune, probe)
+    verbs += (truncate, skip, freeze, reinit, permute, drop, prune, probe, trajectory)
     for verb in (*verbs, report, pretrain, ls, demo):
         app.command(no_args_is_help=verb is not demo)(verb)
     app.add_typer(store)

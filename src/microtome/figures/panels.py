@@ -16,6 +16,7 @@ from .curves import draw_curves, draw_differences, is_difference
 from .heatmap import FORMATS, file_stems, printable, save_figure
 from .savings import draw_savings, savings_of
 from .spans import common_reach, draw_spans, map_side
+from .trajectories import TRAJECTORY, save_trajectory
 
 if TYPE_CHECKING:
     import os
@@ -107,6 +108,8 @@ def save_figures(
                 written.append(path)
     except OSError as error:
         raise WorkError(f"figures must be written to a writable folder, but got: {error}.") from error
+    if result.experiment == TRAJECTORY:
+        written += save_trajectory(result, place, formats)
     return tuple(written)
 
 
