@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import tiny
+from experiments.test_probing import write_corpus
 
 pytestmark = pytest.mark.slow
 
@@ -38,6 +39,7 @@ def place(tmp_path):
     np.save(tmp_path / "after.npy", before + rng.normal(size=before.shape))
     for name, seed in (("base", 0), ("tuned", 1)):
         tiny.save_checkpoint(tmp_path / name, "bert", seed=seed)
+    write_corpus(tmp_path / "treebank.conllu")
     (tmp_path / "sentences.txt").write_text("\n".join(tiny.TEXT * 10), encoding="utf-8")
     return tmp_path
 
