@@ -51,6 +51,8 @@ def test_parts_of_speech_are_read_and_random_labels_of_types_are_learned_by_hear
     # Words of this corpus have one tag each, which layer 0 already tells.
     assert curve.values[0] == 1.0
     assert found[f"control, {name}"].values[0] == 1.0
+    assert found[f"difference, selectivity of {name}"].values[0] == 0.0
+    assert any("its selectivity is 0.0 points" in sentence for sentence in found.findings)
     assert found.lines == {"always DET": pytest.approx(0.4)} or found.lines == {
         "always NOUN": pytest.approx(0.4)
     }
@@ -116,6 +118,15 @@ def test_whole_documents_are_divided_and_what_files_say_is_kept(tmp_path: Path) 
     assert len(judged) == 8
     assert not set(held) & set(judged)
     assert not set(train) & {*held, *judged}
+    lone = read_target(tmp_path / "x-dev.conllu", "upos")
+    assert [len(part) for part in divide(lone)[:3]] == [14, 2, 4]
+    without = {
+        split: tmp_path / f"x-{name}.conllu" for split, name in (("validation", "dev"), ("test", "test"))
+    }
+    with pytest.raises(
+        InputError, match="must hold a split to learn from, but it has validation and test only"
+    ):
+        divide(read_target(without, "upos"))
     with pytest.raises(InputError, match="at least 5 sentences to divide, but it has 2"):
         divide(read_target(write_corpus(tmp_path / "two.conllu", 2), "upos"))
 

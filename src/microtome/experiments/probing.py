@@ -89,7 +89,8 @@ def probing(
     -------
     Result
         A curve over layers for each model, for the random twin and for control labels; differences from
-        layer 0, and of each other model from the first; what can be had without any layer as lines.
+        layer 0, of each other model from the first, and from control labels (selectivity); what can be had
+        without any layer as lines.
 
     References
     ----------
@@ -241,6 +242,10 @@ def _curves(
                 **told,
             )
         )
+    for name, one in controls.items():
+        # Two questions about the same words: how much oftener the true one is answered rightly.
+        pair = _rightness(found[name]), _rightness(one)
+        curves.append(layer_differences(f"difference, selectivity of {name}", *pair, level, one.score))
     for name in [*names[1:], *([TWIN] if TWIN in found else [])]:
         other = found[name]
         if len(other.answers) == len(first.answers):
@@ -296,6 +301,22 @@ def layer_differences(name: str, one: Probed, other: Probed, level: float, score
         seeds=tuple(len(a.predictions) for a, _ in pairs),
         reasons=(None,) * count,
         note="The band is Bonferroni's over the layers.",
+    )
+
+
+def _rightness(one: Probed) -> Probed:
+    """Whether each answer is right, so that answers to different questions can be compared."""
+    return replace(
+        one,
+        labels=(),
+        answers=tuple(
+            replace(
+                each,
+                targets=np.ones(len(each.ids), dtype=int),
+                predictions=[np.asarray(p) == np.asarray(each.targets) for p in each.predictions],
+            )
+            for each in one.answers
+        ),
     )
 
 

@@ -44,14 +44,13 @@ def layer_findings(
         if best:
             sentence += f", {_points(gain, best, score)} above layer 0"
         said.append(f"{sentence}.")
-        for control in (known.get(f"control, {name}"),):
-            if control is not None:
-                gap = score.points * float(curve.values[best] - control.values[best])
-                said.append(
-                    f"{name}: random labels of word types are read there with "
-                    f"{number(control.values[best], 3)}, so that the selectivity of layer {best} is "
-                    f"{number(gap, 1)} points."
-                )
+        chosen = known.get(f"difference, selectivity of {name}")
+        if chosen is not None:
+            said.append(
+                f"{name}: random labels of word types are read there with "
+                f"{number(known[f'control, {name}'].values[best], 3)}, so that its selectivity is "
+                f"{_points(chosen, best, score)}."
+            )
     for curve in curves:
         if " from " in curve.name and "its layer 0" not in curve.name:
             said.append(_difference(curve, score))
@@ -101,17 +100,17 @@ def _layers(places: Sequence[int]) -> str:
 
 
 def _points(curve: Curve, at: int, score: Score) -> str:
-    unit = " points" if score.points == 100 else ""
-    digits = 1 if score.points == 100 else 3
-    return f"{_at(curve, at, score.points, digits)}{unit}"
+    whole = score.points == 100
+    return _at(curve, at, score.points, 1 if whole else 3, " points" if whole else "")
 
 
-def _at(curve: Curve, at: int, scale: float, digits: int) -> str:
+def _at(curve: Curve, at: int, scale: float, digits: int, unit: str = "") -> str:
     value, low, high = (scale * float(each[at]) for each in (curve.values, curve.band_low, curve.band_high))
+    said = f"{number(value, digits)}{unit}"
     if not (math.isfinite(low) and math.isfinite(high)):
-        return number(value, digits)
+        return said
     return (
-        f"{number(value, digits)} [{number(low, digits)}, {number(high, digits)}] "
+        f"{said} [{number(low, digits)}, {number(high, digits)}] "
         f"({curve.level * 100:g}% for all layers, unit: {curve.unit})"
     )
 

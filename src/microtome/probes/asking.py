@@ -120,8 +120,13 @@ def divide(
     splits = np.array(found.splits)
     train = np.flatnonzero((splits == "train") | (splits == ""))
     validation, test = (np.flatnonzero(splits == name) for name in ("validation", "test"))
+    if len(set(found.splits)) == 1:
+        # A lone file is divided, whatever it is called.
+        train, validation, test = np.arange(len(splits)), train[:0], train[:0]
     if not len(train):
-        raise InputError(f"{found.source} must hold sentences to learn from, but all are {splits[0]}.")
+        raise InputError(
+            f"{found.source} must hold a split to learn from, but it has validation and test only."
+        )
     draw = generator(seed, "probing", "split")
     split = "test" if len(test) else "validation"
     judged = test if len(test) else validation
