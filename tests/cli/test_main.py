@@ -87,8 +87,8 @@ def test_the_verb_without_words_shows_its_help(capsys: pytest.CaptureFixture[str
         (["simlarity"], "microtome: No such command 'simlarity'. Did you mean 'similarity'?\n"),
         (
             ["ls", "measure"],
-            "microtome: table must be one of corpora, experiments, families, measures, recipes, tasks, "
-            "zoo, but got 'measure'. "
+            "microtome: table must be one of corpora, experiments, families, measures, recipes, targets, "
+            "tasks, zoo, but got 'measure'. "
             "Did you mean measures?\n",
         ),
         (["similarity", "a", "b", "c"], "microtome: Got unexpected extra argument(s) (c).\n"),
