@@ -39,7 +39,7 @@ PLANS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "encoders": ("masked", "replaced", "shared"),
         "heads": ("cls1", "cls2"),
         "tasks": ("stsb", "mrpc"),
-        "rates": (3e-4,),
+        "rates": (1e-4,),
     },
     "wide": {
         "encoders": (
@@ -48,7 +48,7 @@ PLANS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         ),
         "heads": ("cls0", "cls1", "cls2", "mean"),
         "tasks": ("stsb", "mrpc", "cola", "rte", "sst2"),
-        "rates": (3e-4, 1e-4),
+        "rates": (1e-4, 3e-5),
     },
 }
 # Updates that take about as long as what a job does beside training: tokens, maps, readouts.

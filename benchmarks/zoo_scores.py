@@ -197,7 +197,8 @@ def measure(document: dict[str, Any], options: Mapping[str, Any], chosen: Any) -
         while True:
             free = chosen.at_once - len(running)
             pace = statistics.median(paces) if paces else 0.0
-            ready = sorted(waiting(), key=lambda run: -cost(run)) if free else []
+            # A task after the other, so that a run that is stopped leaves whole ones.
+            ready = sorted(waiting(), key=lambda run: (plan["tasks"].index(run.task), -cost(run)))
             fitting = [run for run in ready if time.monotonic() + SAFETY * pace * cost(run) < until]
             for run in fitting[:free]:
                 running[pool.submit(do, run, options)] = run
@@ -240,7 +241,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--zoo", help="the folder of the encoders; MICROTOME_ZOO or the package when absent")
     parser.add_argument("--data", help="the folder with the tasks' folders")
     parser.add_argument("--tasks", default="stsb,mrpc,cola,rte,ewt-upos")
-    parser.add_argument("--rates", default="1e-4,3e-4,1e-3")
+    parser.add_argument("--rates", default="3e-5,1e-4,3e-4")
     parser.add_argument("--epochs", default="3,10")
     parser.add_argument("--updates", type=int, default=4_000, help="of a fine-tuning at most")
     parser.add_argument("--seeds", default="1,2,3")

@@ -137,3 +137,26 @@ def test_what_cannot_be_encoded_is_refused(call: Callable[[Tokenizer], Any], sai
     with pytest.raises(InputError) as error:
         call(Tokenizer(WORDPIECE))
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize("kind", ["classification", "parsing"])
+def test_batches_are_filled_up_to_lengths_that_come_again_and_nothing_else_changes(kind: str) -> None:
+    task = samples.task_of(kind)
+    features = encode(samples.items_of(kind), task, Tokenizer(WORDPIECE))
+    plain, filled = collate(features), collate(features, multiple=16)
+    assert filled["input_ids"].shape[1] % 16 == 0
+    for name, value in plain.items():
+        wide = filled[name]
+        inside = wide[tuple(slice(0, size) for size in value.shape)]
+        assert inside.equal(value), name
+        if value.shape != wide.shape:
+            outside = wide.clone()
+            outside[tuple(slice(0, size) for size in value.shape)] = outside[-1, -1]
+            assert outside.unique().numel() == 1, f"{name} must be filled with one value"
+    assert not filled["attention_mask"][:, plain["input_ids"].shape[1] :].any()
+
+
+def test_nothing_is_filled_up_beyond_what_the_model_takes() -> None:
+    items = [Item(id="0", texts=("cat " * 30,), target=0)]
+    features = encode(items, samples.task_of("classification"), Tokenizer(WORDPIECE), longest=20)
+    assert collate(features, multiple=16, longest=20)["input_ids"].shape == (1, 20)

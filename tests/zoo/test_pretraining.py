@@ -46,7 +46,7 @@ def test_folders_load_with_the_library_and_with_ours(name: str, text: Text, tmp_
     assert net(**read).last_hidden_state.shape[-1] == 32
     assert run.checkpoints == (tmp_path / "step-3",)
     assert mt.load(run.checkpoints[0]).layers == ("0", "1", "2")
-    assert net.config.hidden_dropout_prob == 0.1, "fine-tuning is to have the usual dropout"
+    assert net.config.hidden_dropout_prob == 0, "so small a model hardly learns under dropout"
 
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_weights(text: Text, tmp_path: Path) -> None:

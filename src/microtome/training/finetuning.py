@@ -24,6 +24,7 @@ from .heads import Head
 from .loop import Course, make_accelerator, train
 from .progress import STATE
 from .recipe import Recipe
+from .replay import LENGTHS
 from .tuned import ANSWERS, RUN, Tuned, open_tuned
 
 if TYPE_CHECKING:
@@ -209,6 +210,7 @@ class _Run:
                 progress=self.progress,
                 state_seconds=state_seconds,
                 board=board,
+                replay=not asked.cached,
             )
         return course, [self._address(update) for update in sorted(at) if update <= course.updates]
 
@@ -219,7 +221,9 @@ class _Run:
 
         accelerator = self.accelerator
         if not self.asked.cached:
-            yield lambda chosen: collate(chosen, accelerator.device)
+            multiple = LENGTHS if accelerator.device.type == "cuda" else 1
+            longest = self.asked.longest
+            yield lambda chosen: collate(chosen, accelerator.device, multiple=multiple, longest=longest)
             return
         with Bottom(
             self.model,

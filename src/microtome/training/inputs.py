@@ -257,7 +257,9 @@ def _guessed(
     return hidden, labels
 
 
-def collate(features: Sequence[Features], device: Any = "cpu") -> dict[str, torch.Tensor]:
+def collate(
+    features: Sequence[Features], device: Any = "cpu", *, multiple: int = 1, longest: int | None = None
+) -> dict[str, torch.Tensor]:
     """
     Put examples side by side, short ones filled up at the end.
 
@@ -266,6 +268,10 @@ def collate(features: Sequence[Features], device: Any = "cpu") -> dict[str, torc
     features : sequence of Features
         Of one task.
     device : str or torch.device
+    multiple : int
+        Tokens and words are filled up to a multiple of it, so that shapes come again.
+    longest : int, optional
+        Tokens that the model takes; nothing is filled up beyond it.
 
     Returns
     -------
@@ -279,6 +285,8 @@ def collate(features: Sequence[Features], device: Any = "cpu") -> dict[str, torc
 
     most = max(len(each.tokens) for each in features)
     length = max(len(each) for each in features)
+    filled = -(-length // multiple) * multiple
+    length = max(length, filled if longest is None else min(filled, longest))
     shape = len(features), most, length
     first = features[0]
     ids = np.full(shape, first.pad, dtype=np.int64)
@@ -300,16 +308,17 @@ def collate(features: Sequence[Features], device: Any = "cpu") -> dict[str, torc
     elif not there.all():
         out["choices"] = there
     if first.words is not None:
-        out["words"] = _side_by_side([each.words for each in features], -1)
+        out["words"] = _side_by_side([each.words for each in features], -1, multiple)
     for name in first.targets:
         if all(name in each.targets for each in features):
             arrays = [each.targets[name] for each in features]
-            out[name] = _side_by_side(arrays, HIDDEN) if arrays[0].ndim else np.stack(arrays)
+            out[name] = _side_by_side(arrays, HIDDEN, multiple) if arrays[0].ndim else np.stack(arrays)
     return {name: torch.from_numpy(array).to(device, non_blocking=True) for name, array in out.items()}
 
 
-def _side_by_side(arrays: Sequence[Any], fill: int) -> np.ndarray:
-    out = np.full((len(arrays), max(1, *(len(each) for each in arrays))), fill, dtype=np.int64)
+def _side_by_side(arrays: Sequence[Any], fill: int, multiple: int) -> np.ndarray:
+    longest = -(-max(1, *(len(each) for each in arrays)) // multiple) * multiple
+    out = np.full((len(arrays), longest), fill, dtype=np.int64)
     for row, each in enumerate(arrays):
         out[row, : len(each)] = each
     return out

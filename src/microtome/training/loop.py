@@ -19,6 +19,7 @@ from .optimizer import make_optimizer, set_rate
 from .order import updates as in_updates
 from .progress import LOG, Log, read_state, write_state
 from .recipe import Recipe
+from .replay import Replay, can_replay
 
 if TYPE_CHECKING:
     import torch
@@ -71,6 +72,7 @@ def train(
     progress: Callable[[str, int, int], None] | None = None,
     state_seconds: float = STATE_SECONDS,
     board: str | os.PathLike[str] | None = None,
+    replay: bool = False,
 ) -> Course:
     """
     Train a model.
@@ -102,6 +104,9 @@ def train(
         How often the state is kept.
     board : path, optional
         Where TensorBoard looks.
+    replay : bool
+        Whether updates may be recorded and played again, where that is possible: batches must hold all that
+        the model is given.
 
     Returns
     -------
@@ -133,6 +138,14 @@ def train(
     since = int(adding.get("count", 0))
     _restore_scale(accelerator.scaler, adding)
     diverged, score = None, None
+
+    def wrong(batch: Any) -> Any:
+        with accelerator.autocast():
+            return model.loss(prepared(batch), batch)  # pyright: ignore[reportCallIssue]
+
+    recorded = None
+    if replay and can_replay(model, accelerator, recipe.accumulate):
+        recorded = Replay(wrong, [one for one in model.parameters() if one.requires_grad], recipe.clip)
     for update in range(done, planned):
         chosen = next(order)
         rate = set_rate(optimizer, recipe, update, planned)
@@ -141,17 +154,18 @@ def train(
         ready = [
             collate([features[place] for place in (part if len(part) else chosen[:1])]) for part in batches
         ]
-        shares = _shares(model, ready, batches, accelerator)
-        for batch, share in zip(ready, shares, strict=True):
+        if recorded is not None:
             with attending():
-                with accelerator.autocast():
-                    loss = model.loss(prepared(batch), batch)  # pyright: ignore[reportCallIssue]
-                loss = loss if share is None else loss * share
-                accelerator.backward(loss)
-            recent += loss.detach()
+                recent += recorded(ready[0])
+        else:
+            for batch, share in zip(ready, _shares(model, ready, batches, accelerator), strict=True):
+                with attending():
+                    loss = wrong(batch) if share is None else wrong(batch) * share
+                    accelerator.backward(loss)
+                recent += loss.detach()
+            if recipe.clip is not None:
+                accelerator.clip_grad_norm_(prepared.parameters(), recipe.clip)
         since += 1
-        if recipe.clip is not None:
-            accelerator.clip_grad_norm_(prepared.parameters(), recipe.clip)
         stepping.step()
         optimizer.zero_grad(set_to_none=True)
         done = update + 1
@@ -280,6 +294,9 @@ def make_accelerator(device: str, precision: str) -> Any:
         # Same bits each time: kernels that add in the order of arrival are left out.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True, warn_only=True)
+        # Nothing here reads memory that was not written; filling it would take a kernel for each result.
+        settings: Any = torch.utils.deterministic
+        settings.fill_uninitialized_memory = False
     # Its state is global and refuses a second value; each training has its own, except among several
     # processes, which were set up together.
     AcceleratorState._reset_state(reset_partial_state=int(os.environ.get("WORLD_SIZE", "1")) == 1)

@@ -58,8 +58,6 @@ class Design:
     kept : float
         Share of the hidden tokens that are guessed though they stand in the input, so that what a token is
         is not lost on the way up; none where tokens are replaced.
-    pairs : bool
-        Whether [SEP] stands at a random place of each sequence, as it does between the two texts of a task.
     generator : tuple of int
         Layers and width of the model that replaces tokens; its embeddings are the encoder's.
     weight : float
@@ -90,7 +88,6 @@ class Design:
     focus: float = 3.0
     hidden: float = 0.25
     kept: float = 0.15
-    pairs: bool = False
     generator: tuple[int, int] = (4, 64)
     weight: float = 50.0
 

@@ -117,7 +117,11 @@ def build_generator(design: Design, encoder: Any, *, seed: int) -> torch.nn.Modu
 
 
 def _shape(design: Design, entries: int) -> dict[str, Any]:
-    """What all classes are told: no dropout in pretraining, one kind of segment, the same activation."""
+    """
+    What all classes are told: one kind of segment, the same activation, no dropout.
+
+    None in fine-tuning either: so small a model that never met dropout hardly learns under it.
+    """
     return {
         "vocab_size": entries,
         "hidden_size": design.width,

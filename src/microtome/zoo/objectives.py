@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..encoders.elmo.latemodule import LateModule
 from .designs import Design
 from .models import build, build_generator
-from .text import MASK, SEP
+from .text import MASK
 
 if TYPE_CHECKING:
     import torch
@@ -75,7 +75,7 @@ class Learner(LateModule):
             What is compared between designs' own runs: cross-entropy of the guesses of tokens that were
             hidden, or of next tokens; for replaced tokens the error of telling them.
         """
-        return getattr(self, f"_{self.design.objective}")(split(ids) if self.design.pairs else ids)
+        return getattr(self, f"_{self.design.objective}")(ids)
 
     def _masked(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         shown = self.design.shown
@@ -117,29 +117,9 @@ class Learner(LateModule):
         return guessing + self.design.weight * telling, telling.detach()
 
 
-def split(ids: torch.Tensor) -> torch.Tensor:
-    """
-    Put [SEP] at a random place of each sequence, not too near its ends.
-
-    Parameters
-    ----------
-    ids : Tensor of shape (sequences, tokens)
-
-    Returns
-    -------
-    Tensor of shape (sequences, tokens)
-    """
-    import torch
-
-    rows, length = ids.shape
-    edge = max(1, length // 8)
-    places = torch.randint(edge, length - edge, (rows, 1), device=ids.device)
-    return _put(ids, places, torch.full_like(places, SEP))
-
-
 def hide(ids: torch.Tensor, count: int, shown: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Hide as many tokens of each sequence, never its ends nor a [SEP] in between.
+    Hide as many tokens of each sequence, never its two ends.
 
     Parameters
     ----------
@@ -158,9 +138,8 @@ def hide(ids: torch.Tensor, count: int, shown: int = 0) -> tuple[torch.Tensor, t
     """
     import torch
 
-    drawn = torch.rand(ids.shape[0], ids.shape[1] - 2, device=ids.device)
-    # What stands between two texts comes last, so that it is never hidden.
-    places = drawn.masked_fill(ids[:, 1:-1] == SEP, 2.0).argsort(dim=1)[:, :count] + 1
+    order = torch.rand(ids.shape[0], ids.shape[1] - 2, device=ids.device).argsort(dim=1)
+    places = order[:, :count] + 1
     hidden = places[:, shown:]
     return places, _put(ids, hidden, torch.full_like(hidden, MASK))
 

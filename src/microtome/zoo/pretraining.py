@@ -6,7 +6,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,6 +19,7 @@ from ..errors import InputError, must
 from ..randomness import generator
 from ..store.address import address
 from ..training.progress import LOG, Log, read_state, write_state
+from ..training.replay import Replay
 from .designs import Design
 from .objectives import Learner
 from .saving import save_encoder
@@ -142,6 +143,7 @@ def pretrain(
         if device == "cuda" if compiled is None else compiled:
             learner.hasten()
         tokens = torch.from_numpy(text.train.astype(np.int32)).to(device)
+        learn = _learning(learner, design, device)
         start = saved = time.monotonic()
         failure = None
         for step in range(done, design.steps if stop_after is None else min(stop_after, design.steps)):
@@ -149,13 +151,8 @@ def pretrain(
                 group["lr"] = design.rate * scheduled(step, design)
             torch.manual_seed(int(generator(seed, "zoo", "step", step).integers(2**62)))
             batch = sequences(tokens, _starts(len(text.train), design, seed, step), inside)
-            with torch.autocast(device, dtype=torch.bfloat16, enabled=device == "cuda"):
-                loss, told = learner(batch)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(learner.parameters(), design.clip)
+            recent += learn(batch)
             optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            recent += torch.stack([loss.detach(), told])
             since += 1
             done = step + 1
             last = done == design.steps
@@ -202,6 +199,31 @@ def pretrain(
         failure=failure,
         checkpoints=tuple(place / f"step-{step}" for step in sorted(kept) if step <= done),
     )
+
+
+def _learning(learner: Learner, design: Design, device: str) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Say how a batch leaves its gradient in the weights; two numbers: the loss, and what is shown of it."""
+    import torch
+
+    def told(batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        # Weights that were cast for one update must not be taken for the next one's.
+        with torch.autocast(device, torch.bfloat16, enabled=device == "cuda", cache_enabled=False):
+            return torch.stack(learner(batch["ids"]))
+
+    weights = list(learner.parameters())
+    if device == "cuda":
+        recorded = Replay(told, weights, design.clip)
+        return lambda batch: recorded({"ids": batch})
+
+    def learn(batch: torch.Tensor) -> torch.Tensor:
+        for weight in weights:
+            weight.grad = None
+        found = told({"ids": batch})
+        found[0].backward()
+        torch.nn.utils.clip_grad_norm_(weights, design.clip)
+        return found.detach()
+
+    return learn
 
 
 def scheduled(step: int, design: Design) -> float:

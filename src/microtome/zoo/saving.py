@@ -9,9 +9,6 @@ from typing import Any
 from ..encoders.telling import quiet
 from .text import SPECIAL, TOKENIZER
 
-# For fine-tuning; pretraining goes without.
-DROPOUT = 0.1
-
 
 def save_encoder(learner: Any, tokenizer: str, folder: str | Path) -> Path:
     """
@@ -34,7 +31,6 @@ def save_encoder(learner: Any, tokenizer: str, folder: str | Path) -> Path:
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     net: Any = copy.deepcopy(learner.net).float().cpu()
-    net.config.hidden_dropout_prob = net.config.attention_probs_dropout_prob = DROPOUT
     with quiet():
         net.save_pretrained(place)
     (place / TOKENIZER).write_text(tokenizer, encoding="utf-8")
