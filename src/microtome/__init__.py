@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .experiments.reinitialization import reinitialization as reinitialization
     from .experiments.skipping import skipping as skipping
     from .experiments.table import EXPERIMENTS as EXPERIMENTS
+    from .experiments.taskprobing import task_probing as task_probing
     from .experiments.truncation import truncation as truncation
     from .extraction.extracting import extract as extract
     from .findings.blocks import block_structure as block_structure
@@ -80,6 +81,7 @@ _PUBLIC = {
     "report": "report.making.report",
     "skipping": "experiments.skipping.skipping",
     "probing": "experiments.probing.probing",
+    "task_probing": "experiments.taskprobing.task_probing",
     "truncation": "experiments.truncation.truncation",
     "corpus": "tasks.corpus.corpus",
     "evaluate": "training.evaluating.evaluate",

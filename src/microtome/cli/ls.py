@@ -117,6 +117,10 @@ def _targets(screen: Screen) -> None:
     screen.rows(
         ["target", "what it asks", "probe", "files"],
         [[str(one["name"]), str(one["about"]), one["probe"], ", ".join(one["formats"])] for one in told],
+        [
+            "task:NAME reads the answers of a task of `microtome ls tasks` from the vector of a whole input "
+            "(cls), as --target task:rte; with --data DIR from its original files."
+        ],
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -121,6 +121,7 @@ def trained_arm(
     *,
     seeds: Sequence[int],
     fresh: Callable[[int], TaskModel] | None = None,
+    still: Collection[str] = (),
     store: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
     command: str = "",
@@ -136,6 +137,8 @@ def trained_arm(
         Of the heads: the order of examples, dropout and, for fresh heads, their weights.
     fresh : callable, optional
         Builds a model with a head drawn from a seed; heads begin as the model's own when absent.
+    still : collection of str
+        Names of weights of the head that stay as the model has them; see `train_heads`.
     store, progress, command
         As in `finetune`.
 
@@ -150,8 +153,11 @@ def trained_arm(
         model = vectors.model
         starts = None
         if fresh is not None:
-            starts = [head_weights(fresh(seed)) for seed in seeds]
-        heads = train_heads(model, vectors.learned, recipe, seeds=seeds, starts=starts, progress=progress)
+            drawn = (head_weights(fresh(seed)).items() for seed in seeds)
+            starts = [{name: weight for name, weight in each if name not in set(still)} for each in drawn]
+        heads = train_heads(
+            model, vectors.learned, recipe, seeds=seeds, starts=starts, still=still, progress=progress
+        )
         found = [
             each for one in heads for each in vectors.decoded(apply_heads(model, one, vectors.answered[0]))
         ]
@@ -165,6 +171,8 @@ def trained_arm(
         "recipe": recipe.specification(),
         "seeds": list(seeds),
     }
+    if still:
+        asked["still"] = sorted(still)
     return _kept(vectors, asked, tuple(seeds), compute, store, command)
 
 

@@ -109,8 +109,8 @@ _ALL = (
         asks="What can be read out of each layer?",
         takes="layers",
         trains=False,
-        protocols=("M-E1", "M-E2"),
-        source="Merchant et al. 2020, Hewitt and Manning 2019, Tenney et al. 2019",
+        protocols=("M-E1", "M-E2", "T-E4"),
+        source="Merchant et al. 2020, Hewitt and Manning 2019, Tenney et al. 2019, Tamkin et al. 2020",
     ),
     Experiment(
         name="predictive_validity",

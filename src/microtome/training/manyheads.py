@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -57,6 +57,13 @@ def head_weights(model: TaskModel) -> dict[str, torch.Tensor]:
     return {name: tensor.detach() for name, tensor in model.named_parameters() if name in names}
 
 
+def pooler_names(model: TaskModel) -> frozenset[str]:
+    """Names of the weights of the pooler that a model's head reads; none where it reads no pooler."""
+    inside = {id(p) for n, p in model.base.named_parameters() if n.startswith("pooler.")}
+    read = head_names(model) - idle_names(model)
+    return frozenset(name for name, p in model.named_parameters() if id(p) in inside and name in read)
+
+
 def train_heads(
     model: TaskModel,
     rows: Rows,
@@ -64,6 +71,7 @@ def train_heads(
     *,
     seeds: Sequence[int] = (0, 1, 2),
     starts: Sequence[Weights] | None = None,
+    still: Collection[str] = (),
     progress: Progress | None = None,
 ) -> list[Heads]:
     """
@@ -84,6 +92,8 @@ def train_heads(
         Of the order and of dropout.
     starts : sequence of mapping, optional
         For each seed, the weights to begin from, as `head_weights` gives them; the model's own when absent.
+    still : collection of str
+        Names of weights of the head that stay the model's own, such as `pooler_names`; not in the starts.
     progress : callable, optional
 
     Returns
@@ -100,7 +110,9 @@ def train_heads(
         raise must("starts", f"one for each of {len(seeds)} seeds", len(starts))
     if rows.targets is None:
         raise InputError("examples that heads are trained on must have labels, but some have none.")
-    first = head_weights(model)
+    first = {name: weight for name, weight in head_weights(model).items() if name not in set(still)}
+    if not first:
+        raise InputError("some weights of a head must be left to learn, but all of them are to stay.")
     found = []
     for number, seed in enumerate(seeds):
         begin = first if starts is None else starts[number]
@@ -214,8 +226,12 @@ def _reader(reading: _Reading, weights: Weights, rows: Rows, layers: int) -> Cal
     import torch
     from torch.func import functional_call
 
+    # Without their gradients, which nobody would ask for.
+    still = {n: w for n, w in head_weights(reading.model).items() if n not in weights}
+
     def one(given: Weights, vectors: torch.Tensor, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-        return functional_call(reading, {f"model.{n}": w for n, w in given.items()}, (vectors, batch))
+        told = {f"model.{n}": w for n, w in {**still, **given}.items()}
+        return functional_call(reading, told, (vectors, batch))
 
     def by_turns(given: Weights, vectors: torch.Tensor, batch: dict[str, torch.Tensor]) -> torch.Tensor:
         found = []

@@ -1,0 +1,178 @@
+"""Do two curves over layers run alike? Spearman's correlation of their means, with a bootstrap over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, must
+from ..inference.estimate import Estimate, Interval
+from ..randomness import generator
+
+DRAWS = 10_000
+MEASURE = "agreement of curves"
+# Fewer seeds can be drawn in so few ways that the interval is rather too narrow.
+FEW = 5
+
+
+def curve_agreement(
+    one: Any, other: Any, *, level: float = 0.95, draws: int = DRAWS, seed: int = 0
+) -> Estimate:
+    """
+    Correlate the ranks of two curves, such as what is read at each layer and what is left when it is redrawn.
+
+    Parameters
+    ----------
+    one, other : array_like of shape (seeds, layers) or (layers,)
+        A score for each seed at the same layers. Their seeds are not pairs, and need not be as many.
+    level : float
+    draws : int
+        Of the bootstrap.
+    seed : int
+        Of the bootstrap.
+
+    Returns
+    -------
+    Estimate
+        `n` is the number of layers. The interval is of percentiles over seeds, drawn with replacement on
+        either side; a side with one seed stays as it is, and there is no interval where both have one.
+        `details` has the numbers of seeds, and the share of draws in which it is undefined.
+
+    References
+    ----------
+    Tamkin et al. 2020 compare such curves by eye.
+
+    Examples
+    --------
+    >>> found = curve_agreement([[0.5, 0.6, 0.9], [0.5, 0.7, 0.8]], [[0.1, 0.3, 0.4], [0.2, 0.3, 0.5]])
+    >>> found.value, found.low, found.high
+    (1.0, 1.0, 1.0)
+    """
+    sides = [_table(name, given) for name, given in (("one", one), ("other", other))]
+    layers = [side.shape[1] for side in sides]
+    if layers[0] != layers[1]:
+        raise InputError(f"curves must be over the same layers, but got {layers[0]} and {layers[1]} layers.")
+    if not 0 < level < 1:
+        raise must("level", "between 0 and 1", level)
+    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
+        raise must("draws", "a whole number above 0", draws)
+    counts = [len(side) for side in sides]
+    details: dict[str, Any] = {"seeds": tuple(counts)}
+    said = [
+        f"the {name} curve has one seed: how it would run with others is not covered."
+        for name, count in zip(("first", "second"), counts, strict=True)
+        if count == 1
+    ]
+    if 1 < min((count for count in counts if count > 1), default=FEW) < FEW:
+        said.append("intervals over a few seeds are rather too narrow.")
+    told = {
+        "measure": MEASURE,
+        "estimator": "Spearman's rank correlation of mean curves",
+        "n": layers[0],
+    }
+    value = float(_spearman(*(side.mean(0, keepdims=True) for side in sides))[0])
+    if not np.isfinite(value):
+        flat = " and ".join(
+            name
+            for name, side in zip(("first", "second"), sides, strict=True)
+            if np.ptp(_rounded(side.mean(0))) == 0
+        )
+        return Estimate(
+            value=value,
+            **told,
+            reason=f"the {flat} curve is the same at all layers",
+            warnings=tuple(said),
+            details=MappingProxyType(details),
+        )
+    interval = None
+    if max(counts) > 1:
+        draw = generator(seed, "agreement")
+        drawn = [side[draw.integers(len(side), size=(draws, len(side)))].mean(1) for side in sides]
+        found = _spearman(*drawn)
+        known = found[np.isfinite(found)]
+        details["undefined"] = 1 - len(known) / draws
+        low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2]) if len(known) else (-1.0, 1.0)
+        interval = Interval(
+            low=float(low),
+            high=float(high),
+            level=level,
+            method=f"bootstrap, percentiles of {draws:,} draws",
+            unit="seed",
+            target="agreement of curves with other seeds",
+        )
+    return Estimate(
+        value=value,
+        **told,
+        low=None if interval is None else interval.low,
+        high=None if interval is None else interval.high,
+        interval=interval,
+        warnings=tuple(said),
+        details=MappingProxyType(details),
+    )
+
+
+def seed_curves(
+    rows: Iterable[Mapping[str, Any]], axis: str, points: Sequence[Any], **where: Any
+) -> np.ndarray:
+    """
+    Gather one curve a seed from the rows of a result.
+
+    Parameters
+    ----------
+    rows : iterable of mapping
+        Of a `Result`.
+    axis : str
+        The column of the points: "layer" of probing, "x" of other experiments.
+    points : sequence
+        Which of them, in order.
+    **where
+        Columns and the values that they must have, such as model="bert", solver="published".
+
+    Returns
+    -------
+    ndarray of shape (seeds, points)
+        Seeds with a score at every point; the mean where a seed has several.
+    """
+    found: dict[Any, dict[Any, list[float]]] = {}
+    for row in rows:
+        if all(row.get(name) == value for name, value in where.items()) and row.get("score") is not None:
+            found.setdefault(row.get("seed"), {}).setdefault(row.get(axis), []).append(float(row["score"]))
+    kept = [
+        [float(np.mean(each[point])) for point in points]
+        for each in found.values()
+        if all(point in each for point in points)
+    ]
+    if not kept:
+        chosen = ", ".join(f"{name}={value!r}" for name, value in where.items()) or "all of them"
+        raise InputError(
+            f"rows must hold a seed with a score at every {axis} asked for, but {chosen} have none."
+        )
+    return np.array(kept)
+
+
+def _table(name: str, given: Any) -> np.ndarray:
+    found = np.atleast_2d(np.asarray(given, dtype=np.float64))
+    if found.ndim != 2 or not len(found) or found.shape[1] < 3:
+        raise must(f"the curves of {name!r}", "of shape (seeds, layers) with 3 layers or more", found.shape)
+    if not np.isfinite(found).all():
+        raise InputError(f"the curves of {name!r} must be finite everywhere, but some scores are not.")
+    return found
+
+
+def _rounded(means: np.ndarray) -> np.ndarray:
+    """Means of the same numbers in another order differ in their last bits, which must not break ties."""
+    return np.round(means, 12)
+
+
+def _spearman(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Row by row, shapes (draws, layers); ties share their mean rank, and flat rows give NaN."""
+    from scipy.stats import rankdata
+
+    ranks = [rankdata(_rounded(each), axis=1) for each in (one, other)]
+    centered = [each - each.mean(1, keepdims=True) for each in ranks]
+    spreads = np.sqrt(np.prod([(each**2).sum(1) for each in centered], axis=0))
+    shared = (centered[0] * centered[1]).sum(1)
+    return np.divide(shared, spreads, out=np.full(len(shared), np.nan), where=spreads > 0)

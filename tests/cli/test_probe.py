@@ -1,0 +1,102 @@
+"""`microtome probe --target task:NAME` reads the answers of a task, and refuses what is not its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import tiny
+from microtome.cli import main
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tiny.save_checkpoint(tmp_path_factory.mktemp("models") / "tiny", "bert"))
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder with a task of one's own: whether a text speaks of cats."""
+    folder = tmp_path_factory.mktemp("data")
+    lines = [
+        "text,label",
+        *(f"the {'cat' if n % 2 else 'tea'} {'sleeps ' * (n % 5)}.,{n % 2}" for n in range(80)),
+    ]
+    for name in ("train", "validation"):
+        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    return str(folder)
+
+
+def test_the_plan_says_what_would_be_done(model: str, table: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["probe", model, "--target", f"task:{table}", "--column", "text=text", "--column", "label=label"]
+    assert main([*words, "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "80 examples" in said
+    assert "published heads (100 updates of 8, 3 seeds) and converged readouts at all layers" in said.replace(
+        "\n", " "
+    )
+    assert "and a random twin" in said.replace("\n", " ")
+    assert main([*words, "--dry-run", "--json", "--solver", "converged", "--train-size", "16"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["examples"]["train"] == 16
+    assert plan["solvers"] == ["converged"]
+
+
+def test_the_result_is_taken_by_a_report(
+    model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["probe", model, "--target", f"task:{table}", "--column", "text=text", "--column", "label=label"]
+    out = [
+        "--epochs",
+        "1",
+        "--seeds",
+        "0,1",
+        "--store",
+        str(tmp_path / "store"),
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    assert main([*words, *out, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["format"] == "microtome/probing/1"
+    assert document["provenance"]["command"].startswith("microtome probe")
+    assert {one["name"] for one in document["curves"]} >= {"tiny (published)", "random twin (converged)"}
+    assert list((tmp_path / "out" / "figures").iterdir())
+    assert main(["report", str(tmp_path / "out")]) == 0
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "What can be read out of each layer" in page
+    assert "tiny (published)" in page
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["--target", "upos"],
+            "--on must name a file with the annotation to read upos from, but it is absent",
+        ),
+        (["--target", "task:rte", "--control"], "--control must be given with another --target than a task"),
+        (
+            ["--target", "task:rte", "--on", "x.conllu"],
+            "--on must be given with another --target than a task",
+        ),
+        (["--target", "task:rte", "--steps", "3"], "--steps must be given with another --target than a task"),
+        (["--on", "x", "--solver", "published"], "--solver must be given with --target task:NAME."),
+        (["--on", "x", "--data", "x"], "--data must be given with --target task:NAME."),
+        (["--target", "task:polarity", "--solver", "exact"], "a name of --solver must be one of"),
+        (["--target", "task:ret"], "Did you mean rte?"),
+        (["--target", "task:polarity", "--epochs", "0"], "epochs must be above 0"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(
+    words: list[str], said: str, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["probe", model, *words]) == 2
+    assert said in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_tasks_are_mentioned_among_the_targets(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ls", "targets"]) == 0
+    assert "--target task:rte" in capsys.readouterr().out.replace("\n", " ")
