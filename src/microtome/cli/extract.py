@@ -89,6 +89,8 @@ def extract(
         )
     place = found.folder
     if out is not None:
+        from ..store.linking import link_files
+
         place = link_files(found.folder, out)
     document: dict[str, Any] = {
         "format": "microtome/extract/1",
@@ -102,27 +104,3 @@ def extract(
         "facts": dict(found.facts),
     }
     screen.result(document, f"{len(found.layers)} layers of {len(planned):,} rows in {place}")
-
-
-def link_files(folder: Path, out: Path) -> Path:
-    """Show an entry of the store in a folder: links where the file system has them, copies elsewhere."""
-    import os
-    import shutil
-
-    from ..findings.record import make_folder
-    from ..store.manifest import MANIFEST
-
-    target = make_folder(out)
-    if target.samefile(folder):
-        return target
-    # Without its manifest, which comes last, a folder that is replaced in part cannot be read.
-    for old in (target / MANIFEST, *target.glob("shard-*.safetensors")):
-        old.unlink(missing_ok=True)
-    for file in sorted(folder.iterdir(), key=lambda path: (path.name == MANIFEST, path.name)):
-        place = target / file.name
-        place.unlink(missing_ok=True)
-        try:
-            os.link(file, place)
-        except OSError:
-            shutil.copyfile(file, place)
-    return target

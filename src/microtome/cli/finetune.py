@@ -92,6 +92,7 @@ def finetune(
     from ..findings.record import make_folder
     from ..training.recipe import find_recipe
     from ..training.several import finetune_seeds, open_asked, over_seeds
+    from ..training.writing import runs_document, write_runs
 
     screen = Screen(json=json, quiet=quiet)
     find_device(device)
@@ -142,9 +143,9 @@ def finetune(
             command=context.obj or "",
         )
     mean = over_seeds(runs)
-    document = _document(runs, mean)
+    document = runs_document(runs, mean, command=context.obj or "")
     if out is not None:
-        _write(out, runs, document)
+        write_runs(out, runs, document)
         screen.note(f"Written to {out}: result.json, table.parquet and a checkpoint for each seed.")
     if json:
         screen.result(document, "")
@@ -167,6 +168,7 @@ def finetune(
 
 
 def evaluate(
+    context: typer.Context,
     model: Annotated[
         str, typer.Argument(metavar="CKPT", help="The folder of a fine-tuned model.", show_default=False)
     ],
@@ -192,10 +194,9 @@ def evaluate(
     """Score a fine-tuned model on a task, with intervals over examples."""
     from ..comparison.inputs import find_device, using_threads
     from ..errors import must
-    from ..findings.record import make_folder
     from ..training.evaluating import evaluate as run
-    from ..training.evaluating import write_answers
     from ..training.several import open_asked
+    from ..training.writing import evaluation_document, write_evaluation
 
     screen = Screen(json=json, quiet=quiet)
     find_device(device)
@@ -206,26 +207,13 @@ def evaluate(
     with screen.working() as progress, using_threads(threads):
         found = run(Path(model), opened, progress=progress, **options)
         other = None if against is None else run(Path(against), opened, progress=progress, **options)
-    document: dict[str, Any] = {"format": "microtome/evaluate/1", "model": model, **found.document()}
+    names = {"model": model, "against": against or "", "command": context.obj or ""}
+    document = evaluation_document(found, other, level=level, **names)
     sentences = _sentences(found)
     if other is not None:
-        compared = found.against(other, level=level)
-        document["against"] = {
-            "model": against,
-            **other.document(),
-            "difference": compared.difference,
-            "low": None if compared.interval is None else compared.interval.low,
-            "high": None if compared.interval is None else compared.interval.high,
-            "p": None if compared.p != compared.p else compared.p,
-            "test": compared.test,
-        }
-        sentences.append(_compared(compared, against or ""))
+        sentences.append(_compared(found.against(other, level=level), against or ""))
     if out is not None:
-        import json as formats
-
-        folder = make_folder(out)
-        (folder / "result.json").write_text(formats.dumps(document, indent=1))
-        write_answers(found, folder / "table.parquet")
+        write_evaluation(out, found, document)
         screen.note(f"Written to {out}: result.json and table.parquet.")
     if json:
         screen.result(document, "")
@@ -277,51 +265,3 @@ def _compared(found: Any, other: str) -> str:
     if found.interval is not None:
         said += f" [{found.interval.low:+.4f}, {found.interval.high:+.4f}]"
     return f"{said} on the same {found.n:,} examples (p = {found.p:.3g}, {found.test})."
-
-
-def _document(runs: Any, mean: Estimate) -> dict[str, Any]:
-    import json as formats
-
-    from ..training.evaluating import plain
-    from ..training.tuned import RUN
-
-    return {
-        "format": "microtome/finetune/1",
-        "runs": [
-            {
-                "seed": run.seeds.order,
-                "address": run.address,
-                "folder": str(run.folder),
-                **formats.loads((run.folder / RUN).read_text()),
-            }
-            for run in runs
-        ],
-        "mean": plain(mean),
-    }
-
-
-def _write(out: Path, runs: Any, document: dict[str, Any]) -> None:
-    import json as formats
-
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from .extract import link_files
-
-    (out / "result.json").write_text(formats.dumps(document, indent=1))
-    rows = [
-        {
-            "seed": run.seeds.order,
-            "score": name,
-            "value": score.value,
-            "low": score.low,
-            "high": score.high,
-            "n": score.n,
-            "failure": run.failure,
-        }
-        for run in runs
-        for name, score in run.scores.items()
-    ]
-    pq.write_table(pa.Table.from_pylist(rows), out / "table.parquet")
-    for run in runs:
-        link_files(run.folder, out / f"seed-{run.seeds.order}")

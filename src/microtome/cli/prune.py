@@ -77,7 +77,7 @@ def prune(
 ) -> None:
     """Cut blocks out of a model as long as what it loses stays within a margin, tested on unseen examples."""
     from ..comparison.inputs import find_device, using_threads
-    from ..pruning.exporting import check_folder
+    from ..pruning.exporting import check_folder, write_pruned
     from ..pruning.pruning import prune as run
     from ..training.several import open_asked
 
@@ -107,7 +107,7 @@ def prune(
             **values,
         )
     if out is not None:
-        _write(found, out)
+        write_pruned(found, out)
         told = "the model with its card, result.json and table.parquet" if found.certified else "result.json"
         screen.note(f"Written to {out}: {told}.")
     if json:
@@ -139,22 +139,6 @@ def _plan(screen: Screen, model: str, task: Any, roles: dict[str, Any], device: 
         "confirm": None if examples.confirm is None else len(examples.confirm),
     }
     screen.result(document, f"{said}. {chosen}. {certified}.")
-
-
-def _write(found: Pruned, out: Path) -> None:
-    import json as formats
-    import shutil
-
-    from ..findings.record import make_folder, replace_file
-
-    if found.certified:
-        found.export(out)
-        replace_file(out / "table.parquet", found.table())
-    elif out.is_dir():
-        # What an earlier run left there would pass for the result of this one.
-        shutil.rmtree(out)
-    make_folder(out)
-    replace_file(out / "result.json", formats.dumps(found.document(), allow_nan=False).encode() + b"\n")
 
 
 def _show(screen: Screen, found: Pruned) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
+from ..findings.record import make_folder, replace_file
 from ..version import VERSION
 
 if TYPE_CHECKING:
@@ -66,6 +67,26 @@ def export(found: Pruned, folder: str | os.PathLike[str]) -> Path:
     finally:
         shutil.rmtree(made, ignore_errors=True)
     return place
+
+
+def write_pruned(found: Pruned, folder: Path) -> None:
+    """
+    Write what pruning found, and the smaller model where there is one.
+
+    Parameters
+    ----------
+    found : Pruned
+    folder : Path
+        Of an earlier pruning, or not there yet.
+    """
+    if found.certified:
+        export(found, folder)
+        replace_file(folder / "table.parquet", found.table())
+    elif folder.is_dir():
+        # What an earlier run left there would pass for the result of this one.
+        shutil.rmtree(folder)
+    content = json.dumps(found.document(), allow_nan=False).encode() + b"\n"
+    replace_file(make_folder(folder) / RESULT, content)
 
 
 def check_folder(place: Path) -> None:
