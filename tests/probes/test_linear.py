@@ -18,8 +18,8 @@ from threadpoolctl import threadpool_limits
 
 from microtome.errors import InputError
 from microtome.measures.crossvalidation import assign_folds
-from microtome.probes import logistic
-from microtome.probes.linear import fit_logistic, fit_ridge
+from microtome.probes import converging, logistic
+from microtome.probes.linear import fit_logistic, fit_ridge, held_rows
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +96,10 @@ def test_half_as_many_digits_give_the_same_answers(monkeypatch: pytest.MonkeyPat
     assert (exact.predict(X) == fast.predict(X)).mean() >= 0.999
 
 
-def test_the_penalty_is_the_one_that_foretells_held_out_rows_best() -> None:
+def test_the_penalty_is_the_one_that_foretells_held_out_rows_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Fits that are only compared may stop early, and need not all be made; here they are all finished.
+    monkeypatch.setattr(logistic, "NEAR", 0.0)
+    monkeypatch.setattr(logistic, "RISE", np.inf)
     X, tried = layers_of(200, 30), [1.0, 30.0, 1000.0]
     y = labels_of(X, 3)
     found = fit_logistic(X, y, 3, penalties=tried, folds=4, seed=7)
@@ -110,6 +113,140 @@ def test_the_penalty_is_the_one_that_foretells_held_out_rows_best() -> None:
         assert found.penalty[layer] == min(losses, key=lambda p: losses[p])
         ours = dict(zip(found.penalties, found.losses[layer], strict=True))
         assert [ours[p] for p in tried] == pytest.approx([losses[p] for p in tried], rel=1e-5)
+
+
+def test_penalties_that_are_far_too_weak_are_not_tried() -> None:
+    X = layers_of(120, 60)
+    y = np.random.default_rng(3).integers(3, size=120)
+    found = fit_logistic(X, y, 3)
+    assert (found.penalty >= 1000).all()
+    assert np.isnan(found.losses[:, -1]).all()
+    assert (
+        np.nanmin(found.losses, axis=1)
+        == [found.losses[k, found.penalties.index(p)] for k, p in enumerate(found.penalty)]
+    ).all()
+
+
+@pytest.mark.parametrize(("classes", "asked"), [(2, 400), (6, 400), (6, 5000)])
+@pytest.mark.parametrize("penalty", [0.1, 10.0])
+def test_many_rows_are_fitted_from_some_to_the_same_end(
+    classes: int, asked: int, penalty: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logistic, "PRECISE", 0)
+    monkeypatch.setattr(converging, "MANY", 400)
+    monkeypatch.setattr(logistic, "SPACED", 200)
+    monkeypatch.setattr(converging, "UNSURE", asked)
+    X = layers_of(3000, 15)
+    y = labels_of(X, classes, strength=6.0)
+    found = fit_logistic(X, y, classes, penalties=[penalty])
+    assert found.converged.all()
+    for layer in range(len(X)):
+        weights, bias, answers = learned(X[layer], y, penalty)
+        ours = objective(X[layer], y, found.weights[layer], found.bias[layer], penalty)
+        assert abs(ours / objective(X[layer], y, weights, bias, penalty) - 1) < 1e-6
+        assert (found.predict(X)[layer] == answers).mean() >= 0.999
+
+
+def test_large_layers_follow_each_other_to_where_each_would_end_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(logistic, "PRECISE", 0)
+    monkeypatch.setattr(converging, "MANY", 300)
+    monkeypatch.setattr(logistic, "SPACED", 200)
+    first = layers_of(900, 12, layers=1)[0]
+    noise = layers_of(900, 12, layers=5, seed=3)
+    X = np.stack([first + 0.3 * place * each for place, each in enumerate(noise)])
+    # Neighbors may be alike, or have nothing in common, and one may say nothing.
+    X[4] = 1.0
+    y = labels_of(X, 4)
+    together = fit_logistic(X, y, 4, penalties=[1.0])
+    assert together.converged.all()
+    for layer in range(len(X)):
+        alone = fit_logistic(X[layer : layer + 1], y, 4, penalties=[1.0])
+        one, two = (
+            objective(X[layer], y, found.weights[place], found.bias[place], 1.0)
+            for found, place in ((together, layer), (alone, 0))
+        )
+        assert one == pytest.approx(two, rel=1e-6)
+    torch.set_num_threads(2)
+    shared = fit_logistic(X, y, 4, penalties=[1.0])
+    assert torch.get_num_threads() == 2
+    np.testing.assert_array_equal(shared.weights, together.weights)
+
+
+def test_what_did_not_converge_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = layers_of(300, 20)
+    y = labels_of(X, 3, strength=8.0)
+    assert fit_logistic(X, y, 3, penalties=[0.1]).converged.all()
+    monkeypatch.setattr(converging, "STEPS", 3)
+    assert not fit_logistic(X, y, 3, penalties=[0.1]).converged.any()
+
+
+def test_planted_labels_are_found_and_random_ones_are_not() -> None:
+    X = layers_of(4000, 20, layers=2)
+    rng = np.random.default_rng(5)
+    planted = (X[1] @ rng.normal(size=(20, 4)) / X[1].std(0).max()).argmax(1)
+    drawn = rng.choice(4, size=4000, p=[0.4, 0.3, 0.2, 0.1])
+    learn, judge = slice(0, 2000), slice(2000, 4000)
+    found = fit_logistic(X[:, learn], planted[learn], 4)
+    right = (found.predict(X[:, judge]) == planted[judge]).mean(1)
+    assert right[1] > 0.97
+    assert right[0] < np.bincount(planted[judge]).max() / 2000 + 0.05
+    nothing = fit_logistic(X[:, learn], drawn[learn], 4)
+    for said in nothing.predict(X[:, judge]):
+        # A readout that knows nothing is right as often as its answers and the labels meet by chance.
+        chance = float((np.bincount(said, minlength=4) / 2000) @ (np.bincount(drawn[judge]) / 2000))
+        assert abs((said == drawn[judge]).mean() - chance) < 3.3 * np.sqrt(chance * (1 - chance) / 2000)
+
+
+def test_the_penalty_of_some_rows_serves_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, tried = layers_of(3000, 30), [1.0, 10.0, 100.0]
+    y = labels_of(X, 4)
+    groups = np.arange(3000) // 6
+    some = fit_logistic(X, y, 4, groups=groups, sample=900)
+    everything = fit_logistic(X, y, 4, groups=groups, sample=None)
+    assert (np.abs(np.log10(some.penalty / everything.penalty)) < 1.5).all()
+    same = fit_logistic(X, y, 4, penalties=[float(some.penalty[0])])
+    np.testing.assert_allclose(some.weights[0], same.weights[0], atol=1e-4 * np.abs(same.weights[0]).max())
+    # The losses are those of fitting one part and foretelling the other.
+    monkeypatch.setattr(logistic, "NEAR", 0.0)
+    monkeypatch.setattr(logistic, "RISE", np.inf)
+    found = fit_logistic(X, y, 4, penalties=tried, groups=groups, sample=900)
+    held = held_rows(3000, 5, groups, 0, 900)
+    assert held is not None
+    assert held.judge is not None
+    rows = StandardScaler().fit_transform(X[0].astype(np.float64))
+    for penalty, loss in zip(found.penalties, found.losses[0], strict=True):
+        model = LogisticRegression(C=1 / penalty, tol=1e-8, max_iter=20_000)
+        model.fit(rows[held.learn], y[held.learn])
+        said = model.predict_log_proba(rows[held.judge])
+        assert loss == pytest.approx(-said[np.arange(len(held.judge)), y[held.judge]].mean(), rel=1e-5)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 9), min_size=2, max_size=40),
+    sample=st.integers(2, 60),
+    folds=st.integers(2, 6),
+    seed=st.integers(0, 9),
+)
+def test_a_sample_is_of_whole_groups(sizes: list[int], sample: int, folds: int, seed: int) -> None:
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    found = held_rows(len(groups), folds, groups, seed, sample)
+    assert found is not None
+    if found.judge is None:
+        # Too few rows would be left to judge on.
+        assert len(groups) - sample - max(sizes) < sample / 4
+        assert found.fold is not None
+        assert len(found.learn) == len(found.fold) == len(groups)
+        assert set(found.fold) == set(range(min(folds, len(sizes))))
+        assert all(len(set(found.fold[groups == group])) == 1 for group in range(len(sizes)))
+        return
+    assert not set(groups[found.learn]) & set(groups[found.judge])
+    for part in (found.learn, found.judge):
+        assert np.isin(groups, groups[part]).sum() == len(part) < sample + max(sizes)
+    assert len(found.learn) >= sample
+    assert 4 * len(found.judge) >= sample
 
 
 @pytest.mark.parametrize(("rows", "features"), [(200, 12), (40, 90)])
@@ -176,7 +313,8 @@ def test_a_rare_class_that_a_fold_does_not_see_does_no_harm() -> None:
     y[0] = 2
     found = fit_logistic(X, y, 3)
     assert found.converged.all()
-    assert np.isfinite(found.losses).all()
+    assert np.isfinite(found.losses[:, 0]).all()
+    assert np.isfinite(found.decision(X)).all()
 
 
 def test_constant_features_get_no_weight() -> None:
@@ -226,6 +364,7 @@ def test_bad_input_gets_a_sentence() -> None:
         (lambda: fit_logistic(X, y + 1, 2), "labels must be between 0 and 1, but got 2"),
         (lambda: fit_logistic(X, y, 1), "classes must be a whole number of at least 2"),
         (lambda: fit_logistic(X, y, 2, penalties=[0.0]), "penalties must be numbers above 0"),
+        (lambda: fit_logistic(X, y, 2, sample=1), "sample must be a whole number of at least 2"),
         (lambda: fit_logistic(X, y, 2, folds=1), "folds must be a whole number of at least 2"),
         (lambda: fit_logistic(X, y, 2, groups=np.zeros(10)), "rows must be of at least 2 groups"),
         (lambda: fit_logistic(X * np.nan, y, 2), "X must be finite"),

@@ -186,17 +186,24 @@ def _fill(
     sizes = np.concatenate([pick.sizes for pick in picks])
     index, place = (torch.from_numpy(array).to(device) for array in (source, target))
     single = bool((sizes == 1).all())
-    segment = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes)).to(device)
+    # Many short runs of rows are summed: on the CPU, threads that add row by row wait for each other.
+    bags = device.type == "cpu"
+    runs = np.cumsum(sizes) - sizes if bags else np.repeat(np.arange(len(sizes)), sizes)
+    segment = torch.from_numpy(runs).to(device)
     weight = torch.from_numpy(1 / sizes).to(device=device, dtype=torch.float32)[:, None]
 
     def visit(layer: int, states: torch.Tensor) -> None:
         if layer < skipped:
             return
         # Picking copies, so that an operation in place further up cannot change what was seen.
-        picked = states.reshape(-1, states.shape[-1]).index_select(0, index).float()
-        if not single:
-            total = torch.zeros((len(sizes), picked.shape[1]), device=device)
-            picked = total.index_add_(0, segment, picked).mul_(weight)
+        flat = states.reshape(-1, states.shape[-1])
+        if single:
+            picked = flat.index_select(0, index).float()
+        elif bags:
+            picked = torch.nn.functional.embedding_bag(index, flat.float(), segment, mode="sum").mul_(weight)
+        else:
+            total = torch.zeros((len(sizes), flat.shape[1]), device=device)
+            picked = total.index_add_(0, segment, flat.index_select(0, index).float()).mul_(weight)
         out[layer - skipped].index_copy_(0, place, picked)
 
     encoder.run(batch, visit)

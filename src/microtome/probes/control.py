@@ -1,14 +1,90 @@
-"""What can a probe learn by heart? Labels that mean nothing, but are the same wherever a word stands."""
+"""What can a probe learn by heart? Labels that mean nothing, but are the same wherever a word stands.
+
+A probe that is right about such labels has memory, not knowledge of the layer. Selectivity is how much more
+often it is right about the true ones. A probe that sees less of a layer, or combines it in fewer ways, can
+learn less by heart.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..errors import must
+from ..inference.clusters import cluster_sums
+from ..inference.jackknife import Band, student_band
+from ..inference.scoring import example_groups, freedom, unit_of
+from ..inference.simultaneous import spread
 from ..randomness import generator
+from .linear import Linear, fit_logistic
+from .standard import as_layers, chunks, scale_of
+
+TARGET = "selectivity on other examples of the same kind"
+RANK = 1e-10  # axes with less than this share of the largest variance are rounding
+OTHER_LABELS = "selectivity on other examples of the same kind, with other control labels"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Selectivity:
+    """
+    Accuracy on true labels beyond that on control labels.
+
+    Parameters
+    ----------
+    accuracy, control : ndarray of shape (layers,)
+        Shares of rows that the probes are right about; that of the control is a mean over its labelings.
+    values : ndarray of shape (layers,)
+        The first minus the second.
+    band : Band
+        An interval for each layer.
+    labelings : int
+        How many control labelings there were.
+    """
+
+    accuracy: np.ndarray
+    control: np.ndarray
+    values: np.ndarray
+    band: Band
+    labelings: int
+
+
+def control_draws(types: Sequence[str], shares: Any, *, seed: int = 0) -> np.ndarray:
+    """
+    Draw one of several outcomes for every type.
+
+    What a type gets depends on the seed and its name, not on what else there is: it is the same in every
+    split. The outcomes may be classes, or where a control task puts the head of a word.
+
+    Parameters
+    ----------
+    types : sequence of str
+        One a row: the word, or the words of a span.
+    shares : array of shape (outcomes,)
+        How often each outcome is to occur among types.
+    seed : int
+
+    Returns
+    -------
+    ndarray of int of shape (rows,)
+
+    Examples
+    --------
+    >>> drawn = control_draws(["a", "cat", "a"], [0.5, 0.5])
+    >>> bool(drawn[0] == drawn[2] == control_draws(["a"], [0.5, 0.5])[0])
+    True
+    """
+    weights = np.asarray(shares, dtype=np.float64)
+    if weights.ndim != 1 or not len(weights) or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
+        raise must("shares", "numbers from 0 on, not all 0", shares)
+    names, place = np.unique(np.asarray(types, dtype=object).astype(str), return_inverse=True)
+    ends = np.cumsum(weights) / weights.sum()
+    points = [generator(seed, "probing", "control", name).random() for name in names.tolist()]
+    # Rounding of the last end must not lead past it, nor a point on an end to an outcome without a share.
+    last = int(np.flatnonzero(weights)[-1])
+    return np.minimum(np.searchsorted(ends, points, side="right"), last)[place]
 
 
 def control_labels(words: Sequence[str], labels: Any, *, seed: int = 0) -> np.ndarray:
@@ -44,7 +120,111 @@ def control_labels(words: Sequence[str], labels: Any, *, seed: int = 0) -> np.nd
     known = given[given >= 0]
     if not len(known):
         raise must("labels", "known for some words", "none")
-    counts = np.bincount(known)
-    types, place = np.unique(np.asarray(words, dtype=object).astype(str), return_inverse=True)
-    draw = generator(seed, "probing", "control")
-    return draw.choice(len(counts), size=len(types), p=counts / counts.sum())[place]
+    return control_draws(words, np.bincount(known), seed=seed)
+
+
+def selectivity(right: Any, control: Any, *, groups: Any = None, level: float = 0.95) -> Selectivity:
+    """
+    Subtract the accuracy on control labels from that on true ones, row by row.
+
+    Parameters
+    ----------
+    right : array of bool of shape (layers, rows)
+        Where the probes of the true labels are right.
+    control : array of bool of shape (layers, rows), or (labelings, layers, rows)
+        Where those of the control labels are right, about the same rows. With several labelings the
+        interval also covers other ones.
+    groups : array of shape (rows,), optional
+        The sentence of each row: its rows are not independent.
+    level : float
+
+    Returns
+    -------
+    Selectivity
+
+    References
+    ----------
+    Hewitt and Liang (2019), Designing and interpreting probes with control tasks, EMNLP.
+
+    Examples
+    --------
+    >>> found = selectivity([[1, 1, 1, 0]], [[0, 1, 0, 0]], groups=[0, 0, 1, 2])
+    >>> found.values.tolist()
+    [0.5]
+    """
+    true, drawn = np.asarray(right, dtype=np.float64), np.asarray(control, dtype=np.float64)
+    drawn = drawn[None] if drawn.ndim == 2 else drawn
+    if true.ndim != 2 or true.shape[1] < 2:
+        raise must("right", "of the shape (layers, rows), with 2 rows at least", true.shape)
+    if drawn.ndim != 3 or drawn.shape[1:] != true.shape or not len(drawn):
+        raise must("control", f"of the shape (labelings, *{true.shape})", np.shape(control))
+    clusters, rows = example_groups(groups, true.shape[1]), true.shape[1]
+    gain = true - drawn
+    values = gain.mean(-1)
+    # What each row adds to the error of the mean, summed over the rows that belong together.
+    psi = (gain - values[..., None]) / rows
+    psi = psi if clusters is None else cluster_sums(psi, clusters.codes)
+    dof = freedom(clusters, rows)
+    found = [spread([psi[:, layer]], [values[:, layer]], dof) for layer in range(len(true))]
+    # The fewest degrees of freedom of all layers hold for each of them.
+    band = student_band(
+        values.mean(0),
+        np.array([one.se for one in found]),
+        dof=min(one.dof for one in found),
+        level=level,
+        method="jackknife",
+        unit=unit_of(clusters),
+        target=TARGET if len(drawn) == 1 else OTHER_LABELS,
+    )
+    return Selectivity(
+        accuracy=true.mean(1),
+        control=drawn.mean((0, 2)),
+        values=values.mean(0),
+        band=band,
+        labelings=len(drawn),
+    )
+
+
+def fit_small(X: Any, labels: Any, classes: int, size: int, **more: Any) -> Linear:
+    """
+    Fit a logistic regression that sees the principal components of a layer alone.
+
+    Parameters
+    ----------
+    X : ndarray or Tensor of shape (layers, rows, features)
+    labels : array of int of shape (rows,)
+    classes : int
+    size : int
+        Components, those of the largest variance first, of features of mean 0 and variance 1.
+    **more
+        As in `fit_logistic`; the penalty is on the weights of components of variance 1.
+
+    Returns
+    -------
+    Linear
+        In units of the features as they came; the weights of a layer have this rank at most.
+    """
+    found = as_layers(X)
+    _, rows, features = found.shape
+    most = min(rows - 1, features)
+    if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= most:
+        raise must("size", f"a whole number from 1 to {most}", size)
+    more.setdefault("device", getattr(X, "device", "cpu"))
+    seen = np.empty((len(found), rows, size), dtype=found.dtype)
+    turns, means = [], []
+    for place, layer in enumerate(found):
+        scale = scale_of(layer)
+        products = np.zeros((features, features))
+        for _, part in chunks(layer, scale):
+            products += part.T @ part
+        values, axes = np.linalg.eigh(products)
+        # An axis along which nothing varies but rounding shows nothing.
+        turn = (axes * (values > RANK * values[-1]))[:, : -size - 1 : -1]
+        for part_rows, part in chunks(layer, scale):
+            seen[place, part_rows] = part @ turn
+        turns.append(turn / scale.spread[:, None])
+        means.append(scale.mean)
+    fit = fit_logistic(seen, labels, classes, **more)
+    weights = np.stack([each @ turn.T for each, turn in zip(fit.weights, turns, strict=True)])
+    moved = np.stack([each @ mean for each, mean in zip(weights, means, strict=True)])
+    return replace(fit, weights=weights, bias=fit.bias - moved)

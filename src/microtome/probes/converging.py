@@ -1,22 +1,32 @@
 """How do logistic regressions of many layers converge together? Quasi-Newton steps that share every product.
 
 Each layer has one problem a fold. The rows of a layer are multiplied with the directions of all its problems
-at once. What a step changes in the outputs is linear in its length, so the length is found without any
-further product. Directions begin from the inverse curvature along the principal axes of the features, which
-makes badly scaled layers as easy as others.
+at once. What a step changes in the outputs is linear in its length, so another length needs no product with
+the direction again. Everything else is done part by part, in memory that is near.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .curvature import Guess, Told, dot, guessed, outputs_of, told
+from .threads import in_parts
 
 if TYPE_CHECKING:
     import torch
 
-MEMORY = 10  # steps that a direction remembers
+MEMORY = 20  # steps that a direction remembers
 STEPS = 500
 LENGTHS = 25  # that are tried for a step
+MANY = 16_384  # rows from which on the curvature is asked for; problems with less guess it
+FEWER = 5  # times as few rows tell it
+UNSURE = 32_768  # at most
+REFRESHED = 8  # steps after which they are asked anew
+ASKED = 6  # steps after which a fit is judged that may be given up
+SHUT = -1e30  # output of a class that is never seen, which no weight changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -26,8 +36,8 @@ class _Point:
 
     Parameters
     ----------
-    at : Tensor of shape (layers, rank + 1, problems, columns), float64
-        Weights along the axes, and the intercept.
+    at : Tensor of shape (layers, features + 1, problems, columns), float64
+        Weights and the intercept.
     outputs : Tensor of shape (layers, rows, problems, columns)
     value : Tensor of shape (layers, problems), float64
     gradient : Tensor, as `at`
@@ -46,30 +56,27 @@ class Problems:
     Parameters
     ----------
     rows : Tensor of shape (layers, rows, features)
-        Features of mean 0 and variance 1.
-    turn : Tensor of shape (layers, features, rank)
-        Axes that weights are counted along.
-    spread : Tensor of shape (layers, rank)
-        Variance of the rows along them.
+        Features of mean 0 and variance 1, or rows along axes that span them.
     labels : Tensor of int of shape (rows,)
     classes : int
         Two have one column of weights, more have one each.
     fold : Tensor of int of shape (rows,), optional
         One problem for each fold, fitted on the rows of the others; a single one on all rows when absent.
+    pool : Executor, optional
+        Threads to share the rows.
     """
 
     def __init__(
         self,
         rows: torch.Tensor,
-        turn: torch.Tensor,
-        spread: torch.Tensor,
         labels: torch.Tensor,
         classes: int,
         fold: torch.Tensor | None,
+        pool: Executor | None = None,
     ) -> None:
         import torch
 
-        self.rows, self.turn, self.spread, self.labels = rows, turn, spread, labels
+        self.rows, self.labels = rows, labels
         self.classes, self.columns = classes, 1 if classes == 2 else classes
         count = 1 if fold is None else int(fold.max()) + 1
         places = torch.arange(count, device=rows.device)
@@ -78,19 +85,20 @@ class Problems:
         self.share = ((~self.held).double() / self.sizes).to(rows.dtype)
         known = torch.nn.functional.one_hot(labels, classes)
         # A class that a problem never sees has no say in it.
-        self.seen = (known[:, None] * (~self.held)[..., None]).sum(0) > 0
+        self.seen = (~self.held).T.double() @ known.double() > 0
         self.right = (known[:, 1:] if classes == 2 else known).to(rows.dtype)[:, None]
+        self.pool = pool
 
     def start(self) -> torch.Tensor:
         """No weights, and intercepts that say how frequent each class is."""
         import torch
 
         found = torch.zeros(
-            (len(self.rows), self.turn.shape[2] + 1, len(self.sizes), self.columns),
+            (len(self.rows), self.rows.shape[2] + 1, len(self.sizes), self.columns),
             dtype=torch.float64,
             device=self.rows.device,
         )
-        shares = (self.share.double()[..., None] * self.right.double()).sum(0)
+        shares = self.share.T.double() @ self.right[:, 0].double()
         if self.columns == 1:
             # Where one of two classes is missing the other one is certain, at a finite distance.
             found[:, -1] = torch.logit(shares.clamp(1e-6, 1 - 1e-6))
@@ -108,72 +116,129 @@ class Problems:
         out[:, -1] = torch.where(self.seen, out[:, -1], -torch.inf)
         return out
 
+    def _balanced(self, at: torch.Tensor) -> torch.Tensor:
+        """The same answers with weights that add up to 0 over the classes, as those of a solution do."""
+        import torch
+
+        if self.columns == 1:
+            return at
+        share = self.seen / self.seen.sum(-1, keepdim=True).double()
+        inner = at[:, :-1] - (at[:, :-1] * share).sum(-1, keepdim=True)
+        return torch.cat([torch.where(self.seen, inner, 0.0), at[:, -1:]], dim=1)
+
     def outputs(self, at: torch.Tensor) -> torch.Tensor:
         """Multiply the rows with weights, shape (layers, rows, problems, columns)."""
-        flat = at.to(self.rows.dtype).flatten(2)
-        found = self.rows @ (self.turn @ flat[:, :-1]) + flat[:, -1:]
-        return found.view(*found.shape[:2], *at.shape[2:])
+        import torch
 
-    def _said(self, outputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Cross-entropy of each row, shape (layers, rows, problems), and what each output should change."""
+        shape = (*self.rows.shape[:2], *at.shape[2:])
+        found = torch.empty(shape, dtype=self.rows.dtype, device=self.rows.device)
+
+        def work(part: slice) -> None:
+            found[:, part] = outputs_of(self.rows[:, part], at)
+
+        in_parts(self.pool, self.rows, work)
+        return found
+
+    def _said(self, outputs: torch.Tensor, part: slice) -> tuple[torch.Tensor, torch.Tensor]:
+        """Cross-entropy of some rows, shape (layers, rows, problems), and the probability of each class."""
         import torch
 
         if self.columns == 1:
             ahead = outputs[..., 0]
-            loss = torch.nn.functional.softplus(ahead) - ahead * self.right[..., 0]
-            return loss, outputs.sigmoid() - self.right
-        masked = outputs.masked_fill(~self.seen, -torch.inf)
-        log = masked.log_softmax(-1)
-        index = self.labels[None, :, None, None].expand(*log.shape[:3], 1)
-        return -log.gather(-1, index)[..., 0], log.exp() - self.right
+            loss = torch.nn.functional.softplus(ahead) - ahead * self.right[part, ..., 0]
+            return loss, outputs.sigmoid()
+        log = outputs.log_softmax(-1)
+        index = self.labels[None, part, None, None].expand(*log.shape[:3], 1)
+        return -log.gather(-1, index)[..., 0], log.exp_()
 
-    def held_out(self, at: torch.Tensor) -> torch.Tensor:
-        """Mean loss of the rows outside each problem whose class it has seen, shape (layers,)."""
+    def foretold(self, at: torch.Tensor, of: Problems | None = None) -> torch.Tensor:
+        """
+        Mean loss of rows that problems have not seen, of classes that they have, shape (layers,).
+
+        Parameters
+        ----------
+        at : Tensor of shape (layers, features + 1, problems, columns), float64
+        of : Problems, optional
+            Whose weights these are, fitted on other rows; our own, and the rows of each fold, when absent.
+        """
         import torch
 
-        loss, _ = self._said(self.outputs(at))
-        counted = self.held & self.seen[:, self.labels].T
+        seen = self.seen if of is None else of.seen
+        loss, _ = self._said(_opened(self.outputs(at), seen), slice(None))
+        counted = seen[:, self.labels].T
+        counted = counted & self.held if of is None else counted
         total = torch.where(counted, loss, 0.0).sum((1, 2), dtype=torch.float64)
         return total / counted.sum().clamp(min=1)
 
-    def _value(self, at: torch.Tensor, loss: torch.Tensor, penalty: torch.Tensor) -> torch.Tensor:
+    def _look(
+        self,
+        at: torch.Tensor,
+        outputs: torch.Tensor,
+        strong: torch.Tensor,
+        change: tuple[torch.Tensor, torch.Tensor] | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Find value and gradient, with the outputs changed: by what a direction does, times its length."""
         import torch
 
-        mean = torch.where(self.held, 0.0, loss).mul_(self.share).sum(1, dtype=torch.float64)
-        return mean + penalty / 2 * at[:, :-1].square().sum((1, 3))
+        def work(part: slice) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+            here = outputs[:, part]
+            if change is not None:
+                here = torch.addcmul(here, change[0][:, part], _wide(change[1], here))
+            loss, wrong = self._said(here, part)
+            wrong -= self.right[part]
+            wrong *= self.share[part, :, None]
+            loss *= self.share[part]
+            inner = (wrong.flatten(2).mT @ self.rows[:, part]).double()
+            return loss.sum(1, dtype=torch.float64), inner, wrong.sum(1, dtype=torch.float64)
 
-    def _gradient(self, at: torch.Tensor, residual: torch.Tensor, penalty: torch.Tensor) -> torch.Tensor:
-        import torch
+        sums = zip(*in_parts(self.pool, self.rows, work), strict=True)
+        value, inner, ends = (torch.stack(each).sum(0) for each in sums)
+        value += strong / 2 * at[:, :-1].square().sum((1, 3))
+        inner = inner.mT.reshape_as(at[:, :-1]) + strong[:, None, :, None] * at[:, :-1]
+        return value, torch.cat([inner, ends[:, None]], dim=1)
 
-        wrong = (residual * self.share[..., None]).flatten(2)
-        inner = (self.turn.mT @ (self.rows.mT @ wrong)).double().view_as(at[:, :-1])
-        inner += penalty[:, None, :, None] * at[:, :-1]
-        ends = wrong.sum(1, dtype=torch.float64).view_as(at[:, -1])
-        return torch.cat([inner, ends[:, None]], dim=1)
-
-    def point(self, at: torch.Tensor, penalty: torch.Tensor) -> _Point:
+    def point(self, at: torch.Tensor, strong: torch.Tensor) -> _Point:
         """Look at everything anew."""
-        outputs = self.outputs(at)
-        loss, residual = self._said(outputs)
-        return _Point(
-            at=at,
-            outputs=outputs,
-            value=self._value(at, loss, penalty),
-            gradient=self._gradient(at, residual, penalty),
-        )
+        outputs = _opened(self.outputs(at), self.seen)
+        value, gradient = self._look(at, outputs, strong)
+        return _Point(at=at, outputs=outputs, value=value, gradient=gradient)
+
+    def better(self, one: torch.Tensor, other: torch.Tensor, penalties: list[float]) -> torch.Tensor:
+        """Of two points the one with the smaller loss, for each layer and problem."""
+        import torch
+
+        strong = self._strong(penalties)
+        first, second = (self.point(self._balanced(at), strong).value for at in (one, other))
+        return torch.where((first <= second)[:, None, :, None], one, other)
+
+    def _strong(self, penalties: list[float]) -> torch.Tensor:
+        """Penalties of the mean loss, shape (layers, problems)."""
+        import torch
+
+        return torch.tensor(penalties, dtype=torch.float64, device=self.rows.device)[:, None] / self.sizes
 
     def solve(
-        self, at: torch.Tensor, penalties: list[float], tolerance: float
+        self,
+        at: torch.Tensor,
+        penalties: list[float],
+        tolerance: float,
+        near: float = 0.0,
+        hopeless: Callable[[torch.Tensor], bool] | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """
         Go on from a point until every problem is solved.
 
         Parameters
         ----------
-        at : Tensor of shape (layers, rank + 1, problems, columns), float64
+        at : Tensor of shape (layers, features + 1, problems, columns), float64
         penalties : list of float
             One a layer.
         tolerance : float
+            Largest entry of the gradient of the mean loss that is left.
+        near : float
+            Or the share of the largest pull of the penalty, where that is more.
+        hopeless : callable, optional
+            Asked now and then whether to give up.
 
         Returns
         -------
@@ -183,52 +248,52 @@ class Problems:
         """
         import torch
 
-        strong = torch.tensor(penalties, dtype=torch.float64, device=at.device)[:, None] / self.sizes
-        here = self.point(at, strong)
-        curvature = self._curvature(here.outputs, strong)
+        strong = self._strong(penalties)
+        here = self.point(self._balanced(at), strong)
+        asked = min(UNSURE, self.rows.shape[1] // FEWER) if self.rows.shape[1] >= MANY else 0
+        curvature: Guess | Told | None = None
         past: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
-        done = self._flat(here, tolerance)
+
+        def flat() -> torch.Tensor:
+            pull = strong * here.at[:, :-1].abs().amax((1, 3))
+            return here.gradient.abs().amax((1, 3)) <= (near * pull).clamp_min(tolerance)
+
+        done, exact = flat(), True
         stuck = torch.zeros_like(done)
-        for _ in range(STEPS):
+        for step in range(STEPS):
             if bool((done | stuck).all()):
+                if exact:
+                    break
+                # Outputs that were changed step by step have rounding in them: the last word is not theirs.
+                here, exact = self.point(here.at, strong), True
+                done = flat()
+                continue
+            if hopeless is not None and step % ASKED == ASKED - 1 and hopeless(here.at):
                 break
-            direction = _direction(here.gradient, past, *curvature)
+            if curvature is None or (asked and step % REFRESHED == 0):
+                curvature = self._curvature(here.outputs, strong, asked)
+            direction = _direction(here.gradient, past, curvature)
             moving = ~(done | stuck)
             direction *= moving[:, None, :, None]
             there, failed = self._step(here, direction, strong, moving)
             moved, turned = there.at - here.at, there.gradient - here.gradient
-            curve = (moved * turned).sum((1, 3))
-            past.append((moved, turned, torch.where(curve > 0, 1 / curve, 0.0)))
-            del past[:-MEMORY]
-            here, stuck = there, stuck | failed
-            done = self._flat(here, tolerance)
+            curve = dot(moved, turned)
+            if bool(failed.any()) and past:
+                # The memory may be what leads astray.
+                past, curvature = [], None
+            else:
+                stuck = stuck | failed
+                past.append((moved, turned, torch.where(curve > 0, 1 / curve, 0.0)))
+                del past[:-MEMORY]
+            here, exact = there, False
+            done = flat()
         return here.at, done.all(1)
 
-    def _flat(self, here: _Point, tolerance: float) -> torch.Tensor:
-        return here.gradient.abs().amax((1, 3)) <= tolerance
-
-    def _curvature(self, outputs: torch.Tensor, strong: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """
-        Guess the curvature: that of the loss among the classes, times the variance along each axis.
-
-        Returns
-        -------
-        mixed : Tensor of shape (layers, problems, columns, columns)
-            Axes among the classes: moving all of them together changes no answer.
-        inverse : Tensor of shape (layers, rank + 1, problems, columns)
-            One over the curvature along each pair of axes.
-        """
-        import torch
-
-        _, residual = self._said(outputs)
-        shares = (residual + self.right).transpose(1, 2)
-        weighted = shares * self.share.T[..., None]
-        bend = torch.diag_embed(weighted.sum(2)) - weighted.mT @ shares
-        values, mixed = torch.linalg.eigh(bend.double())
-        values = values.clamp_min(0)
-        inner = self.spread.double()[:, :, None, None] * values[:, None] + strong[:, None, :, None]
-        ends = torch.where(values > 1e-9, 1 / values, 0.0)
-        return mixed, torch.cat([1 / inner, ends[:, None]], dim=1)
+    def _curvature(self, outputs: torch.Tensor, strong: torch.Tensor, asked: int) -> Guess | Told:
+        shares = outputs.sigmoid() if self.columns == 1 else outputs.softmax(-1)
+        if asked:
+            return told(self.rows, shares, self.share, strong, asked, self.pool)
+        return guessed(self.rows, shares, self.share, strong)
 
     def _step(
         self, here: _Point, direction: torch.Tensor, strong: torch.Tensor, moving: torch.Tensor
@@ -241,22 +306,18 @@ class Problems:
         import torch
 
         change = self.outputs(direction)
-        slope0 = (here.gradient * direction).sum((1, 3))
+        slope0 = dot(here.gradient, direction)
         length = torch.ones_like(slope0)
         low, low_slope = torch.zeros_like(slope0), slope0.clone()
         high, high_slope = torch.full_like(slope0, torch.inf), torch.zeros_like(slope0)
-        fine, residual, value = ~moving, torch.zeros_like(here.outputs), here.value
         noise = torch.finfo(self.rows.dtype).eps * here.value.abs()
-        at, outputs = here.at, here.outputs
+        at, value, gradient, fine = here.at, here.value, here.gradient, ~moving
         for _ in range(LENGTHS):
             at = here.at + length[:, None, :, None] * direction
-            outputs = here.outputs + (length[:, None, :, None] * change).to(here.outputs.dtype)
-            loss, residual = self._said(outputs)
-            value = self._value(at, loss, strong)
-            slope = (residual * change * self.share[..., None]).sum((1, 3), dtype=torch.float64)
-            slope += strong * (at[:, :-1] * direction[:, :-1]).sum((1, 3))
+            value, gradient = self._look(at, here.outputs, strong, (change, length))
+            slope = dot(gradient, direction)
             lower = value <= here.value + 1e-4 * length * slope0 + noise
-            fine = ~moving | (lower & (slope.abs() <= 0.5 * slope0.abs()))
+            fine = ~moving | (lower & (slope.abs() <= 0.9 * slope0.abs()))
             if bool(fine.all()):
                 break
             left = slope < 0
@@ -267,27 +328,44 @@ class Problems:
             length = torch.where(fine, length, torch.where(high.isinf(), 4 * length, inside))
         # What is no better than before stays where it was.
         worse = moving & ~fine & ~(value < here.value)
+        length = torch.where(worse | ~moving, 0.0, length)
         keep = worse[:, None, :, None]
-        at = torch.where(keep, here.at, at)
-        outputs = torch.where(keep, here.outputs, outputs)
-        found = self._gradient(at, residual, strong)
-        gradient = torch.where(keep, here.gradient, found)
-        there = _Point(at=at, outputs=outputs, value=torch.where(worse, here.value, value), gradient=gradient)
+        # The outputs of the last point are needed no more.
+        outputs = here.outputs.addcmul_(change, _wide(length, change))
+        there = _Point(
+            at=torch.where(keep, here.at, at),
+            outputs=outputs,
+            value=torch.where(worse, here.value, value),
+            gradient=torch.where(keep, here.gradient, gradient),
+        )
         return there, worse
 
 
+def _opened(outputs: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+    """Shut the classes that a problem does not see, in place."""
+    if outputs.shape[-1] > 1 and not bool(seen.all()):
+        outputs.masked_fill_(~seen, SHUT)
+    return outputs
+
+
+def _wide(one: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """A number for each layer and problem, as a factor of outputs."""
+    return one[:, None, :, None].to(like.dtype)
+
+
 def _direction(
-    gradient: torch.Tensor, past: list[Any], mixed: torch.Tensor, inverse: torch.Tensor
+    gradient: torch.Tensor,
+    past: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]],
+    curvature: Guess | Told,
 ) -> torch.Tensor:
     """Where to go: minus the gradient, bent by what the last steps told of the curvature (L-BFGS)."""
     found, shares = gradient.clone(), []
     for moved, turned, inverse_curve in reversed(past):
-        share = inverse_curve * (moved * found).sum((1, 3))
+        share = inverse_curve * dot(moved, found)
         found -= share[:, None, :, None] * turned
         shares.append(share)
-    along = (found.transpose(1, 2) @ mixed) * inverse.transpose(1, 2)
-    found = (along @ mixed.mT).transpose(1, 2)
+    found = curvature.solve(found)
     for (moved, turned, inverse_curve), share in zip(past, reversed(shares), strict=True):
-        back = inverse_curve * (turned * found).sum((1, 3))
+        back = inverse_curve * dot(turned, found)
         found = found + (share - back)[:, None, :, None] * moved
     return -found

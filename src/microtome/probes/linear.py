@@ -10,10 +10,12 @@ import numpy as np
 
 from ..errors import InputError, must
 from ..measures.crossvalidation import assign_folds
+from ..randomness import generator
 from .ridge import ridge_layer
-from .standard import Fitted, as_layers, chunks
+from .standard import Fitted, Held, as_layers, chunks
 
 RIDGE: tuple[float, ...] = tuple(10.0**power for power in np.arange(-2, 6.5, 0.5))
+SAMPLE = 10_000  # rows to fit that are enough to choose a penalty
 LOGISTIC: tuple[float, ...] = tuple(10.0**power for power in range(-1, 6))
 
 
@@ -143,6 +145,7 @@ def fit_logistic(
     seed: int = 0,
     tolerance: float = 1e-6,
     device: Any = None,
+    sample: int | None = SAMPLE,
 ) -> Linear:
     """
     Fit a logistic regression on every layer, all of them together, until nothing is left to gain.
@@ -164,9 +167,15 @@ def fit_logistic(
     folds, groups, seed
         As in `fit_ridge`.
     tolerance : float
-        A layer is done when no entry of the gradient of its mean loss is larger.
+        A layer is done when no entry of the gradient of its mean loss is larger. The layer of more than
+        `logistic.PRECISE` numbers is computed in float32, with sums in float64.
     device : str or torch.device, optional
         Where to compute; that of X when absent.
+    sample : int, optional
+        Where there are a quarter more rows than that, the penalty is chosen without folds: by fitting so many
+        rows, of whole groups, and foretelling as many others. It stands against a sum over rows, so what is
+        right for some is nearly right for many. The readout itself is fitted on all rows. Always folds when
+        None.
 
     Returns
     -------
@@ -175,23 +184,29 @@ def fit_logistic(
     from .logistic import fit_layers
 
     found, tried = as_layers(X), _tried(LOGISTIC if penalties is None else penalties)
-    if isinstance(classes, bool) or not isinstance(classes, int) or classes < 2:
-        raise must("classes", "a whole number of at least 2", classes)
     if not tolerance > 0:
         raise must("tolerance", "above 0", tolerance)
+    if sample is not None and (isinstance(sample, bool) or not isinstance(sample, int) or sample < 2):
+        raise must("sample", "a whole number of at least 2", sample)
+    right = check_labels(labels, found.shape[1], classes)
+    held = held_rows(found.shape[1], folds if len(tried) > 1 else 0, groups, seed, sample)
+    place = device if device is not None else getattr(X, "device", "cpu")
+    layers = fit_layers(found, right, classes, tried, held, tolerance=tolerance, device=place)
+    return _linear("classes", layers, tried)
+
+
+def check_labels(labels: Any, rows: int, classes: int) -> np.ndarray:
+    """Check that there is a class for each row, and return them as an array of shape (rows,)."""
+    if isinstance(classes, bool) or not isinstance(classes, int) or classes < 2:
+        raise must("classes", "a whole number of at least 2", classes)
     right = np.asarray(labels)
-    if right.shape != (found.shape[1],) or not np.issubdtype(right.dtype, np.integer):
-        raise must(
-            "labels", f"one whole number for each of {found.shape[1]} rows", f"{right.dtype} {right.shape}"
-        )
+    if right.shape != (rows,) or not np.issubdtype(right.dtype, np.integer):
+        raise must("labels", f"one whole number for each of {rows} rows", f"{right.dtype} {right.shape}")
     if right.min() < 0 or right.max() >= classes:
         raise must(
             "labels", f"between 0 and {classes - 1}", int(right.max() if right.min() >= 0 else right.min())
         )
-    fold = fold_numbers(found.shape[1], folds if len(tried) > 1 else 0, groups, seed)
-    place = device if device is not None else getattr(X, "device", "cpu")
-    layers = fit_layers(found, right, classes, tried, fold, tolerance=tolerance, device=place)
-    return _linear("classes", layers, tried)
+    return right
 
 
 def fold_numbers(rows: int, folds: int, groups: Any, seed: int) -> np.ndarray | None:
@@ -209,6 +224,31 @@ def fold_numbers(rows: int, folds: int, groups: Any, seed: int) -> np.ndarray | 
     if units < 2:
         raise InputError("rows must be of at least 2 groups for a penalty to be chosen, but got 1.")
     return assign_folds(rows, min(folds, units), seed, known)
+
+
+def held_rows(rows: int, folds: int, groups: Any, seed: int, sample: int | None) -> Held | None:
+    """
+    Take the rows that a penalty is chosen with; None where there is nothing to choose.
+
+    Where there are a quarter more rows than the sample, it is fitted and as many others are foretold, both of
+    whole groups. Otherwise all rows are divided into folds.
+    """
+    fold = fold_numbers(rows, folds, groups, seed)
+    if fold is None:
+        return None
+    unit = np.arange(rows) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
+    sizes = np.bincount(unit)
+    order = generator(seed, "probes", "sample").permutation(len(sizes))
+    total = np.cumsum(sizes[order])
+    # The group that reaches the number still belongs to the sample.
+    first = 0 if sample is None else int(np.searchsorted(total, sample)) + 1
+    if sample is None or 4 * (rows - total[min(first, len(total)) - 1]) < sample:
+        return Held(learn=np.arange(rows), fold=fold)
+    place = np.argsort(order)[unit]
+    second = int(np.searchsorted(total, total[first - 1] + sample)) + 1
+    return Held(
+        learn=np.flatnonzero(place < first), judge=np.flatnonzero((place >= first) & (place < second))
+    )
 
 
 def _tried(penalties: Sequence[float]) -> tuple[float, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import InputError, must
 
-CHUNK = 1 << 24  # numbers of a layer that are converted at once
+CHUNK = 1 << 18  # numbers of a layer that are converted at once: they stay in memory that is near
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -26,6 +26,26 @@ class Scale:
 
     mean: np.ndarray
     spread: np.ndarray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Held:
+    """
+    Rows that a penalty is chosen with: either every fold is foretold from the others, or some from others.
+
+    Parameters
+    ----------
+    learn : ndarray of int of shape (m,)
+        Rows to fit.
+    fold : ndarray of int of shape (m,), optional
+        The fold of each.
+    judge : ndarray of int, optional
+        Other rows to foretell, where there are no folds.
+    """
+
+    learn: np.ndarray
+    fold: np.ndarray | None = None
+    judge: np.ndarray | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

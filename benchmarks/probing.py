@@ -1,0 +1,325 @@
+"""What do linear readouts of all layers cost beside those of one, and beside scikit-learn?
+
+One encoder reads the words of a corpus once, and a logistic regression of every layer foretells their tags.
+Everything runs in turn, round after round, on as many threads as are asked for; all figures are ratios of
+medians. scikit-learn gets the rows of one layer in float32 and the penalty that was chosen here; it stops at
+its own tolerance, which is looser than ours but of the same gradient, so that both are compared at each of
+them. Threads that wait in its products count as CPU time: ask for one on a machine that is shared, and set
+OMP_NUM_THREADS too. Run it as
+
+    PYTHONPATH=src python benchmarks/probing.py MODEL --train TRAIN.conllu --test TEST.conllu --rounds 3
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from engine import Table, interleaved
+
+LAYERS, SLOWER, POINTS = 3.0, 1.0, 0.1  # promises: all layers to one, scikit-learn's time to ours, accuracy
+WORSE = 1e-6  # share of the objective by which scikit-learn's may be better
+PASSES = 1000  # that scikit-learn may take
+ALONE = "all layers to one, readouts alone"
+WHOLE = "all layers to one, each with the extraction"
+SAME = "scikit-learn to ours, one layer, same penalty"
+LOOSE = "scikit-learn to ours, one layer, same penalty and tolerance"
+TOLERANCE = 1e-4  # of scikit-learn
+
+
+class Tagged:
+    """
+    The words of a corpus with their tags, and room for the rows of all layers.
+
+    Parameters
+    ----------
+    encoder : Encoder
+    source : path, or sequence of Example
+    mark : str
+    words : int, optional
+        Sentences are taken until there are so many.
+    """
+
+    def __init__(self, encoder: Any, source: Any, mark: str, words: int | None = None) -> None:
+        from microtome.corpora.opening import corpus
+
+        self.encoder = encoder
+        self.corpus = list(corpus(source)) if isinstance(source, (str, Path)) else list(source)
+        if words is not None:
+            total = np.cumsum([len(example.marks[mark]) for example in self.corpus])
+            del self.corpus[int(np.searchsorted(total, words)) + 1 :]
+        planned = self._plan()
+        places = zip(planned.examples, planned.units, strict=True)
+        self.tags = [self.corpus[example].marks[mark][unit] for example, unit in places]
+        self.groups = planned.examples
+        self.rows = np.zeros((len(encoder.layers), len(self.tags), encoder.widths[-1]), dtype=np.float32)
+
+    def _plan(self) -> Any:
+        from microtome.rows.options import row_options
+        from microtome.rows.planning import plan_rows
+
+        return plan_rows(self.corpus, [self.encoder], row_options("word"))
+
+    def extract(self) -> None:
+        """Run the encoder over the corpus, the planning of its rows included."""
+        from microtome.extraction.streaming import stream
+
+        for window in stream([self.encoder], self.corpus, self._plan()):
+            for layer, found in enumerate(window.layers[0]):
+                self.rows[layer, window.start : window.stop] = found.numpy()
+
+
+def run(
+    encoder: Any,
+    train: Any,
+    test: Any,
+    *,
+    mark: str = "upos",
+    words: int | None = None,
+    rounds: int = 3,
+    threads: int = 2,
+) -> dict[str, Any]:
+    """
+    Time extraction, readouts of one layer and of all, and scikit-learn.
+
+    Parameters
+    ----------
+    encoder : Encoder
+    train, test : path, or sequence of Example
+        With tags.
+    mark : str
+        What the tags are called.
+    words : int, optional
+        Of the first that are learned from; all when absent.
+    rounds, threads : int
+
+    Returns
+    -------
+    dict
+    """
+    import torch
+    from sklearn.linear_model import LogisticRegression
+    from threadpoolctl import threadpool_limits
+
+    from microtome.probes.linear import fit_logistic
+
+    torch.set_num_threads(threads)
+    learned, judged = Tagged(encoder, train, mark, words), Tagged(encoder, test, mark)
+    judged.extract()
+    names = sorted({*learned.tags, *judged.tags})
+    y, right = (np.searchsorted(names, one.tags) for one in (learned, judged))
+    middle = len(encoder.layers) // 2
+    here = slice(middle, middle + 1)
+    known: dict[str, Any] = {}
+
+    def readouts(layers: slice, **more: Any) -> Any:
+        return fit_logistic(learned.rows[layers], y, len(names), groups=learned.groups, **more)
+
+    def one() -> None:
+        known["one"] = readouts(here)
+
+    def same() -> None:
+        known["same"] = readouts(here, penalties=[float(known["one"].penalty[0])])
+
+    def loose() -> None:
+        known["loose"] = readouts(here, penalties=[float(known["one"].penalty[0])], tolerance=TOLERANCE)
+
+    def everything() -> None:
+        known["all"] = readouts(slice(None))
+
+    def sklearn() -> None:
+        rows = learned.rows[middle]
+        mean, spread = rows.mean(0), rows.std(0)
+        strength = 1 / float(known["one"].penalty[0])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = LogisticRegression(C=strength, tol=TOLERANCE, max_iter=PASSES).fit(
+                (rows - mean) / spread, y
+            )
+        known["sklearn"] = (model, mean, spread)
+
+    calls = {
+        "extraction": learned.extract,
+        "one": one,
+        "same": same,
+        "loose": loose,
+        "sklearn": sklearn,
+        "all": everything,
+    }
+    with threadpool_limits(threads):
+        timings, _ = interleaved(calls, rounds)
+    model, mean, spread = known["sklearn"]
+    weights = np.zeros((len(names), learned.rows.shape[2]))
+    weights[model.classes_] = model.coef_ / spread
+    bias = np.full(len(names), -np.inf)
+    bias[model.classes_] = model.intercept_ - weights[model.classes_] @ mean
+    found = {name: (known[name].weights[0], known[name].bias[0]) for name in ("same", "loose")}
+    found["sklearn"] = (weights, bias)
+    penalty = float(known["one"].penalty[0])
+    fits = {
+        name: {
+            "objective": objective(learned.rows[middle], y, *each, penalty),
+            "accuracy": float(((judged.rows[middle] @ each[0].T + each[1]).argmax(1) == right).mean()),
+        }
+        for name, each in found.items()
+    }
+    seconds = {name: {"cpu": found.cpu, "wall": found.wall} for name, found in timings.items()}
+    return {
+        "model": encoder.name,
+        "layers": len(encoder.layers),
+        "width": int(encoder.widths[-1]),
+        "words": len(y),
+        "classes": len(names),
+        "threads": threads,
+        "rounds": timings["one"].runs,
+        "seconds": seconds,
+        "ratios": {clock: _ratios(seconds, clock, len(encoder.layers)) for clock in ("cpu", "wall")},
+        "penalties": known["all"].penalty.tolist(),
+        "converged": bool(all(known[name].converged.all() for name in ("one", "same", "loose", "all"))),
+        "fits": fits,
+        "sklearn_passes": int(model.n_iter_[0]),
+        "accuracies": (known["all"].predict(judged.rows) == right).mean(1).tolist(),
+    }
+
+
+def objective(
+    rows: np.ndarray, y: np.ndarray, weights: np.ndarray, bias: np.ndarray, penalty: float
+) -> float:
+    """
+    What both minimize, as a mean over rows: cross-entropy, and the penalty on weights of scaled features.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (rows, features)
+    y : ndarray of int of shape (rows,)
+    weights : ndarray of shape (classes, features)
+        Of features as they came, three classes at least.
+    bias : ndarray of shape (classes,)
+    penalty : float
+    """
+    from scipy.special import log_softmax
+
+    exact = rows.astype(np.float64)
+    said = log_softmax(exact @ weights.T + bias, axis=1)[np.arange(len(y)), y]
+    return float((penalty / 2 * np.square(weights * exact.std(0)).sum() - said.sum()) / len(y))
+
+
+def _ratios(seconds: Mapping[str, Mapping[str, float]], clock: str, layers: int) -> dict[str, float]:
+    took = {name: found[clock] for name, found in seconds.items()}
+    return {
+        ALONE: took["all"] / took["one"],
+        WHOLE: (took["extraction"] + took["all"]) / (took["extraction"] + took["one"]),
+        SAME: took["sklearn"] / took["same"],
+        LOOSE: took["sklearn"] / took["loose"],
+        "scikit-learn to ours, one layer, penalty chosen": took["sklearn"] / took["one"],
+        "scikit-learn to ours, mean of all layers, penalties chosen": took["sklearn"] * layers / took["all"],
+    }
+
+
+def missed(result: Mapping[str, Any]) -> list[str]:
+    """List the promises that a run does not keep, by CPU time."""
+    cpu = result["ratios"]["cpu"]
+    said = [
+        f"{name}: {cpu[name]:.2f}, promised {LAYERS:g} at most."
+        for name in (ALONE, WHOLE)
+        if cpu[name] > LAYERS
+    ]
+    said += [
+        f"{name}: {cpu[name]:.2f}, promised {SLOWER:g} at least."
+        for name in (SAME, LOOSE)
+        if cpu[name] < SLOWER
+    ]
+    theirs = result["fits"]["sklearn"]
+    for name in ("same", "loose"):
+        ours = result["fits"][name]
+        points = 100 * (theirs["accuracy"] - ours["accuracy"])
+        if points > POINTS:
+            said.append(f"scikit-learn is {points:.2f} points better, promised {POINTS:g} at most.")
+        if ours["objective"] > (1 + WORSE) * theirs["objective"]:
+            said.append(
+                f"the objective is {ours['objective']:.6f}, scikit-learn's {theirs['objective']:.6f}."
+            )
+    if not result["converged"]:
+        said.append("some readouts did not converge.")
+    return said
+
+
+def tables(result: Mapping[str, Any]) -> list[Table]:
+    """Show the results of `run`."""
+    cpu, wall = result["ratios"]["cpu"], result["ratios"]["wall"]
+    title = (
+        f"{result['layers']} layers of width {result['width']}, {result['words']:,} words, "
+        f"{result['classes']} tags"
+    )
+    whose = {
+        "same": "ours",
+        "loose": f"ours, to {TOLERANCE:g}",
+        "sklearn": f"scikit-learn, to {TOLERANCE:g}, {result['sklearn_passes']} passes",
+    }
+    return [
+        Table(
+            title=title,
+            header=("what", "CPU ratio", "wall ratio"),
+            rows=tuple((name, f"{cpu[name]:.2f}", f"{wall[name]:.2f}") for name in cpu),
+            note=f"{result['model']}, threads: {result['threads']}, rounds: {result['rounds']}.",
+        ),
+        Table(
+            title="Medians of seconds",
+            header=("what", "CPU", "wall"),
+            rows=tuple(
+                (name, f"{each['cpu']:.2f}", f"{each['wall']:.2f}")
+                for name, each in result["seconds"].items()
+            ),
+            note='"one" and "all" choose their penalties; "same" and "loose" have that of scikit-learn.',
+        ),
+        Table(
+            title="One layer, same penalty",
+            header=("whose", "objective", "right about new words"),
+            rows=tuple(
+                (whose[name], f"{each['objective']:.6f}", f"{100 * each['accuracy']:.2f} %")
+                for name, each in result["fits"].items()
+            ),
+            note=f"Readouts that converged: {'all' if result['converged'] else 'not all'}.",
+        ),
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Cost of linear readouts of all layers.")
+    parser.add_argument("model", help="folder, name or hub id")
+    parser.add_argument("--train", required=True, help="a treebank in CoNLL-U")
+    parser.add_argument("--test", required=True)
+    parser.add_argument("--mark", default="upos")
+    parser.add_argument("--words", type=int, help="learn from the first so many")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--json", type=Path, help="where to write the results")
+    chosen = parser.parse_args(arguments)
+
+    import microtome as mt
+
+    result = run(
+        mt.load(chosen.model),
+        chosen.train,
+        chosen.test,
+        mark=chosen.mark,
+        words=chosen.words,
+        rounds=chosen.rounds,
+        threads=chosen.threads,
+    )
+    for table in tables(result):
+        print(table.markdown())
+    if chosen.json is not None:
+        chosen.json.write_text(json.dumps(result, indent=1))
+    for sentence in missed(result):
+        print(f"Missed: {sentence}")
+    return int(bool(missed(result)))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,197 @@
+"""Do control labels belong to words alone, and does a larger probe learn more of them by heart?"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
+from sklearn.preprocessing import StandardScaler
+
+from microtome.errors import InputError
+from microtome.probes.control import Selectivity, control_draws, control_labels, fit_small, selectivity
+from microtome.probes.linear import fit_logistic
+
+WORDS, WIDTH, CLASSES = 80, 40, 3
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def corpus(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray, list[str], np.ndarray]:
+    """Words with vectors of their own, in contexts; the class is told by the widest directions alone."""
+    fixed = np.random.default_rng(0)
+    widths = np.where(np.arange(WIDTH) < 4, 3.0, 1.0)
+    vectors = fixed.normal(size=(WORDS, WIDTH)) * widths
+    turn = np.linalg.qr(fixed.normal(size=(WIDTH, WIDTH)))[0]
+    rng = np.random.default_rng([1, seed])
+    word = rng.integers(WORDS, size=rows)
+    X = vectors[word] + 0.7 * rng.normal(size=(rows, WIDTH))
+    y = (X[:, :4] @ fixed.normal(size=(4, CLASSES))).argmax(1)
+    return (X @ turn)[None], y, [f"w{k}" for k in word], np.arange(rows) // 10
+
+
+def test_a_word_has_one_label_wherever_it_stands() -> None:
+    words, labels = ["the", "cat", "the", "mat"], np.array([0, 1, 0, 1])
+    drawn = control_labels(words, labels, seed=3)
+    assert drawn[0] == drawn[2]
+    # Another corpus with the same frequencies of labels says the same of it.
+    assert control_labels(["mat", "a", "b", "the"], labels, seed=3)[[3, 0]].tolist() == drawn[[0, 3]].tolist()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    words=st.lists(st.text(max_size=6), min_size=1, max_size=30),
+    shares=st.lists(st.floats(0, 5), min_size=1, max_size=6).filter(lambda given: sum(given) > 1e-6),
+    seed=st.integers(0, 1000),
+)
+def test_whatever_comes_equal_words_get_equal_draws(words: list[str], shares: list[float], seed: int) -> None:
+    drawn = control_draws(words, shares, seed=seed)
+    assert drawn.shape == (len(words),)
+    assert len({(word, int(one)) for word, one in zip(words, drawn, strict=True)}) == len(set(words))
+    assert all(shares[one] > 0 for one in drawn)
+
+
+def test_control_labels_are_as_frequent_as_the_true_ones() -> None:
+    labels = np.random.default_rng(0).choice(3, size=4000, p=[0.7, 0.2, 0.1])
+    drawn = control_labels([str(k) for k in range(4000)], np.where(np.arange(4000) % 9 == 0, -1, labels))
+    share = np.bincount(labels) / 4000
+    error = np.sqrt(share * (1 - share) / 4000)
+    assert (np.abs(np.bincount(drawn) / 4000 - share) < 4 * np.sqrt(2) * error).all()
+    other = control_labels([str(k) for k in range(4000)], labels, seed=1)
+    assert abs((drawn == other).mean() - share @ share) < 0.04
+
+
+def judged(fit: Any) -> Selectivity:
+    """Fit probes of the true and of the control labels, and compare them on new sentences."""
+    X, y, words, _ = corpus(2500, 0)
+    new, right, others, groups = corpus(1500, 1)
+    shares = np.bincount(y)
+    true = fit(X, y)(new) == right
+    drawn = fit(X, control_draws(words, shares))(new) == control_draws(others, shares)
+    return selectivity(np.atleast_2d(true), np.atleast_2d(drawn), groups=groups)
+
+
+def test_selectivity_falls_with_the_components_that_a_readout_sees() -> None:
+    found = [judged(lambda X, y, k=k: fit_small(X, y, CLASSES, k).predict) for k in (4, 20, 40)]
+    accuracy, control = ([float(getattr(one, name)[0]) for one in found] for name in ("accuracy", "control"))
+    assert min(accuracy) > 0.9
+    assert control[0] + 0.05 < control[1] < control[2] - 0.05
+    assert found[0].values[0] > found[1].values[0] > found[2].values[0]
+    assert found[0].band.low[0] > found[2].band.high[0]
+
+
+def test_selectivity_falls_with_the_hidden_units_of_a_network() -> None:
+    def fit(hidden: int) -> Any:
+        def inner(X: np.ndarray, y: np.ndarray) -> Any:
+            model = MLPClassifier((hidden,), max_iter=60, random_state=0, learning_rate_init=0.01)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                model.fit(X[0], y)
+            return lambda new: model.predict(new[0])
+
+        return inner
+
+    found = [judged(fit(hidden)) for hidden in (2, 5, 60)]
+    control, values = ([float(getattr(one, name)[0]) for one in found] for name in ("control", "values"))
+    assert min(one.accuracy[0] for one in found) > 0.95
+    assert control[0] + 0.05 < control[1] < control[2] - 0.02
+    assert values[0] > values[1] > values[2]
+    assert found[0].band.low[0] > found[2].band.high[0]
+
+
+def test_a_readout_of_few_components_is_that_of_scikit_learn() -> None:
+    X, y, _, _ = corpus(600, 2)
+    X = np.concatenate([X, 5 + 2 * X[:, ::-1]])
+    found = fit_small(X, y, CLASSES, 6, penalties=[2.0])
+    for layer in range(2):
+        scaled = StandardScaler().fit_transform(X[layer])
+        seen = StandardScaler().fit_transform(PCA(6, svd_solver="full").fit_transform(scaled))
+        model = LogisticRegression(C=1 / 2, tol=1e-8, max_iter=10_000).fit(seen, y)
+        assert (found.predict(X)[layer] == model.predict(seen)).mean() > 0.998
+        assert np.linalg.matrix_rank(found.weights[layer]) <= min(6, CLASSES)
+
+
+def test_all_components_are_as_good_as_the_features() -> None:
+    X, y, _, _ = corpus(800, 3)
+    X[..., 5] = 2.5
+    small, plain = (
+        fit_small(X, y, CLASSES, WIDTH, penalties=[1e-3]),
+        fit_logistic(X, y, CLASSES, penalties=[1e-3]),
+    )
+    assert (small.predict(X) == plain.predict(X)).mean() > 0.995
+
+
+def test_the_interval_is_paired_and_over_sentences() -> None:
+    rng = np.random.default_rng(4)
+    easy = np.repeat(rng.random(200) < 0.5, 5)
+    right = (rng.random((2, 1000)) < np.where(easy, 0.95, 0.3)).astype(bool)
+    control = right & (rng.random((2, 1000)) < 0.9)
+    groups = np.repeat(np.arange(200), 5)
+    found = selectivity(right, control, groups=groups)
+    np.testing.assert_allclose(found.values, right.mean(1) - control.mean(1))
+    gain = (right.astype(float) - control).reshape(2, 200, 5).mean(2)
+    np.testing.assert_allclose(found.band.se, gain.std(1, ddof=1) / np.sqrt(200), rtol=1e-9)
+    assert found.band.unit == "group of examples"
+    assert selectivity(right, control).band.unit == "example"
+
+
+def test_several_labelings_widen_the_interval_by_their_spread() -> None:
+    rng = np.random.default_rng(5)
+    right = rng.random((1, 400)) < 0.9
+    control = rng.random((6, 1, 400)) < np.array([0.3, 0.35, 0.4, 0.45, 0.5, 0.55])[:, None, None]
+    found, alone = selectivity(right, control), selectivity(right, control[2])
+    assert found.labelings == 6
+    assert found.control[0] == pytest.approx(control.mean())
+    assert "other control labels" in found.band.target
+    spread = control.mean(2)[:, 0].std(ddof=1) / np.sqrt(6)
+    assert found.band.se[0] >= spread
+    assert alone.band.se[0] < found.band.se[0]
+
+
+def test_labels_without_meaning_leave_no_selectivity() -> None:
+    # Each row has a word of its own, so that there is nothing to learn by heart either.
+    rng = np.random.default_rng(6)
+    X, y = rng.normal(size=(1, 2000, 8)), rng.integers(2, size=2000)
+    drawn = control_labels([str(k) for k in range(2000)], y)
+    learn, judge = slice(0, 1000), slice(1000, 2000)
+    right, control = (
+        fit_logistic(X[:, learn], labels[learn], 2).predict(X[:, judge]) == labels[judge]
+        for labels in (y, drawn)
+    )
+    found = selectivity(right, control, level=0.999)
+    assert found.band.low[0] < 0 < found.band.high[0]
+
+
+def test_bad_input_gets_a_sentence() -> None:
+    X: Any = np.random.default_rng(7).normal(size=(1, 10, 3))
+    y = np.arange(10) % 2
+    cases = [
+        (lambda: control_labels(["a"], [0, 1]), "labels must be one for each of 1 words"),
+        (lambda: control_labels(["a"], [-1]), "labels must be known for some words"),
+        (lambda: control_draws(["a"], [0.0, 0.0]), "shares must be numbers from 0 on, not all 0"),
+        (lambda: control_draws(["a"], [1.0, -1.0]), "shares must be numbers from 0 on"),
+        (lambda: selectivity([1, 0], [1, 0]), "right must be of the shape"),
+        (lambda: selectivity([[1, 0]], [[1, 0, 0]]), "control must be of the shape"),
+        (lambda: selectivity([[1, 0]], [[1, 0]], level=1.0), "level must be between 0 and 1"),
+        (lambda: selectivity([[1, 0]], [[1, 0]], groups=[0]), "groups must be one for each of the 2"),
+        (lambda: fit_small(X, y, 2, 4), "size must be a whole number from 1 to 3"),
+        (lambda: fit_small(X, y, 2, 0), "size must be a whole number from 1 to 3"),
+    ]
+    for call, words in cases:
+        with pytest.raises(InputError, match=words):
+            call()
