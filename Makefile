@@ -15,7 +15,7 @@ PEERS := $(VENV)/.peers
 .PHONY: help demo test test-fast check format bench certainty clean
 
 help:
-	@echo "make demo       compare two generated stacks, print a table, write pictures to demo/"
+	@echo "make demo       take three small encoders apart in a few minutes, write demo/report.html"
 	@echo "make test       all tests"
 	@echo "make test-fast  all but the slow ones"
 	@echo "make check      lint, types and import floors"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import shlex
@@ -39,6 +40,13 @@ def place(tmp_path):
     np.save(tmp_path / "after.npy", before + rng.normal(size=before.shape))
     for name, seed in (("base", 0), ("tuned", 1)):
         tiny.save_checkpoint(tmp_path / name, "bert", seed=seed)
+    labels = {"id2label": {0: "bad", 1: "good"}, "label2id": {"bad": 0, "good": 1}}
+    tiny.save_checkpoint(tmp_path / "classifier", "bert", head="SequenceClassification", **labels)
+    with (tmp_path / "mine.csv").open("w", encoding="utf-8", newline="") as file:
+        rows = [
+            (f"{text} {place}", "good" if place % 3 else "bad") for place, text in enumerate(tiny.TEXT * 25)
+        ]
+        csv.writer(file).writerows([("review", "stars"), *rows])
     write_corpus(tmp_path / "treebank.conllu")
     (tmp_path / "sentences.txt").write_text("\n".join(tiny.TEXT * 10), encoding="utf-8")
     return tmp_path
@@ -99,7 +107,7 @@ def test_the_make_targets_exist():
 
 @pytest.mark.parametrize("command", [line for line in commands() if line.startswith("microtome ")])
 def test_the_shell_commands_run_as_printed(command, place, environment):
-    needed = {"runs/": "--out runs", "report": "--out result"}
+    needed = {"runs/": "--out runs", "report .": "--out result", "report study": "--out study/maps"}
     for before in [
         next(line for line in commands() if line.endswith(end))
         for part, end in needed.items()
@@ -116,7 +124,8 @@ def test_the_shell_commands_run_as_printed(command, place, environment):
     )
     assert done.returncode == 0, done.stderr
     if "report" in command:
-        assert "debiased" in (place / "report.html").read_text(encoding="utf-8")
+        page = place / shlex.split(command)[-1] / "report.html"
+        assert "debiased" in page.read_text(encoding="utf-8")
     if "--out result" in command:
         assert {p.name for p in (place / "result").iterdir()} >= {
             "result.json",

@@ -1,59 +1,71 @@
-"""`microtome demo` finds in the generated layers what was put there."""
+"""`microtome demo` runs on the encoders of the package, and prints what the report says."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
+import transformers
 
+from drawn_zoo import draw_zoo
 from microtome.cli import main
-from microtome.cli.demo import BORDER, LAYERS, generate
-from microtome.findings.record import open_record
 
 pytestmark = pytest.mark.slow
 
+NAMES = ("masked", "replaced", "every")
+
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("demo")
+def zoo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return draw_zoo(tmp_path_factory.mktemp("encoders"))
 
 
-def test_the_same_seed_generates_the_same_layers() -> None:
-    one, two, other = generate(1), generate(1), generate(2)
-    for x, y in zip(one.base + one.tuned, two.base + two.tuned, strict=True):
-        np.testing.assert_array_equal(x, y)
-    assert len(one.base) == len(one.tuned) == LAYERS
-    assert other.tuned[-1].shape != one.tuned[-1].shape or not np.array_equal(other.tuned[-1], one.tuned[-1])
-
-
-def test_the_demo_says_what_it_made_and_finds_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--out", str(folder / "shown"), "--threads", "1"]) == 0
+def test_the_demo_prints_findings_of_its_report(
+    zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MICROTOME_ZOO", str(zoo))
+    monkeypatch.chdir(tmp_path)
+    words = ["demo", "--quick", "--seeds", "1", "--threads", "1"]
+    assert main(words) == 0
     said = capsys.readouterr()
-    assert said.out.startswith("Generated, not trained: two stacks of 12 layers on ")
-    assert (
-        f"tuned: Two blocks, layers 1 to {BORDER} and layers {BORDER + 1} to {LAYERS}: the contrast"
-        in said.out
-    )
-    assert "base: No step stands out" in said.out
-    assert "From base to tuned: Layer tuned/12 changed most" in said.out
-    maps = open_record(folder / "shown")
-    assert list(maps) == ["debiased_cka", "svcca", "neuron_correlation"]
-    cka = maps["debiased_cka"]
-    assert cka.unit == "cluster"
-    diagonal = np.diag(cka.values)
-    assert diagonal[:BORDER].min() > 0.95
-    assert diagonal[BORDER:].max() < 0.8
-    for i in range(LAYERS):
-        cell = cka[i, i]
-        line = next(line for line in said.out.splitlines() if line.startswith(f"{i + 1} "))
-        assert f"{cell.value:.3f} [{cell.low:.3f}, {cell.high:.3f}]" in line
-        assert f"{maps['svcca'].null_mean[i, i]:.3f}" in line
-    written = {path.name for path in (folder / "shown").rglob("*.*")}
-    assert {"result.json", "table.parquet", "methods.md", "references.bib"} <= written
-    for kind in ("png", "svg", "pdf"):
-        assert {f"debiased_cka.{kind}", f"tuned_with_itself.{kind}"} <= written
-    kept = json.loads((folder / "shown" / "result.json").read_text())
-    assert all(sentence in said.out for sentence in kept["findings"])
-    assert kept["provenance"]["command"].startswith("microtome demo --out")
+    assert "[1/14, " in said.err
+    assert "Done in " in said.err
+    page = tmp_path / "demo" / "report.html"
+    assert page.is_file()
+    assert str(Path("demo") / "report.html") in said.out.splitlines()[-1]
+
+    # Results are where the verbs would have put them: `report` makes the same of them.
+    assert main(["report", "demo", "--out", "again.html", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (tmp_path / "again.html").read_text() == page.read_text()
+    known = {text for one in document["sections"] for text in one["sentences"]}
+    printed = [line.removeprefix("- ") for line in said.out.splitlines() if line.startswith("- ")]
+    assert len(printed) >= 3 * len(NAMES)
+    assert set(printed) <= known
+    assert f"with {len(document['findings'])} findings in all" in said.out
+    for name in NAMES:
+        assert any(line.startswith(f"{name} (") for line in said.out.splitlines())
+
+    # Again, from the store, for programs.
+    assert main([*words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["format"] == "microtome/demo/1"
+    assert [text for one in told["findings"] for text in one["sentences"]] == printed
+    for one in told["exported"]:
+        assert one["sentence"] in said.out
+        net = transformers.AutoModelForSequenceClassification.from_pretrained(one["folder"])
+        assert net.config.num_hidden_layers == one["kept"]
+    assert told["exported"] or "No model was exported: no cut was shown to be safe." in said.out
+
+
+def test_wrong_words_and_missing_encoders_are_told_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo", "--seeds", "one"]) == 2
+    assert "--seeds must be numbers with commas between them" in capsys.readouterr().err
+    monkeypatch.setenv("MICROTOME_ZOO", str(draw_zoo(tmp_path / "some", ["replaced"])))
+    assert main(["demo"]) == 2
+    assert "must find the encoders masked, replaced, every" in capsys.readouterr().err
+    assert not (tmp_path / "demo").exists()

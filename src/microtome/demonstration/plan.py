@@ -1,0 +1,96 @@
+"""What does the demonstration run? One value: which encoders, on how many examples, for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from ..errors import must
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """
+    What is run, and how much of it.
+
+    Parameters
+    ----------
+    encoders : tuple of str
+        Of the package. The first one's random twin is the floor for all.
+    task : str
+        A generated one, so that nothing must be fetched and there are always unseen examples.
+    seeds : tuple of int
+        Of fine-tuning.
+    twin : int
+        Seed of the random twin's weights; it is fine-tuned with the first of the seeds.
+    train, rest, validation, test : int
+        Examples: to train on; of the same split to certify cuts on; to look at layers and to choose cuts;
+        and to look at once, at the end.
+    readouts : int
+        Examples that heads at single layers learn from.
+    steps, batch : int
+        Updates of a fine-tuning, and examples of each.
+    rate : float
+        The largest learning rate.
+    longest : int
+        Tokens of an example at most.
+    max_drop : float
+        What pruning may lose, in points of 100.
+    """
+
+    encoders: tuple[str, ...] = ("masked", "replaced", "every")
+    task: str = "polarity"
+    seeds: tuple[int, ...] = (1, 2)
+    twin: int = 0
+    train: int = 2_000
+    rest: int = 400
+    validation: int = 200
+    test: int = 300
+    readouts: int = 200
+    steps: int = 200
+    batch: int = 8
+    rate: float = 1.5e-4
+    longest: int = 40
+    max_drop: float = 5.0
+
+    def __post_init__(self) -> None:
+        if not self.encoders or len(set(self.encoders)) < len(self.encoders):
+            raise must("encoders", "one or more, each once", self.encoders)
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
+            raise must("seeds", "one or more, each once", self.seeds)
+        for name in ("train", "rest", "validation", "test", "readouts", "steps", "batch"):
+            if getattr(self, name) < 1:
+                raise must(name, "at least 1", getattr(self, name))
+        if self.readouts > self.train:
+            raise must("readouts", f"at most the {self.train:,} examples of train", self.readouts)
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """How many examples each split of the task is given."""
+        return MappingProxyType(
+            {"train": self.train + self.rest, "validation": self.validation, "test": self.test}
+        )
+
+    @property
+    def training(self) -> Mapping[str, Any]:
+        """What `finetune` is told beside the encoder, the task and the seed."""
+        return MappingProxyType(
+            {
+                "recipe": "devlin2019",
+                "train_size": self.train,
+                "steps": self.steps,
+                "batch": self.batch,
+                "rate": self.rate,
+                "longest": self.longest,
+                # So few updates leave no time for averages to warm up, nor for padding.
+                "bias_correction": True,
+                "bucket": True,
+            }
+        )
+
+
+WHOLE = Plan()
+# To see that everything works: too little of everything to be sure of much.
+QUICK = Plan(train=256, rest=120, validation=120, test=120, readouts=128, steps=30)

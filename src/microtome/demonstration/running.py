@@ -1,0 +1,154 @@
+"""How does the demonstration go? Encoder by encoder, step by step, and a report at the end."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..encoders.shipped import SCHEME, shipped_names, zoo_folder
+from ..errors import InputError
+from .plan import WHOLE, Plan
+from .telling import FLOOR, Told, main_findings, twin_name
+from .unseen import Unseen
+
+# Hidden, so that a report on the folder passes it by.
+STORE = ".store"
+
+Progress = Callable[[str, int, int], None]
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demonstration:
+    """
+    What came of it.
+
+    Parameters
+    ----------
+    page : Path
+        The report.
+    told : tuple of Told
+        The main findings.
+    unseen : tuple of Unseen
+        Of every model that was exported: how it did on examples that played no part.
+    seconds : float
+    document : mapping
+        What the report is made of.
+    """
+
+    page: Path
+    told: tuple[Told, ...]
+    unseen: tuple[Unseen, ...]
+    seconds: float
+    document: dict[str, Any] = field(repr=False)
+
+
+def demonstrate(
+    out: str | os.PathLike[str],
+    plan: Plan = WHOLE,
+    *,
+    tell: Tell | None = None,
+    progress: Progress | None = None,
+    command: str = "",
+) -> Demonstration:
+    """
+    Take small encoders apart: tune them, compare them with what they were, cut them, and report.
+
+    Parameters
+    ----------
+    out : path
+        The folder for results and the report. What was computed is kept there, so that an interrupted
+        demonstration goes on and a second one is quick.
+    plan : Plan
+    tell : callable, optional
+        Called with a sentence before each step.
+    progress : callable, optional
+        Called with what is done, how much of it, and of how much.
+    command : str
+        What a user types to do it again.
+
+    Returns
+    -------
+    Demonstration
+    """
+    check_encoders(plan)
+    from ..encoders.loading import load
+    from ..findings.record import make_folder
+    from ..report.collecting import collect
+    from ..report.making import PAGE
+    from ..report.writing import write_page
+    from ..tasks.loading import task as open_task
+    from . import steps
+
+    start = time.monotonic()
+    place = make_folder(out)
+    bench = steps.Bench(
+        plan=plan,
+        task=open_task(plan.task, sizes=dict(plan.sizes)),
+        out=place,
+        store=place / STORE,
+        command=command,
+        progress=progress,
+    )
+    say = _counting(tell, 4 * len(plan.encoders) + 2, start)
+    seeds = f"seed{'' if len(plan.seeds) == 1 else 's'} {' and '.join(map(str, plan.seeds))}"
+    unseen: list[Unseen] = []
+    floor: Any = None
+    for name in plan.encoders:
+        encoder = load(f"{SCHEME}{name}")
+        say(f"{name}: fine-tuning on {plan.task}, {seeds}, {plan.steps} updates each")
+        runs = steps.tune(bench, encoder, plan.seeds, f"finetune/{name}")
+        twins = []
+        if floor is None:
+            twin = load(f"{SCHEME}{name}", random_init=True, seed=plan.twin)
+            twins = [twin]
+            say(f"{twin_name(plan)}: the same with weights drawn anew, as a floor, seed {plan.seeds[0]}")
+            (floor,) = steps.tune(bench, twin, plan.seeds[:1], f"{FLOOR}/finetune")
+            steps.hold_against_floor(bench, runs[0], floor)
+        say(f"{name}: layers before against after, and blocks")
+        steps.compare_layers(bench, encoder, runs, twins)
+        say(f"{name}: cut after every layer, and without every span of blocks")
+        steps.cut_layers(bench, encoder, runs)
+        say(f"{name}: the smallest model that loses less than {plan.max_drop:g} points")
+        found = steps.prune_first(bench, encoder, runs)
+        unseen += [] if found is None else [found]
+    say("the report")
+    document = collect(place, made=datetime.date.today().isoformat())
+    page = write_page(document, place / PAGE)
+    return Demonstration(
+        page=page,
+        told=main_findings(document, plan),
+        unseen=tuple(unseen),
+        seconds=time.monotonic() - start,
+        document=document,
+    )
+
+
+def check_encoders(plan: Plan) -> None:
+    """Refuse to begin where an encoder is missing, in one sentence."""
+    there = shipped_names()
+    missing = [name for name in plan.encoders if name not in there]
+    if missing:
+        found = f"there is only {', '.join(there)}" if there else "there is none"
+        raise InputError(
+            f"the demonstration must find the encoders {', '.join(plan.encoders)} in {zoo_folder()}, but "
+            f"{found}: the package was installed without them, or MICROTOME_ZOO names another folder."
+        )
+
+
+def _counting(tell: Tell | None, total: int, start: float) -> Tell:
+    """Number the steps, and say how long it has taken so far."""
+    done = 0
+
+    def say(sentence: str) -> None:
+        nonlocal done
+        done += 1
+        if tell is not None:
+            tell(f"[{done}/{total}, {time.monotonic() - start:3.0f} s] {sentence}")
+
+    return say

@@ -1,0 +1,241 @@
+"""Of which steps is the demonstration made? Each asks one question of one encoder, and writes the answer."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..tasks.task import Task
+from .plan import Plan
+from .telling import FLOOR, tuned_names, twin_name
+from .unseen import Unseen, judge_unseen
+
+if TYPE_CHECKING:
+    from ..findings.maps import Map
+    from ..training.tuned import Tuned
+
+Progress = Callable[[str, int, int], None]
+# Enough to draw a curve with; the report names the seeds behind it.
+HEAD_SEEDS = (0,)
+ARMS = ("untuned", "tuned")
+PICTURE = "picture.svg"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """
+    What all steps share.
+
+    Parameters
+    ----------
+    plan : Plan
+    task : Task
+    out, store : Path
+        Folders of results, and of what is kept so that nothing is computed twice.
+    command : str
+        What a user types to do it again.
+    progress : callable, optional
+    """
+
+    plan: Plan
+    task: Task
+    out: Path
+    store: Path
+    command: str
+    progress: Progress | None
+
+    @property
+    def keeping(self) -> dict[str, Any]:
+        """What every function is told of store, command and progress."""
+        return {"store": self.store, "command": self.command, "progress": self.progress}
+
+
+def tune(bench: Bench, encoder: Any, seeds: Sequence[int], folder: str) -> list[Tuned]:
+    """
+    Fine-tune an encoder with some seeds.
+
+    Parameters
+    ----------
+    bench : Bench
+    encoder : Encoder
+    seeds : sequence of int
+    folder : str
+        For the result, below that of all results.
+
+    Returns
+    -------
+    list of Tuned
+    """
+    from ..training.finetuning import finetune
+    from ..training.several import over_seeds
+    from ..training.writing import runs_document, write_runs
+
+    runs = [
+        finetune(encoder, bench.task, seed=seed, **bench.plan.training, **_named(bench, f"seed {seed}"))
+        for seed in seeds
+    ]
+    write_runs(bench.out / folder, runs, runs_document(runs, over_seeds(runs), command=bench.command))
+    return runs
+
+
+def compare_layers(bench: Bench, encoder: Any, runs: Sequence[Tuned], twins: Sequence[Any]) -> None:
+    """
+    Hold the layers of an encoder against those of what became of it, and look for blocks.
+
+    Parameters
+    ----------
+    bench : Bench
+    encoder : Encoder
+        Before fine-tuning.
+    runs : sequence of Tuned
+    twins : sequence of Encoder
+        Random ones, as a floor; perhaps none.
+    """
+    from ..comparison.compare import compare
+    from ..encoders.loading import load
+    from ..findings.record import with_source, write
+    from ..tasks.corpus import split_corpus
+
+    names = tuned_names(encoder.name, bench.plan)
+    tuned = [load(run.folder, name=name) for run, name in zip(runs, names, strict=True)]
+    maps = compare(
+        [encoder, *tuned, *twins],
+        on=split_corpus(bench.task, bench.task.validation),
+        rows="cls",
+        certainty=True,
+        longest=bench.plan.longest,
+        **bench.keeping,
+    )
+    found = with_source(maps, command=bench.command, inputs=[])
+    write(found, bench.out / "compare" / encoder.name, findings=maps.findings)
+    if twins:
+        _draw(bench, found["debiased_cka"], encoder.name)
+
+
+def _draw(bench: Bench, one: Map, name: str) -> None:
+    """Draw one map of everything that became of an encoder, to be shown elsewhere."""
+    from ..figures.heatmap import draw, save_figure
+
+    axes = draw(one, title=f"{name}, tuned with {len(bench.plan.seeds)} seeds, and drawn at random")
+    for mesh in axes.collections:
+        # Thousands of cells: as a picture they take a tenth of the room.
+        mesh.set_rasterized(True)
+    save_figure(axes, bench.out / PICTURE)
+
+
+def cut_layers(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> None:
+    """
+    Read every layer with the head, and leave out every span of blocks.
+
+    Parameters
+    ----------
+    bench : Bench
+    encoder : Encoder
+        Before fine-tuning.
+    runs : sequence of Tuned
+    """
+    from ..experiments.skipping import skipping
+    from ..experiments.truncation import truncation
+
+    found = truncation(
+        list(runs),
+        bench.task,
+        arms=ARMS,
+        head_seeds=HEAD_SEEDS,
+        train_size=bench.plan.readouts,
+        **bench.keeping,
+    )
+    found.save(bench.out / "truncate" / encoder.name)
+    skipping(list(runs), bench.task, **bench.keeping).save(bench.out / "skip" / encoder.name)
+
+
+def prune_first(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> Unseen | None:
+    """
+    Cut out of the first sound run what surely costs little, export it, and ask it what is new.
+
+    Parameters
+    ----------
+    bench : Bench
+    encoder : Encoder
+        Before fine-tuning.
+    runs : sequence of Tuned
+
+    Returns
+    -------
+    Unseen or None
+        None where nothing can be cut safely, and where every run failed: a model that gives one answer to
+        everything can lose nothing.
+    """
+    from ..pruning.exporting import write_pruned
+    from ..pruning.pruning import prune
+    from ..training.evaluating import evaluate
+    from ..training.writing import evaluation_document, write_evaluation
+
+    plan, name = bench.plan, encoder.name
+    place, beside = bench.out / "prune" / name, bench.out / "evaluate" / name
+    run = next((one for one in runs if one.failure is None), None)
+    if run is None:
+        for old in (place, beside):
+            shutil.rmtree(old, ignore_errors=True)
+        return None
+    found = prune(
+        run, bench.task, plan.max_drop, certify_on="rest", confirm_on="test", seed=0, **bench.keeping
+    )
+    write_pruned(found, place)
+    if not found.certified:
+        shutil.rmtree(beside, ignore_errors=True)
+        return None
+    whole = evaluate(run, bench.task, split="test", progress=bench.progress)
+    unseen = judge_unseen(
+        name,
+        place,
+        whole,
+        bench.task,
+        blocks=(len(found.kept), found.depth),
+        longest=plan.longest,
+        max_drop=plan.max_drop,
+        level=found.level,
+    )
+    told = evaluation_document(
+        unseen.found,
+        whole,
+        model=f"{name} with {unseen.kept} of {unseen.depth} blocks",
+        against=f"all of {name}",
+        command=bench.command,
+    )
+    write_evaluation(beside, unseen.found, told)
+    return unseen
+
+
+def hold_against_floor(bench: Bench, run: Tuned, twin: Tuned) -> None:
+    """
+    Compare a tuned encoder with its tuned random twin on the same unseen examples.
+
+    Parameters
+    ----------
+    bench : Bench
+    run, twin : Tuned
+        Of one seed.
+    """
+    from ..training.evaluating import evaluate
+    from ..training.writing import evaluation_document, write_evaluation
+
+    both = [evaluate(one, bench.task, split="test", progress=bench.progress) for one in (run, twin)]
+    name = bench.plan.encoders[0]
+    told = evaluation_document(
+        *both,
+        model=f"{name} (seed {run.seeds.order})",
+        against=f"{twin_name(bench.plan)} (seed {twin.seeds.order})",
+        command=bench.command,
+    )
+    write_evaluation(bench.out / FLOOR / "evaluate", both[0], told)
+
+
+def _named(bench: Bench, what: str) -> dict[str, Any]:
+    progress = bench.progress
+    if progress is None:
+        return bench.keeping
+    return {**bench.keeping, "progress": lambda said, done, total: progress(f"{what}: {said}", done, total)}

@@ -1,0 +1,137 @@
+"""Does a smaller model hold what was promised? It is loaded as a stranger would, and asked what is new."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..encoders.telling import quiet
+from ..findings.words import number
+from ..pruning.margin import Drop, judge_drop
+from ..report.sentences import at_most
+from ..tasks.items import Split
+from ..tasks.scores import find_score
+from ..tasks.task import Task
+
+if TYPE_CHECKING:
+    from ..training.evaluating import Evaluation
+
+BATCH = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unseen:
+    """
+    What an exported model answered, loaded by transformers alone.
+
+    Parameters
+    ----------
+    name : str
+        Of the encoder it came from.
+    folder : Path
+    kept, depth : int
+        Blocks that it has, and those of the whole model.
+    drop : Drop
+        What it loses against the whole model on these examples.
+    found : Evaluation
+        Its own scores.
+    """
+
+    name: str
+    folder: Path
+    kept: int
+    depth: int
+    drop: Drop
+    found: Evaluation = field(repr=False)
+
+    def sentence(self) -> str:
+        """Say how it did, and whether the margin holds."""
+        drop = self.drop
+        told = (
+            f"{self.folder}: {self.name} with {self.kept} of {self.depth} blocks, loaded again with "
+            f"transformers alone, has {drop.score} {number(drop.cut, 3)} on {drop.n:,} examples that nothing "
+            f"was chosen by; the whole model has {number(drop.full, 3)}."
+        )
+        limit = f"{at_most(drop.upper)} at most" if drop.upper < float("inf") else "no limit can be given"
+        sure = f"{limit}, {100 * drop.level:g} %, one-sided"
+        lost = f"{number(drop.drop)} points were lost ({sure})"
+        if drop.safe:
+            return f"{told} The margin of {drop.max_drop:g} points is kept there: {lost}."
+        if drop.drop > drop.max_drop:
+            return f"{told} The margin of {drop.max_drop:g} points is not kept there: {lost}."
+        return f"{told} That the margin of {drop.max_drop:g} points is kept is not shown there: {lost}."
+
+
+def stock_answers(folder: Path, split: Split, task: Task, *, longest: int) -> list[int]:
+    """
+    Answer a split with what transformers loads from a folder, and nothing of this package.
+
+    Parameters
+    ----------
+    folder : Path
+    split : Split
+    task : Task
+        Its labels are looked for among the model's.
+    longest : int
+        Tokens of an example at most.
+
+    Returns
+    -------
+    list of int
+        Places of the labels.
+    """
+    import torch
+    import transformers
+
+    with quiet():  # no bars of its own
+        tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
+        net = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    places = [task.labels.index(net.config.id2label[k]) for k in range(len(task.labels))]
+    texts = [item.texts[0] for item in split]
+    answers: list[int] = []
+    with torch.inference_mode():
+        for start in range(0, len(texts), BATCH):
+            part = texts[start : start + BATCH]
+            inputs = tokenizer(part, return_tensors="pt", padding=True, truncation=True, max_length=longest)
+            answers += [places[k] for k in net(**inputs).logits.argmax(-1).tolist()]
+    return answers
+
+
+def judge_unseen(
+    name: str, folder: Path, whole: Evaluation, task: Task, *, blocks: tuple[int, int], **values: Any
+) -> Unseen:
+    """
+    Hold an exported model against the whole one on examples that played no part.
+
+    Parameters
+    ----------
+    name : str
+    folder : Path
+        Of the exported model.
+    whole : Evaluation
+        What the whole model answered on these examples.
+    task : Task
+    blocks : tuple of int
+        Those that are kept, and all.
+    **values
+        `longest`, `max_drop` and `level`, as they were promised.
+
+    Returns
+    -------
+    Unseen
+    """
+    from ..training.evaluating import score_answers
+
+    split = task.split(whole.split)
+    said = stock_answers(folder, split, task, longest=values["longest"])
+    found = score_answers(task, split, said, train=task.split(task.train))
+    drop = judge_drop(
+        find_score(task.main),
+        whole.answers(),
+        found.answers(),
+        task.labels,
+        max_drop=values["max_drop"],
+        level=values["level"],
+    )
+    return Unseen(name=name, folder=folder, kept=blocks[0], depth=blocks[1], drop=drop, found=found)

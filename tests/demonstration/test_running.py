@@ -1,0 +1,192 @@
+"""The demonstration from end to end on tiny encoders: what it writes, says and exports agrees with itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+import microtome as mt
+from drawn_zoo import draw_zoo
+from microtome.demonstration.plan import WHOLE, Plan
+from microtome.demonstration.running import Demonstration, demonstrate
+from microtome.errors import InputError
+from microtome.report.collecting import collect
+
+pytestmark = pytest.mark.slow
+
+PLAN = Plan(train=500, rest=200, validation=160, test=200, readouts=100, steps=24, rate=4e-3, max_drop=8.0)
+COMMAND = "microtome demo --out there"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def zoo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    place = draw_zoo(tmp_path_factory.mktemp("encoders"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MICROTOME_ZOO", str(place))
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        yield place
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def steps() -> list[str]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory, steps: list[str]) -> Demonstration:
+    out = tmp_path_factory.mktemp("out") / "demo"
+    return demonstrate(out, PLAN, tell=steps.append, command=COMMAND)
+
+
+def read(done: Demonstration, what: str) -> dict[str, Any]:
+    return json.loads((done.page.parent / what / "result.json").read_text())
+
+
+def test_every_step_is_told_and_has_a_result(done: Demonstration, steps: list[str]) -> None:
+    assert [one.split(",")[0] for one in steps] == [f"[{k}/14" for k in range(1, 15)]
+    assert "seeds 1 and 2" in steps[0]
+    for name in PLAN.encoders:
+        for what in ("finetune", "compare", "truncate", "skip", "prune"):
+            assert read(done, f"{what}/{name}")["format"].startswith("microtome/")
+        assert [run["seed"] for run in read(done, f"finetune/{name}")["runs"]] == [1, 2]
+    assert read(done, "floor/finetune")["runs"][0]["changes"] == ["all weights drawn anew (seed 0)"]
+    assert read(done, "floor/evaluate")["against"]["model"] == "masked-random0 (seed 1)"
+    models = [one["name"] for one in read(done, "compare/masked")["provenance"]["models"]]
+    assert models == ["masked", "masked-seed1", "masked-seed2", "masked-random0"]
+
+
+def test_the_report_is_what_report_makes_of_the_folder(done: Demonstration) -> None:
+    again = collect(done.page.parent, made=done.document["made"])
+    assert json.dumps(again) == json.dumps(done.document)
+    text = done.page.read_text(encoding="utf-8")
+    assert "microtome/report/1" in text
+    assert not [one for one in again["provenance"] if "problem" in dict(one["facts"])]
+    commands = {
+        one["command"]
+        for one in again["provenance"]
+        if not one["file"].startswith(("finetune/", "floor/finetune/"))
+    }
+    assert commands == {COMMAND}
+
+
+def test_what_is_told_of_each_encoder_stands_in_its_results(done: Demonstration) -> None:
+    known = {text for one in done.document["sections"] for text in one["sentences"]}
+    assert [one.name for one in done.told] == [*PLAN.encoders, "masked-random0"]
+    for told in done.told[:-1]:
+        assert set(told.sentences) <= known
+        score, first, second, cut, prune = told.sentences
+        mean = read(done, f"finetune/{told.name}")["mean"]
+        assert f"{told.name} fine-tuned on polarity: accuracy {mean['value']:.3f}" in score
+        assert first.startswith(f"{told.name}-seed1: ")
+        assert second.startswith(f"{told.name}-seed2: ")
+        assert f"of {told.name}-polarity" in cut
+        pruned = read(done, f"prune/{told.name}")
+        assert ("can go" in prune) == pruned["certified"]
+        assert ("Nothing can be cut safely" in prune) == (not pruned["certified"])
+    twin = done.told[-1]
+    compared = read(done, "floor/evaluate")["against"]
+    assert f" is {compared['difference']:.3f} " in twin.sentences[-1]
+    shown = compared["low"] > 0 or compared["high"] < 0
+    assert ("which of the two is higher is not shown" in twin.sentences[-1]) == (not shown)
+
+
+def test_exported_models_are_those_that_were_certified(done: Demonstration) -> None:
+    exported = [one.name for one in done.unseen]
+    assert exported == [name for name in PLAN.encoders if read(done, f"prune/{name}")["certified"]]
+    assert exported, "the tiny encoders of this test must have blocks that can go"
+    for name in PLAN.encoders:
+        assert (done.page.parent / "prune" / name / "config.json").is_file() == (name in exported)
+        assert (done.page.parent / "evaluate" / name).is_dir() == (name in exported)
+
+
+def test_an_exported_model_gives_the_same_answers_without_this_package(done: Demonstration) -> None:
+    task = mt.task("polarity", sizes=dict(PLAN.sizes))
+    split = task.split("test")
+    for one in done.unseen:
+        tokenizer: Any = transformers.AutoTokenizer.from_pretrained(one.folder)
+        net, report = transformers.AutoModelForSequenceClassification.from_pretrained(
+            one.folder, output_loading_info=True
+        )
+        assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+        assert net.config.num_hidden_layers == one.kept < one.depth
+        inputs = tokenizer(
+            [item.texts[0] for item in split],
+            return_tensors="pt",
+            padding=True,
+            truncation=True,
+            max_length=PLAN.longest,
+        )
+        with torch.inference_mode():
+            answers = net.eval()(**inputs).logits.argmax(-1).tolist()
+        ours = mt.evaluate(one.folder, task, split="test")
+        assert [task.labels.index(net.config.id2label[k]) for k in answers] == list(ours.predictions)
+        assert list(one.found.predictions) == list(ours.predictions)
+        right = np.mean([item.target == said for item, said in zip(split, ours.predictions, strict=True)])
+        assert one.drop.cut == pytest.approx(right)
+        assert f"has accuracy {right:.3f} on 200 examples" in one.sentence()
+        # Pruning looked at the same examples, in its own way.
+        confirmed = read(done, f"prune/{one.name}")["confirmed"]
+        assert confirmed["upper"] == pytest.approx(one.drop.upper)
+        assert ("points is kept there" in one.sentence()) == one.drop.safe == confirmed["safe"]
+
+
+def test_a_second_call_reads_from_the_store(done: Demonstration) -> None:
+    entries = done.page.parent / ".store" / "entries"
+    before = sorted(path.name for path in entries.rglob("*"))
+    said: list[tuple[str, int, int]] = []
+    again = demonstrate(done.page.parent, PLAN, progress=lambda *what: said.append(what), command=COMMAND)
+    assert sorted(path.name for path in entries.rglob("*")) == before
+    assert not [what for what, _, _ in said if "training" in what]
+    assert again.told == done.told
+    assert [one.sentence() for one in again.unseen] == [one.sentence() for one in done.unseen]
+
+
+def test_encoders_that_learned_nothing_are_told_and_not_pruned(tmp_path: Path) -> None:
+    plan = replace(PLAN, encoders=("every",), seeds=(3,), steps=1, rate=1e-9, rest=40, validation=40, test=40)
+    done = demonstrate(tmp_path / "demo", plan)
+    (told, floor) = done.told
+    assert "1 of 1 runs of every on polarity failed (seed 3: collapsed" in told.sentences[0]
+    assert "failed" in floor.sentences[0]
+    assert not done.unseen
+    assert not (tmp_path / "demo" / "prune").exists()
+
+
+def test_what_is_missing_is_said_before_anything_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MICROTOME_ZOO", str(draw_zoo(tmp_path / "some", ["masked"])))
+    with pytest.raises(
+        InputError,
+        match=r"must find the encoders masked, replaced, every in .*, but there is "
+        r"only masked: the package was installed without them, or MICROTOME_ZOO names",
+    ):
+        demonstrate(tmp_path / "demo")
+    monkeypatch.setenv("MICROTOME_ZOO", str(tmp_path / "nowhere"))
+    with pytest.raises(InputError, match="but there is none: the package was installed without them"):
+        demonstrate(tmp_path / "demo")
+    assert not (tmp_path / "demo").exists()
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"encoders": ()}, "encoders must be one or more, each once"),
+        ({"seeds": (1, 1)}, "seeds must be one or more, each once"),
+        ({"test": 0}, "test must be at least 1"),
+        ({"readouts": 9_999}, "readouts must be at most the 2,000 examples of train"),
+    ],
+)
+def test_a_plan_that_cannot_work_is_refused(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        replace(WHOLE, train=2_000, **values)
