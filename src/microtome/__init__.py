@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .encoders.series import series as series
     from .encoders.table import FAMILIES as FAMILIES
     from .errors import MicrotomeError as MicrotomeError
+    from .experiments.describing import description_length as description_length
     from .experiments.dropping import dropping as dropping
     from .experiments.freezing import freezing as freezing
     from .experiments.permutation import permutation as permutation
@@ -81,6 +82,7 @@ _PUBLIC = {
     "report": "report.making.report",
     "skipping": "experiments.skipping.skipping",
     "probing": "experiments.probing.probing",
+    "description_length": "experiments.describing.description_length",
     "task_probing": "experiments.taskprobing.task_probing",
     "truncation": "experiments.truncation.truncation",
     "corpus": "tasks.corpus.corpus",

@@ -45,6 +45,12 @@ def probe(
     control: Annotated[
         bool, typer.Option("--control", metavar="", help="Read random labels of word types too.")
     ] = False,
+    mdl: Annotated[
+        bool,
+        typer.Option(
+            "--mdl", metavar="", help="Count the bits that labels of words take, by an online code."
+        ),
+    ] = False,
     twin: Annotated[bool, typer.Option(help="Probe the first model with weights drawn anew too.")] = True,
     train_size: Annotated[
         int | None,
@@ -91,7 +97,7 @@ def probe(
 
     screen = Screen(json=json, quiet=quiet)
     of_task = target.startswith(TASK)
-    corpus_only = {"--on": on is not None, "--control": control, "--steps": steps is not None}
+    corpus_only = {"--on": on is not None, "--control": control, "--mdl": mdl, "--steps": steps is not None}
     task_only = {
         "--data": data is not None,
         "--column": bool(column),
@@ -120,7 +126,7 @@ def probe(
             models, task_options(name, data, column, held_out), solver, epochs, shared, screen, dry_run
         )
     else:
-        run = _corpus(models, on, target, control, steps, shared, screen, dry_run)
+        run = _corpus(models, on, target, control, mdl, steps, shared, screen, dry_run)
     if run is None:
         return
     with screen.working() as progress, using_threads(threads):
@@ -144,6 +150,7 @@ def _corpus(
     on: Path | None,
     target: str,
     control: bool,
+    mdl: bool,
     steps: int | None,
     shared: dict[str, Any],
     screen: Screen,
@@ -152,10 +159,17 @@ def _corpus(
     """What reads annotation; None where only the plan was asked for."""
     from functools import partial
 
+    from ..errors import must
+    from ..experiments.describing import description_length
     from ..experiments.probing import probing
     from ..probes.asking import divide
     from ..probes.targets import read_target
 
+    if mdl and not dry_run:
+        seeds = shared.pop("seeds")
+        if len(seeds) > 1 or steps is not None:
+            raise must("--mdl", "given one seed and no --steps", f"seeds {seeds}, steps {steps}")
+        return partial(description_length, on=on, target=target, control=control, seed=seeds[0])
     if not dry_run:
         return partial(probing, on=on, target=target, control=control, steps=steps)
     train, held, judged, split = divide(read_target(on, target), train_size=shared["train_size"])

@@ -103,8 +103,8 @@ def probing(
         raise must("seeds", "one or more, each once", list(seeds))
     annotated = read_target(on, target)
     probe = _probe(annotated, control)
-    models = _models(encoder, others, twin)
-    asked, stacks, names = _recorded(annotated, models, probe, train_size, seeds, device, store, progress)
+    models = open_models(encoder, others, twin)
+    asked, stacks, names = record_rows(annotated, models, probe, train_size, seeds, device, store, progress)
     asked = replace(asked, steps=steps)
     run = probe.function()
     found: dict[str, Probed] = {}
@@ -161,7 +161,8 @@ def _probe(annotated: Annotated, control: bool) -> Probe:
     return found
 
 
-def _models(encoder: Any, others: Sequence[Any], twin: bool) -> dict[str, Any]:
+def open_models(encoder: Any, others: Sequence[Any], twin: bool) -> dict[str, Any]:
+    """Open the models by their names, and the random twin of the first where it is asked for."""
     from ..encoders.loading import load
     from ..extraction.extracting import as_encoder
 
@@ -175,7 +176,7 @@ def _models(encoder: Any, others: Sequence[Any], twin: bool) -> dict[str, Any]:
     return found
 
 
-def _recorded(
+def record_rows(
     annotated: Annotated,
     models: dict[str, Any],
     probe: Probe,

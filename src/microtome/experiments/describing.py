@@ -1,0 +1,241 @@
+"""How many bits do labels take when a layer is known? Online codes of all layers, on the same words."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import InputError, must
+from ..findings.results import Curve, Result
+from ..findings.words import number
+from ..probes.asking import Asked
+from ..probes.mdl import Code, code_difference, code_interval, online_code
+from ..probes.table import PROBES
+from ..probes.targets import read_target, word_labels
+from ..version import VERSION
+from .citations import cited
+from .models import Progress
+from .probing import AXIS, CONTROL, TWIN, open_models, record_rows
+
+if TYPE_CHECKING:
+    import os
+
+SCORE = "bits a word"
+UNIFORM = "all labels equally likely"
+
+
+def description_length(
+    encoder: Any,
+    on: Any,
+    target: str = "upos",
+    *,
+    others: Sequence[Any] = (),
+    twin: bool = True,
+    control: bool = False,
+    train_size: int | None = None,
+    seed: int = 0,
+    level: float = 0.95,
+    store: str | os.PathLike[str] | None = None,
+    device: str | None = None,
+    progress: Progress | None = None,
+    command: str = "",
+) -> Result:
+    """
+    Say how many bits the labels of words take when a layer is known.
+
+    The labels of the sentences to learn from are sent block by block, each with a readout of those before
+    it. A layer that says more, or says it from fewer examples, gives a shorter code; unlike accuracy, that
+    counts how hard it is to read.
+
+    Parameters
+    ----------
+    encoder, on, target, others, twin, control, train_size, store, device, progress, command
+        As in `probing`; a target of words.
+    seed : int
+        Of the order in which sentences are sent, and of control labels.
+    level : float
+        Of intervals and bands.
+
+    Returns
+    -------
+    Result
+        Curves of bits a word over layers, for each model, for the random twin and for control labels;
+        differences from layer 0 and of each other model from the first, paired by sentence.
+
+    References
+    ----------
+    Voita and Titov 2020.
+    """
+    started = time.monotonic()
+    if not 0 < level < 1:
+        raise must("level", "between 0 and 1", level)
+    annotated = read_target(on, target)
+    if annotated.target.kind != "words":
+        raise InputError(f"description length must be of labels of words, but {target} has none.")
+    models = open_models(encoder, others, twin)
+    probe = PROBES["linear"]
+    asked, stacks, names = record_rows(annotated, models, probe, train_size, (seed,), device, store, progress)
+    labels = word_labels(annotated, asked.examples, asked.units)
+    rows = asked.rows_of(asked.train)
+    rows = rows[labels[rows] >= 0]
+    wanted = {name: (X, labels) for name, X in stacks.items()}
+    if control:
+        drawn = _drawn(asked, labels, seed)
+        wanted |= {f"{CONTROL}, {name}": (stacks[name], drawn) for name in names}
+    codes: dict[str, Code] = {}
+    for place, (name, (X, right)) in enumerate(wanted.items()):
+        if progress is not None:
+            progress(f"coding {name}", place, len(wanted))
+        codes[name] = online_code(
+            X[:, rows],
+            right[rows],
+            len(annotated.labels),
+            groups=asked.examples[rows],
+            seed=seed,
+            device=device,
+        )
+    curves = _curves(codes, names, len(rows), level)
+    uniform = float(np.log2(len(annotated.labels)))
+    done = all(code.converged.all() for code in codes.values())
+    return Result(
+        experiment="probing",
+        model=", ".join(names),
+        task=target,
+        split="train",
+        score=SCORE,
+        points=1.0,
+        higher_is_better=False,
+        curves=tuple(curves),
+        lines=MappingProxyType({UNIFORM: uniform}),
+        rows=tuple(_rows(codes, len(rows))),
+        findings=_findings({one.name: one for one in curves}, names, target, uniform),
+        methods=_methods(asked, names, target, len(rows), level),
+        references=cited("voita2020", "merchant2020"),
+        warnings=() if done else ("Some readouts did not converge.",),
+        more=MappingProxyType({"target": target, "probe": "online code", "words": len(rows)}),
+        provenance=MappingProxyType(
+            {
+                "microtome": VERSION,
+                "models": {name: models[name].digest for name in stacks},
+                "seeds": [seed],
+                "corpus": annotated.source,
+                "device": device or "cpu",
+                "seconds": round(time.monotonic() - started, 3),
+                "command": command,
+            }
+        ),
+    )
+
+
+def _drawn(asked: Asked, labels: np.ndarray, seed: int) -> np.ndarray:
+    from ..probes.control import control_labels
+
+    found = asked.annotated
+    words = [found.sentences[row][unit] for row, unit in zip(asked.examples, asked.units, strict=True)]
+    return np.where(labels < 0, -1, control_labels(words, labels, seed=seed))
+
+
+def _curves(codes: Mapping[str, Code], names: Sequence[str], words: int, level: float) -> list[Curve]:
+    curves = [_curve(name, code, words, level) for name, code in codes.items()]
+    for name in names:
+        curves.append(_curve(f"difference, {name} from its layer 0", codes[name], words, level, against=0))
+    for name in [*names[1:], *([TWIN] if TWIN in codes else [])]:
+        first = codes[names[0]]
+        if len(codes[name].bits) == len(first.bits):
+            told = f"difference, {name} from {names[0]}"
+            curves.append(_curve(told, codes[name], words, level, against=first))
+    return curves
+
+
+def _curve(name: str, code: Code, words: int, level: float, against: Code | int | None = None) -> Curve:
+    """Bits a word, or how many more they are than those of another code or layer."""
+    count = len(code.bits)
+    ends = []
+    values = code.bits
+    for each in (level, 1 - (1 - level) / count):
+        if against is None:
+            band = code_interval(code, level=each)
+        elif isinstance(against, int):
+            values, band = code_difference(code, reference=against, level=each)
+        else:
+            values, band = code_difference(code, against, level=each)
+        ends += [band.low / words, band.high / words]
+    return Curve(
+        name=name,
+        axis=AXIS,
+        x=tuple(range(count)),
+        values=values / words,
+        low=ends[0],
+        high=ends[1],
+        band_low=ends[2],
+        band_high=ends[3],
+        level=level,
+        unit="sentence",
+        n=words,
+        seeds=(1,) * count,
+        reasons=(None,) * count,
+        note="The band is Bonferroni's over the layers; what other sentences to learn from would change is "
+        "not in it.",
+    )
+
+
+def _findings(
+    known: Mapping[str, Curve], names: Sequence[str], target: str, uniform: float
+) -> tuple[str, ...]:
+    said = []
+    for name in names:
+        curve, gain = known[name], known[f"difference, {name} from its layer 0"]
+        best = int(np.nanargmin(curve.values))
+        sentence = (
+            f"{name}: {target} takes fewest bits at layer {best}, {_at(curve, best)} a word, "
+            f"{number(uniform / curve.values[best])} times fewer than labels that are all equally likely"
+        )
+        said.append(f"{sentence}; {_at(gain, best)} from layer 0." if best else f"{sentence}.")
+        drawn = known.get(f"{CONTROL}, {name}")
+        if drawn is not None:
+            said.append(f"{name}: random labels of word types take {_at(drawn, best)} a word there.")
+    for one in known.values():
+        if " from " in one.name and "its layer 0" not in one.name:
+            other, _, first = one.name.removeprefix("difference, ").partition(" from ")
+            most = int(np.nanargmax(np.abs(one.values)))
+            shown = one.band_low[most] > 0 or one.band_high[most] < 0
+            doubt = "" if shown else ", which is not shown to be a difference"
+            said.append(f"{other} against {first}: {_at(one, most)} a word at layer {most}{doubt}.")
+    return tuple(said)
+
+
+def _at(curve: Curve, at: int) -> str:
+    sign = "+" if curve.name.startswith("difference") and curve.values[at] > 0 else ""
+    return (
+        f"{sign}{number(curve.values[at], 3)} bits [{number(curve.band_low[at], 3)}, "
+        f"{number(curve.band_high[at], 3)}] ({curve.level * 100:g}% for all layers, unit: {curve.unit})"
+    )
+
+
+def _rows(codes: Mapping[str, Code], words: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "model": name,
+            "layer": layer,
+            "bits": float(code.bits[layer]),
+            "score": float(code.bits[layer]) / words,
+            "compression": float(code.compression[layer]),
+        }
+        for name, code in codes.items()
+        for layer in range(len(code.bits))
+    ]
+
+
+def _methods(asked: Asked, names: Sequence[str], target: str, words: int, level: float) -> str:
+    return (
+        f"Labels of {target} of {words:,} words in {len(asked.train):,} sentences of "
+        f"{asked.annotated.source} were sent block by block given each layer of {', '.join(names)} (online "
+        "code, Voita and Titov 2020): the first block as if all labels were equally likely, each further one "
+        "with a logistic readout of those before it. Blocks end at .1 to 100 % of the words, with a whole "
+        f"sentence. Intervals of {level * 100:g}% are over sentences within blocks; bands hold for all "
+        f"layers at once. Computed with microtome {VERSION}."
+    )
