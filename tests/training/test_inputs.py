@@ -140,7 +140,7 @@ def test_what_cannot_be_encoded_is_refused(call: Callable[[Tokenizer], Any], sai
 
 
 @pytest.mark.parametrize("kind", ["classification", "parsing"])
-def test_batches_are_filled_up_to_lengths_that_come_again_and_nothing_else_changes(kind: str) -> None:
+def test_batches_are_filled_up_to_lengths_that_come_again_and_nothing_else_changes(kind: Any) -> None:
     task = samples.task_of(kind)
     features = encode(samples.items_of(kind), task, Tokenizer(WORDPIECE))
     plain, filled = collate(features), collate(features, multiple=16)
