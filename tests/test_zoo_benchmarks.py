@@ -198,7 +198,7 @@ def test_twins_are_shared_by_shape_and_cards_are_filled(
     scores = benchmark("zoo_scores")
     twins = scores.twins_of(["masked", "replaced", "causal"])
     assert twins == {"masked": "masked", "replaced": "replaced", "causal": "causal"}
-    given = {"data": None, "device": "cpu", "store": str(tmp_path), "updates": 3}
+    given = {"data": None, "device": "cpu", "store": str(tmp_path), "updates": 3, "bucket": False}
     run = {"encoder": "masked", "task": "polarity", "rate": 1e-3, "epochs": 1.0, "seed": 1}
     model, twin, other = (
         scores.do(scores.Run(**{**run, "twin": is_twin, "seed": seed}), given)
