@@ -50,7 +50,8 @@ class Probe:
 _ALL = (
     Probe(
         name="linear",
-        about="multinomial logistic regression to convergence, its penalty chosen by cross-validation",
+        about="multinomial logistic regression to convergence, its penalty chosen on training words "
+        "that were held out",
         kind="words",
         seeded=False,
         control=True,
