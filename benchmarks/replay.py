@@ -1,8 +1,9 @@
-"""What does it save to record updates of a small model on a GPU? The same training, played and made in turn.
+"""What does it save to record updates of a small model on a GPU, and to train several abreast?
 
-    python benchmarks/replay.py --models zoo:masked,zoo:replaced --data DIR --task stsb --updates 150
+    python benchmarks/replay.py --models zoo:masked,zoo:replaced --data DIR --updates 150 --abreast 6
 
-Both ways must give the same weights to the bit, else it says so and fails.
+The same training is made, played and, with other seeds beside it, played abreast, in turn. Made and played
+must give the same weights to the bit, else it says so and fails; abreast, the losses differ by rounding.
 """
 
 from __future__ import annotations
@@ -14,15 +15,28 @@ from collections.abc import Sequence
 from typing import Any
 
 
-def tuned(source: str, task: Any, updates: int, played: bool, store: str) -> tuple[str, float]:
-    """Fine-tune once; the digest of the weights, and milliseconds an update."""
+def tuned(source: str, task: Any, updates: int, played: bool, store: str) -> tuple[str, float, float]:
+    """Fine-tune once; the digest of the weights, milliseconds an update, and the last loss."""
     import microtome as mt
     from microtome.encoders.encoder import digest_weights
     from microtome.training import loop, replay
 
     loop.can_replay = replay.can_replay if played else lambda *_: False
     run = mt.finetune(mt.load(source), task, "devlin2019", device="cuda", store=store, steps=updates)
-    return digest_weights(run.model), 1e3 * run.course["seconds"] / run.course["updates"]
+    spent = 1e3 * run.course["seconds"] / run.course["updates"]
+    return digest_weights(run.model), spent, run.course["losses"][-1][1]
+
+
+def abreast(source: str, task: Any, updates: int, count: int, store: str) -> tuple[float, float]:
+    """Fine-tune several seeds abreast; milliseconds an update of one model, and the first's last loss."""
+    import microtome as mt
+    from microtome.training.several import finetune_abreast
+
+    runs = finetune_abreast(
+        [mt.load(source)], task, "devlin2019", seeds=range(count), device="cuda", store=store, steps=updates
+    )
+    course = runs[0].course
+    return 1e3 * course["seconds"] / course["updates"] / count, course["losses"][-1][1]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data")
     parser.add_argument("--updates", type=int, default=150)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--abreast", type=int, default=6, help="how many seeds; 0 leaves this out")
     chosen = parser.parse_args(arguments)
     import torch
 
@@ -44,17 +59,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     bad = 0
     for source in chosen.models.split(","):
         times: dict[bool, list[float]] = {True: [], False: []}
-        digests = set()
+        digests, beside, losses = set(), [], {}
         for turn in range(chosen.rounds):
             for played in (True, False) if turn % 2 else (False, True):
                 with tempfile.TemporaryDirectory() as store:
-                    digest, each = tuned(source, task, chosen.updates, played, store)
+                    digest, each, losses["alone"] = tuned(source, task, chosen.updates, played, store)
                 digests.add(digest)
                 times[played].append(each)
+            if chosen.abreast:
+                with tempfile.TemporaryDirectory() as store:
+                    each, losses["abreast"] = abreast(source, task, chosen.updates, chosen.abreast, store)
+                beside.append(each)
         made, played = statistics.median(times[False]), statistics.median(times[True])
         same = "same bits" if len(digests) == 1 else f"{len(digests)} DIFFERENT results"
         bad += len(digests) > 1
         print(f"{source}: made {made:.1f} ms, played {played:.1f} ms, {made / played:.1f} times; {same}")
+        if beside:
+            each = statistics.median(beside)
+            print(
+                f"{source}: {chosen.abreast} abreast {each:.2f} ms an update of one, "
+                f"{played / each:.1f} times; last loss {losses['abreast']:.5f}, alone {losses['alone']:.5f}"
+            )
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {chosen.rounds} rounds, medians")
     return int(bad > 0)
 

@@ -79,40 +79,67 @@ def head_of(name: str, encoder: Any) -> Any:
     return mt.Head(reads="last" if encoder.family.causal else "cls", dense=int(name.removeprefix("cls")))
 
 
-def do(job: Job, options: Mapping[str, Any]) -> dict[str, Any]:
+def do(jobs: Sequence[Job], options: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
-    Do a job and write its file; what fails is told, not raised, so that the others go on.
+    Do jobs that differ in their rate alone; what fails is told, not raised, so that the others go on.
 
     Parameters
     ----------
-    job : Job
+    jobs : sequence of Job
+        Of one encoder, head and task. On a GPU they are trained abreast.
     options : mapping
-        `data`, `seeds`, `epochs`, `updates`, `batch`, `train_size`, `head_epochs`, `device`, and where things
-        go: `store`, `out`, `keep_models`, `command`.
+        `data`, `seeds`, `epochs`, `updates`, `batch`, `train_size`, `head_epochs`, `device`,
+        `precision`, and where things go: `store`, `out`, `keep_models`, `command`.
 
     Returns
     -------
-    dict
-        `name`, `seconds`, and `error` where there is one.
+    list of dict
+        Of each job `name`, `seconds`, `scores`, or `error` where there is one.
     """
-    start = time.monotonic()
+    told, start = [], time.monotonic()
     try:
-        found = measure(job, options)
+        tuned = tune(jobs, options)
+        for job, runs in zip(jobs, tuned, strict=True):
+            found = measure(job, options, runs)
+            found["seconds"]["training"] = round(runs[0].course["seconds"], 2)
+            found["seconds"]["all"] = round(time.monotonic() - start, 2)
+            write(Path(options["out"]) / f"{job.name}.json", found)
+            seconds, start = found["seconds"]["all"], time.monotonic()
+            scores = [run["score"] for run in found["runs"]]
+            told.append({"name": job.name, "seconds": seconds, "scores": scores})
     except Exception as error:
-        return {
-            "name": job.name,
-            "seconds": time.monotonic() - start,
-            "error": f"{type(error).__name__}: {error}",
-        }
+        said, spent = f"{type(error).__name__}: {error}", time.monotonic() - start
+        told += [{"name": job.name, "seconds": spent, "error": said} for job in jobs[len(told) :]]
     finally:
         let_go(options["device"])
-    found["seconds"]["all"] = round(time.monotonic() - start, 2)
-    write(Path(options["out"]) / f"{job.name}.json", found)
-    return {
-        "name": job.name,
-        "seconds": found["seconds"]["all"],
-        "scores": [r["score"] for r in found["runs"]],
+    return told
+
+
+def tune(jobs: Sequence[Job], options: Mapping[str, Any]) -> list[list[Any]]:
+    """Fine-tune with every seed, the models of each job."""
+    import microtome as mt
+    from microtome.training.several import finetune_abreast
+
+    task = open_task(jobs[0].task, options["data"])
+    name = jobs[0].encoder
+    encoder = once(("encoder", name), lambda: mt.load(f"zoo:{name}"))
+    seeds = options["seeds"]
+    common = {
+        "head": head_of(jobs[0].head, encoder),
+        "precision": options["precision"],
+        "device": options["device"],
+        "store": options["store"],
+        "command": options["command"],
+        **recipe_values(options),
     }
+    if options["device"] == "cuda":
+        rates = [job.rate for job in jobs]
+        runs = finetune_abreast([encoder], task, "devlin2019", seeds=seeds, rates=rates, **common)
+        return [runs[i : i + len(seeds)] for i in range(0, len(runs), len(seeds))]
+    return [
+        [mt.finetune(encoder, task, "devlin2019", seed=seed, rate=job.rate, **common) for seed in seeds]
+        for job in jobs
+    ]
 
 
 def let_go(device: str) -> None:
@@ -123,11 +150,10 @@ def let_go(device: str) -> None:
         torch.cuda.empty_cache()
 
 
-def measure(job: Job, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Fine-tune, compare, look for blocks, and cut."""
+def measure(job: Job, options: Mapping[str, Any], runs: Sequence[Any]) -> dict[str, Any]:
+    """Compare tuned models with each other and with the encoder, look for blocks, and cut."""
     import torch
 
-    import microtome as mt
     from microtome.store.shelf import Shelf
     from microtome.tasks.scores import find_score
     from microtome.tasks.subset import subset
@@ -135,28 +161,8 @@ def measure(job: Job, options: Mapping[str, Any]) -> dict[str, Any]:
     from microtome.training.modeling import build
 
     clock = Clock()
-    task = open_task(job.task, options["data"])
-    encoder = once(("encoder", job.encoder), lambda: mt.load(f"zoo:{job.encoder}"))
-    head = head_of(job.head, encoder)
-    device = options["device"]
-    values = recipe_values(options)
-    clock("opening")
-    runs = [
-        mt.finetune(
-            encoder,
-            task,
-            "devlin2019",
-            seed=seed,
-            head=head,
-            device=device,
-            store=options["store"],
-            command=options["command"],
-            rate=job.rate,
-            **values,
-        )
-        for seed in options["seeds"]
-    ]
-    clock("training")
+    task, encoder = open_task(job.task, options["data"]), _HERE["encoder", job.encoder]
+    head, device = head_of(job.head, encoder), options["device"]
     train, judged = task.split(task.train), task.split(task.validation)
     if len(train) > options["train_size"]:
         train = subset(train, options["train_size"], seed=0)
@@ -273,7 +279,7 @@ def recipe_values(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def asked(options: Mapping[str, Any]) -> dict[str, Any]:
     """What decides the numbers of a job."""
-    names = ("seeds", "epochs", "updates", "batch", "train_size", "head_epochs", "device")
+    names = ("seeds", "epochs", "updates", "batch", "train_size", "head_epochs", "device", "precision")
     return {name: list(options[name]) if name == "seeds" else options[name] for name in names}
 
 

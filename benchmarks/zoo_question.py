@@ -24,6 +24,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,6 @@ from zoo_job import CROSSED, FORMAT, Job, across, asked, begin, do, open_task, r
 from zoo_tables import fill
 
 from microtome.encoders.shipped import shipped_names
-from microtome.experiments.matched import encoder_parts
 
 PLANS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "minimal": {
@@ -72,9 +72,9 @@ def ordered(given: Sequence[Job], costs: Mapping[str, float]) -> list[Job]:
     """
     Put jobs in the order of their start: what most questions need first, and of equals the longest.
 
-    First comes the minimal plan; then all tasks under heads of one and two stages, for one pretraining each
-    and then for the others; then the other heads; and other rates than the first come last. A run that is
-    stopped for want of time so leaves whole comparisons, and short jobs fill the end of each part.
+    First comes the minimal plan, then the same at other rates; then, on the tasks of the minimal plan, other
+    encoders and other heads; then other tasks; and what differs in more than one of these comes last. A run
+    that is stopped for want of time so leaves whole comparisons, and short jobs fill the end of each part.
 
     Parameters
     ----------
@@ -89,13 +89,17 @@ def ordered(given: Sequence[Job], costs: Mapping[str, float]) -> list[Job]:
     least = PLANS["minimal"]
 
     def part(job: Job) -> int:
-        if job.rate != given[0].rate:
-            return 4
-        if job.head not in least["heads"]:
-            return 3
-        if encoder_parts(job.encoder)[1]:
-            return 2
-        return int(job.encoder not in least["encoders"] or job.task not in least["tasks"])
+        other = [
+            value
+            for value, differs in (
+                (1, job.rate != given[0].rate),
+                (2, job.encoder not in least["encoders"]),
+                (3, job.head not in least["heads"]),
+                (4, job.task not in least["tasks"]),
+            )
+            if differs
+        ]
+        return other[0] if len(other) == 1 else 5 * len(other)
 
     return sorted(given, key=lambda job: (part(job), -costs[job.task], job.name))
 
@@ -165,32 +169,38 @@ def run(
         if "job" in one and one["job"]["task"] in costs and one["at_once"] == at_once
     ]
     print(f"{len(given)} jobs, {len(given) - len(waiting)} of them done before", flush=True)
-    bad = 0
+    bad, together = 0, options["device"] == "cuda"
 
     def fits(job: Job) -> bool:
         pace = statistics.median(paces) if paces else 0.0
         return time.monotonic() + SAFETY * pace * costs[job.task] < last
 
+    def next_group() -> list[Job]:
+        """What comes next, and what differs from it in its rate alone."""
+        first = next(filter(fits, waiting), None)
+        if first is None:
+            return []
+        like = [job for job in waiting if replace(job, rate=first.rate) == first]
+        return like if together else [first]
+
     # Fresh processes: a forked one would inherit a GPU that it cannot use.
     context = get_context("spawn")
     with ProcessPoolExecutor(at_once, mp_context=context, initializer=begin, initargs=(1, zoo)) as pool:
-        running: dict[Future[dict[str, Any]], Job] = {}
+        running: dict[Future[list[dict[str, Any]]], list[Job]] = {}
         while waiting or running:
-            while len(running) < at_once and (job := next(filter(fits, waiting), None)) is not None:
-                waiting.remove(job)
-                running[pool.submit(do, job, {**options, "at_once": at_once})] = job
+            while len(running) < at_once and (group := next_group()):
+                waiting = [job for job in waiting if job not in group]
+                running[pool.submit(do, group, {**options, "at_once": at_once})] = group
             if not running:
                 break
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                job, told = running.pop(future), future.result()
-                bad += "error" in told
-                if "error" not in told:
-                    paces.append(told["seconds"] / costs[job.task])
-                said = told.get("error") or " ".join(f"{score:.3f}" for score in told["scores"])
-                print(
-                    f"{time.monotonic() - start:6.0f} s  {told['name']}: {said} ({told['seconds']:.0f} s)",
-                    flush=True,
-                )
+                for job, told in zip(running.pop(future), future.result(), strict=True):
+                    bad += "error" in told
+                    if "error" not in told:
+                        paces.append(told["seconds"] / costs[job.task])
+                    said = told.get("error") or " ".join(f"{score:.3f}" for score in told["scores"])
+                    now = time.monotonic() - start
+                    print(f"{now:6.0f} s  {told['name']}: {said} ({told['seconds']:.0f} s)", flush=True)
         if waiting:
             print(f"{len(waiting)} jobs were not started: no time left", flush=True)
         crossing = [pool.submit(across, *each, options) for each in crossings(given, options)]
@@ -236,6 +246,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--head-epochs", type=float, default=3)
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--precision", default="float32", help="of products in training, as of finetune")
     parser.add_argument("--at-once", type=int, default=1)
     parser.add_argument("--time-limit", type=float, default=math.inf, metavar="SECONDS")
     parser.add_argument("--store", type=Path, default=Path("zoo-store"))
@@ -268,6 +279,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "train_size": chosen.train_size,
         "head_epochs": chosen.head_epochs,
         "device": chosen.device,
+        "precision": chosen.precision,
         "store": str(chosen.store),
         "out": str(chosen.out),
         "keep_models": chosen.keep_models,

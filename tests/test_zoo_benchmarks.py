@@ -69,6 +69,7 @@ def options(folder: Path, **changes: Any) -> dict[str, Any]:
         "train_size": 40,
         "head_epochs": 1,
         "device": "cpu",
+        "precision": "float32",
         "store": str(folder / "store"),
         "out": str(folder / "out"),
         "keep_models": False,
@@ -81,7 +82,7 @@ def test_a_job_writes_what_the_library_says(benchmark: Load, tmp_path: Path) -> 
     job = benchmark("zoo_job")
     one = job.Job(encoder="masked", head="mean", task="polarity", rate=1e-2)
     given = options(tmp_path, keep_models=True)
-    told = job.do(one, given)
+    (told,) = job.do([one], given)
     assert "error" not in told, told
     found = json.loads((tmp_path / "out" / f"{one.name}.json").read_text())
     assert set(found["maps"]) == {"cls", "mean"}, "a head that reads the mean has rows of both kinds"
@@ -133,7 +134,7 @@ def test_jobs_of_two_encoders_can_be_compared(encoder: str, benchmark: Load, tmp
     plan = {"encoders": ("masked", encoder), "heads": ("cls0",), "tasks": ("polarity",), "rates": (1e-2,)}
     jobs, given = question.jobs(plan), options(tmp_path)
     for one in jobs:
-        assert "error" not in job.do(one, given)
+        assert "error" not in job.do([one], given)[0]
     assert not list((tmp_path / "store").rglob("model.safetensors")), "weights are not kept"
     ((group, names),) = question.crossings(jobs, given)
     assert names == sorted(["masked", encoder])
@@ -157,7 +158,7 @@ def test_jobs_of_two_encoders_can_be_compared(encoder: str, benchmark: Load, tmp
 
 def test_a_job_that_fails_is_told(benchmark: Load, tmp_path: Path) -> None:
     job = benchmark("zoo_job")
-    told = job.do(job.Job(encoder="absent", head="cls1", task="polarity", rate=1e-3), options(tmp_path))
+    (told,) = job.do([job.Job(encoder="absent", head="cls1", task="polarity", rate=1e-3)], options(tmp_path))
     assert "encoder of the zoo" in told["error"]
     assert not (tmp_path / "out").exists()
 
@@ -169,10 +170,12 @@ def test_jobs_that_most_questions_need_come_first(benchmark: Load) -> None:
     assert len(found) == 9 * 4 * 5 * 2
     assert set(found[:12]) == set(question.jobs(question.PLANS["minimal"]))
     assert [one.task for one in found[:6]] == ["stsb"] * 6
-    assert found[12].task == "sst2"
-    assert {one.encoder for one in found[12:50]} == {"masked", "replaced", "shared", "every", "causal"}
-    assert {one.rate for one in found[:180]} == {1e-4}
-    assert {one.rate for one in found[180:]} == {3e-5}
+    # Then what differs from these in one thing: the rate, the encoder, the head, the task.
+    assert {one.rate for one in found[12:24]} == {3e-5}
+    assert {one.rate for one in found[24:78]} == {1e-4}
+    assert len({one.encoder for one in found[24:48]}) == 6
+    assert {one.head for one in found[48:60]} == {"cls0", "mean"}
+    assert {one.task for one in found[60:78]} == {"cola", "rte", "sst2"}
 
 
 def scored(encoder: str, twin: bool, scores: dict[int, float], **more: Any) -> list[dict[str, Any]]:

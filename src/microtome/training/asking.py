@@ -81,6 +81,7 @@ def ask(
     precision: str = "float32",
     checkpoints: str | Sequence[int] = (),
     processes: int = 1,
+    abreast: bool = False,
     **values: Any,
 ) -> Asked:
     """
@@ -92,6 +93,8 @@ def ask(
         As in `finetune`.
     processes : int
         That train together.
+    abreast : bool
+        Whether the model trains as a part of a larger one.
     **values
         Other values of the recipe.
 
@@ -139,6 +142,8 @@ def ask(
         specification["frozen"] = address({"frozen": sorted(frozen)})
     if cached:
         specification["cached"] = True
+    if abreast:
+        specification["abreast"] = True
     return Asked(
         encoder=encoder,
         task=task,

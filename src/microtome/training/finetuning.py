@@ -84,7 +84,7 @@ def finetune(
         Whether a frozen bottom is run once an example, without dropout, and its states are read by every
         update. It needs frozen embeddings and a frozen first block at least.
     device : str
-    precision : {"float32", "bfloat16", "float16"}
+    precision : {"float32", "tf32", "bfloat16", "float16"}
         Of matrix products.
     checkpoints : "epochs" or sequence of int
         Also keep the model after each pass, or after these updates, and its score in the log.
@@ -105,9 +105,6 @@ def finetune(
     -------
     Tuned
     """
-    from .methods import set_head_dropout, trainable
-    from .modeling import build
-
     accelerator = make_accelerator(device, precision)
     asked = ask(
         encoder,
@@ -127,30 +124,22 @@ def finetune(
     )
     shelf = Shelf(store)
 
-    def begin(folder: Path) -> tuple[_Run, str]:
-        model = build(asked.encoder, task, asked.head, seed=asked.seeds.init)
-        if asked.recipe.dropout is not None:
-            set_head_dropout(model, asked.recipe.dropout)
-        learning = trainable(model, method, frozen=asked.frozen)  # pyright: ignore[reportArgumentType]
-        model.to(accelerator.device)
-        return _Run(
-            asked=asked, model=model, accelerator=accelerator, folder=folder, shelf=shelf, progress=progress
-        ), learning.said
+    def begin(folder: Path) -> Run:
+        return begin_run(asked, folder, accelerator=accelerator, shelf=shelf, progress=progress)
 
     if not accelerator.is_main_process:
         # The first of several processes owns the store; the others train with it and hear what came of it.
         known, folder = _agree(accelerator)
         if not known:
-            begin(Path(folder))[0].train(state_seconds, board)
+            begin(Path(folder)).train(state_seconds, board)
         place, found = _agree(accelerator)
         return open_tuned(place, task, address=found, shelf=shelf, device=device)
     with shelf.work(kind=KIND, specification=asked.specification, command=command) as work:
         entry = work.entry
         _agree(accelerator, (entry is not None, "" if entry is not None else str(work.folder)))
         if entry is None:
-            run, learning = begin(work.folder)
-            course, kept = run.train(state_seconds, board)
-            told = run.finish(course, kept, learning)
+            run = begin(work.folder)
+            told = run.finish(*run.train(state_seconds, board))
             # Only now: a run that is stopped while it is scored or saved need not be trained again.
             (work.folder / STATE).unlink(missing_ok=True)
             entry = work.finish(told)
@@ -169,9 +158,62 @@ def _agree(accelerator: Any, told: tuple[Any, Any] | None = None) -> tuple[Any, 
     return said[0], said[1]
 
 
+def begin_run(
+    asked: Asked, folder: Path, *, accelerator: Any, shelf: Shelf, progress: Progress | None
+) -> Run:
+    """
+    Build the model of a fine-tuning.
+
+    Parameters
+    ----------
+    asked : Asked
+    folder : Path
+        Where it is kept.
+    accelerator : accelerate.Accelerator
+    shelf : Shelf
+    progress : callable, optional
+
+    Returns
+    -------
+    Run
+    """
+    from .methods import set_head_dropout, trainable
+    from .modeling import build
+
+    model = build(asked.encoder, asked.task, asked.head, seed=asked.seeds.init)
+    if asked.recipe.dropout is not None:
+        set_head_dropout(model, asked.recipe.dropout)
+    learning = trainable(model, asked.specification["method"], frozen=asked.frozen)
+    model.to(accelerator.device)
+    return Run(
+        asked=asked,
+        model=model,
+        accelerator=accelerator,
+        folder=folder,
+        shelf=shelf,
+        progress=progress,
+        learning=learning.said,
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
-class _Run:
-    """One training, with all it needs."""
+class Run:
+    """
+    One training, with all it needs.
+
+    Parameters
+    ----------
+    asked : Asked
+    model : TaskModel
+        Before its first update.
+    accelerator : accelerate.Accelerator
+    folder : Path
+        Where it is kept.
+    shelf : Shelf
+    progress : callable, optional
+    learning : str
+        Which weights learn, in words.
+    """
 
     asked: Asked
     model: TaskModel
@@ -179,8 +221,10 @@ class _Run:
     folder: Path
     shelf: Shelf
     progress: Progress | None
+    learning: str
 
-    def train(self, state_seconds: float, board: Any) -> tuple[Course, list[str]]:
+    def features(self) -> list[Any]:
+        """Turn the examples into what the model reads."""
         from .inputs import encode
 
         asked = self.asked
@@ -195,6 +239,11 @@ class _Run:
         )
         if not features:
             raise WorkError(f"{asked.task.name} must leave examples to train on, but none fits the model.")
+        return features
+
+    def train(self, state_seconds: float, board: Any) -> tuple[Course, list[str]]:
+        """Train the model; how it went, and what was kept on the way."""
+        asked, features = self.asked, self.features()
         at = _kept_updates(asked.checkpoints, asked.recipe, len(features))
         with self._batches(features) as together:
             course = train(
@@ -211,6 +260,7 @@ class _Run:
                 state_seconds=state_seconds,
                 board=board,
                 replay=not asked.cached,
+                rounded=asked.specification["precision"] == "tf32",
             )
         return course, [self._address(update) for update in sorted(at) if update <= course.updates]
 
@@ -236,6 +286,7 @@ class _Run:
             yield lambda chosen: bottom.add(collate(chosen, accelerator.device), chosen)
 
     def judge(self) -> Evaluation:
+        """Score the model as it is now."""
         asked = self.asked
         answers = predict(
             self.model,
@@ -249,7 +300,7 @@ class _Run:
         )
         return score_answers(asked.task, asked.judged, answers, train=asked.data)
 
-    def finish(self, course: Course, kept: list[str], learning: str) -> dict[str, Any]:
+    def finish(self, course: Course, kept: list[str]) -> dict[str, Any]:
         """Score the model, write everything down, and say what the store is told."""
         from .saving import save
 
@@ -267,7 +318,7 @@ class _Run:
             "recipe_values": asked.recipe.specification(),
             "seeds": asked.specification["seeds"],
             "precision": asked.specification["precision"],
-            "learning": learning,
+            "learning": self.learning,
             "cached": asked.cached,
             "head": list(self.model.notes),
             "longest": asked.longest,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ from .replay import Replay, can_replay
 if TYPE_CHECKING:
     import torch
 
-PRECISIONS = ("float32", "bfloat16", "float16")
+PRECISIONS = ("float32", "tf32", "bfloat16", "float16")
 # How often the loss is written down and the state of a long training kept, in updates and in seconds.
 LOG_UPDATES = 10
 STATE_SECONDS = 60.0
@@ -73,6 +74,7 @@ def train(
     state_seconds: float = STATE_SECONDS,
     board: str | os.PathLike[str] | None = None,
     replay: bool = False,
+    rounded: bool = False,
 ) -> Course:
     """
     Train a model.
@@ -107,6 +109,8 @@ def train(
     replay : bool
         Whether updates may be recorded and played again, where that is possible: batches must hold all that
         the model is given.
+    rounded : bool
+        Whether products on a GPU round what is multiplied (TF32).
 
     Returns
     -------
@@ -125,7 +129,7 @@ def train(
     resumed, start, saved = done, time.monotonic(), time.monotonic()
     prepared, stepping = accelerator.prepare(model, optimizer)
     prepared.train()
-    attending = _same_attention(accelerator.device)
+    attending = kernels(accelerator.device, rounded)
     order = in_updates(
         [len(feature) for feature in features],
         batch=recipe.batch,
@@ -145,7 +149,8 @@ def train(
 
     recorded = None
     if replay and can_replay(model, accelerator, recipe.accumulate):
-        recorded = Replay(wrong, [one for one in model.parameters() if one.requires_grad], recipe.clip)
+        learning = [one for one in model.parameters() if one.requires_grad]
+        recorded = Replay(wrong, learning, recipe.clip, optimizer.step)
     for update in range(done, planned):
         chosen = next(order)
         rate = set_rate(optimizer, recipe, update, planned)
@@ -165,9 +170,9 @@ def train(
                 recent += loss.detach()
             if recipe.clip is not None:
                 accelerator.clip_grad_norm_(prepared.parameters(), recipe.clip)
+            stepping.step()
+            optimizer.zero_grad(set_to_none=True)
         since += 1
-        stepping.step()
-        optimizer.zero_grad(set_to_none=True)
         done = update + 1
         last = done == planned
         if done % LOG_UPDATES == 0 or last:
@@ -253,15 +258,37 @@ def _label(losses: list[tuple[int, float]], score: float | None) -> str:
     return ", ".join(["training", *parts])
 
 
-def _same_attention(device: Any) -> Callable[[], Any]:
-    """Kernels of attention whose gradients are the same each time: not all are, on a GPU."""
-    import contextlib
+def kernels(device: torch.device, rounded: bool) -> Callable[[], Any]:
+    """
+    Choose kernels: those of attention whose gradients are the same each time, as not all are on a GPU.
 
+    Parameters
+    ----------
+    device : torch.device
+    rounded : bool
+        Whether products on a GPU round what is multiplied (TF32).
+
+    Returns
+    -------
+    callable
+        Makes a context in which they are used.
+    """
     if device.type == "cpu":
         return contextlib.nullcontext
+    import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    return lambda: sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH])
+    @contextlib.contextmanager
+    def chosen() -> Iterator[None]:
+        before = torch.backends.cuda.matmul.allow_tf32
+        torch.backends.cuda.matmul.allow_tf32 = rounded
+        try:
+            with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
+                yield
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = before
+
+    return chosen
 
 
 def make_accelerator(device: str, precision: str) -> Any:
@@ -272,8 +299,8 @@ def make_accelerator(device: str, precision: str) -> Any:
     ----------
     device : str
         "cpu" or "cuda".
-    precision : {"float32", "bfloat16", "float16"}
-        Of matrix products; weights are float32 always.
+    precision : {"float32", "tf32", "bfloat16", "float16"}
+        Of matrix products; weights are float32 always. "tf32" rounds what is multiplied, and needs a GPU.
 
     Returns
     -------
@@ -289,7 +316,9 @@ def make_accelerator(device: str, precision: str) -> Any:
         )
     if precision not in PRECISIONS:
         raise must("precision", f"one of {', '.join(PRECISIONS)}", precision)
-    mixed = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}[precision]
+    if precision == "tf32" and device == "cpu":
+        raise must("precision", "float32, bfloat16 or float16 on a CPU", precision)
+    mixed = {"bfloat16": "bf16", "float16": "fp16"}.get(precision, "no")
     if device != "cpu":
         # Same bits each time: kernels that add in the order of arrival are left out.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")

@@ -15,7 +15,7 @@ from ..errors import InputError, must
 from ..randomness import generator
 from .headrows import Rows, heads_refusal
 from .methods import head_names, idle_names, set_head_dropout
-from .optimizer import UNDECAYED, set_rate
+from .optimizer import adamw, is_decayed, set_rate
 from .order import updates as in_updates
 from .recipe import Recipe
 
@@ -254,21 +254,13 @@ def _reader(reading: _Reading, weights: Weights, rows: Rows, layers: int) -> Cal
 
 def _optimizer(weights: Weights, recipe: Recipe) -> torch.optim.AdamW:
     """AdamW with the groups of `make_optimizer`: a vector of each head is a bias or a norm."""
-    import torch
-
-    free = {n for n, w in weights.items() if w.ndim < 3 or any(part in n.lower() for part in UNDECAYED)}
+    free = {n for n, w in weights.items() if not is_decayed(n, w.ndim - 1)}
     groups = [
         {"params": [w for n, w in weights.items() if n not in free], "weight_decay": recipe.decay},
         {"params": [w for n, w in weights.items() if n in free], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(
-        [group for group in groups if group["params"]],
-        lr=recipe.rate,
-        betas=recipe.betas,
-        eps=recipe.epsilon,
-        # Heads of all layers are large together: one sweep over them, not one an operation.
-        fused=True,
-    )
+    # Heads of all layers are large together: one sweep over them, not one an operation.
+    return adamw(groups, recipe, fused=True)
 
 
 def _clip(weights: Any, most: float) -> None:

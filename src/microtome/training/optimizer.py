@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .recipe import Recipe
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
     import torch
 
 UNDECAYED = ("bias", "norm")
+# After so many updates, the corrections for the first ones are 1 to the last bit, and counting adds nothing.
+SETTLED = 1e9
 
 
 def make_optimizer(model: torch.nn.Module, recipe: Recipe) -> torch.optim.AdamW:
@@ -26,36 +29,76 @@ def make_optimizer(model: torch.nn.Module, recipe: Recipe) -> torch.optim.AdamW:
     torch.optim.AdamW
         With two groups: weights that decay, and biases and norms, which do not.
     """
-    import torch
-
     decayed: list[Any] = []
     plain: list[Any] = []
     for name, weight in model.named_parameters():
         if weight.requires_grad:
-            # Vectors are biases and norms, whatever a family calls them.
-            free = weight.ndim < 2 or any(part in name.lower() for part in UNDECAYED)
-            (plain if free else decayed).append(weight)
+            (decayed if is_decayed(name, weight.ndim) else plain).append(weight)
     groups = [{"params": decayed, "weight_decay": recipe.decay}, {"params": plain, "weight_decay": 0.0}]
-    return torch.optim.AdamW(
-        [group for group in groups if group["params"]],
-        lr=recipe.rate,
-        betas=recipe.betas,
-        eps=recipe.epsilon,
-        # One kernel for all weights where the device has it; on the CPU the loop is as fast and plainer.
-        fused=all(weight.is_cuda for weight in (*decayed, *plain)),
+    # One kernel for all weights where the device has it; on the CPU the loop is as fast and plainer.
+    return adamw(groups, recipe, fused=all(weight.is_cuda for weight in (*decayed, *plain)))
+
+
+def is_decayed(name: str, axes: int) -> bool:
+    """
+    Whether a weight decays.
+
+    Parameters
+    ----------
+    name : str
+    axes : int
+        Vectors are biases and norms, whatever a family calls them.
+
+    Returns
+    -------
+    bool
+    """
+    return axes >= 2 and not any(part in name.lower() for part in UNDECAYED)
+
+
+def adamw(groups: Sequence[dict[str, Any]], recipe: Recipe, *, fused: bool) -> torch.optim.AdamW:
+    """
+    Make AdamW for groups of weights; on a GPU, such that its steps can be recorded.
+
+    Parameters
+    ----------
+    groups : sequence of dict
+        With `params` and `weight_decay`; empty ones are left out.
+    recipe : Recipe
+    fused : bool
+        Whether all weights are updated in one sweep.
+
+    Returns
+    -------
+    torch.optim.AdamW
+    """
+    import torch
+
+    given = [group for group in groups if group["params"]]
+    recorded = fused and all(weight.is_cuda for group in given for weight in group["params"])
+    # What a recording reads again at each step must lie on the device.
+    rate = torch.tensor(recipe.rate, device=given[0]["params"][0].device) if recorded else recipe.rate
+    optimizer = torch.optim.AdamW(
+        given, lr=rate, betas=recipe.betas, eps=recipe.epsilon, fused=fused, capturable=recorded
     )
+    if not recipe.bias_correction:
+        for weight in (weight for group in given for weight in group["params"]):
+            optimizer.state[weight] = {
+                "step": torch.tensor(SETTLED, device=weight.device if fused else None),
+                "exp_avg": torch.zeros_like(weight),
+                "exp_avg_sq": torch.zeros_like(weight),
+            }
+    return optimizer
 
 
 def set_rate(optimizer: Any, recipe: Recipe, update: int, updates: int) -> float:
     """
     Set the learning rate of an update.
 
-    Without bias correction, the first moments count as they are: rate, epsilon and decay are changed such
-    that torch's corrections cancel.
-
     Parameters
     ----------
     optimizer : torch.optim.AdamW
+        Of `adamw`.
     recipe : Recipe
     update : int
         Counted from 0.
@@ -64,15 +107,11 @@ def set_rate(optimizer: Any, recipe: Recipe, update: int, updates: int) -> float
     Returns
     -------
     float
-        The rate as the recipe means it.
     """
     rate = recipe.rate * recipe.factor(update, updates)
-    first, second = (1 - beta ** (update + 1) for beta in recipe.betas)
-    scale = 1.0 if recipe.bias_correction else first / second**0.5
     for group in optimizer.param_groups:
-        group["lr"] = rate * scale
-        if not recipe.bias_correction:
-            group["eps"] = recipe.epsilon / second**0.5
-            if group["weight_decay"]:
-                group["weight_decay"] = recipe.decay / scale
+        if isinstance(group["lr"], float):
+            group["lr"] = rate
+        else:
+            group["lr"].fill_(rate)
     return rate

@@ -44,14 +44,21 @@ class Replay:
         Those that learn.
     clip : float, optional
         Largest norm of the gradient.
+    step : callable, optional
+        Moves the weights as a part of each update; what it reads, such as the rate, must lie on the device.
     """
 
     def __init__(
-        self, loss: Callable[[Any], torch.Tensor], weights: Iterable[torch.Tensor], clip: float | None
+        self,
+        loss: Callable[[Any], torch.Tensor],
+        weights: Iterable[torch.Tensor],
+        clip: float | None,
+        step: Callable[[], Any] | None = None,
     ) -> None:
         import torch
 
         self._loss, self._weights, self._clip = loss, tuple(weights), clip
+        self._step = step
         self._seen: set[Any] = set()
         self._known: dict[Any, _Recording] = {}
         # Everything on one stream of its own: what was begun on another one cannot be recorded.
@@ -60,7 +67,7 @@ class Replay:
 
     def __call__(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """
-        Find the loss of a batch, and leave its gradient, clipped, in the weights.
+        Find the loss of a batch, and leave its gradient, clipped, in the weights, or make the step.
 
         Parameters
         ----------
@@ -88,6 +95,8 @@ class Replay:
         for name, value in batch.items():
             known.inputs[name].copy_(value, non_blocking=True)
         known.graph.replay()
+        if self._step is not None:
+            return known.loss
         for weight, gradient in zip(self._weights, known.gradients, strict=True):
             weight.grad = gradient
         return known.loss
@@ -101,6 +110,8 @@ class Replay:
         loss.flatten()[0].backward()
         if self._clip is not None:
             torch.nn.utils.clip_grad_norm_(self._weights, self._clip)
+        if self._step is not None:
+            self._step()
         return loss.detach()
 
     def _record(self, batch: Mapping[str, torch.Tensor]) -> _Recording:

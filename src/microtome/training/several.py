@@ -1,18 +1,26 @@
-"""How do several seeds train? One after the other, or side by side in processes of their own."""
+"""How do several seeds train? One after the other, side by side in processes of their own, or abreast."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from ..comparison.inputs import using_threads
-from ..errors import must
+from ..encoders.encoder import Encoder, TransformerEncoder
+from ..errors import InputError, must
 from ..inference.estimate import Estimate
 from ..inference.seeds import Outcome, mean_over_seeds
+from ..store.shelf import Shelf
 from ..tasks.task import Task
-from .finetuning import finetune
-from .tuned import Tuned
+from .asking import ask
+from .finetuning import KIND, begin_run, finetune
+from .heads import Head
+from .loop import make_accelerator
+from .recipe import Recipe
+from .tuned import Tuned, open_tuned
 
 Progress = Callable[[str, int, int], None]
 
@@ -68,6 +76,108 @@ def finetune_seeds(
             finetune(encoder, opened, seed=seed, progress=_named(progress, seed, seeds), **_at(options, seed))
             for seed in seeds
         ]
+
+
+def finetune_abreast(
+    encoders: Sequence[Encoder],
+    task: Task,
+    recipe: str | Recipe = "devlin2019",
+    *,
+    seeds: Sequence[int],
+    rates: Sequence[float] | None = None,
+    head: str | Head | None = None,
+    device: str = "cuda",
+    precision: str = "float32",
+    store: str | os.PathLike[str] | None = None,
+    command: str = "",
+    progress: Progress | None = None,
+    **values: Any,
+) -> list[Tuned]:
+    """
+    Fine-tune small encoders of one shape as one model, which uses a GPU far better than one by one.
+
+    Each learns what it would learn alone, but for rounding and for the draws of dropout; runs are in the
+    store under addresses of their own. A run that is stopped starts anew.
+
+    Parameters
+    ----------
+    encoders : sequence of Encoder
+        Of one class and shape, with one tokenizer.
+    task : Task
+        Of classification or regression.
+    recipe : str or Recipe
+    seeds : sequence of int
+    rates : sequence of float, optional
+        The recipe's when absent.
+    head : str or Head, optional
+    device, precision, store, command
+        As in `finetune`.
+    progress : callable, optional
+    **values
+        Other values of the recipe.
+
+    Returns
+    -------
+    list of Tuned
+        All seeds at the first rate of the first encoder, then at its next rate, and so on.
+    """
+    from .abreast import train_abreast
+
+    if not encoders or not seeds:
+        raise must("encoders and seeds", "one or more each", (len(encoders), len(seeds)))
+    if len(set(seeds)) != len(seeds) or len({encoder.digest for encoder in encoders}) != len(encoders):
+        raise must("encoders and seeds", "each there once", (len(encoders), list(seeds)))
+    known = [encoder for encoder in encoders if isinstance(encoder, TransformerEncoder)]
+    if len({encoder.tokenizer.digest for encoder in known}) > 1:
+        raise InputError("encoders that are trained abreast must share one tokenizer, but these do not.")
+    accelerator = make_accelerator(device, precision)
+    given: list[dict[str, Any]] = [{}] if rates is None else [{"rate": rate} for rate in rates]
+    asked = [
+        ask(
+            encoder,
+            task,
+            recipe,
+            seed=seed,
+            head=head,
+            device=device,
+            precision=precision,
+            abreast=True,
+            **values,
+            **rate,
+        )
+        for encoder in encoders
+        for rate in given
+        for seed in seeds
+    ]
+    shelf = Shelf(store)
+    with ExitStack() as stack:
+        works = [
+            stack.enter_context(shelf.work(kind=KIND, specification=one.specification, command=command))
+            for one in asked
+        ]
+        new = [(one, work) for one, work in zip(asked, works, strict=True) if work.entry is None]
+        runs = [
+            begin_run(one, work.folder, accelerator=accelerator, shelf=shelf, progress=progress)
+            for one, work in new
+        ]
+        if runs:
+            courses = train_abreast(
+                [run.model for run in runs],
+                runs[0].features(),
+                [run.asked.recipe for run in runs],
+                seeds=[run.asked.seeds.order for run in runs],
+                longest=runs[0].asked.longest,
+                rounded=precision == "tf32",
+                progress=progress,
+            )
+            for (_, work), run, course in zip(new, runs, courses, strict=True):
+                work.finish(run.finish(course, []))
+    places = [(shelf.get(one.address), one.address) for one in asked]
+    return [
+        open_tuned(entry.folder, task, address=address, shelf=shelf, device=device)
+        for entry, address in places
+        if entry is not None
+    ]
 
 
 def _at(options: Mapping[str, Any], seed: int) -> dict[str, Any]:

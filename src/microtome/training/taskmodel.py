@@ -163,6 +163,7 @@ class TaskModel(LateModule):
         Parameters
         ----------
         batch : dict of str to Tensor
+            Where it has `square`, of shape (examples, 1, tokens, tokens), that says who sees whom.
 
         Returns
         -------
@@ -174,7 +175,10 @@ class TaskModel(LateModule):
         names = [n for n in ("input_ids", "attention_mask", "token_type_ids") if n in batch]
         inputs = {name: _flat(batch[name]) for name in names}
         kept = inputs["attention_mask"].bool()
-        return {**inputs, "input_ids": torch.where(kept, inputs["input_ids"], self.pad)}
+        inputs["input_ids"] = torch.where(kept, inputs["input_ids"], self.pad)
+        if "square" in batch:
+            inputs["attention_mask"] = batch["square"]
+        return inputs
 
     @property
     def _left(self) -> bool:
