@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from .encoders.series import series as series
     from .encoders.table import FAMILIES as FAMILIES
     from .errors import MicrotomeError as MicrotomeError
+    from .experiments.change import change as change
     from .experiments.describing import description_length as description_length
+    from .experiments.domains import domains as domains
     from .experiments.dropping import dropping as dropping
     from .experiments.freezing import freezing as freezing
+    from .experiments.localizing import localized as localized
     from .experiments.permutation import permutation as permutation
     from .experiments.prediction import predictive_validity as predictive_validity
     from .experiments.probing import probing as probing
@@ -31,7 +34,9 @@ if TYPE_CHECKING:
     from .experiments.skipping import skipping as skipping
     from .experiments.table import EXPERIMENTS as EXPERIMENTS
     from .experiments.taskprobing import task_probing as task_probing
+    from .experiments.trajectory import trajectory as trajectory
     from .experiments.truncation import truncation as truncation
+    from .experiments.tuningways import tuning_ways as tuning_ways
     from .extraction.extracting import extract as extract
     from .findings.blocks import block_structure as block_structure
     from .findings.change import change_profile as change_profile
@@ -82,6 +87,11 @@ _PUBLIC = {
     "report": "report.making.report",
     "skipping": "experiments.skipping.skipping",
     "probing": "experiments.probing.probing",
+    "change": "experiments.change.change",
+    "domains": "experiments.domains.domains",
+    "localized": "experiments.localizing.localized",
+    "trajectory": "experiments.trajectory.trajectory",
+    "tuning_ways": "experiments.tuningways.tuning_ways",
     "description_length": "experiments.describing.description_length",
     "task_probing": "experiments.taskprobing.task_probing",
     "truncation": "experiments.truncation.truncation",

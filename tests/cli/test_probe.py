@@ -83,6 +83,12 @@ def test_the_result_is_taken_by_a_report(
             "--on must be given with another --target than a task",
         ),
         (["--target", "task:rte", "--steps", "3"], "--steps must be given with another --target than a task"),
+        (
+            ["--target", "task:rte", "--layers", "mix"],
+            "--layers must be given with another --target",
+        ),
+        (["--on", "x", "--layers", "top"], "a name of --layers must be one of mix, single, upto"),
+        (["--on", "x", "--mdl", "--probe", "edge"], "--mdl must be given one seed, and none of --probe"),
         (["--on", "x", "--solver", "published"], "--solver must be given with --target task:NAME."),
         (["--on", "x", "--data", "x"], "--data must be given with --target task:NAME."),
         (["--target", "task:polarity", "--solver", "exact"], "a name of --solver must be one of"),
@@ -95,6 +101,25 @@ def test_what_does_not_belong_together_is_refused(
 ) -> None:
     assert main(["probe", model, *words]) == 2
     assert said in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_layers_are_mixed_by_an_edge_probe(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = tmp_path / "names.conll"
+    words = ("cat B-PER", "dog B-LOC")
+    names.write_text("\n".join(line for k in range(40) for line in ("the O", words[k % 2], "")))
+    asked = ["probe", model, "--on", str(names), "--target", "entities", "--layers", "single,upto"]
+    assert main([*asked, "--dry-run"]) == 0
+    assert "entities of 29 sentences to learn from" in capsys.readouterr().out
+    out = ["--steps", "20", "--no-twin", "--store", str(tmp_path / "store"), "--out", str(tmp_path / "out")]
+    assert main([*asked, *out, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert document["more"]["layers"] == ["single", "upto"]
+    assert {one["name"] for one in document["curves"]} >= {"tiny", "tiny (layers 0 to l)"}
+    assert {one["unit"] for one in document["curves"]} == {"sentence"}
+    assert main(["report", str(tmp_path / "out")]) == 0
+    assert "tiny (layers 0 to l)" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_tasks_are_mentioned_among_the_targets(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,9 +19,8 @@ def test_an_experiment_is_public_and_takes_what_it_says(name: str) -> None:
     function = one.function()
     assert getattr(mt, name) is function
     first = next(iter(inspect.signature(function).parameters))
-    assert (
-        first == {"tuned": "tuned", "encoder": "encoder", "layers": "encoder", "results": "cases"}[one.takes]
-    )
+    named = {"layers": "encoder", "changed": "base", "results": "cases"}
+    assert first == named.get(one.takes, one.takes)
     assert function.__doc__
 
 
@@ -29,9 +28,16 @@ def test_an_experiment_is_public_and_takes_what_it_says(name: str) -> None:
 def test_an_experiment_has_a_verb_with_the_shared_options(name: str) -> None:
     verb = command().commands[EXPERIMENTS[name].verb]
     options = {option for parameter in verb.params for option in parameter.opts}
-    wanted = {"--on", "--target"} if EXPERIMENTS[name].takes == "layers" else {"--task", "--data"}
-    wanted |= {"--seeds", "--out", "--json", "--quiet", "--store", "--device", "--threads"}
-    assert wanted <= options
+    # What a verb reads, a corpus or a task; and what is drawn: models or probes with seeds, or rows with one.
+    reads, drawn = {
+        "tuned": ({"--task", "--data"}, "--seeds"),
+        "encoder": ({"--task", "--data"}, "--seeds"),
+        "layers": ({"--on", "--target"}, "--seeds"),
+        "changed": ({"--measures", "--sample"}, "--seed"),
+        "models": ({"--on", "--sample"}, "--seed"),
+        "checkpoints": ({"--on", "--task", "--sample"}, "--seed"),
+    }[EXPERIMENTS[name].takes]
+    assert {*reads, drawn, "--out", "--json", "--quiet", "--store", "--device", "--threads"} <= options
     assert "--dry-run" in options
 
 

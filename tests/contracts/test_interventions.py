@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -46,14 +46,6 @@ REFUSED: Mapping[tuple[str, str], str] = MappingProxyType(
         ("albert", "permute"): "must have weights of their own to be permuted",
     }
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def stock_of(model_type: str) -> tuple[str, Any]:

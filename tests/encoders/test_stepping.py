@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -18,15 +18,6 @@ from microtome.errors import InputError
 CUTS: tuple[Cut, ...] = ((1, 2, 3), (1,), (2,), (3,), (1, 2), (1, 3), (2, 3), (3, 1, 2), (2, 2), (1, 3))
 TWELVE = tuple(range(1, 13))
 SPANS = [TWELVE[:first] + TWELVE[last:] for first in range(12) for last in range(first + 1, 13)]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Models this small are slower with more."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ def test_a_text_does_not_differ_from_itself(place: Path, tmp_path: Path) -> None
     tuned = [moved(place, 2, 3, seed=seed) for seed in (1, 2)]
     found = domains(load(place), tuned, text, text, halves=6, store=tmp_path)
     for measure in ("rsa", "debiased_cka"):
-        apart = found[f"{measure}: difference"]
+        apart = found[f"{measure}: difference, out of domain from in domain"]
         np.testing.assert_array_equal(apart.values, 0)
         np.testing.assert_array_equal(apart.band_high, 0)
         assert found[f"{measure}: in domain"].values[3] < 1
@@ -49,7 +49,7 @@ def test_words_that_moved_show_on_the_text_that_has_them(place: Path, tmp_path: 
     found = domains(load(place), tuned, inside, outside, halves=6, store=tmp_path)
     for measure in ("rsa", "debiased_cka"):
         np.testing.assert_array_equal(found[f"{measure}: out of domain"].values, 1)
-        assert (found[f"{measure}: difference"].band_low > 0).all()
+        assert (found[f"{measure}: difference, out of domain from in domain"].band_low > 0).all()
         assert found.more["average"][measure]["difference"]["p"] < 0.001
     said = [one for one in found.findings if "stay closer to the base than those of the task" in one]
     assert len(said) == 2

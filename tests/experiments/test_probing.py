@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import cats
 import microtome as mt
 from microtome.cli import main
 from microtome.errors import InputError, MicrotomeError
 from microtome.experiments.probing import TWIN
 from microtome.probes.asking import divide
 from microtome.probes.targets import read_target
+from moving import saved
 
 NOUNS, VERBS = ["cat", "dog", "bird", "fish"], ["runs", "sees", "likes", "hears"]
 
@@ -47,7 +49,7 @@ def test_parts_of_speech_are_read_and_random_labels_of_types_are_learned_by_hear
     name = encoder_of("bert").name
     curve: Any = found[name]
     assert curve.x == tuple(range(len(encoder_of("bert").layers)))
-    assert curve.unit == "group of examples"
+    assert curve.unit == "document"
     # Words of this corpus have one tag each, which layer 0 already tells.
     assert curve.values[0] == 1.0
     assert found[f"control, {name}"].values[0] == 1.0
@@ -102,6 +104,95 @@ def test_labels_of_spans_are_read(corpus: Path, encoder_of: Callable[..., Any], 
     assert found.lines == {"most frequent labels": 1.0}
     assert np.nanmax(found[encoder_of("bert").name].values) > 0.9
     assert {row["updates"] for row in found.rows} == {150}
+
+
+def test_layers_are_read_alone_and_mixed(
+    corpus: Path, encoder_of: Callable[..., Any], tmp_path: Path
+) -> None:
+    encoder = encoder_of("bert")
+    given: dict[str, Any] = {"twin": False, "steps": 60, "store": tmp_path}
+    found = mt.probing(
+        encoder, corpus, "upos", probe="edge", layers=["single", "upto", "mix"], seeds=(0, 1), **given
+    )
+    name, count = encoder.name, len(encoder.layers)
+    labels = (name, f"{name} (layers 0 to l)", f"{name} (all layers)")
+    curves: list[Any] = [found[label] for label in labels]
+    alone, upto, mixed = curves
+    assert alone.x == upto.x == tuple(range(count))
+    # The mix of all layers is the last of those up to a layer.
+    assert mixed.x == (count - 1,)
+    assert mixed.values.tolist() == upto.values[-1:].tolist()
+    assert found[f"difference, {name} (layers 0 to l) from its layer 0"].values[0] == 0
+    told = found.more["mix"]
+    assert set(told) == {upto.name, mixed.name}
+    assert sum(told[mixed.name]["shares"]) == pytest.approx(1)
+    assert 0 <= told[mixed.name]["center"] <= count - 1
+    assert {row["layers"] for row in found.rows} == {"single", "upto", "mix"}
+    assert {row["model"] for row in found.rows} == {name}
+    assert any("(all layers): upos is read from all layers at once" in one for one in found.findings)
+    assert "the mix of all layers up to one" in found.methods
+    assert any("tenney2019pipeline" in one for one in found.references)
+    assert alone.unit == "sentence and seed"
+    lone = mt.probing(encoder, corpus, "upos", probe="edge", layers="mix", seeds=(0, 1), **given)
+    assert lone[f"{name} (all layers)"].values.tolist() == mixed.values.tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            {"layers": "upto"},
+            "layers must be 'single' for the linear probe of upos, .*the probe edge can mix",
+        ),
+        ({"target": "dep-depth", "layers": "mix"}, "'single' for the structural probe of dep-depth"),
+        ({"layers": "top"}, "choice of layers must be one of"),
+        ({"layers": []}, "layers must be one name or more, each once"),
+        ({"probe": "structural"}, "probe of upos must be one of edge, linear"),
+        ({"target": "deprel-edge", "probe": "linear"}, "probe of deprel-edge must be"),
+        ({"probe": "edge", "control": True}, "by a linear probe, but upos is read by the edge probe"),
+    ],
+)
+def test_what_a_probe_cannot_read_is_refused(
+    options: dict[str, Any], said: str, corpus: Path, encoder_of: Callable[..., Any], tmp_path: Path
+) -> None:
+    with pytest.raises(MicrotomeError, match=said):
+        mt.probing(encoder_of("bert"), corpus, store=tmp_path, **options)
+
+
+def test_names_are_read_from_columns(encoder_of: Callable[..., Any], tmp_path: Path) -> None:
+    names = ("cat B-PER", "dog B-LOC")
+    lines = [line for k in range(40) for line in (f"the{'m' * (k % 3)} O", names[k % 2], "")]
+    path = tmp_path / "names.conll"
+    path.write_text("\n".join(lines))
+    found = mt.probing(encoder_of("bert"), path, "entities", twin=False, steps=150, store=tmp_path / "s")
+    assert found.score == "edge_f1"
+    assert found[encoder_of("bert").name].values[0] > 0.9
+    assert found[encoder_of("bert").name].unit == "sentence"
+    assert found.warnings == ()
+
+
+def test_what_is_not_asked_for_is_not_left_out(
+    corpus: Path, encoder_of: Callable[..., Any], tmp_path: Path
+) -> None:
+    given: dict[str, Any] = {"twin": False, "steps": 2, "store": tmp_path, "train_size": 10}
+    assert mt.probing(encoder_of("bert"), corpus, "deprel-edge", **given).warnings == ()
+
+
+def test_the_twin_has_the_tokenizer_of_the_first_model(corpus: Path, tmp_path: Path) -> None:
+    """Also where the folder of the model has none of its own."""
+    place = saved(tmp_path / "whole")
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for file in place.iterdir():
+        if "token" not in file.name and "vocab" not in file.name:
+            (bare / file.name).write_bytes(file.read_bytes())
+    encoder = mt.load(bare, tokenizer=place)
+    found = mt.probing(encoder, corpus, "upos", store=tmp_path / "s")
+    names = {one.name for one in found.curves}
+    assert {TWIN, "bare"} <= names
+    task = cats.cats_task(32, 20)
+    heads = mt.task_probing(encoder, task, solvers=["converged"], store=tmp_path / "s")
+    assert f"{TWIN} (converged)" in {one.name for one in heads.curves}
 
 
 def test_whole_documents_are_divided_and_what_files_say_is_kept(tmp_path: Path) -> None:

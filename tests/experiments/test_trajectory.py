@@ -39,7 +39,14 @@ def test_where_nothing_changes_there_is_no_change_and_no_border(place: Path, tmp
         "No layer changed from step 0 to step 100.",
         "At none of 3 checkpoints does a border stand out between layers.",
     )
-    assert [one.name for one in found.curves] == ["similarity to the first", "similarity to the last"]
+    assert [one.name for one in found.curves[:2]] == ["similarity to the first", "similarity to the last"]
+    # Layer by layer too, at some of the steps.
+    for one in found.curves[2:]:
+        assert one.name.endswith("to the first")
+        assert one.axis == "layer"
+        assert one.x == tuple(found.more["layers"])
+        np.testing.assert_array_equal(one.values, 1)
+    assert len(found.curves) == 4
     assert found.more["order"] is None
     assert found.more["score"] is None
 
@@ -76,6 +83,11 @@ def test_the_order_in_which_border_and_score_came(
     found = trajectory(steps, TEXT, task=task, store=tmp_path / "s", command="microtome trajectory")
     assert found.more["stands"] == [step >= border for step in steps]
     assert found.curves[0].name == "best readout"
+    # Readouts of every layer, at a few steps with the last among them.
+    layered = found.curves[1:]
+    assert {one.axis for one in layered} == {"layers kept"}
+    assert layered[-1].name == f"readout, step {max(steps)}"
+    assert len(layered) <= 5
     assert found.curves[0].axis == "step"
     assert found.curves[0].x == tuple(steps)
     values = dict(zip(steps, found.curves[0].values, strict=True))

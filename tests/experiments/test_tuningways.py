@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 import cats
 from microtome.encoders.loading import load
-from microtome.errors import InputError
+from microtome.errors import InputError, MissingExtraError
 from microtome.experiments.tuningways import tuning_ways
 from microtome.findings.results import open_result
 from moving import saved
@@ -81,3 +82,14 @@ def test_one_seed_says_nothing_of_others_and_bad_input_is_told(tmp_path: Path) -
         tuning_ways(
             base, task, ways="full", rates={"full": [1e30]}, seeds=1, clip=None, **{**given, "steps": 12}
         )
+
+
+def test_adapters_are_refused_before_anything_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "peft", None)
+    heard: list[str] = []
+    given: dict[str, Any] = {"store": tmp_path / "s", "progress": lambda what, *_: heard.append(what)}
+    with pytest.raises(MissingExtraError, match="the way lora must find peft"):
+        tuning_ways(load(saved(tmp_path / "m")), cats.cats_task(32, 64), **given)
+    assert not heard

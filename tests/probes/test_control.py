@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.decomposition import PCA
@@ -22,14 +20,6 @@ from microtome.probes.control import Selectivity, control_draws, control_labels,
 from microtome.probes.linear import fit_logistic
 
 WORDS, WIDTH, CLASSES = 80, 40, 3
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def corpus(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray, list[str], np.ndarray]:

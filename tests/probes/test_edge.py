@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -30,14 +29,6 @@ from microtome.probes.edgetraining import Training
 from microtome.probes.mixing import Input, find_inputs, layers_read, mix_up_to, mixed_rows, one_layer
 
 TINY = EdgeRecipe(width=8, hidden=6, batch=4, every=5, steps=20, rate=1e-2)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def rows_of(count: int, layers: int = 3, features: int = 5, seed: int = 0) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,21 +13,12 @@ from scipy.special import log_softmax
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import PredefinedSplit, cross_val_score
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_limits
 
+from microtome.comparison.inputs import using_threads
 from microtome.errors import InputError
 from microtome.measures.crossvalidation import assign_folds
 from microtome.probes import converging, logistic
 from microtome.probes.linear import fit_logistic, fit_ridge, held_rows
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    with threadpool_limits(1):
-        yield
-    torch.set_num_threads(before)
 
 
 def layers_of(rows: int, features: int, layers: int = 2, seed: int = 0) -> np.ndarray:
@@ -168,9 +158,9 @@ def test_large_layers_follow_each_other_to_where_each_would_end_alone(
             for found, place in ((together, layer), (alone, 0))
         )
         assert one == pytest.approx(two, rel=1e-6)
-    torch.set_num_threads(2)
-    shared = fit_logistic(X, y, 4, penalties=[1.0])
-    assert torch.get_num_threads() == 2
+    with using_threads(2):
+        shared = fit_logistic(X, y, 4, penalties=[1.0])
+        assert torch.get_num_threads() == 2
     np.testing.assert_array_equal(shared.weights, together.weights)
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
@@ -19,14 +17,6 @@ from microtome.errors import InputError
 from microtome.probes.mdl import Code, code_difference, code_interval, online_code
 
 QUARTERS = (25.0, 50.0, 75.0, 100.0)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def order_of(found: Code, groups: np.ndarray) -> np.ndarray:

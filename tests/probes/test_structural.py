@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from threadpoolctl import threadpool_limits
 
 from microtome.errors import InputError, WorkError
 from microtome.probes.structural import Structural, fit_structural, foretell, usual_root
@@ -17,15 +15,6 @@ from microtome.probes.treedistances import Trees, read_trees, tree_distances
 from tree_samples import drawn_trees, planted
 
 TARGETS: tuple[Target, ...] = ("distance", "depth")
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    with threadpool_limits(1):
-        yield
-    torch.set_num_threads(before)
 
 
 def sample(sentences: int, seed: int, layers: int = 3) -> tuple[np.ndarray, Trees]:

@@ -56,6 +56,26 @@ RELATIONS = (
 )
 
 
+ENTITIES = """-DOCSTART- -X- O O
+
+Ann NNP I-NP I-PER
+Lee NNP I-NP I-PER
+went VBD I-VP O
+# O
+
+-DOCSTART- -X- O O
+
+# source: a note
+Ann\tB-PER
+Bo\tB-PER
+in\tO
+New\tB-LOC
+York\tE-LOC
+UN\tS-ORG
+"""
+_SUFFIXES = {"conllu": "conllu", "brackets": "mrg", "semeval": "txt", "edges": "jsonl", "iob": "conll"}
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of real corpora, where there is one."""
@@ -73,6 +93,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
         "a.mrg": TREES,
         "a.jsonl": "".join(f"{json.dumps(one)}\n" for one in SPR),
         "a.txt": RELATIONS,
+        "a.conll": ENTITIES,
     }
     for name, text in content.items():
         (tmp_path / name).write_bytes(text.encode())
@@ -103,13 +124,13 @@ def test_the_table_declares_what_is_so() -> None:
 def test_every_target_can_be_read_from_each_of_its_formats(name: str, files: dict[str, Path]) -> None:
     target = TARGETS[name]
     for one in target.formats:
-        suffix = {"conllu": "conllu", "brackets": "mrg", "semeval": "txt", "edges": "jsonl"}[one]
+        suffix = _SUFFIXES[one]
         found = read_target(files[suffix], name)
         assert len(found.sentences) == len(found.ids) == len(found.splits) == len(found.groups) == 2
         assert found.spans.shape[1:] == (target.slots, 2)
         assert found.right.shape == (len(found.owner), len(found.labels))
         assert bool(len(found.heads)) == (target.kind == "trees")
-        if not target.multilabel and name not in ("constituents", "relations"):
+        if not target.multilabel and name not in ("constituents", "relations", "entities"):
             assert (found.right.sum(1) == 1).all()
 
 

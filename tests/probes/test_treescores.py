@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.stats import spearmanr
-from threadpoolctl import threadpool_limits
 
 from microtome.errors import InputError, UnknownNameError
 from microtome.inference.bands import difference_bands, score_bands
@@ -32,15 +29,6 @@ from microtome.probes.treescores import (
 from tree_samples import drawn_trees, planted
 
 TARGETS: tuple[Target, ...] = ("distance", "depth")
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    with threadpool_limits(1):
-        yield
-    torch.set_num_threads(before)
 
 
 def probe_of(weights: np.ndarray, target: Target, usual_root: int = 0) -> Structural:

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
@@ -40,14 +39,6 @@ FACTS: dict[str, Any] = {
     "held_out": {"accuracy": 0.352, "unigram": 0.04},
     "scores": SCORES,
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

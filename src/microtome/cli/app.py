@@ -7,13 +7,16 @@ from typing import Annotated, Any
 import typer
 
 from ..version import VERSION
+from .change import change
 from .compare import compare
 from .cutting import skip, truncate
 from .demo import demo
+from .domains import domains
 from .drop import drop
 from .extract import extract
 from .finetune import evaluate, finetune
 from .freeze import freeze
+from .localize import localize
 from .ls import ls
 from .permute import permute
 from .pretrain import pretrain
@@ -21,9 +24,11 @@ from .probe import probe
 from .prune import prune
 from .reinit import reinit
 from .report import report
+from .sharing import taken_apart
 from .similarity import similarity
 from .store import store
 from .trajectory import trajectory
+from .ways import ways
 
 
 def command() -> Any:
@@ -39,9 +44,10 @@ def command() -> Any:
     )
     app.callback()(_start)
     verbs = (similarity, extract, compare, finetune, evaluate)
-    verbs += (truncate, skip, freeze, reinit, permute, drop, prune, probe, trajectory)
+    verbs += (truncate, skip, freeze, reinit, permute, drop, prune)
+    verbs += (probe, change, domains, localize, ways, trajectory)
     for verb in (*verbs, report, pretrain, ls, demo):
-        app.command(no_args_is_help=verb is not demo)(verb)
+        app.command(no_args_is_help=verb is not demo)(taken_apart(verb))
     app.add_typer(store)
     return typer.main.get_command(app)
 

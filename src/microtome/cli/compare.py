@@ -10,7 +10,9 @@ from .models import (
     AutocastOption,
     DtypeOption,
     ExactOption,
+    HalvesOption,
     LongestOption,
+    ModelsArgument,
     OnOption,
     ReadOption,
     RevisionOption,
@@ -28,10 +30,7 @@ from .similarity import DeviceOption, SeedOption, ThreadsOption
 
 def compare(
     context: typer.Context,
-    models: Annotated[
-        list[str],
-        typer.Argument(metavar="MODEL...", help="Hub ids or folders of models.", show_default=False),
-    ],
+    models: ModelsArgument,
     on: OnOption,
     rows: RowsOption = "word",
     measures: Annotated[
@@ -52,7 +51,7 @@ def compare(
         bool, typer.Option("--certainty", metavar="", help="Give intervals, with the sentence as the unit.")
     ] = False,
     level: Annotated[float, typer.Option(help="Promised coverage of the intervals.")] = 0.95,
-    halves: Annotated[int, typer.Option(min=2, help="Half-samples for intervals that need them.")] = 40,
+    halves: HalvesOption = 40,
     permutations: Annotated[int, typer.Option(min=0, help="Orders of the rows to try as a null.")] = 0,
     subword: SubwordOption = "last",
     special: SpecialOption = "out",

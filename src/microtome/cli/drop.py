@@ -7,24 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from .finetune import ColumnsOption, DataOption, HeldOutOption, TaskOption
-from .grids import Grid, KeepModelsOption, ModelArgument, RecipeOption, run_grid
-from .models import RevisionOption, StoreOption, TokenizerOption
-from .reading import read_names, read_numbers, task_options
-from .show import JsonOption, OutOption, QuietOption, Screen
-from .similarity import DeviceOption, ThreadsOption
-from .surgery import (
-    AtOnceOption,
-    DryRunOption,
-    HeadOption,
-    LevelOption,
-    PrecisionOption,
-    SeedsOption,
-    SetOption,
-    TrainSizeOption,
-    changed_recipe,
-    loading,
-)
+from .finetune import TaskOption
+from .grids import Grid, ModelArgument, RecipeOption, run_grid
+from .reading import read_names, read_numbers
+from .sharing import Loading, Shown, TaskFiles, Training, Working
+from .surgery import SeedsOption
 
 STRATEGIES = "top,bottom,alternate,symmetric,contribution,similarity,random"
 
@@ -33,9 +20,8 @@ def drop(
     context: typer.Context,
     model: ModelArgument,
     task: TaskOption,
-    data: DataOption = None,
-    column: ColumnsOption = [],  # noqa: B006 - typer reads the default and changes nothing
-    held_out: HeldOutOption = None,
+    *,
+    files: TaskFiles,
     count: Annotated[
         str | None,
         typer.Option(help="How many blocks are dropped; of 2, 4, 6 those below the depth when absent."),
@@ -48,22 +34,10 @@ def drop(
     then: Annotated[str, typer.Option(help="What learns afterwards: full, head, none; or several.")] = "full",
     seeds: SeedsOption = "1,2,3",
     recipe: RecipeOption = "wu2020",
-    change: SetOption = [],  # noqa: B006
-    train_size: TrainSizeOption = None,
-    head: HeadOption = None,
-    level: LevelOption = 0.95,
-    at_once: AtOnceOption = 1,
-    revision: RevisionOption = None,
-    tokenizer: TokenizerOption = None,
-    precision: PrecisionOption = "float32",
-    device: DeviceOption = "cpu",
-    threads: ThreadsOption = None,
-    store: StoreOption = None,
-    keep_models: KeepModelsOption = False,
-    dry_run: DryRunOption = False,
-    out: OutOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    training: Training,
+    loading: Loading,
+    working: Working,
+    shown: Shown,
 ) -> None:
     """Drop blocks by several strategies, fine-tune, and hold the scores against random choices."""
     from ..experiments.dropping import THEN, dropping
@@ -78,26 +52,21 @@ def drop(
         "random_draws": random_draws,
         "then": read_names("--then", then, THEN),
         "seeds": read_numbers("--seeds", seeds),
-        "train_size": train_size,
+        "train_size": training.train_size,
     }
     chosen_all(measure)
     grid = Grid(
-        model=loading(model, revision, tokenizer),
-        tasks=[task_options(task, data, column, held_out)],
-        recipe=changed_recipe(recipe, change, recipe),
-        head=head,
-        level=level,
-        at_once=at_once,
-        precision=precision,
-        device=device,
-        threads=threads,
-        store=store,
-        keep_models=keep_models,
-        dry_run=dry_run,
-        out=out,
-        command=context.obj or "",
+        context=context,
+        model=model,
+        tasks=[task],
+        recipe=recipe,
+        files=files,
+        training=training,
+        loading=loading,
+        working=working,
+        shown=shown,
     )
-    run_grid(Screen(json=json, quiet=quiet), grid, dropping, partial(_planned, **options), options)
+    run_grid(grid, dropping, partial(_planned, **options), options)
 
 
 def _planned(

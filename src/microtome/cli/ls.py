@@ -137,6 +137,9 @@ def _experiments(screen: Screen) -> None:
         "tuned": "a fine-tuned model",
         "encoder": "an encoder, which is fine-tuned",
         "layers": "an encoder and an annotated corpus",
+        "changed": "a model before and after fine-tuning, and texts",
+        "models": "models and a text",
+        "checkpoints": "checkpoints of a training, and a text",
         "results": "results of others",
     }
     screen.rows(

@@ -12,6 +12,21 @@ if TYPE_CHECKING:
     from ..extraction.texts import Texts
     from ..rows.planning import Rows
 
+BaseArgument = Annotated[
+    str, typer.Argument(metavar="BASE", help="The model before: hub id or folder.", show_default=False)
+]
+TunedArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TUNED...",
+        help="What fine-tuning made of it, one a seed; two or more give the ceiling.",
+        show_default=False,
+    ),
+]
+ModelsArgument = Annotated[
+    list[str],
+    typer.Argument(metavar="MODEL...", help="Hub ids or folders of models.", show_default=False),
+]
 OnOption = Annotated[
     str,
     typer.Option("--on", help="The corpus: a file, a folder, hub:ID or task:NAME/SPLIT.", show_default=False),
@@ -27,6 +42,12 @@ LongestOption = Annotated[int | None, typer.Option(help="Tokens of an example at
 SampleOption = Annotated[
     int | None, typer.Option(help="So many rows, drawn with the seed.", show_default=False)
 ]
+MostRowsOption = Annotated[int, typer.Option(min=10, help="Rows at most, drawn with the seed.")]
+MeasuresOption = Annotated[
+    str,
+    typer.Option("--measures", "-m", help="Names of `microtome ls measures`, commas between them."),
+]
+HalvesOption = Annotated[int, typer.Option(min=2, help="Half-samples for intervals that need them.")]
 ExactOption = Annotated[str | None, typer.Option(help="Rows as a paper took them: wu.", show_default=False)]
 DtypeOption = Annotated[str, typer.Option(help="How rows are stored: float32, float16 or bfloat16.")]
 TokensOption = Annotated[
@@ -84,7 +105,7 @@ def load_models(
     ]
 
 
-def read_texts(given: str, options: Sequence[str]) -> Texts:
+def read_texts(given: str, options: Sequence[str], option_name: str = "--read") -> Texts:
     """Open a corpus with the options that a user typed."""
     from ..errors import must
     from ..extraction.texts import make_texts
@@ -93,7 +114,7 @@ def read_texts(given: str, options: Sequence[str]) -> Texts:
     for option in options:
         name, equals, value = option.partition("=")
         if not equals or not name:
-            raise must("--read", "name=value", option)
+            raise must(option_name, "name=value", option)
         said[name] = value
     columns = {name.removeprefix(COLUMN): said.pop(name) for name in list(said) if name.startswith(COLUMN)}
     if columns:

@@ -7,13 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from .finetune import ColumnsOption, DataOption, HeldOutOption
-from .models import RevisionOption, StoreOption, TokenizerOption
-from .reading import read_names, read_numbers, task_options
+from .reading import read_names, read_numbers
 from .results import show_result
-from .show import JsonOption, OutOption, QuietOption, Screen
-from .similarity import DeviceOption, ThreadsOption
-from .surgery import DryRunOption, LevelOption, check, counted
+from .sharing import Loading, Shown, TaskFiles, Working
+from .show import Screen
+from .surgery import counted
 
 # A target that begins so is a task, whose answers are read.
 TASK = "task:"
@@ -29,6 +27,7 @@ def probe(
             show_default=False,
         ),
     ],
+    *,
     on: Annotated[
         Path | None,
         typer.Option(
@@ -39,9 +38,22 @@ def probe(
     target: Annotated[
         str, typer.Option(help="What to read: a name of `microtome ls targets`, or a task as task:rte.")
     ] = "upos",
-    data: DataOption = None,
-    column: ColumnsOption = [],  # noqa: B006 - typer reads the default and changes nothing
-    held_out: HeldOutOption = None,
+    files: TaskFiles,
+    probe: Annotated[
+        str | None,
+        typer.Option(
+            help="How to read it: linear, edge or structural; the target's own when absent.",
+            show_default=False,
+        ),
+    ] = None,
+    layers: Annotated[
+        str | None,
+        typer.Option(
+            help="What an edge probe reads: single (every layer alone; so when absent), upto (layers 0 to l, "
+            "mixed), mix (all of them); or several.",
+            show_default=False,
+        ),
+    ] = None,
     control: Annotated[
         bool, typer.Option("--control", metavar="", help="Read random labels of word types too.")
     ] = False,
@@ -80,28 +92,28 @@ def probe(
         float | None,
         typer.Option(help="Of published heads of a task; 10 when absent.", show_default=False),
     ] = None,
-    level: LevelOption = 0.95,
-    revision: RevisionOption = None,
-    tokenizer: TokenizerOption = None,
-    device: DeviceOption = "cpu",
-    threads: ThreadsOption = None,
-    store: StoreOption = None,
-    dry_run: DryRunOption = False,
-    out: OutOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    loading: Loading,
+    working: Working,
+    shown: Shown,
 ) -> None:
     """Read annotation of words, trees or spans, or answers of a task, out of every layer at once."""
     from ..comparison.inputs import using_threads
     from ..errors import InputError
 
-    screen = Screen(json=json, quiet=quiet)
+    screen = shown.screen
     of_task = target.startswith(TASK)
-    corpus_only = {"--on": on is not None, "--control": control, "--mdl": mdl, "--steps": steps is not None}
+    corpus_only = {
+        "--on": on is not None,
+        "--control": control,
+        "--mdl": mdl,
+        "--steps": steps is not None,
+        "--probe": probe is not None,
+        "--layers": layers is not None,
+    }
     task_only = {
-        "--data": data is not None,
-        "--column": bool(column),
-        "--held-out": held_out is not None,
+        "--data": files.data is not None,
+        "--column": bool(files.column),
+        "--held-out": files.held_out is not None,
         "--solver": solver is not None,
         "--epochs": epochs is not None,
     }
@@ -113,36 +125,33 @@ def probe(
         raise InputError(
             f"--on must name a file with the annotation to read {target} from, but it is absent."
         )
-    check(device=device, level=level, out=out, dry_run=dry_run)
+    shown.check(working)
     shared: dict[str, Any] = {
         "twin": twin,
         "train_size": train_size,
         "seeds": read_numbers("--seeds", seeds or ("0-2" if of_task else "0")),
-        "level": level,
+        "level": working.level,
     }
     if of_task:
-        name = target.removeprefix(TASK)
-        run = _task(
-            models, task_options(name, data, column, held_out), solver, epochs, shared, screen, dry_run
-        )
+        asked = files.asked(target.removeprefix(TASK))
+        run = _task(models, asked, solver, epochs, shared, screen, working.dry_run)
     else:
-        run = _corpus(models, on, target, control, mdl, steps, shared, screen, dry_run)
+        how = {"probe": probe, "layers": layers, "steps": steps}
+        run = _corpus(models, on, target, control, mdl, how, shared, screen, working.dry_run)
     if run is None:
         return
-    with screen.working() as progress, using_threads(threads):
-        from .models import load_models
-
-        encoders = load_models(models, revision=revision, tokenizer=tokenizer, device=device)
+    with screen.working() as progress, using_threads(working.threads):
+        encoders = loading.models(models, working.device)
         found = run(
             encoders[0],
             others=encoders[1:],
-            store=store,
-            device=device,
+            store=working.store,
+            device=working.device,
             progress=progress,
             command=context.obj or "",
             **shared,
         )
-    show_result(screen, found, out)
+    show_result(screen, found, shown.out)
 
 
 def _corpus(
@@ -151,7 +160,7 @@ def _corpus(
     target: str,
     control: bool,
     mdl: bool,
-    steps: int | None,
+    how: dict[str, Any],
     shared: dict[str, Any],
     screen: Screen,
     dry_run: bool,
@@ -162,17 +171,23 @@ def _corpus(
     from ..errors import must
     from ..experiments.describing import description_length
     from ..experiments.probing import probing
+    from ..experiments.probing_mixes import LAYERS, find_probe
     from ..probes.asking import divide
     from ..probes.targets import read_target
 
     if mdl and not dry_run:
         seeds = shared.pop("seeds")
-        if len(seeds) > 1 or steps is not None:
-            raise must("--mdl", "given one seed and no --steps", f"seeds {seeds}, steps {steps}")
+        given = [f"--{name} {value}" for name, value in how.items() if value is not None]
+        given += [f"--seeds {','.join(map(str, seeds))}"] if len(seeds) > 1 else []
+        if given:
+            raise must("--mdl", "given one seed, and none of --probe, --layers, --steps", ", ".join(given))
         return partial(description_length, on=on, target=target, control=control, seed=seeds[0])
+    how["layers"] = read_names("--layers", how["layers"] or "single", tuple(LAYERS))
     if not dry_run:
-        return partial(probing, on=on, target=target, control=control, steps=steps)
-    train, held, judged, split = divide(read_target(on, target), train_size=shared["train_size"])
+        return partial(probing, on=on, target=target, control=control, **how)
+    found = read_target(on, target)
+    find_probe(found, how["probe"], how["layers"], control)
+    train, held, judged, split = divide(found, train_size=shared["train_size"])
     sizes = {"train": len(train), "held": len(held), "judged": len(judged)}
     said = (
         f"{target} of {counted(len(train), 'sentence')} to learn from, {len(held):,} to stop by and "

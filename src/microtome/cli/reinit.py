@@ -7,33 +7,19 @@ from typing import Annotated
 
 import typer
 
-from .finetune import ColumnsOption, DataOption, HeldOutOption, TaskOption
-from .grids import Grid, KeepModelsOption, ModelArgument, RecipeOption, run_grid
-from .models import RevisionOption, StoreOption, TokenizerOption
-from .reading import read_names, read_numbers, task_options
-from .show import JsonOption, OutOption, QuietOption, Screen
-from .similarity import DeviceOption, ThreadsOption
-from .surgery import (
-    AtOnceOption,
-    DryRunOption,
-    HeadOption,
-    LevelOption,
-    PrecisionOption,
-    SeedsOption,
-    SetOption,
-    TrainSizeOption,
-    changed_recipe,
-    loading,
-)
+from .finetune import TaskOption
+from .grids import Grid, ModelArgument, RecipeOption, run_grid
+from .reading import read_names, read_numbers
+from .sharing import Loading, Shown, TaskFiles, Training, Working
+from .surgery import SeedsOption
 
 
 def reinit(
     context: typer.Context,
     model: ModelArgument,
     task: TaskOption,
-    data: DataOption = None,
-    column: ColumnsOption = [],  # noqa: B006 - typer reads the default and changes nothing
-    held_out: HeldOutOption = None,
+    *,
+    files: TaskFiles,
     plan: Annotated[
         str,
         typer.Option(help="Which blocks are redrawn: progressive, blocks, inverse, single; or several."),
@@ -64,22 +50,10 @@ def reinit(
     ] = None,
     seeds: SeedsOption = "1,2,3",
     recipe: RecipeOption = "tamkin2020",
-    change: SetOption = [],  # noqa: B006
-    train_size: TrainSizeOption = None,
-    head: HeadOption = None,
-    level: LevelOption = 0.95,
-    at_once: AtOnceOption = 1,
-    revision: RevisionOption = None,
-    tokenizer: TokenizerOption = None,
-    precision: PrecisionOption = "float32",
-    device: DeviceOption = "cpu",
-    threads: ThreadsOption = None,
-    store: StoreOption = None,
-    keep_models: KeepModelsOption = False,
-    dry_run: DryRunOption = False,
-    out: OutOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    training: Training,
+    loading: Loading,
+    working: Working,
+    shown: Shown,
 ) -> None:
     """Redraw the weights of some blocks, fine-tune, and see what is missed."""
     from ..experiments.redrawing import PLANS
@@ -92,29 +66,24 @@ def reinit(
         "schemes": read_names("--schemes", schemes, tuple(SCHEMES)),
         "bias": read_names("--bias", bias, ("keep", "zero")) if bias else None,
         "layernorm": read_names("--layernorm", layernorm, ("reset", "keep")),
-        "sizes": _sizes(sizes, train_size),
+        "sizes": _sizes(sizes, training.train_size),
         "control": control,
         "fixed_updates": fixed_updates,
         "reinit_seed": reinit_seed,
         "seeds": read_numbers("--seeds", seeds),
     }
     grid = Grid(
-        model=loading(model, revision, tokenizer),
-        tasks=[task_options(task, data, column, held_out)],
-        recipe=changed_recipe(recipe, change, recipe),
-        head=head,
-        level=level,
-        at_once=at_once,
-        precision=precision,
-        device=device,
-        threads=threads,
-        store=store,
-        keep_models=keep_models,
-        dry_run=dry_run,
-        out=out,
-        command=context.obj or "",
+        context=context,
+        model=model,
+        tasks=[task],
+        recipe=recipe,
+        files=files,
+        training=training,
+        loading=loading,
+        working=working,
+        shown=shown,
     )
-    run_grid(Screen(json=json, quiet=quiet), grid, reinitialization, partial(planned, **options), options)
+    run_grid(grid, reinitialization, partial(planned, **options), options)
 
 
 def _sizes(sizes: str, train_size: int | None) -> tuple[int | None, ...]:

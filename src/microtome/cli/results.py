@@ -73,9 +73,16 @@ def _curve_tables(result: Result) -> Iterable[Table]:
                     for one, text in zip(curves, row, strict=True)
                     if text
                 ]
-            said = f"{what[:1].upper()}{what[1:]} on {result.task}/{result.split}: {_words(basis(curves))}."
+            said = f"{what[:1].upper()}{what[1:]} on {_where(result)}: {_words(basis(curves))}."
             yield head, rows, [said, *lines]
             lines = []
+
+
+def _where(result: Result) -> str:
+    """The task and its split; one of them, where the other says it again."""
+    if not result.split or result.split.startswith(result.task):
+        return result.split or result.task
+    return f"{result.task}/{result.split}"
 
 
 def _words(basis: str) -> str:
@@ -90,7 +97,9 @@ def _at(one: Curve, x: object, scale: float, *, signed: bool) -> str:
         return ""
     place = one.x.index(x)  # pyright: ignore[reportArgumentType]
     numbers = [scale * float(v[place]) for v in (one.values, one.low, one.high)]
-    form = "{:+.2f}" if signed else "{:.4f}" if abs(numbers[0]) < 100 else "{:,.1f}"
+    # Points of 100 need two digits, and a similarity four.
+    fine = "{:+.2f}" if scale == 100 else "{:+.4f}"
+    form = fine if signed else "{:.4f}" if abs(numbers[0]) < 100 else "{:,.1f}"
     value, low, high = ("-" if math.isnan(v) else form.format(v) for v in numbers)
     return value if "-" in (value, low, high) else f"{value} [{low}, {high}]"
 
@@ -129,7 +138,7 @@ def _span_tables(result: Result) -> Iterable[Table]:
         return
     one, *others = result.spans
     unit = "points" if result.points == 100 else result.score
-    notes = [f"Cost in {unit} of skipping blocks first to last on {result.task}/{result.split}."]
+    notes = [f"Cost in {unit} of skipping blocks first to last on {_where(result)}."]
     kept = [part for part in basis(one, result.score).split("; ") if not part.startswith(("dot", "hatched"))]
     notes.append(f"{'; '.join(kept)}; {SURE}: not 0 by a {one.level * 100:g}% band of all spans at once.")
     if one.depth <= MOST_COLUMNS:

@@ -29,6 +29,10 @@ HeadOption = Annotated[
 ]
 PrecisionOption = Annotated[str, typer.Option(help="float32, bfloat16 or float16.")]
 AtOnceOption = Annotated[int, typer.Option(min=1, help="Models that train side by side.")]
+KeepModelsOption = Annotated[
+    bool,
+    typer.Option("--keep-models", metavar="", help="Keep the weights of every run, not only its answers."),
+]
 LevelOption = Annotated[float, typer.Option(help="Promised coverage of intervals and bands.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", metavar="", help="Say what it would do, and stop.")]
 

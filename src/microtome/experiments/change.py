@@ -147,7 +147,7 @@ def change(
         rows=tuple(long_table(found)),
         findings=tuple(said),
         methods=said_methods(models, recorded, list(found), halves, level),
-        references=cited("merchant2020"),
+        references=cited("merchant2020", measures=measures),
         warnings=_warnings(models),
         more=MappingProxyType(more),
         provenance=MappingProxyType(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from ..errors import unknown
 from ..measures.citations import CITATIONS as MEASURED
+from ..measures.table import chosen_all
 
 CITATIONS: Mapping[str, str] = MappingProxyType(
     {
@@ -43,12 +44,34 @@ CITATIONS: Mapping[str, str] = MappingProxyType(
   booktitle = {International Conference on Learning Representations},
   year = {2019}
 }""",
+        "tenney2019pipeline": """@inproceedings{tenney2019pipeline,
+  author = {Tenney, Ian and Das, Dipanjan and Pavlick, Ellie},
+  title = {{BERT} Rediscovers the Classical {NLP} Pipeline},
+  booktitle = {Proceedings of the 57th Annual Meeting of the Association for Computational Linguistics},
+  pages = {4593--4601},
+  year = {2019}
+}""",
         "voita2020": """@inproceedings{voita2020,
   author = {Voita, Elena and Titov, Ivan},
   title = {Information-Theoretic Probing with Minimum Description Length},
   booktitle = {Proceedings of EMNLP 2020},
   pages = {183--196},
   year = {2020}
+}""",
+        "hu2022": """@inproceedings{hu2022,
+  author = {Hu, Edward J. and Shen, Yelong and Wallis, Phillip and Allen-Zhu, Zeyuan and Li, Yuanzhi and
+    Wang, Shean and Wang, Lu and Chen, Weizhu},
+  title = {{LoRA}: Low-Rank Adaptation of Large Language Models},
+  booktitle = {International Conference on Learning Representations},
+  year = {2022}
+}""",
+        "benzaken2022": """@inproceedings{benzaken2022,
+  author = {Ben Zaken, Elad and Goldberg, Yoav and Ravfogel, Shauli},
+  title = {{BitFit}: Simple Parameter-efficient Fine-tuning for Transformer-based Masked Language-models},
+  booktitle = {Proceedings of the 60th Annual Meeting of the Association for Computational Linguistics
+    (Volume 2: Short Papers)},
+  pages = {1--9},
+  year = {2022}
 }""",
         "sajjad2023": """@article{sajjad2023,
   author = {Sajjad, Hassan and Dalvi, Fahim and Durrani, Nadir and Nakov, Preslav},
@@ -61,13 +84,15 @@ CITATIONS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def cited(*keys: str) -> tuple[str, ...]:
+def cited(*keys: str, measures: str | Iterable[str] = ()) -> tuple[str, ...]:
     """
-    Find the entries of some keys.
+    Find the entries of some keys, and of measures that were computed.
 
     Parameters
     ----------
     *keys : str
+    measures : str or sequence of str
+        Names of `microtome ls measures`; those of one's own may cite what is not known here.
 
     Returns
     -------
@@ -77,4 +102,6 @@ def cited(*keys: str) -> tuple[str, ...]:
     for key in keys:
         if key not in CITATIONS:
             raise unknown("citation", key, CITATIONS)
-    return tuple(CITATIONS[key] for key in dict.fromkeys(keys))
+    theirs = [key for one in (chosen_all(measures) if measures else ()) for key in one.measure.citations]
+    every = {**MEASURED, **CITATIONS}
+    return tuple(every[key] for key in dict.fromkeys([*keys, *theirs]) if key in every)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,10 @@ from .layerwise import Alike, Recorded
 from .ordering import Order, which_first
 from .readings import Reading
 from .spreads import Sample, center_of, curve_of, points_of
+from .tunedmodels import layer_curve
 
 AXIS, LAYERS = "step", "layers kept"
+MOST_SHOWN = 5  # steps whose layers are drawn, of many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -148,6 +150,42 @@ def layer_curves(course: Course, which: str) -> list[Curve]:
                 score_curve(f"step {one.step}", layers, answers, task.main, task.labels, **given)  # pyright: ignore[reportArgumentType]
             )
     return found
+
+
+def shown_curves(course: Course, layered: Mapping[str, Sequence[Curve]]) -> list[Curve]:
+    """
+    Curves over layers at some steps, spread evenly: scores or, without a task, similarities to the first.
+
+    Parameters
+    ----------
+    course : Course
+    layered : mapping of str to sequence of Curve
+        As `layer_curves` gives them, by what was read.
+
+    Returns
+    -------
+    list of Curve
+    """
+    if course.task is not None:
+        names = {"readouts": "readout", "heads": "head"}
+        return [
+            replace(some[k], name=f"{names[which]}, {some[k].name}")
+            for which, some in layered.items()
+            for k in _spread(len(some))
+        ]
+    every = course.likeness("first")
+    found = []
+    for k in _spread(len(course.steps) - 1):
+        one = Sample(values=every.values[k + 1][None], errors=every.errors[k + 1][None], dof=every.dof)
+        points = points_of(one, level=course.level, bounds=course.against.bounds)
+        name = f"step {course.steps[k + 1]:,} to the first"
+        found.append(layer_curve(name, course.recorded, points))
+    return found
+
+
+def _spread(count: int) -> list[int]:
+    """Places of a few among many, the last one with them."""
+    return sorted({round(place) for place in np.linspace(0, count - 1, min(count, MOST_SHOWN))})
 
 
 def order_of(course: Course, *, draws: int, seed: int) -> Order | None:

@@ -67,8 +67,8 @@ def domains(
     Returns
     -------
     Result
-        For each measure the similarity of base and tuned in every layer on both texts, and "difference", out
-        of domain minus in domain. `more["average"]` has the mean difference over layers, with its p.
+        For each measure the similarity of base and tuned in every layer on both texts, and "difference, out
+        of domain from in domain". `more["average"]` has the mean difference over layers, with its p.
 
     References
     ----------
@@ -117,7 +117,7 @@ def domains(
         curves += [
             layer_curve(f"{label}: in domain", within, points_of(inner, **bounds)),
             layer_curve(f"{label}: out of domain", without, points_of(outer, **bounds)),
-            layer_curve(f"{label}: difference", within, apart, note),
+            layer_curve(f"{label}: difference, out of domain from in domain", within, apart, note),
         ]
         average[label] = {
             "in domain": points_of(inner.mean(), **bounds).plain(),
@@ -141,7 +141,7 @@ def domains(
         ),
         findings=tuple(said),
         methods=f"{said_methods(models, within, list(sides[0]), halves, level)} {matched.sentence()}",
-        references=cited("merchant2020"),
+        references=cited("merchant2020", measures=measures),
         warnings=(warned,) if len(models.tuned) < 2 else (),
         more=MappingProxyType(
             {

@@ -275,15 +275,17 @@ def called(encoder: Any, name: str) -> Any:
     return found
 
 
-def random_twin(encoder: Any, seed: int) -> TransformerEncoder:
+def random_twin(encoder: Any, seed: int, name: str | None = None) -> TransformerEncoder:
     """
-    Draw all weights of a copy of an encoder anew.
+    Draw all weights of a copy of an encoder anew; it keeps the tokenizer and the device.
 
     Parameters
     ----------
     encoder : TransformerEncoder
         Stays as it is.
     seed : int
+    name : str, optional
+        That of the encoder with the seed, when absent.
 
     Returns
     -------
@@ -295,7 +297,7 @@ def random_twin(encoder: Any, seed: int) -> TransformerEncoder:
             "random_init=True and give it as twin."
         )
     found = TransformerEncoder(
-        name=f"{encoder.name}-random{seed}",
+        name=name or f"{encoder.name}-random{seed}",
         family=encoder.family,
         model=copy.deepcopy(encoder.model).eval(),
         tokenizer=encoder.tokenizer,
@@ -307,6 +309,29 @@ def random_twin(encoder: Any, seed: int) -> TransformerEncoder:
     found.model.to(device=device).eval()
     found.source = replace(encoder.source, changes=(*encoder.source.changes, said))
     return found
+
+
+def twin_of(encoder: Any, name: str, seed: int = 0) -> Any:
+    """
+    Draw a twin of any encoder, with its tokenizer; one that is no model of transformers is loaded again.
+
+    Parameters
+    ----------
+    encoder : Encoder
+    name : str
+        Of the twin.
+    seed : int
+
+    Returns
+    -------
+    Encoder
+    """
+    from ..encoders.loading import load
+
+    if isinstance(encoder, TransformerEncoder):
+        return random_twin(encoder, seed, name)
+    origin = encoder.source
+    return load(origin.given, name=name, random_init=True, seed=seed, device=str(encoder.device))
 
 
 def _loaded(given: Any) -> Any:

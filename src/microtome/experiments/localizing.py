@@ -150,7 +150,7 @@ def localized(
         rows=tuple({k: v if v == v else None for k, v in row.items()} for row in table),
         findings=(whole.sentence(labels), whole.coded.sentence(labels)),
         methods=_methods(recorded, rotations, halves, direction, level),
-        references=cited("wu2020"),
+        references=cited("wu2020", measures=["neuron_correlation", "svcca"]),
         more=MappingProxyType(
             {"layers": table, "agreement": whole.agreement, "rotations": rotations, "direction": direction}
         ),

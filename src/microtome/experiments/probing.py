@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InputError, must, unknown
+from ..errors import must
 from ..findings.results import Curve, Result
 from ..findings.scorecurves import difference_curve, score_curve
 from ..inference.answers import Answers
 from ..inference.pairing import compare_scores
 from ..probes.asking import Asked, Probed, divide
-from ..probes.table import PROBES, Probe
+from ..probes.table import Probe
 from ..probes.targets import Annotated, read_target
 from ..tasks.scores_declare import Score
 from ..version import VERSION
 from .citations import cited
+from .layerwise import twin_of
 from .models import Progress
-from .probing_words import layer_findings, methods_of
+from .probing_mixes import LAYERS, called, check_kinds, find_probe, mix_facts, mix_findings
+from .probing_words import layer_findings, methods_of, said_lines
 
 if TYPE_CHECKING:
     import os
@@ -40,6 +42,8 @@ def probing(
     others: Sequence[Any] = (),
     twin: bool = True,
     control: bool = False,
+    probe: str | None = None,
+    layers: str | Sequence[str] = "single",
     train_size: int | None = None,
     seeds: Sequence[int] = (0,),
     steps: int | None = None,
@@ -69,6 +73,12 @@ def probing(
         Whether the encoder with weights drawn anew is probed too: what its layers give is no knowledge.
     control : bool
         Whether random labels of word types are read too: what a probe can learn by heart.
+    probe : {"linear", "edge", "structural"}, optional
+        How to read: labels of words by a linear readout, of spans by an edge probe, trees by a structural
+        one, when absent. An edge probe can read labels of words too.
+    layers : {"single", "upto", "mix"}, or several of them
+        What an edge probe reads: every layer alone; for every l the mix of layers 0..l, with weights that it
+        learns; or the mix of all layers.
     train_size : int, optional
         Learn from so many sentences at most.
     seeds : sequence of int
@@ -88,36 +98,47 @@ def probing(
     Returns
     -------
     Result
-        A curve over layers for each model, for the random twin and for control labels; differences from
+        A curve over layers for each model, for the random twin and for control labels, and apart for each
+        of `layers`; differences from
         layer 0, of each other model from the first, and from control labels (selectivity); what can be had
         without any layer as lines.
 
     References
     ----------
-    Merchant et al. 2020; Hewitt and Liang 2019; Hewitt and Manning 2019.
+    Merchant et al. 2020; Hewitt and Liang 2019; Hewitt and Manning 2019; Tenney et al. 2019.
     """
     started = time.monotonic()
     if not 0 < level < 1:
         raise must("level", "between 0 and 1", level)
     if not seeds or len(set(seeds)) < len(seeds):
         raise must("seeds", "one or more, each once", list(seeds))
+    kinds = check_kinds(layers)
     annotated = read_target(on, target)
-    probe = _probe(annotated, control)
+    chosen = find_probe(annotated, probe, kinds, control)
     models = open_models(encoder, others, twin)
-    asked, stacks, names = record_rows(annotated, models, probe, train_size, seeds, device, store, progress)
-    asked = replace(asked, steps=steps)
-    run = probe.function()
-    found: dict[str, Probed] = {}
-    for place, (name, X) in enumerate(stacks.items()):
-        if progress is not None:
-            progress(f"probing {name}", place, len(stacks))
-        found[name] = run(asked, X)
+    asked, stacks, names = record_rows(annotated, models, chosen, train_size, seeds, device, store, progress)
+    asked = replace(asked, steps=steps, progress=progress)
+    run = chosen.function()
+    every: dict[str, dict[str, Probed]] = {}
+    for kind in kinds:
+        every[kind] = {}
+        for place, (name, X) in enumerate(stacks.items()):
+            if progress is not None:
+                progress(f"probing {name}", place, len(stacks))
+            every[kind][called(name, kind)] = run(replace(asked, inputs=LAYERS[kind]), X)
     controls: dict[str, Probed] = {}
     if control:
         aside = replace(asked, control=seeds[0])
         controls = {name: run(aside, stacks[name]) for name in names}
-    first = found[names[0]]
-    curves = _curves(found, controls, names, level)
+    curves: list[Curve] = []
+    said: list[str] = []
+    first = next(iter(every[kinds[0]].values()))
+    for kind, found in every.items():
+        labels = [called(name, kind) for name in names]
+        drawn = [_with_unit(one, asked, chosen) for one in _curves(found, controls, labels, level)]
+        curves += drawn
+        said += layer_findings(drawn, labels, first.score, target, kind=kind)
+        said += mix_findings(found, labels, kind)
     return Result(
         experiment="probing",
         model=", ".join(names),
@@ -128,12 +149,22 @@ def probing(
         higher_is_better=first.score.higher_is_better,
         curves=tuple(curves),
         lines=first.lines,
-        rows=tuple(_rows(found, controls)),
-        findings=layer_findings(curves, names, first.score, first.lines, target),
-        methods=methods_of(asked, probe, names, twin=twin, control=control, level=level),
-        references=cited("merchant2020", probe.cites),
-        warnings=tuple(dict.fromkeys(one.note for one in found.values() if one.note)),
-        more=MappingProxyType({"target": target, "probe": probe.name, "sentences": _sizes(asked)}),
+        rows=tuple(row for kind, found in every.items() for row in _rows(kind, found, controls)),
+        findings=(*said, *said_lines(first.lines)),
+        methods=methods_of(asked, chosen, names, twin=twin, control=control, level=level, kinds=kinds),
+        references=cited("merchant2020", chosen.cites, *(["tenney2019pipeline"] if "upto" in kinds else [])),
+        warnings=tuple(
+            dict.fromkeys(one.note for found in every.values() for one in found.values() if one.note)
+        ),
+        more=MappingProxyType(
+            {
+                "target": target,
+                "probe": chosen.name,
+                "layers": list(kinds),
+                "sentences": _sizes(asked),
+                **mix_facts(every),
+            }
+        ),
         provenance=MappingProxyType(
             {
                 "microtome": VERSION,
@@ -148,22 +179,8 @@ def probing(
     )
 
 
-def _probe(annotated: Annotated, control: bool) -> Probe:
-    kind, name = annotated.target.kind, annotated.target.name
-    found = next((one for one in PROBES.values() if one.kind == kind), None)
-    if found is None:
-        known = ", ".join(one.kind for one in PROBES.values())
-        raise unknown(
-            f"kind of target that is probed here ({known})", kind, [one.kind for one in PROBES.values()]
-        )
-    if control and not found.control:
-        raise InputError(f"a control must be of labels of words, but {name} has none.")
-    return found
-
-
 def open_models(encoder: Any, others: Sequence[Any], twin: bool) -> dict[str, Any]:
     """Open the models by their names, and the random twin of the first where it is asked for."""
-    from ..encoders.loading import load
     from ..extraction.extracting import as_encoder
 
     given = [as_encoder(one) for one in (encoder, *others)]
@@ -171,8 +188,7 @@ def open_models(encoder: Any, others: Sequence[Any], twin: bool) -> dict[str, An
     if len(found) < len(given):
         raise must("models", "named differently", [one.name for one in given])
     if twin:
-        origin = given[0].source
-        found[TWIN] = load(origin.given, revision=origin.revision, name=TWIN, random_init=True)
+        found[TWIN] = twin_of(given[0], TWIN)
     return found
 
 
@@ -225,17 +241,17 @@ def _curves(
     told = {"axis": AXIS, "level": level}
     curves = []
     for name, one in found.items():
-        x = range(len(one.answers))
-        curves.append(score_curve(name, x, one.answers, one.score, one.labels, **told))
+        curves.append(score_curve(name, one.x, one.answers, one.score, one.labels, **told))
     for name, one in controls.items():
-        x = range(len(one.answers))
-        curves.append(score_curve(f"{CONTROL}, {name}", x, one.answers, one.score, one.labels, **told))
+        curves.append(score_curve(f"{CONTROL}, {name}", one.x, one.answers, one.score, one.labels, **told))
     for name in names:
         one = found[name]
+        if one.x[0] != 0:
+            continue
         curves.append(
             difference_curve(
                 f"difference, {name} from its layer 0",
-                range(len(one.answers)),
+                one.x,
                 one.answers,
                 one.answers[0],
                 one.score,
@@ -247,7 +263,7 @@ def _curves(
         # Two questions about the same words: how much oftener the true one is answered rightly.
         pair = _rightness(found[name]), _rightness(one)
         curves.append(layer_differences(f"difference, selectivity of {name}", *pair, level, one.score))
-    for name in [*names[1:], *([TWIN] if TWIN in found else [])]:
+    for name in [*names[1:], *(name for name in found if name.startswith(TWIN))]:
         other = found[name]
         if len(other.answers) == len(first.answers):
             curves.append(
@@ -286,23 +302,29 @@ def layer_differences(name: str, one: Probed, other: Probed, level: float, score
     def end(given: Sequence[Any], side: str) -> np.ndarray:
         return np.array([getattr(each.interval, side) if each.interval else np.nan for each in given])
 
-    clustered = one.answers[0].groups is not None
     return Curve(
         name=name,
         axis=AXIS,
-        x=tuple(range(count)),
+        x=one.x,
         values=np.array([each.difference for each in alone]),
         low=end(alone, "low"),
         high=end(alone, "high"),
         band_low=end(together, "low"),
         band_high=end(together, "high"),
         level=level,
-        unit="group of examples" if clustered else "example",
+        unit=next((each.interval.unit for each in alone if each.interval), "example"),
         n=alone[0].n,
         seeds=tuple(len(a.predictions) for a, _ in pairs),
         reasons=(None,) * count,
         note="The band is Bonferroni's over the layers.",
     )
+
+
+def _with_unit(curve: Curve, asked: Asked, probe: Probe) -> Curve:
+    """Call the unit by its name: what an example is, and what clusters examples, is known here."""
+    alone = "word" if probe.kind == "words" else "sentence"
+    said = curve.unit.replace("group of examples", asked.unit).replace("example", alone)
+    return replace(curve, unit=said)
 
 
 def _rightness(one: Probed) -> Probed:
@@ -321,17 +343,18 @@ def _rightness(one: Probed) -> Probed:
     )
 
 
-def _rows(found: dict[str, Probed], controls: dict[str, Probed]) -> list[dict[str, Any]]:
+def _rows(layers: str, found: dict[str, Probed], controls: dict[str, Probed]) -> list[dict[str, Any]]:
     out = []
     for kind, each in (("target", found), (CONTROL, controls)):
         for name, one in each.items():
             more = one.rows or ({},) * len(one.answers)
-            for layer, (answers, told) in enumerate(zip(one.answers, more, strict=True)):
+            for layer, answers, told in zip(one.x, one.answers, more, strict=True):
                 for place, predicted in enumerate(answers.predictions):
                     out.append(
                         {
                             "labels": kind,
-                            "model": name,
+                            "model": name.removesuffix(called("", layers)),
+                            "layers": layers,
                             "layer": layer,
                             "seed": answers.seeds[place] if len(answers.seeds) else 0,
                             "score": float(one.score.compute(predicted, answers.targets, one.labels)),

@@ -16,7 +16,7 @@ from ..version import VERSION
 
 
 def layer_findings(
-    curves: Sequence[Curve], names: Sequence[str], score: Score, lines: Mapping[str, float], target: str
+    curves: Sequence[Curve], names: Sequence[str], score: Score, target: str, *, kind: str = "single"
 ) -> tuple[str, ...]:
     """
     Say which layer is read best, what the layers add to layer 0, and how other models differ.
@@ -28,8 +28,9 @@ def layer_findings(
     names : sequence of str
         Of the models, without the random twin.
     score : Score
-    lines : mapping of str to float
     target : str
+    kind : {"single", "upto", "mix"}
+        What was read at each place.
 
     Returns
     -------
@@ -38,10 +39,15 @@ def layer_findings(
     known = {one.name: one for one in curves}
     said = []
     for name in names:
-        curve, gain = known[name], known[f"difference, {name} from its layer 0"]
+        curve, gain = known[name], known.get(f"difference, {name} from its layer 0")
         best = int(np.nanargmax(curve.values))
-        sentence = f"{name}: {target} is read best at layer {best}, {score.name} {_at(curve, best, 1.0, 3)}"
-        if best:
+        where = {
+            "single": f"best at layer {best}",
+            "upto": f"best from layers 0 to {best}" if best else "best from layer 0 alone",
+            "mix": "from all layers at once",
+        }[kind]
+        sentence = f"{name}: {target} is read {where}, {score.name} {_at(curve, best, 1.0, 3)}"
+        if best and gain is not None:
             sentence += f", {_points(gain, best, score)} above layer 0"
         said.append(f"{sentence}.")
         chosen = known.get(f"difference, selectivity of {name}")
@@ -54,16 +60,20 @@ def layer_findings(
     for curve in curves:
         if " from " in curve.name and "its layer 0" not in curve.name:
             said.append(_difference(curve, score))
-    if lines:
-        told = ", ".join(
-            f"{name} {number(value, 3)}" for name, value in lines.items() if math.isfinite(value)
-        )
-        said.append(f"Without any layer: {told}.")
     return tuple(said)
+
+
+def said_lines(lines: Mapping[str, float]) -> tuple[str, ...]:
+    """Say what can be had without any layer."""
+    told = [f"{name} {number(value, 3)}" for name, value in lines.items() if math.isfinite(value)]
+    return (f"Without any layer: {', '.join(told)}.",) if told else ()
 
 
 def _difference(curve: Curve, score: Score) -> str:
     name = curve.name.removeprefix("difference, ")
+    if len(curve.x) == 1:
+        sure = curve.band_high[0] < 0 or curve.band_low[0] > 0
+        return f"{_apart(name)} {_points(curve, 0, score)}{'' if sure else ', which is no sure difference'}."
     down = [at for at in range(len(curve.x)) if curve.band_high[at] < 0]
     up = [at for at in range(len(curve.x)) if curve.band_low[at] > 0]
     if not down and not up:
@@ -116,7 +126,14 @@ def _at(curve: Curve, at: int, scale: float, digits: int, unit: str = "") -> str
 
 
 def methods_of(
-    asked: Asked, probe: Probe, names: Sequence[str], *, twin: bool, control: bool, level: float
+    asked: Asked,
+    probe: Probe,
+    names: Sequence[str],
+    *,
+    twin: bool,
+    control: bool,
+    level: float,
+    kinds: Sequence[str] = ("single",),
 ) -> str:
     """Write the paragraph for a paper."""
     found = asked.annotated
@@ -129,6 +146,16 @@ def methods_of(
         if len(names) + twin > 1
         else "The model ran once over the corpus.",
     ]
+    read = {
+        "single": "one layer",
+        "upto": "the mix of all layers up to one",
+        "mix": "the mix of all layers",
+    }
+    if list(kinds) != ["single"]:
+        parts.append(
+            f"Probes read {' or '.join(read[kind] for kind in kinds)}; weights of a mix are a "
+            "softmax, learned with the probe, times a learned number (Tenney et al. 2019)."
+        )
     if probe.seeded:
         parts.append(f"{sizes[1]} further sentences ended the training; seeds {_listed(asked.seeds)}.")
     if twin:
@@ -139,7 +166,7 @@ def methods_of(
             "(Hewitt and Liang 2019)."
         )
     parts.append(
-        f"Intervals of {level * 100:g}% are over documents, or sentences where the corpus has none; bands "
+        f"Intervals of {level * 100:g}% are over {asked.unit}s; bands "
         f"hold for all layers at once. Computed with microtome {VERSION}."
     )
     return " ".join(parts)

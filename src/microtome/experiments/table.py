@@ -21,31 +21,34 @@ class Experiment:
         On the command line; empty where there is none.
     asks : str
         The question.
-    takes : {"tuned", "encoder", "layers", "results"}
-        A fine-tuned model, an encoder that is then fine-tuned, one whose layers are read as they are, or
-        what other experiments found.
+    takes : {"tuned", "encoder", "layers", "changed", "models", "checkpoints", "results"}
+        A fine-tuned model, an encoder that is then fine-tuned, one whose layers are read as they are, one
+        before and after fine-tuning, several to be compared, one along its training, or what other
+        experiments found.
     trains : bool
         Whether whole models are trained.
     protocols : tuple of str
         Experiments of the papers that it covers, as their protocols are numbered.
     source : str
         Whose idea it is.
+    module : str
+        That has the function; called as it is when absent.
     """
 
     name: str
     verb: str
     asks: str
-    takes: Literal["tuned", "encoder", "layers", "results"]
+    takes: Literal["tuned", "encoder", "layers", "changed", "models", "checkpoints", "results"]
     trains: bool
     protocols: tuple[str, ...]
     source: str
+    module: str = ""
 
     def function(self) -> Any:
         """Import the function that runs it."""
         from importlib import import_module
 
-        module = "prediction" if self.name == "predictive_validity" else self.name
-        return getattr(import_module(f".{module}", __package__), self.name)
+        return getattr(import_module(f".{self.module or self.name}", __package__), self.name)
 
 
 _ALL = (
@@ -113,6 +116,53 @@ _ALL = (
         source="Merchant et al. 2020, Hewitt and Manning 2019, Tenney et al. 2019, Tamkin et al. 2020",
     ),
     Experiment(
+        name="change",
+        verb="change",
+        asks="What did fine-tuning change, and in which layers?",
+        takes="changed",
+        trains=False,
+        protocols=("M-E3",),
+        source="Merchant et al. 2020",
+    ),
+    Experiment(
+        name="domains",
+        verb="domains",
+        asks="Did it change sentences of the task more than others?",
+        takes="changed",
+        trains=False,
+        protocols=("M-E6",),
+        source="Merchant et al. 2020",
+    ),
+    Experiment(
+        name="tuning_ways",
+        verb="ways",
+        asks="Where does the change sit when only adapters, biases or the head learn?",
+        takes="encoder",
+        trains=True,
+        protocols=("B-8",),
+        source="microtome, Hu et al. 2022, Ben Zaken et al. 2022",
+        module="tuningways",
+    ),
+    Experiment(
+        name="localized",
+        verb="localize",
+        asks="In which layers do single neurons count, beyond rotated layers?",
+        takes="models",
+        trains=False,
+        protocols=("B-12",),
+        source="microtome, Wu et al. 2020",
+        module="localizing",
+    ),
+    Experiment(
+        name="trajectory",
+        verb="trajectory",
+        asks="How do layers come to be what they are, along a training?",
+        takes="checkpoints",
+        trains=False,
+        protocols=("B-7",),
+        source="microtome",
+    ),
+    Experiment(
         name="predictive_validity",
         verb="",
         asks="Does the similarity of layers foretell what can be cut?",
@@ -120,6 +170,7 @@ _ALL = (
         trains=False,
         protocols=("B-3",),
         source="microtome",
+        module="prediction",
     ),
 )
 EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType({one.name: one for one in _ALL})

@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import must
 from ..tasks.task import Task
 from ..training.heads import POOLED, Head
+from .layerwise import twin_of
 from .models import Opened
 
 VECTOR = "the vector itself"
@@ -77,10 +78,7 @@ def ready(
     found = {one.name: _read(one, task, longest, _head(one)) for one in given}
     if twin is not None:
         first = given[0]
-        origin = first.source
-        drawn = load(
-            origin.given, revision=origin.revision, name=twin, random_init=True, device=str(first.device)
-        )
+        drawn = twin_of(first, twin)
         found[twin] = _read(drawn, task, longest, _head(drawn, found[first.name].head))
     return found
 

@@ -29,6 +29,7 @@ from .courses import (
     order_of,
     said_course,
     said_how,
+    shown_curves,
     warned_of,
 )
 from .gathering import check_level, whole_number
@@ -106,9 +107,10 @@ def trajectory(
     -------
     Result
         Curves over the steps: the score of each checkpoint or, without a task, the mean similarity to the
-        first and to the last one. `more` has, one a step, "maps" (layers by layers), "change" from the
-        "first" and the "last" (similarities and centers), "blocks", "contrast", the curves over layers of
-        "readouts" and "heads", and in "order" which came first, border or score.
+        first and to the last one; and the same over layers, at a few of the steps. `more` has, one a step,
+        "maps" (layers by layers), "change" from the "first" and the "last" (similarities and centers),
+        "blocks", "contrast", the curves over layers of "readouts" and "heads", and in "order" which came
+        first, border or score.
 
     References
     ----------
@@ -172,7 +174,7 @@ def trajectory(
         score=against.measure if score is None else score.name,
         points=1.0 if score is None else score.points,
         higher_is_better=True if score is None else score.higher_is_better,
-        curves=tuple(curves),
+        curves=(*curves, *shown_curves(course, layered)),
         rows=tuple(long_rows(course, change, layered)),
         findings=tuple(said_course(course, change, curves, order)),
         methods=said_how(course, called, groups),

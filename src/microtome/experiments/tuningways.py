@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..encoders.encoder import Encoder
-from ..errors import InputError
+from ..errors import InputError, MissingExtraError
 from ..extraction.texts import make_texts
 from ..findings.results import Curve, Result
 from ..tasks.corpus import split_corpus
@@ -19,7 +19,8 @@ from ..tasks.task import Task
 from ..training.recipe import Recipe, find_recipe
 from ..version import VERSION
 from .changed import said_center, said_unit, said_value
-from .gathering import check_level, check_seeds, counts, failures, rows_of, whole_number
+from .citations import cited
+from .gathering import check_level, check_seeds, counts, failures, rows_of, several, whole_number
 from .layerwise import SAMPLE, Recorded, alike, record_models
 from .ratechoice import (
     BEST,
@@ -38,6 +39,8 @@ from .spreads import Sample, center_of, points_of
 from .tunedmodels import BASE, layer_curve, told_provenance
 
 MEASURES = ("debiased_cka",)
+# Whose way it is.
+CITED: Mapping[str, str] = MappingProxyType({"lora": "hu2022", "bitfit": "benzaken2022"})
 
 
 def tuning_ways(
@@ -104,6 +107,8 @@ def tuning_ways(
     """
     started, level, seeds = time.monotonic(), check_level(level), check_seeds(seeds)
     match = check_match(match)
+    if "lora" in several(ways):
+        _check_peft()
     opened, asked = open_encoder(encoder), open_task(task)
     trials = seeds[: whole_number("trial_seeds", trial_seeds, 1)]
     runs = rate_runs(ways, rates=rates, seeds=trials, recipe=recipe, train_size=train_size, **options)
@@ -143,6 +148,8 @@ def tuning_ways(
     likeness = alike(
         recorded, measures, left=[BASE], right=every, progress=options.get("progress"), **comparing
     )
+    # A run that was tried and then chosen is one.
+    every_run = list({one.address: one for one in [*tried, *done]}.values())
     told = told_scores(asked, found, level)
     curves: list[Curve] = []
     said = said_scores(asked, told)
@@ -165,10 +172,11 @@ def tuning_ways(
         score="similarity",
         points=1.0,
         curves=tuple(curves),
-        rows=rows_of(list({one.address: one for one in [*tried, *done]}.values()), task=asked.name),
+        rows=rows_of(every_run, task=asked.name),
         findings=tuple(said),
+        references=cited(*(CITED[way] for way in found if way in CITED), measures=measures),
         methods=_methods(opened, asked, recorded, done, match, trials, find_recipe(recipe, **own), level),
-        warnings=(*_warned(found, seeds), *failures([*tried, *done])),
+        warnings=(*_warned(found, seeds), *failures(every_run)),
         more=MappingProxyType(
             {
                 "layers": list(recorded.layers),
@@ -192,6 +200,16 @@ def tuning_ways(
             )
         ),
     )
+
+
+def _check_peft() -> None:
+    """Refuse adapters before anything is trained, where they cannot be."""
+    try:
+        import peft  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError(
+            "the way lora must find peft; try `pip install microtome[lora]`, or leave it out of ways."
+        ) from error
 
 
 def _name(one: Done) -> str:
@@ -250,14 +268,25 @@ def _methods(
     length = f"{recipe.steps:,} updates at most" if recipe.steps is not None else f"{recipe.epochs:g} epochs"
     seeds, tried = ", ".join(map(str, sorted({one.run.seed for one in done}))), ", ".join(map(str, trials))
     return (
-        f"{encoder.name} was fine-tuned on {task.title} in several ways by the recipe {recipe.name} (batches "
-        f"of {recipe.batch}, {length}; seeds {seeds}), each at a learning rate of its own: of a few rates, "
-        f"tried with seed {tried} and not above the best of them, the one whose score is nearest to "
-        f"{wanted.get(str(match), f'{match} points')}. Base and tuned models were compared on "
+        f"{encoder.name} was fine-tuned on {task.title} in several ways{_said_ways(done)} by the recipe "
+        f"{recipe.name} (batches of {recipe.batch}, {length}; seeds {seeds}), each at a learning rate of its "
+        f"own: of a few rates, tried with seed {tried} and not above the best of them, the one whose score "
+        f"is nearest to {wanted.get(str(match), f'{match} points')}. Base and tuned models were compared on "
         f"{recorded.rows.sentence()} of {recorded.examples:,} {recorded.unit}s. The center of the change is "
         f"the mean layer, weighted by 1 - similarity; intervals of {level * 100:g}% are over "
         f"{recorded.unit}s and seeds. Computed with microtome {VERSION}."
     )
+
+
+def _said_ways(done: Sequence[Done]) -> str:
+    """Which they are, with whose they are."""
+    words = {
+        "full": "all weights",
+        "lora": "adapters of low rank (LoRA, Hu et al. 2022)",
+        "bitfit": "biases (BitFit, Ben Zaken et al. 2022)",
+        "head": "the head alone",
+    }
+    return f" ({', '.join(words.get(way, way) for way in dict.fromkeys(one.run.arm for one in done))})"
 
 
 def _warned(found: Mapping[str, Way], seeds: Sequence[int]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -42,6 +42,10 @@ class Asked:
         Where probes are trained.
     steps : int, optional
         Updates of an edge probe at most; as published when absent.
+    inputs : str
+        What each probe reads, a name of `microtome.probes.mixing.INPUTS`.
+    progress : callable, optional
+        Told of the updates of an edge probe.
     """
 
     annotated: Annotated
@@ -55,6 +59,15 @@ class Asked:
     control: int | None = None
     device: str | None = None
     steps: int | None = None
+    inputs: str = "layers"
+    progress: Callable[[str, int, int], None] | None = None
+
+    @property
+    def unit(self) -> str:
+        """What is taken as independent: documents, or sentences where files tell of no documents."""
+        found = self.annotated
+        alone = all(found.groups[place] in ("", found.ids[place]) for place in self.judged)
+        return "sentence" if alone else "document"
 
     def rows_of(self, sentences: np.ndarray) -> np.ndarray:
         """Numbers of the rows of some sentences."""
@@ -74,7 +87,7 @@ class Probed:
     Parameters
     ----------
     answers : tuple of Answers
-        One a layer, to the same examples.
+        One a layer, or a mix of several, to the same examples.
     score : Score
         What they are judged by.
     labels : tuple of str
@@ -83,7 +96,11 @@ class Probed:
     note : str
         What a reader must know, such as which penalties were chosen.
     rows : tuple of mapping
-        One record a layer, plain values.
+        One record an answer, plain values.
+    places : tuple of int
+        The layer that each answer is read from, the last one where several are mixed; from 0 on when absent.
+    shares : tuple of (tuple of float)
+        How much of each layer is in what each answer is read from, where layers are mixed.
     """
 
     answers: tuple[Answers, ...]
@@ -92,6 +109,13 @@ class Probed:
     lines: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     note: str = ""
     rows: tuple[Mapping[str, Any], ...] = ()
+    places: tuple[int, ...] = ()
+    shares: tuple[tuple[float, ...], ...] = ()
+
+    @property
+    def x(self) -> tuple[int, ...]:
+        """The layer of each answer."""
+        return self.places or tuple(range(len(self.answers)))
 
 
 def divide(

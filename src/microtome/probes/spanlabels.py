@@ -24,6 +24,7 @@ from ..corpora.jsonl import JSONL
 from ..corpora.lines import Lines, by_file
 from ..errors import InputError
 from ..tasks.reading.formats import READ, Records
+from .iob import spans_of, tagged_sentences
 
 MARK = "targets"
 
@@ -66,7 +67,7 @@ def _phrases(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
                 elif said and words > begin:
                     # What follows the category is a function (NP-SBJ) or the number of a trace (NP-1).
                     label = re.split("[-=|]", said[0])[0] or said[0]
-                    found.append(_target(label, (begin, words)))
+                    found.append(told_span(label, (begin, words)))
                 if not stack:
                     yield tuple(found)
                     found, words = [], 0
@@ -91,12 +92,20 @@ def read_relations(lines: Lines, options: Mapping[str, Any]) -> Iterator[Example
             raise lines.refuse("mark two spans as <e1> and <e2>", f"got {record['sentence']!r}")
         if record["relation"] is None:
             raise lines.refuse("be followed by its relation", "there is none")
-        marks = {MARK: (_target(record["relation"], *spans),)}
+        marks = {MARK: (told_span(record["relation"], *spans),)}
         yield Example(id=str(number), text=" ".join(words), words=tuple(words), marks=marks)
 
 
-def _target(label: str, *spans: tuple[int, int]) -> str:
-    named = {f"span{slot}": list(span) for slot, span in enumerate(spans, start=1)}
+def read_entities(lines: Lines, options: Mapping[str, Any]) -> Iterator[Example]:
+    """Read columns of words and tags with the spans of names."""
+    for number, (words, tags, document) in enumerate(tagged_sentences(lines), start=1):
+        marks = {MARK: tuple(told_span(kind, span) for kind, span in spans_of(tags))}
+        yield Example(id=str(number), text=" ".join(words), words=words, marks=marks, group=document)
+
+
+def told_span(label: str, *spans: tuple[int, int]) -> str:
+    """Write a target in the layout of edge probing."""
+    named: dict[str, Any] = {f"span{slot}": list(span) for slot, span in enumerate(spans, start=1)}
     return json.dumps({**named, "label": label}, ensure_ascii=False)
 
 
@@ -114,12 +123,21 @@ RELATIONS = Reader(
     read=partial(by_file, read_relations),
 )
 
+ENTITIES = Reader(
+    name="entities",
+    suffixes=(".conll", ".iob", ".iob1", ".iob2", ".bio", ".train", ".testa", ".testb", ".txt"),
+    summary="Columns with a word first and a tag such as B-PER or O last, one example a sentence, an empty "
+    "line after each; spans of names are the mark targets, documents begin with -DOCSTART-.",
+    read=partial(by_file, read_entities),
+)
+
 # For each kind of file, who reads it and with which options.
 FORMATS: Mapping[str, tuple[Reader, Mapping[str, Any]]] = MappingProxyType(
     {
         "conllu": (CONLLU, MappingProxyType({"units": "words"})),
         "brackets": (CONSTITUENTS, MappingProxyType({})),
         "semeval": (RELATIONS, MappingProxyType({})),
+        "iob": (ENTITIES, MappingProxyType({})),
         "edges": (JSONL, MappingProxyType({"columns": {"words": "text"}})),
     }
 )

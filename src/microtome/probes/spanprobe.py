@@ -17,12 +17,12 @@ from .edgerecipe import EDGE_RECIPES
 
 def probe_spans(asked: Asked, X: np.ndarray) -> Probed:
     """
-    Read the labels of spans out of every layer, with the published recipe.
+    Read the labels of spans out of every layer, or out of mixes of them, with the published recipe.
 
     Parameters
     ----------
     asked : Asked
-        Control labels of word types make no sense for spans.
+        A word is a span of its own. Control labels of word types are not asked for here.
     X : ndarray of shape (layers, rows, features)
 
     Returns
@@ -32,7 +32,7 @@ def probe_spans(asked: Asked, X: np.ndarray) -> Probed:
     """
     found = asked.annotated
     if asked.control is not None:
-        raise InputError(f"a control must be of labels of words, but {found.target.name} has none.")
+        raise InputError("a control must be of labels of words by a linear probe, but it is of spans.")
     edges = find_edges(found, asked.examples, asked.units)
     device = asked.device or "cpu"
     recipe = EDGE_RECIPES[found.target.recipe]
@@ -44,19 +44,25 @@ def probe_spans(asked: Asked, X: np.ndarray) -> Probed:
         train=asked.train,
         validation=asked.held,
         seeds=asked.seeds,
+        inputs=asked.inputs,
         recipe=recipe,
         device=device,
+        progress=asked.progress,
     )
     counts = apply_edges(probes, X, edges, asked.judged, device=device)
+    # Sentences that nobody asked for have no rows either, and nothing is lost with them.
+    asked_for = np.concatenate([asked.train, asked.held, asked.judged])
+    lost = int(np.isin(found.owner, asked_for).sum() - np.isin(edges.owner, asked_for).sum())
+    mixed = any(one.mixed for one in probes.inputs)
     groups = asked.groups(range(len(found.ids)))
     usual = majority(edges, asked.train, asked.judged)
     return Probed(
-        answers=tuple(counts.answers(layer, found.ids, groups) for layer in range(len(X))),
+        answers=tuple(counts.answers(layer, found.ids, groups) for layer in range(len(probes.inputs))),
+        places=tuple(one.layers[-1] for one in probes.inputs),
+        shares=tuple(tuple(map(float, each)) for each in probes.shares.mean(0)) if mixed else (),
         score=EDGE_F1,
         lines=MappingProxyType({"most frequent labels": float(usual.f1[0, 0])}),
-        note=f"{edges.left_out:,} targets have words without rows and are left out."
-        if edges.left_out
-        else "",
+        note=f"{lost:,} targets have words without rows and are left out." if lost else "",
         rows=tuple(
             {"updates": int(np.mean(each)), "stopped": str(sorted(set(map(str, ended))))}
             for each, ended in zip(np.asarray(probes.updates).T, np.asarray(probes.stopped).T, strict=True)

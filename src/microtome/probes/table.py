@@ -24,7 +24,11 @@ class Probe:
     name : str
     about : str
     kind : {"words", "spans", "trees"}
-        Of the targets that it reads.
+        Of the targets that it reads, where nobody chooses a probe.
+    also : tuple of {"words", "spans", "trees"}
+        Kinds that it can read too.
+    mixes : bool
+        Whether it can read several layers, mixed with weights that it learns.
     seeded : bool
         Whether it begins at random, so that several seeds tell something.
     control : bool
@@ -41,6 +45,8 @@ class Probe:
     control: bool
     cites: str
     module: str
+    also: tuple[Kind, ...] = ()
+    mixes: bool = False
 
     def function(self) -> Run:
         """Import the function `run(asked, X)`, which reads all layers at once."""
@@ -66,6 +72,8 @@ _ALL = (
         control=False,
         cites="tenney2019",
         module="spanprobe",
+        also=("words",),
+        mixes=True,
     ),
     Probe(
         name="structural",

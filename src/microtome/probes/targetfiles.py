@@ -20,8 +20,9 @@ from .spanlabels import FORMATS
 SPLITS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "train": frozenset({"train", "training"}),
-        "validation": frozenset({"dev", "devel", "val", "valid", "validation"}),
-        "test": frozenset({"test", "testing"}),
+        # Files of CoNLL-2003 end in .train, .testa and .testb.
+        "validation": frozenset({"dev", "devel", "val", "valid", "validation", "testa"}),
+        "test": frozenset({"test", "testing", "testb"}),
     }
 )
 
@@ -76,7 +77,7 @@ def split_of(path: Path) -> str:
     >>> split_of(Path("en_ewt-ud-dev.conllu.xz")), split_of(Path("wsj_0001.mrg"))
     ('validation', '')
     """
-    words = set(re.findall("[a-z]+", split_name(path.name)[0].lower()))
+    words = set(re.findall("[a-z]+", path.name.lower()))
     return next((split for split, names in SPLITS.items() if words & names), "")
 
 

@@ -75,6 +75,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
             Target(name="dep-distance", about="How far apart are words in the tree?", kind="trees"),
             Target(name="dep-depth", about="How deep in the tree is a word?", kind="trees"),
             _spans("constituents", "What sort of phrase is a span?", ("brackets", "edges")),
+            _spans("entities", "What sort of name is a span?", ("iob", "edges")),
             _spans(
                 "spr", "Which properties has an argument?", ("edges",), 2, multilabel=True, recipe="small"
             ),
@@ -156,8 +157,12 @@ def read_target(source: Any, name: str | Target) -> Annotated:
     ids, groups, splits, sentences = [], [], [], []
     found: list[tuple[int, Labeled]] = []
     heads, punctuation = [], []
+    names = [opened.name for _, opened in parts]
+    # Files such as eng.train and eng.testa are told apart by their splits; one file twice is not.
+    by_split = len(set(names)) < len(names) == len({opened.source for _, opened in parts})
     for split, opened in parts:
-        before = f"{opened.name}/" if len(parts) > 1 else ""
+        label = f"{opened.name}-{split}" if by_split else opened.name
+        before = f"{label}/" if len(parts) > 1 else ""
         for example in opened.examples():
             if target.find is not None:
                 found += [(len(ids), one) for one in target.find(example)]

@@ -1,0 +1,62 @@
+"""What did fine-tuning change, layer by layer? The verb `change`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .models import BaseArgument, HalvesOption, MeasuresOption, OnOption, ReadOption, TunedArgument
+from .results import show_result
+from .sharing import Compared, Loading, Shown, Working
+
+
+def change(
+    context: typer.Context,
+    base: BaseArgument,
+    tuned: TunedArgument,
+    *,
+    on: OnOption,
+    read: ReadOption = [],  # noqa: B006 - typer reads the default and changes nothing
+    measures: MeasuresOption = "rsa,debiased_cka",
+    twins: Annotated[
+        int, typer.Option(min=0, help="Random twins of the base, for the floor; 0 for none.")
+    ] = 1,
+    halves: HalvesOption = 40,
+    compared: Compared,
+    loading: Loading,
+    working: Working,
+    shown: Shown,
+) -> None:
+    """Compare a model with what fine-tuning made of it, between two seeds above and a random twin below."""
+    from ..comparison.inputs import using_threads
+    from ..experiments.change import change as run
+    from ..measures.table import chosen_all
+    from .models import cost, read_texts
+
+    screen = shown.screen
+    chosen_all(measures)
+    shown.check(working)
+    texts = read_texts(on, read)
+    with screen.working() as progress, using_threads(working.threads):
+        first, *others = loading.models([base, *tuned], working.device)
+        if working.dry_run:
+            every = [first, *others, *[first] * twins]
+            said, document = cost(every, compared.planned([first], texts, progress))
+            screen.result({"format": "microtome/plan/1", **document}, said)
+            return
+        result = run(
+            first,
+            others,
+            texts,
+            twin=twins,
+            measures=measures,
+            halves=halves,
+            level=working.level,
+            store=working.store,
+            device=working.device,
+            progress=progress,
+            command=context.obj or "",
+            **compared.given,
+        )
+    show_result(screen, result, shown.out)

@@ -1,0 +1,60 @@
+"""In which layers do single neurons count? The verb `localize`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from .models import HalvesOption, ModelsArgument, OnOption, ReadOption
+from .results import show_result
+from .sharing import Compared, Loading, Shown, Working
+
+
+def localize(
+    context: typer.Context,
+    models: ModelsArgument,
+    *,
+    on: OnOption,
+    read: ReadOption = [],  # noqa: B006 - typer reads the default and changes nothing
+    direction: Annotated[
+        str,
+        typer.Option(help="in: neurons of other layers are found in this one; out: its own in the others."),
+    ] = "in",
+    rotations: Annotated[int, typer.Option(min=2, help="Random rotations of each pair of layers.")] = 5,
+    halves: HalvesOption = 20,
+    compared: Compared,
+    loading: Loading,
+    working: Working,
+    shown: Shown,
+) -> None:
+    """Score layers for what their similarity owes to single neurons, beyond what rotated layers give."""
+    from ..comparison.inputs import using_threads
+    from ..errors import must
+    from ..experiments.localizing import localized
+    from .models import cost, read_texts
+
+    screen = shown.screen
+    if direction not in ("in", "out"):
+        raise must("--direction", "in or out", direction)
+    shown.check(working)
+    texts = read_texts(on, read)
+    chosen: dict[str, Any] = {"direction": direction, "rotations": rotations, "halves": halves}
+    with screen.working() as progress, using_threads(working.threads):
+        encoders = loading.models(models, working.device)
+        if working.dry_run:
+            said, document = cost(encoders, compared.planned(encoders[:1], texts, progress))
+            screen.result({"format": "microtome/plan/1", **document}, said)
+            return
+        result = localized(
+            {one.name: one for one in encoders},
+            texts,
+            level=working.level,
+            store=working.store,
+            device=working.device,
+            progress=progress,
+            command=context.obj or "",
+            **chosen,
+            **compared.given,
+        )
+    show_result(screen, result, shown.out)
