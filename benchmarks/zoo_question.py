@@ -72,9 +72,9 @@ def ordered(given: Sequence[Job], costs: Mapping[str, float]) -> list[Job]:
     """
     Put jobs in the order of their start: what most questions need first, and of equals the longest.
 
-    First comes the minimal plan, then the same at other rates; then, on the tasks of the minimal plan, other
-    encoders and other heads; then other tasks; and what differs in more than one of these comes last. A run
-    that is stopped for want of time so leaves whole comparisons, and short jobs fill the end of each part.
+    First comes the minimal plan; then what differs from it in one thing, its rate, its task, its encoder, its
+    head; then what differs in two, and so on. A run that is stopped for want of time so leaves whole
+    comparisons, and short jobs fill the end of each part.
 
     Parameters
     ----------
@@ -93,9 +93,9 @@ def ordered(given: Sequence[Job], costs: Mapping[str, float]) -> list[Job]:
             value
             for value, differs in (
                 (1, job.rate != given[0].rate),
-                (2, job.encoder not in least["encoders"]),
-                (3, job.head not in least["heads"]),
-                (4, job.task not in least["tasks"]),
+                (2, job.task not in least["tasks"]),
+                (3, job.encoder not in least["encoders"]),
+                (4, job.head not in least["heads"]),
             )
             if differs
         ]

@@ -17,7 +17,8 @@ from microtome.experiments.matched_values import encoder_pairs_of, originals_of,
 from microtome.findings.words import number
 
 FORMAT = "microtome/zoo-question/1"
-MARKS = ("answers", "claims", "effects", "scores", "blocks", "profiles", "truncation", "runs")
+MARKS = ("answers", "learned", "claims", "effects", "scores", "blocks", "profiles", "truncation", "runs")
+LEARNED = 2.0  # points above the most frequent answer
 SHOWN = ("contrast", "fires", "top", "penultimate", "cost_third", "flat_from", "score")
 # Encoders and heads as the published ones had them, and the one that tells head from objective.
 PUBLISHED = (("masked", "cls2"), ("shared", "cls2"), ("replaced", "cls1"), ("replaced", "cls2"))
@@ -85,6 +86,7 @@ def tables(documents: Sequence[Mapping[str, Any]], crossed: Sequence[Mapping[str
     found = effects(settings, SHOWN)
     return {
         "answers": "\n".join(f"- {one}" for one in answers(settings, found)),
+        "learned": learned_answers(documents),
         "claims": claims_table(checked),
         "effects": effects_table(found),
         "scores": scores_table(documents, settings),
@@ -93,6 +95,23 @@ def tables(documents: Sequence[Mapping[str, Any]], crossed: Sequence[Mapping[str
         "truncation": truncation_table(documents),
         "runs": runs_text(documents, left_out),
     }
+
+
+def learned_answers(documents: Sequence[Mapping[str, Any]]) -> str:
+    """The same questions, asked of the tasks alone that some encoder learned."""
+    tasks = sorted({one["job"]["task"] for one in documents if _learned(one)})
+    names = sorted({one["job"]["task"] for one in documents})
+    if not tasks or tasks == names:
+        return f"Tasks that were learned: {'all' if tasks else 'none'}."
+    settings, _ = settings_of([one for one in documents if one["job"]["task"] in tasks])
+    told = [f"Of {', '.join(names)}, only {', '.join(tasks)} was learned by any encoder."]
+    return "\n".join([*told, "", *(f"- {one}" for one in answers(settings, effects(settings, SHOWN)))])
+
+
+def _learned(document: Mapping[str, Any]) -> bool:
+    """Whether the models of a job are on average above the most frequent answer, as cuts ask it of them."""
+    mean = np.mean([run["score"] for run in document["runs"]])
+    return bool(document["score"]["points"] * (mean - document["guess"]) >= LEARNED)
 
 
 def answers(settings: Sequence[Setting], found: Mapping[str, Mapping[str, Effect]]) -> list[str]:
@@ -283,8 +302,9 @@ def runs_text(documents: Sequence[Mapping[str, Any]], left_out: Iterable[str]) -
     told = documents[0]["options"]
     lines = [
         f"{len(documents)} jobs, {runs} fine-tunings of {updates:,} updates in all: recipe devlin2019 in "
-        f"float32, batches of {told['batch']}, {told['epochs']:g} epochs and at most {told['updates']:,} "
-        f"updates; heads learned from at most {told['train_size']:,} examples. {machines}."
+        f"{told['precision']}, batches of {told['batch']}, {told['epochs']:g} epochs and at most "
+        f"{told['updates']:,} updates; heads learned from at most {told['train_size']:,} examples. "
+        f"{machines}."
     ]
     bad = sum(run["failure"] is not None for one in documents for run in one["runs"])
     if bad:
