@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 
 import microtome as mt
 import tiny
+from microtome.cli import main
 from microtome.errors import InputError
 from microtome.tasks.generated.table import GENERATED
 from microtome.training.several import finetune_abreast
@@ -35,8 +37,10 @@ def weights(run: Any) -> torch.Tensor:
     return torch.cat([weight.detach().flatten() for weight in run.model.parameters()])
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "electra", "albert"])
-@pytest.mark.parametrize("recipe", ["devlin2019", "phang2021"])
+@pytest.mark.parametrize(
+    ("family", "recipe"),
+    [("bert", "devlin2019"), ("roberta", "phang2021"), ("electra", "devlin2019"), ("albert", "phang2021")],
+)
 def test_models_learn_what_they_learn_alone(family: str, recipe: str, tmp_path: Path) -> None:
     base, task = encoder(tmp_path, family), polarity()
     # Some gradients are nothing but rounding, such as those of the keys' biases; a large epsilon keeps
@@ -64,6 +68,18 @@ def test_encoders_stand_abreast_and_are_found_again(tmp_path: Path) -> None:
     assert [run.address for run in found] == [run.address for run in again][::-1]
     assert found[0].course["finished"] == again[1].course["finished"]
     assert found[0].score.value == pytest.approx(found[0].evaluation.score.value)
+
+
+def test_seeds_of_the_command_line_stand_abreast(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = str(tmp_path / "electra")
+    tiny.save_checkpoint(Path(place), "electra")
+    asked = ["finetune", place, "--task", "polarity", "--seeds", "1,2", "--set", "steps=2", "--abreast"]
+    asked += ["--store", str(tmp_path / "store"), "--json"]
+    assert main(asked) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [run["seeds"]["order"] for run in told["runs"]] == [1, 2]
+    assert main([*asked, "--method", "head"]) == 2
+    assert "method must be left as it is for seeds abreast, but got 'head'." in capsys.readouterr().err
 
 
 def test_causal_models_see_no_later_token(tmp_path: Path) -> None:

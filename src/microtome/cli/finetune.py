@@ -63,7 +63,9 @@ def finetune(
         ),
     ] = None,
     method: Annotated[str, typer.Option(help="What learns: full, head, bitfit or lora.")] = "full",
-    precision: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
+    precision: Annotated[
+        str, typer.Option(help="float32, tf32 (on a GPU), bfloat16 or float16.")
+    ] = "float32",
     checkpoints: Annotated[
         str, typer.Option(help="Also keep the model after these updates, or: epochs.", show_default=False)
     ] = "",
@@ -72,6 +74,10 @@ def finetune(
         typer.Option(help="A folder for TensorBoard, a part for each seed.", show_default=False),
     ] = None,
     at_once: Annotated[int, typer.Option(min=1, help="Seeds that train side by side.")] = 1,
+    abreast: Annotated[
+        bool,
+        typer.Option("--abreast", metavar="", help="Train all seeds as one model: for small ones on a GPU."),
+    ] = False,
     random_init: Annotated[
         bool, typer.Option("--random-init", metavar="", help="Start from the model's random twin.")
     ] = False,
@@ -129,6 +135,7 @@ def finetune(
             asked,
             drawn,
             at_once=at_once,
+            abreast=abreast,
             threads=threads,
             progress=progress,
             recipe=chosen,

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ..comparison.inputs import using_threads
@@ -23,6 +24,10 @@ from .recipe import Recipe
 from .tuned import Tuned, open_tuned
 
 Progress = Callable[[str, int, int], None]
+# Options of `finetune` that models abreast do not have, and the only value they may have there.
+_ALONE: Mapping[str, Any] = MappingProxyType(
+    {"train_size": None, "method": "full", "cached": False, "checkpoints": [], "board": None}
+)
 
 
 def finetune_seeds(
@@ -31,6 +36,7 @@ def finetune_seeds(
     seeds: Sequence[int],
     *,
     at_once: int = 1,
+    abreast: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
     **options: Any,
@@ -38,7 +44,7 @@ def finetune_seeds(
     """
     Fine-tune one encoder with several seeds.
 
-    A small model leaves most of a GPU idle: a few processes at once use it far better than one.
+    A small model leaves most of a GPU idle: a few processes at once, or seeds abreast, use it far better.
 
     Parameters
     ----------
@@ -49,6 +55,8 @@ def finetune_seeds(
     seeds : sequence of int
     at_once : int
         Processes that train at the same time; 1 trains here.
+    abreast : bool
+        Whether seeds train as one model, as by `finetune_abreast`, which has fewer options.
     threads : int, optional
         Of each process; as many as here when absent.
     progress : callable, optional
@@ -67,6 +75,14 @@ def finetune_seeds(
         raise must("at_once", "a whole number above 0", at_once)
     import torch
 
+    if abreast:
+        for name, value in options.items():
+            if name in _ALONE and value != _ALONE[name]:
+                raise must(name, "left as it is for seeds abreast", value)
+        given = {name: value for name, value in options.items() if name not in _ALONE}
+        with using_threads(threads):
+            encoder, opened = _load(model, task)
+            return finetune_abreast([encoder], opened, seeds=seeds, progress=progress, **given)
     with using_threads(threads):
         if at_once > 1 and len(seeds) > 1:
             _in_processes(model, task, seeds, at_once, torch.get_num_threads(), progress, options)
