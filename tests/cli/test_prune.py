@@ -65,7 +65,9 @@ def test_nothing_to_cut_is_a_result_too(
 ) -> None:
     out = tmp_path / "none"
     assert main([*words, "--max-drop", "0.5", "--out", str(out)]) == 0
-    assert "nothing can be cut safely" in capsys.readouterr().out
+    shown = capsys.readouterr()
+    assert "nothing can be cut safely" in shown.out
+    assert "result.json, and no model, since nothing can be cut safely." in shown.err
     assert [path.name for path in out.iterdir()] == ["result.json"]
     assert not json.loads((out / "result.json").read_text())["certified"]
 
@@ -75,6 +77,38 @@ def test_what_it_would_do(words: list[str], capsys: pytest.CaptureFixture[str]) 
     said = capsys.readouterr().out
     assert "6 cuts would be scored first (every subset of the blocks)" in said
     assert "Chosen on 15 examples of validation. Certified on 45 examples" in said
+
+
+def test_a_lone_table_is_used_as_a_whole(
+    words: list[str], table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lone = tmp_path / "mine.csv"
+    lone.write_text((Path(table) / "validation.csv").read_text())
+    asked = [str(lone) if word == table else word for word in words]
+    assert main([*asked, "--dry-run"]) == 0
+    assert "Chosen on 30 examples of the whole table mine. Certified on 30" in capsys.readouterr().out
+    assert main([*asked, "--dry-run", "--recover", "1"]) == 0
+    assert "Chosen on 6 examples of the table mine without train." in capsys.readouterr().out
+    assert main([*asked, "--max-drop", "99"]) == 0
+    assert "that bert was not trained on them is taken for granted." in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+
+@pytest.mark.parametrize("name", ["validation", "test"])
+def test_a_folder_with_one_table(
+    name: str, words: list[str], table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / f"{name}.csv").write_text((Path(table) / "validation.csv").read_text())
+    asked = [str(tmp_path / "one") if word == table else word for word in words]
+    assert main([*asked, "--dry-run"]) == 0
+    assert f"Chosen on 30 examples of {name}." in capsys.readouterr().out
+    assert main(["evaluate", *asked[1:-2]]) == 0
+    assert "accuracy" in capsys.readouterr().out
+    assert main(["finetune", *asked[1:]]) == 2
+    told = f"one must have a split 'train' to learn from, but it has {name} alone."
+    assert told in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

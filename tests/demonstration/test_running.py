@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -90,7 +91,13 @@ def test_what_is_told_of_each_encoder_stands_in_its_results(done: Demonstration)
         assert f"{told.name} fine-tuned on polarity: accuracy {mean['value']:.3f}" in score
         assert first.startswith(f"{told.name}-seed1: ")
         assert second.startswith(f"{told.name}-seed2: ")
-        assert f"of {told.name}-polarity" in cut
+        assert f" of {told.name} " in cut
+        if found := re.search(r"top (\d+) of .* \(from (\S+) to (\S+) over (\d+) seeds, too few", cut):
+            each = np.array(read(done, f"truncate/{told.name}")["more"]["cost"]["each"])
+            losses = -100 * each[:, -1 - int(found[1])]
+            assert len(losses) == int(found[4]) == len(PLAN.seeds)
+            ends = [float(found[2]), float(found[3])]
+            np.testing.assert_allclose(ends, [losses.min(), losses.max()], atol=0.05 + 1e-9)
         pruned = read(done, f"prune/{told.name}")
         assert ("can go" in prune) == pruned["certified"]
         assert ("Nothing can be cut safely" in prune) == (not pruned["certified"])
@@ -156,7 +163,7 @@ def test_encoders_that_learned_nothing_are_told_and_not_pruned(tmp_path: Path) -
     plan = replace(PLAN, encoders=("every",), seeds=(3,), steps=1, rate=1e-9, rest=40, validation=40, test=40)
     done = demonstrate(tmp_path / "demo", plan)
     (told, floor) = done.told
-    assert "1 of 1 runs of every on polarity failed (seed 3: collapsed" in told.sentences[0]
+    assert "The only run of every on polarity failed (seed 3: collapsed" in told.sentences[0]
     assert "failed" in floor.sentences[0]
     assert not done.unseen
     assert not (tmp_path / "demo" / "prune").exists()

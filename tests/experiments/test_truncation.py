@@ -18,7 +18,7 @@ import tiny
 from microtome.encoders.cutting import keep_blocks
 from microtome.errors import InputError, UnknownNameError
 from microtome.experiments import headarms
-from microtome.experiments.truncated import said_heads
+from microtome.experiments.truncated_words import said_cut, said_heads
 from microtome.experiments.truncation import truncation
 from microtome.findings.results import Result, open_result
 from microtome.store.shelf import Shelf
@@ -262,6 +262,45 @@ def test_several_seeds_make_one_curve(
     assert both["TUNEDORIG"].seeds == (3, 3, 3)
     assert "head seeds of curves over 2 tuned models" in getattr(both["TUNED"], "note")  # noqa: B009
     assert {row["seed"] for row in both.rows if row["arm"] == "TUNED"} == {1, 2}
+    # What each seed gave alone is kept, for where two are too few for a band.
+    costs = [one["UNTUNED"].values - one["UNTUNED"].values[-1] for one in singles]
+    np.testing.assert_allclose(both.more["cost"]["each"], costs, atol=1e-12)
+    gains = [one["TUNED"].values - one["UNTUNED"].values for one in singles]
+    np.testing.assert_allclose(both.more["gain"]["each"], gains, atol=1e-12)
+
+
+@pytest.mark.parametrize("half,seeds,told", [(0.9, 2, True), (0.9, 4, False), (0.02, 2, False)])
+def test_two_seeds_give_no_band_that_means_nothing(
+    half: float, seeds: int, told: bool, found: Result
+) -> None:
+    score, shown = find_score("accuracy"), np.array([-0.125, -0.0625, 0.0])
+    costs: Any = replace(
+        found["UNTUNED"],
+        values=shown,
+        band_low=shown - half,
+        band_high=shown + half,
+        unit="example and seed",
+        seeds=(seeds,) * 3,
+    )
+    each = np.array([[0.5, 0.5625 + 0.03125 * k, 0.625] for k in (-1, 1, 0, 0)[:seeds]])
+    [text] = said_cut(costs, score, 3, each)
+    assert text.startswith(
+        "No cut is shown to cost at most 1 point. The cheapest one, without the top 1 layer"
+    )
+    few = "6.25 points (from 3.12 to 9.38 over 2 seeds, too few for a useful interval)."
+    assert text.endswith(few) is told
+    assert ("95% for all points" in text) is not told
+    curves: dict[str, Any] = {
+        "untuned": replace(costs, values=shown + 0.5, low=shown - 0.4, high=shown + 1.4),
+        "tuned": replace(costs, values=shown + 0.6, low=shown + 0.55, high=shown + 0.65),
+        "gain": replace(costs, values=np.full(3, 0.1), band_low=np.full(3, 0.1 - half)),
+    }
+    [text] = said_heads(curves, score, {"untuned": each})
+    if told:
+        assert "instead of 37.50 (50.00 with each of 2 seeds, too few for a useful interval)" in text
+        assert text.endswith("a difference of 10.00 (2 seeds, too few for a useful interval).")
+    else:
+        assert text.endswith("95% for all layers at once.")
 
 
 def test_a_run_that_failed_is_not_averaged(runs: list[Any], task: Any, store: Path) -> None:

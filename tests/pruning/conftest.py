@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 import tiny
 from microtome.encoders.loading import load
@@ -17,14 +16,6 @@ from microtome.training.evaluating import predict
 from microtome.training.modeling import build
 from pruning.idle import balance, still, task_with, texts
 from samples import task_of
-
-
-@pytest.fixture(scope="session", autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
 from microtome.encoders.loading import load
-from microtome.pruning.speed import _peak_on_cpu, cut_model, measure_speed
+from microtome.pruning.speed import Speed, Timing, _peak_on_cpu, cut_model, measure_speed
 from microtome.tasks.items import Item
 from microtome.training.modeling import build
 from pruning.idle import task_with, texts
@@ -55,3 +56,20 @@ def test_intermediate_results_count_for_as_long_as_they_are_held() -> None:
 
     assert 4000 <= _peak_on_cpu(one_after_the_other) < 2 * 4000 + 100
     assert _peak_on_cpu(together) == 5 * 4000
+
+
+@pytest.mark.parametrize("low,high,told", [(0.5, 0.9, False), (0.5, 2.0, False), (0.03, 8.7, True)])
+def test_times_that_tell_nothing_are_said_to(low: float, high: float, told: bool) -> None:
+    calm = Timing(what="blocks", batch=1, full=9.0, cut=6.0, ratio=0.66, low=0.6, high=0.7)
+    found = Speed(
+        device="cpu",
+        threads=1,
+        rounds=15,
+        timings=(calm, replace(calm, batch=32, low=low, high=high)),
+        parameters=(2, 1),
+        bytes=(8, 4),
+        peak=(3, 2),
+        tokens=(4, 4),
+    )
+    assert found.doubt.startswith("times of blocks, batch 32 differed so much" if told else "")
+    assert bool(found.doubt) is told

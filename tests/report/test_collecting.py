@@ -28,7 +28,7 @@ SOURCE = Path(mt.__file__).parents[1]
 HEAD = {"id", "kind", "title", "task", "model", "basis", "sentences", "file"}
 BODIES = {
     "map": {"panels", "layers", "blocks"},
-    "curves": {"x_label", "y_label", "points", "curves", "lines", "x_is_layer"},
+    "curves": {"x_label", "y_label", "points", "curves", "lines", "x_is_layer", "few"},
     "spans": {"depth", "score", "points", "full", "values", "low", "high", "band_low", "band_high"}
     | {"n", "seeds", "note"},
     "scores": {"columns", "rows"},
@@ -98,6 +98,48 @@ def test_panels_are_those_before_and_after(study: Path, document: dict[str, Any]
         ends = {(p["measures"][k]["lo"], p["measures"][k]["hi"]) for p in found["panels"]}
         [(lo, hi)] = ends
         assert all(lo <= v <= hi for p in found["panels"] for row in p["measures"][k]["values"] for v in row)
+
+
+@pytest.mark.parametrize(
+    "half,seeds,unit,shown",
+    [
+        (0.4, 2, "example and seed", False),
+        (0.4, 9, "example and seed", True),
+        (0.05, 2, "example and seed", True),
+        (0.4, 2, "example", True),
+    ],
+)
+def test_few_seeds_are_said_and_their_intervals_not_drawn(
+    half: float, seeds: int, unit: str, shown: bool, tmp_path: Path
+) -> None:
+    def wide(one: Any) -> Any:
+        ends = {"band_low": one.values - half, "band_high": one.values + half}
+        return replace(one, **ends, seeds=(seeds,) * len(one.x), unit=unit)
+
+    result = samples.truncation()
+    replace(result, curves=tuple(map(wide, result.curves))).save(tmp_path / "a")
+    found = sections(collect(tmp_path), "curves")[0]
+    assert found["few"] is not shown
+    assert ("bands: 95 %" in found["basis"]) is shown
+    few = f"{seeds} runs a point: too few for useful intervals, which are in the data and are not drawn"
+    assert (few in found["basis"]) is not shown
+    assert found["curves"][0]["band_low"][0] is not None
+
+
+def test_kinds_of_results_take_turns_at_the_top(document: dict[str, Any]) -> None:
+    files = {one["id"]: one["file"] for one in document["sections"]}
+    formats = {one["file"]: one["format"] for one in document["provenance"]}
+    kinds = [formats[files[one["section"]]] for one in document["findings"]]
+    first = kinds[: len(set(kinds))]
+    assert len(set(first)) == len(first)
+
+
+def test_a_tuned_model_is_called_by_what_was_tuned(tmp_path: Path) -> None:
+    samples.truncation(model="base-sst2").save(tmp_path / "a")
+    task = samples.truncation().task
+    samples.truncation(model=f"base-{task}").save(tmp_path / "b")
+    titles = {one["title"] for one in collect(tmp_path)["sections"]}
+    assert f"Truncation: base on {task}" in titles
 
 
 def test_layers_have_their_spectra(document: dict[str, Any]) -> None:
@@ -314,3 +356,26 @@ def test_a_report_needs_neither_torch_nor_figures(study: Path, tmp_path: Path) -
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stderr.splitlines()[-1]) == []
+
+
+def test_a_random_twin_beside_two_models_does_not_hide_their_difference(tmp_path: Path) -> None:
+    one = samples.comparison(certainty=False)["debiased_cka"]
+    names = [f"{model}/{k}" for model in ("mine", "yours", "mine-random0") for k in range(6)]
+    told = [{"name": name, "changes": [], "tuned": None} for name in ("mine", "yours")]
+    told.append({"name": "mine-random0", "changes": ["random weights"], "tuned": None})
+    size = len(names)
+    values = np.full((size, size), 0.5)
+    values[[4, 10], [10, 4]] = 0.25
+    full = replace(
+        one,
+        left=tuple(names),
+        right=tuple(names),
+        **dict.fromkeys(("values", "null_mean", "z", "p"), values),
+        reasons=((None,) * size,) * size,
+        layers=type(one.layers)(None, None),
+        provenance=MappingProxyType({"models": told}),
+    )
+    Maps([full]).save(tmp_path)
+    document = collect(tmp_path)
+    assert "Difference of each layer: mine and yours" in {one["title"] for one in document["sections"]}
+    assert "between mine and yours" in document["findings"][0]["text"]

@@ -267,6 +267,18 @@ def test_curves_tell_values_and_can_be_hidden(opened: Callable[..., Any]) -> Non
     assert section.locator(".chart").nth(1).locator(".zero").count() == 1
 
 
+def test_intervals_that_tell_nothing_are_told_and_not_drawn(opened: Callable[..., Any]) -> None:
+    few = page_samples.curves_section() | {"few": True}
+    page = opened(page_samples.small() | {"sections": [few]})
+    section = go(page, "curves")
+    chart = section.locator(".chart").first
+    assert chart.locator(".series").count() == 2
+    assert section.locator("line.thick, line.thin, .shade").count() == 0
+    box = chart.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 60)
+    assert "[0.717, 0.817]" in page.locator("#tip").inner_text()
+
+
 def test_span_is_dragged_and_its_cost_read(opened: Callable[..., Any]) -> None:
     page = opened(page_samples.small())
     section = go(page, "spans")

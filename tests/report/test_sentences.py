@@ -63,11 +63,31 @@ def is_bound(text: str, value: float, digits: int, side: int) -> bool:
     return -1e-12 <= beyond < 10**-digits + 1e-9
 
 
-def loss_of(text: str, value: float, least: float, most: float, digits: int) -> None:
-    """Check a loss with its band, its limit, or the remark that there is none."""
+def loss_of(
+    text: str, value: float, least: float, most: float, digits: int, each: np.ndarray | None = None
+) -> None:
+    """Check a loss with its band, its limit, the remark that there is none, or what each seed lost."""
     number = re.match(rf"{NUMBER} ", text)
     assert number is not None
     assert close(number[1], value, digits)
+    if each is not None and len(each) <= 3 and least <= 0 <= most and most - least > 20:
+        assert not re.search(BAND, text)
+        known = each[np.isfinite(each)]
+        count = (
+            f"{len(known) or len(each)} seed{'' if len(known) == 1 else 's'}, too few for a useful interval"
+        )
+        if found := re.search(rf"\(from {NUMBER} to {NUMBER} over {count}\)", text):
+            assert close(found[1], known.min(), digits)
+            assert close(found[2], known.max(), digits)
+            assert float(found[1]) < float(found[2])
+        elif found := re.search(rf"\({NUMBER} with each of {count}\)", text):
+            assert close(found[1], known.min(), digits)
+            assert close(found[1], known.max(), digits)
+        else:
+            assert len(known) < 2
+            assert f"({count})" in text
+        return
+    assert "too few" not in text
     band, limit = re.search(BAND, text), re.search(rf", at most {NUMBER} \(", text)
     if math.isfinite(least) and math.isfinite(most):
         assert band is not None
@@ -129,6 +149,71 @@ def test_cuts(points: list[tuple[float, float]], higher: bool, factor: float) ->
     else:
         assert "Nothing can be said" in text
         assert np.isnan(loss).all()
+
+
+SEEDS = st.lists(st.one_of(st.floats(-0.5, 0.5), st.just(math.nan)), min_size=2, max_size=4)
+
+
+@QUICK
+@given(st.floats(-0.6, 0.6), st.floats(0.0, 1.0), SEEDS, st.booleans(), st.booleans())
+def test_few_seeds_give_what_each_of_them_lost(
+    loss: float, width: float, seeds: list[float], higher: bool, kept: bool
+) -> None:
+    sign, each = (-1.0 if higher else 1.0), np.array(seeds)
+    ends = np.sort(sign * np.array([loss - width, loss + width]))
+    count: dict[str, Any] = {"seeds": (len(seeds),) * 2, "unit": "example and seed"}
+    cost = {
+        "x": [1, 2],
+        "values": [sign * loss, 0.0],
+        "band_low": [ends[0], 0.0],
+        "band_high": [ends[1], 0.0],
+    }
+    gain = make_curve(
+        "difference TUNED",
+        np.array([-sign * loss, 0.0]),
+        band_low=np.array([-ends[1], 0.0]),
+        band_high=np.array([-ends[0], 0.0]),
+        **count,
+    )
+    more: dict[str, Any] = {"depth": 2, "cost": cost}
+    if kept:
+        # As differences of the score, one row a seed.
+        cost["each"] = [[sign * one, 0.0] for one in seeds]
+        more["gain"] = {"each": [[-sign * one, 0.0] for one in seeds]}
+    result = make_result(
+        higher_is_better=higher,
+        curves=(make_curve("UNTUNED", np.full(2, 0.5), **count), gain),
+        more=more,
+    )
+    document = told(result)
+    for text in sentences(document):
+        alone = 100 * each if kept else np.full(len(seeds), math.nan)
+        if found := re.search(r"cheapest, without the top 1 of 2 layers, costs (.*)\.$", text):
+            loss_of(found[1], 100 * loss, 100 * (loss - width), 100 * (loss + width), 1, alone)
+        elif found := re.search(r"with 1 of 2 layers kept, is (.*)\.$", text):
+            # What a head gains there is what is lost, since the differences were given so.
+            loss_of(found[1], 100 * loss, 100 * (loss - width), 100 * (loss + width), 1, alone)
+        else:
+            assert "with 2 of 2 layers kept" in text or sure(document, text)
+
+
+@QUICK
+@given(st.floats(-0.6, 0.6), st.floats(0.0, 1.0), SEEDS)
+def test_few_seeds_of_a_skipped_block(cost: float, width: float, seeds: list[float]) -> None:
+    def spans(name: str, value: float, width: float, count: int, unit: str) -> Any:
+        ends = {"values": value, "low": value - width, "high": value + width}
+        ends |= {"band_low": value - width, "band_high": value + width}
+        cells: dict[str, Any] = {key: np.full((1, 1), one) for key, one in ends.items()}
+        return replace(make_spans(1, **cells), name=name, seeds=count, unit=unit)
+
+    whole = spans("cost", cost, width, len(seeds), "example and seed")
+    alone = [spans(f"cost, seed {k}", one, 0.01, 1, "example") for k, one in enumerate(seeds)]
+    said = sentences(told(make_result(experiment="skipping", spans=(whole, *alone))))
+    [text] = [one for one in said if one.startswith("Skipping block 1 alone costs bert ")][:1]
+    found = re.match(r"Skipping block 1 alone costs bert (.*) on rte\.$", text)
+    assert found is not None
+    ends = 100 * (cost - width), 100 * (cost + width)
+    loss_of(found[1], 100 * cost, *ends, 1, 100 * np.array(seeds))
 
 
 @QUICK
@@ -473,9 +558,8 @@ def test_scores_over_seeds(values: list[float], half: float | None, away: float 
     document = told(finetuning(scores, mean, guess=guess, failures=failures))
     said = sentences(document)
     failed = len(values) - len(sound)
-    assert any(
-        text.startswith(f"{failed} of {len(values)} runs of base on rte failed") for text in said
-    ) == bool(failed)
+    some = "The only run" if len(values) == 1 else f"{failed} of {len(values)} runs"
+    assert any(text.startswith(f"{some} of base on rte failed") for text in said) == bool(failed)
     reached = [text for text in said if "fine-tuned on" in text]
     if not math.isfinite(middle):
         assert not reached

@@ -19,8 +19,9 @@ def csv(path: Path, rows: int = 40) -> Path:
 def test_a_table_in_two_lines(tmp_path: Path) -> None:
     mine = task(csv(tmp_path / "mine.csv"), text="review", label="stars")
     assert (mine.name, mine.kind, mine.labels) == ("mine", "classification", ("0", "1", "2", "3"))
-    assert mine.splits == ("train", "validation", "test")
-    parts = [mine.split(name) for name in mine.splits]
+    assert mine.splits == ("train", "validation", "test", "whole")
+    assert [item.id for item in mine.split("whole")] == [f"whole-{i}" for i in range(40)]
+    parts = [mine.split(name) for name in mine.splits[:3]]
     assert [len(part) for part in parts] == [32, 4, 4]
     assert parts[0].items[0].texts[0].endswith('with a "quote"\nand a line')
     # Rows with one text are never torn apart, and none is lost.
@@ -48,6 +49,32 @@ def test_a_folder_of_splits(tmp_path: Path) -> None:
     assert given.split("validation").items[0].target == 0
 
 
+@pytest.mark.parametrize(
+    "name,split", [("validation", "validation"), ("dev", "validation"), ("test", "test")]
+)
+def test_a_folder_with_nothing_to_learn_from(name: str, split: str, tmp_path: Path) -> None:
+    csv(tmp_path / f"{name}.csv")
+    mine = task(tmp_path, text="review", label="stars")
+    assert (mine.splits, mine.validation) == ((split,), split)
+    assert mine.labels == ("0", "1", "2", "3")
+    assert len(mine.split(mine.validation, labeled=True)) == 40
+    with pytest.raises(
+        InputError, match=rf"must have a split 'train' to learn from, but it has {split} alone\."
+    ):
+        mine.split(mine.train)
+    numbers = task(tmp_path, text="review", label="stars", kind="regression")
+    assert numbers.range == (0.0, 3.0)
+
+
+def test_a_folder_with_two_tables(tmp_path: Path) -> None:
+    csv(tmp_path / "train.csv")
+    csv(tmp_path / "test.csv", 8)
+    mine = task(tmp_path, text="review", label="stars")
+    assert (mine.splits, mine.validation) == (("train", "test"), "test")
+    csv(tmp_path / "dev.csv", 8)
+    assert task(tmp_path, text="review", label="stars").validation == "validation"
+
+
 def test_numbers(tmp_path: Path) -> None:
     mine = task(csv(tmp_path / "mine.csv"), text="review", label="stars", kind="regression")
     assert (mine.labels, mine.range, mine.main) == ((), (0.0, 3.0), ("pearson", "spearman"))
@@ -62,7 +89,11 @@ def test_labels_are_in_the_order_of_numbers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"label": None}, "label must be the name of a column of .*mine.csv, but got None"),
+        (
+            {"label": None},
+            r"label must be the name of a column of .*mine.csv \(review, stars\), such as --column "
+            "label=NAME on the command line, but got None",
+        ),
         ({"label": "star"}, "line 3 of .* must have the column 'star', but its columns are review, stars"),
         ({"text": "revue"}, "must have the column 'revue', but its columns are review, stars"),
         ({"kind": "span"}, "kind must be one of classification, regression for a table"),
@@ -83,7 +114,9 @@ def test_files_that_do_not_do(tmp_path: Path) -> None:
         InputError, match=r"a table of one's own must be a file that ends in .csv, .tsv, .jsonl"
     ):
         task(tmp_path / "a.xls", text="a", label="b")
-    with pytest.raises(InputError, match=r"must have a file train.csv, train.tsv, .* but it has none"):
+    with pytest.raises(
+        InputError, match=r"must have a table called train, validation or test \(.csv, .*\), but it has none"
+    ):
         task(tmp_path, text="a", label="b")
     (tmp_path / "b.csv").write_text("a,b\n")
     with pytest.raises(InputError, match=r"b.csv must hold examples, but it has none"):

@@ -39,7 +39,7 @@ def prune(
         str | None,
         typer.Option(
             help="The split that chooses and certifies; rest: training examples that were not trained on. "
-            "Validation when absent.",
+            "When absent, validation; of a lone table, all rows that the model was not trained on.",
             show_default=False,
         ),
     ] = None,
@@ -89,7 +89,7 @@ def prune(
     if out is not None:
         check_folder(out)
     if dry_run:
-        _plan(screen, model, opened, roles, device)
+        _plan(screen, model, opened, {**roles, "learns": recover > 0}, device)
         return
     with screen.working() as progress, using_threads(threads):
         found = run(
@@ -108,7 +108,11 @@ def prune(
         )
     if out is not None:
         write_pruned(found, out)
-        told = "the model with its card, result.json and table.parquet" if found.certified else "result.json"
+        told = (
+            "the model with its card, result.json and table.parquet"
+            if found.certified
+            else "result.json, and no model, since nothing can be cut safely"
+        )
         screen.note(f"Written to {out}: {told}.")
     if json:
         screen.result(found.document(), "")
@@ -163,4 +167,5 @@ def _show(screen: Screen, found: Pruned) -> None:
     head = ["without", "cost (choosing)", "drop (certifying)", "at most", "p", f"margin {found.max_drop:g}"]
     screen.rows(head, rows, notes) if rows else screen.sentences(notes)
     if found.speed is not None:
-        screen.rows(["", "before", "after", "ratio [range]"], found.speed.table())
+        notes = [found.speed.doubt] if found.speed.doubt else []
+        screen.rows(["", "before", "after", "ratio [range]"], found.speed.table(), notes)

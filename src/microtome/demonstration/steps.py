@@ -203,7 +203,7 @@ def prune_first(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> Unseen | N
         unseen.found,
         whole,
         model=f"{name} with {unseen.kept} of {unseen.depth} blocks",
-        against=f"all of {name}",
+        against=f"{name} with all {unseen.depth}",
         command=bench.command,
     )
     write_evaluation(beside, unseen.found, told)

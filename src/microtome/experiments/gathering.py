@@ -20,6 +20,7 @@ from ..tasks.items import Split
 from ..tasks.scores import find_score
 from ..tasks.scores_declare import Score
 from ..tasks.task import Task
+from .fewseeds import said_seeds, too_few
 from .models import as_answers
 from .runs import Done, Run
 
@@ -190,10 +191,22 @@ def lost(curve: Curve, score: Score) -> tuple[np.ndarray, np.ndarray, np.ndarray
     return value, least, most
 
 
-def said_loss(curve: Curve, place: int, score: Score) -> str:
-    """Say the loss at one point of a curve of differences, with its band."""
+def said_loss(curve: Curve, place: int, score: Score, each: Sequence[float] = ()) -> str:
+    """
+    Say the loss at one point of a curve of differences, with its band.
+
+    Parameters
+    ----------
+    curve : Curve
+    place : int
+    score : Score
+    each : sequence of float
+        What each seed lost there, in points of 100, for where seeds are too few for a band.
+    """
     value, least, most = (float(one[place]) for one in lost(curve, score))
-    text = f"{number(value)} points"
+    text, seeds = f"{number(value)} points", curve.seeds[place]
+    if too_few(least, most, len(each) or seeds, curve.unit, score.points):
+        return f"{text} ({said_seeds(each, seeds, curve.unit)})"
     if math.isfinite(least) and math.isfinite(most):
         text += (
             f" [{number(least)}, {number(most)}] ({curve.level * 100:g}% for all points, unit: {curve.unit})"

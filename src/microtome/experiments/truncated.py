@@ -1,4 +1,4 @@
-"""What do the answers of every layer say together? Curves with bands, costs of a cut, and sentences."""
+"""What do the answers of every layer say together? Curves with bands, and costs of a cut."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ import numpy as np
 
 from ..findings.results import Curve
 from ..findings.scorecurves import difference_curve, score_curve
-from ..findings.words import number
 from ..inference.answers import Answers
 from ..tasks.items import Split
 from ..tasks.scores import find_score
-from ..tasks.scores_declare import Score
 from ..tasks.task import Task
-from .gathering import MARGIN, lost, said_loss, within_margin
 from .headarms import Arm
 from .models import as_answers
 
@@ -52,15 +49,28 @@ class Said:
         """Layers that are kept at each point."""
         return tuple(range(1, len(self.arms[0].answers[0]) + 1))
 
+    def scores(self, task: Task) -> np.ndarray:
+        """The score of every run, shape (tuned models, heads, layers); NaN where a head's training failed."""
+        score, targets = find_score(task.main), [item.target for item in self.split]
+        found = [
+            [
+                [float(score.compute(each, targets, task.labels)) for each in answers]
+                for answers in arm.answers
+            ]
+            for arm in self.arms
+        ]
+        table = np.array(found, dtype=np.float64)
+        for model, arm in enumerate(self.arms):
+            for layer, run, _ in arm.failed:
+                table[model, arm.runs.index(run), layer - 1] = np.nan
+        return table
+
     def rows(self, task: Task) -> list[dict[str, Any]]:
         """One record a layer, tuned model and head."""
-        score, targets = find_score(task.main), [item.target for item in self.split]
         out = []
-        for seed, arm in zip(self.seeds, self.arms, strict=True):
-            for run, answers in zip(arm.runs, arm.answers, strict=True):
-                bad = {layer for layer, failed, _ in arm.failed if failed == run}
-                for layer, each in zip(self.layers, answers, strict=True):
-                    value = float(score.compute(each, targets, task.labels)) if layer not in bad else math.nan
+        for seed, arm, heads in zip(self.seeds, self.arms, self.scores(task), strict=True):
+            for run, line in zip(arm.runs, heads.tolist(), strict=True):
+                for layer, value in zip(self.layers, line, strict=True):
                     out.append(
                         {
                             "arm": self.name,
@@ -240,107 +250,27 @@ def cut_costs(untuned: Said, task: Task, level: float) -> Curve:
     )
 
 
-def said_cut(costs: Curve, score: Score, depth: int) -> list[str]:
+def by_seed(gathered: Mapping[str, Said], task: Task) -> dict[str, np.ndarray]:
     """
-    Say how many of the top layers can go.
+    Score each seed alone.
 
     Parameters
     ----------
-    costs : Curve
-        Of `cut_costs`.
-    score : Score
-    depth : int
+    gathered : mapping of str to Said
+        By the name of the arm.
+    task : Task
 
     Returns
     -------
-    list of str
+    dict of str to ndarray of shape (seeds, layers)
+        One row a tuned model, the mean over its heads; one a head where there is one model with several.
+        Under "gain" what TUNED has more than UNTUNED, where both are there.
     """
-    if depth == 1:
-        return ["A model of one layer has no top layers to cut."]
-    value, _, most = lost(costs, score)
-    if not np.isfinite(value[:-1]).any():
-        return ["Nothing can be said of a cut: no tuned model is sound."]
-    safe = [place for place in within_margin(costs, score) if place < depth - 1]
-    if safe:
-        place = min(safe)
-        return [
-            f"The top {_layers(depth - 1 - place)} of {depth} can go at a cost of at most "
-            f"{number(max(0.0, float(most[place])))} points of {score.name}, without training anything: "
-            f"{said_loss(costs, place, score)}."
-        ]
-    # Of cuts that cost the same, the one that takes least away.
-    place = depth - 2 - int(np.nanargmin(value[:-1][::-1]))
-    return [
-        f"No cut is shown to cost at most {MARGIN:g} point. The cheapest one, without the top "
-        f"{_layers(depth - 1 - place)} of {depth}, costs {said_loss(costs, place, score)}."
-    ]
-
-
-def said_heads(curves: Mapping[str, Curve], score: Score) -> list[str]:
-    """
-    Say what training the head anew gains over the tuned head, and what fine-tuning gained over the encoder.
-
-    Parameters
-    ----------
-    curves : mapping of str to Curve
-        By the name of the arm, and "gain", the differences of `gain_of`.
-    score : Score
-
-    Returns
-    -------
-    list of str
-    """
-    out = []
-    sign = 1.0 if score.higher_is_better else -1.0
-    untuned, tuned, gain = curves["untuned"], curves.get("tuned"), curves.get("gain")
-    if tuned is not None and gain is not None and np.isfinite(gain.values).any():
-        # Where a band is undefined nothing is shown; NaN compares as false.
-        sure = (gain.band_low > 0) if sign > 0 else (gain.band_high < 0)
-        among = np.where(sure, sign * gain.values, np.nan) if sure.any() else sign * gain.values
-        place = int(np.nanargmax(among))
-        told = (
-            f"{score.name} {_at(tuned, place, score)} instead of {_at(untuned, place, score)}, a difference "
-            f"of {_at(gain, place, score, band=True)}, {gain.level * 100:g}% for all layers at once"
-        )
-        kept = f"with {_layers(place + 1)} kept"
-        out.append(
-            f"Training the head further helps at {int(sure.sum())} of {len(gain.x)} layers, most {kept}: "
-            f"{told}."
-            if sure.any()
-            else "Training the head further is not shown to help at any layer. The difference is largest "
-            f"{kept}: {told}."
-        )
-    for name, after in (("tunedorig", "tuned"), ("converged before", "converged")):
-        before, later = curves.get(name), curves.get(after)
-        if before is None or not np.isfinite(before.values).any():
-            continue
-        place = int(np.nanargmax(sign * before.values))
-        text = (
-            f"Before fine-tuning the best layer is {before.x[place]} ({before.name}): {score.name} "
-            f"{_at(before, place, score)}"
-        )
-        if later is not None and np.isfinite(later.values[place]):
-            ahead = int(np.sum(_clear(later, before, sign)))
-            text += (
-                f"; {later.name} has {_at(later, place, score)} there, and its band lies clear of the other "
-                f"one at {ahead} of {len(before.x)} layers"
-            )
-        out.append(f"{text}.")
-    return out
-
-
-def _clear(one: Curve, other: Curve, sign: float) -> np.ndarray:
-    """Where one band lies on the better side of another."""
-    return one.band_low > other.band_high if sign > 0 else one.band_high < other.band_low
-
-
-def _at(curve: Curve, place: int, score: Score, *, band: bool = False) -> str:
-    names = ("values", "band_low", "band_high") if band else ("values", "low", "high")
-    value, low, high = (score.points * float(getattr(curve, name)[place]) for name in names)
-    if not (math.isfinite(low) and math.isfinite(high)):
-        return number(value)
-    return f"{number(value)} [{number(low)}, {number(high)}]"
-
-
-def _layers(count: int) -> str:
-    return "1 layer" if count == 1 else f"{count} layers"
+    tables = {name: one.scores(task) for name, one in gathered.items()}
+    found = {
+        name: table[0] if len(table) == 1 else np.array([_mean(list(heads)) for heads in table])
+        for name, table in tables.items()
+    }
+    if "tuned" in found:
+        found["gain"] = found["tuned"] - found["untuned"]
+    return found

@@ -32,7 +32,8 @@ from .headarms import (
     trained_arm,
 )
 from .models import Opened, cut_answers, guess_line, named_seeds, opened, sound, trained_on
-from .truncated import Said, curve_of, cut_costs, gain_of, said_cut, said_heads
+from .truncated import Said, by_seed, curve_of, cut_costs, gain_of
+from .truncated_words import said_cut, said_heads
 
 if TYPE_CHECKING:
     import os
@@ -178,6 +179,7 @@ def truncation(
         curves["gain"] = gain_of(gathered["tuned"], gathered["untuned"], task, level)
     score = find_score(task.main)
     costs = cut_costs(gathered["untuned"], task, level)
+    each = by_seed(gathered, task)
     return Result(
         experiment="truncation",
         model=first.name,
@@ -189,7 +191,7 @@ def truncation(
         curves=tuple(curves[name] for name in (*NAMES, "gain") if name in curves),
         lines=MappingProxyType(guess_line(task, judged, models)),
         rows=tuple(row for each in gathered.values() for row in each.rows(task)),
-        findings=(*said_cut(costs, score, depth), *said_heads(curves, score)),
+        findings=(*said_cut(costs, score, depth, each["untuned"]), *said_heads(curves, score, each)),
         methods=_methods(task, models, judged, curves, chosen, head_seeds, trains, known, level),
         references=cited("phang2021"),
         warnings=(*notes, *_warnings(gathered)),
@@ -197,11 +199,10 @@ def truncation(
             {
                 "depth": depth,
                 "cost": {
-                    "x": list(costs.x),
-                    "values": costs.values,
-                    "band_low": costs.band_low,
-                    "band_high": costs.band_high,
+                    "each": each["untuned"] - each["untuned"][:, -1:],
+                    **{name: getattr(costs, name) for name in ("x", "values", "band_low", "band_high")},
                 },
+                **({"gain": {"each": each["gain"]}} if "gain" in each else {}),
                 "heads": {NAMES[n]: [dict(arm.told) for arm in said[n]] for n in said if n != "untuned"},
             }
         ),

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 
 from ..errors import InputError
-from ..tasks.items import Split
-from ..tasks.subset import subset
+from ..tasks.items import Item, Split
+from ..tasks.own import WHOLE
 from ..tasks.task import Task
 from .certifying import halves
 from .opening import Subject
+from .seen import Seen, find_seen
 
 REST = "rest"
 
@@ -28,17 +29,21 @@ class Examples:
     confirm : Split or None
     share : float or None
         Of the examples that choose, where one split was split in two.
+    doubt : str
+        What is taken for granted of them, in words; empty where it is known that the model was not trained
+        on them.
     """
 
     choose: Split
     certify: Split
     confirm: Split | None
     share: float | None
+    doubt: str = ""
 
     def said(self) -> tuple[str, str]:
         """Which examples choose, and which certify."""
         first, second = (f"{len(part):,} examples of {part.name}" for part in (self.choose, self.certify))
-        return f"Chosen on {first}", f"Certified on {second}, never used to choose"
+        return f"Chosen on {first}", f"Certified on {second}, never used to choose{self.doubt}"
 
 
 def find_examples(
@@ -50,6 +55,7 @@ def find_examples(
     confirm_on: str | None = None,
     share: float = 0.5,
     seed: int = 0,
+    learns: bool = False,
 ) -> Examples:
     """
     Find the examples of each role.
@@ -59,8 +65,9 @@ def find_examples(
     task : Task
     subject : Subject
     on : str, optional
-        The split that is split in two, the task's validation split when absent; "rest" is what the training
-        split has beside the examples that the model was trained on.
+        The split that is split in two. When absent, the task's validation split; of a lone table, all rows
+        that the model was not trained on and that have no other role. "rest" is what the training split has
+        beside the examples that the model was trained on.
     certify_on : str, optional
         A split of its own to certify on; all of `on` chooses then.
     confirm_on : str, optional
@@ -69,51 +76,99 @@ def find_examples(
         Of the examples that choose.
     seed : int
         Of the draw.
+    learns : bool
+        Whether cuts are tuned anew, so that what they learn from must not judge them.
 
     Returns
     -------
     Examples
     """
-    first = on or task.validation
-    names = [first, *(name for name in (certify_on, confirm_on) if name is not None)]
-    if len(set(names)) < len(names):
+    others = [name for name in (certify_on, confirm_on) if name is not None]
+    lone = on is None and WHOLE in task.splits
+    names = others if lone else [on or task.validation, *others]
+    if len(set(names)) < len(names) or (WHOLE in names and (lone or len(names) > 1)):
         raise InputError(
             "splits to choose on, to certify on and to confirm on must be different ones, but got "
             f"{', '.join(names)}."
         )
-    if subject.train_size is not None and task.train in names:
-        raise InputError(
-            f"a cut must be judged on examples that the model was not trained on, but {task.train!r} is what "
-            f"it was trained on; {REST!r} names the part of it that was left out."
-        )
-    parts = [_split(task, subject, name) for name in names]
+    # Only where it may matter: a training split can be large, or not at hand.
+    read = WHOLE in task.splits or not {task.train, REST}.isdisjoint(names)
+    known = find_seen(task, subject, read=read)
+    _check_unseen(task, subject, known, names, learns=learns)
+    parts = [_split(task, subject, known, name) for name in names]
+    if lone:
+        parts.insert(0, _left(task, known, dict(zip(names, parts, strict=True)), learns=learns))
     certify = None if certify_on is None else parts[1]
     confirm = None if confirm_on is None else parts[-1]
     if certify is not None:
-        return Examples(choose=parts[0], certify=certify, confirm=confirm, share=None)
+        return Examples(choose=parts[0], certify=certify, confirm=confirm, share=None, doubt=known.doubt)
     choose, certify = halves(parts[0], share, seed)
-    return Examples(choose=choose, certify=certify, confirm=confirm, share=share)
+    return Examples(choose=choose, certify=certify, confirm=confirm, share=share, doubt=known.doubt)
 
 
-def _split(task: Task, subject: Subject, name: str) -> Split:
+def _check_unseen(task: Task, subject: Subject, known: Seen, names: Sequence[str], *, learns: bool) -> None:
+    """Refuse to judge a model on what it was trained on, or is about to be."""
+    whose = [name for name in names if name in (task.train, WHOLE)]
+    if known.unclear and (whose or REST in names or WHOLE in task.splits):
+        raise InputError(
+            f"a cut must be judged on examples that the model was not trained on, but {subject.name} was "
+            f"trained on other examples of {task.name}, or in another order: which of these, nobody can tell."
+        )
+    if known.items is not None and whose:
+        more = f"{REST!r} names the part of it that was left out"
+        if WHOLE in task.splits:
+            more = "without a split named, all other rows of the table are used"
+        raise InputError(
+            f"a cut must be judged on examples that the model was not trained on, but {whose[0]!r} is what "
+            f"it was trained on; {more}."
+        )
+    if learns and whose:
+        raise InputError(
+            "a cut that is tuned anew must be judged on examples that it does not learn from, but it learns "
+            f"from {task.train!r}."
+        )
+
+
+def _split(task: Task, subject: Subject, known: Seen, name: str) -> Split:
     labeled = task.kind != "language_modeling"
+    if name == WHOLE and WHOLE in task.splits:
+        return replace(task.split(WHOLE, labeled=labeled), name=f"the whole table {task.name}")
     if name != REST or REST in task.splits:
         return task.split(name, labeled=labeled)
-    whole = task.split(task.train, labeled=labeled)
-    if subject.train_size is None or subject.subset_seed is None:
+    if known.items is None:
         raise InputError(
             f"{REST!r} must be of a model that finetune trained on some of the examples, but {subject.name} "
-            "does not say which it was trained on."
+            f"does not say which of {task.name} it was trained on."
         )
-    if subject.train_size >= len(whole):
+    whole = task.split(task.train, labeled=labeled)
+    if len(known.items) >= len(whole):
         raise InputError(
             f"{REST!r} must leave examples, but {subject.name} was trained on all {len(whole):,} of "
             f"{task.train}."
         )
-    used = {item.group for item in subset(whole, subject.train_size, seed=subject.subset_seed)}
-    items = tuple(item for item in whole if item.group not in used)
-    told = f"{len(items):,} of {len(whole):,} examples, those that were not trained on"
-    return replace(whole, name=f"{REST} of {whole.name}", items=items, notes=(*whole.notes, told))
+    return _without(whole, known.items, f"{REST} of {whole.name}", "those that were not trained on")
+
+
+def _left(task: Task, known: Seen, parts: Mapping[str, Split], *, learns: bool) -> Split:
+    """All rows of a lone table that nothing else is done with."""
+    whole = task.split(WHOLE, labeled=True)
+    taken = dict(parts)
+    if known.items is not None:
+        taken[f"the {len(known.items):,} that were trained on"] = known.items
+    elif learns and task.train not in taken:
+        taken[task.train] = task.split(task.train)
+    if not taken:
+        return replace(whole, name=f"the whole table {task.name}")
+    said = " and ".join(taken)
+    items = [item for part in taken.values() for item in part]
+    return _without(whole, items, f"the table {task.name} without {said}", f"those without {said}")
+
+
+def _without(whole: Split, items: Iterable[Item], name: str, told: str) -> Split:
+    used = {item.group for item in items}
+    left = tuple(item for item in whole if item.group not in used)
+    said = f"{len(left):,} of {len(whole):,} examples, {told}"
+    return replace(whole, name=name, items=left, notes=(*whole.notes, said))
 
 
 def trained_part(task: Task, subject: Subject) -> Task:
@@ -130,12 +185,9 @@ def trained_part(task: Task, subject: Subject) -> Task:
     Task
         So that tuning a cut model anew uses no example that judges it.
     """
-    if subject.train_size is None or subject.subset_seed is None:
+    part = find_seen(task, subject).items
+    if part is None or len(part) >= len(task.split(task.train)):
         return task
-    whole = task.split(task.train)
-    if subject.train_size >= len(whole):
-        return task
-    part = subset(whole, subject.train_size, seed=subject.subset_seed)
     readers: Mapping = {**task.readers, task.train: partial(_same, part)}
     return replace(task, readers=MappingProxyType(readers))
 

@@ -166,7 +166,7 @@ def card(found: Pruned) -> str:
         lines += [
             "",
             f"Measured in turns, {found.speed.rounds} rounds, on {found.speed.device} with "
-            f"{found.speed.threads} threads.",
+            f"{found.speed.threads} threads" + (f"; {found.speed.doubt}" if found.speed.doubt else "."),
         ]
     lines += ["", "## To repeat", "", "```console", found.provenance.get("command") or "prune", "```", ""]
     versions = ", ".join(f"{name} {value}" for name, value in found.provenance["versions"].items())

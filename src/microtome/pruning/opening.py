@@ -17,6 +17,7 @@ from ..tasks.task import Task
 from ..training.cutkeeping import digest_model, read_cuts, write_cuts
 from ..training.cuts import Cut, predict_cuts
 from .embedding import embedded_cuts, sentence_model
+from .seen import digest_trained
 
 if TYPE_CHECKING:
     from ..training.taskmodel import TaskModel
@@ -42,6 +43,8 @@ class Subject:
         Of a sentence encoder, which is judged by the cosines of its embeddings.
     train_size, subset_seed : int, optional
         How many examples it was trained on, and the seed they were drawn with.
+    train_task, train_digest : str, optional
+        The name of the task that it was trained on, and the digest of those examples.
     folder : Path, optional
         Where it was read from.
     """
@@ -54,6 +57,8 @@ class Subject:
     pooling: str | None = None
     train_size: int | None = None
     subset_seed: int | None = None
+    train_task: str | None = None
+    train_digest: str | None = None
     folder: Path | None = None
 
     @property
@@ -95,6 +100,8 @@ def open_subject(given: Any, task: Task, *, device: str = "cpu") -> Subject:
             stride=given.recipe.stride if task.kind == "span" else None,
             train_size=given.train_size,
             subset_seed=given.seeds.subset,
+            train_task=given.task,
+            train_digest=digest_trained(given.folder),
             folder=given.folder,
         )
     if isinstance(given, str | os.PathLike):
@@ -116,6 +123,8 @@ def open_subject(given: Any, task: Task, *, device: str = "cpu") -> Subject:
             stride=stride,
             train_size=told["train"]["examples"] if told else None,
             subset_seed=told["seeds"]["subset"] if told else None,
+            train_task=told.get("task"),
+            train_digest=digest_trained(place) if told else None,
             folder=place if place.is_dir() else None,
         )
     if isinstance(given, TransformerEncoder):

@@ -106,9 +106,8 @@ def prune(
         raise InputError(f"values of a recipe must come with recover, but got {', '.join(values)} alone.")
     start = time.perf_counter()
     subject = open_subject(tuned, task, device=device)
-    examples = find_examples(
-        task, subject, on=on, certify_on=certify_on, confirm_on=confirm_on, share=share, seed=seed
-    )
+    roles: dict[str, Any] = {"on": on, "certify_on": certify_on, "confirm_on": confirm_on}
+    examples = find_examples(task, subject, **roles, share=share, seed=seed, learns=recover > 0)
     run = _Run(
         subject=subject,
         task=task,

@@ -11,6 +11,7 @@ from .certifying import Step, certified
 from .margin import Drop
 
 Cut = tuple[int, ...]
+MANY = 1_000_000  # examples beyond which an exact number would be of no use
 
 
 def said_of(
@@ -103,6 +104,11 @@ def _needs(found: Drop, share: float | None) -> str:
             "another draw of the examples could pass: at this cost and spread they are enough 8 times in 10."
         )
     unit = "examples" if found.unit == "example" else "groups of examples"
+    if found.needed > MANY:
+        return (
+            f"the cost is so near the margin that more than {MANY:,} {unit} that certify would be needed to "
+            f"show it 8 times in 10; there were {found.units:,}."
+        )
     said = f"about {found.needed:,} {unit} that certify would be needed to show it 8 times in 10 at this cost"
     if share is not None:
         said += f" and spread, so {math.ceil(found.needed / (1 - share)):,} in all"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 BATCHES = (1, 32)
 ROUNDS = 15
+BUSY = 4.0  # largest over smallest ratio beyond which nothing can be read from them
 LEAST_SECONDS = 0.01  # that one timing lasts, lest the clock be measured
 
 
@@ -85,6 +86,17 @@ class Speed:
     def document(self) -> dict[str, Any]:
         """As plain data."""
         return {**asdict(self), "timings": [asdict(one) for one in self.timings]}
+
+    @property
+    def doubt(self) -> str:
+        """A sentence where times varied too much to be read; empty otherwise."""
+        busy = [f"{one.what}, batch {one.batch}" for one in self.timings if one.high > BUSY * one.low]
+        if not busy:
+            return ""
+        return (
+            f"times of {'; '.join(busy)} differed so much between rounds, more than {BUSY:g}-fold in their "
+            "ratio, as where other work runs beside, that they tell little."
+        )
 
     def table(self) -> list[list[str]]:
         """As rows of text: what, before, after, ratio."""

@@ -95,6 +95,7 @@ def collect(folder: str | os.PathLike[str], *, made: str = "") -> dict[str, Any]
     sources.sort(key=lambda one: (_rank(one.format), one.file))
     labels = _labels(sources)
     findings, sections, provenance = [], [], []
+    met: Counter[str] = Counter()
     for source in sources:
         parts: list[Part] = []
         problem = source.problem
@@ -106,28 +107,27 @@ def collect(folder: str | os.PathLike[str], *, made: str = "") -> dict[str, Any]
         for part in parts:
             name = f"s{len(sections) + 1}"
             sections.append({"id": name, **part.document})
-            findings += [
-                {
-                    "text": one.text,
-                    "section": name,
-                    "layers": list(one.layers),
-                    "sure": "shown" if one.sure else "open",
-                }
-                for one in part.said
-                if one.headline
-            ]
+            for one in part.said:
+                if not one.headline:
+                    continue
+                sure = "shown" if one.sure else "open"
+                told = {"text": one.text, "section": name, "layers": list(one.layers), "sure": sure}
+                findings.append((met[source.format], told))
+                met[source.format] += 1
         try:
             provenance.append(_provenance(source, problem))
         except _UNREADABLE:
             told = [["problem", problem or "It does not tell how it was made."]]
             provenance.append({"file": source.file, "format": source.format, "command": "", "facts": told})
+    # The first of each kind of result, then the second of each: a reader who stops early has met all kinds.
+    findings.sort(key=lambda one: one[0])
     return plain(
         {
             "format": FORMAT,
             "title": f"Report on {place.resolve().name or 'results'}",
             "version": VERSION,
             "made": made,
-            "findings": findings,
+            "findings": [told for _, told in findings],
             "sections": sections,
             "provenance": provenance,
         }

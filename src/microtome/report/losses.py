@@ -3,102 +3,18 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..findings.results import Curve, Result, SpanMap
 from ..findings.words import number
-from .sentences import MARGIN, Said, amount, at_most, between, counted, doubt
+from .lost import Losses, arm_of, digits_of, each_of, losses_of
+from .sentences import MARGIN, Said, amount, at_most, counted
 
 UNTUNED, GUESS = "UNTUNED", "most frequent answer"
-# A curve of differences is called so, perhaps after the name of a task.
-_DIFFERENCE = re.compile(r"(^|: )difference\b,? ?", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Losses:
-    """
-    What is lost at each point, in points of 100 or in units of the score; positive where something is.
-
-    Parameters
-    ----------
-    value, least, most : ndarray of shape (points,)
-        With the ends of the band of all points; NaN where unknown.
-    level : float
-    unit : str
-        What was taken as independent.
-    what : str
-        For what the band holds, such as "all cuts at once".
-    """
-
-    value: np.ndarray
-    least: np.ndarray
-    most: np.ndarray
-    level: float
-    unit: str
-    what: str
-
-    def at(self, place: int, points: float, score: str) -> str:
-        """Write the loss at one point with what is known of its band."""
-        digits = digits_of(points)
-        value, least, most = (float(one[place]) for one in (self.value, self.least, self.most))
-        text = amount(number(value, digits), points, score)
-        if math.isfinite(least) and math.isfinite(most):
-            return f"{text} {between(least, most, digits)} {self.doubt}"
-        if math.isfinite(most):
-            return f"{text}, at most {at_most(most, digits)} {self.doubt}"
-        return f"{text}, without an interval"
-
-    @property
-    def doubt(self) -> str:
-        """What the band promises."""
-        return doubt(self.level, self.what, self.unit)
-
-    def clear(self, best: int, others: Sequence[int]) -> bool:
-        """Whether one point surely loses less than each of some others."""
-        return all(self.most[best] < self.least[k] for k in others)
-
-
-def digits_of(points: float) -> int:
-    """Decimals of a loss: tenths of a point, hundredths of other units."""
-    return 1 if points == 100 else 2
-
-
-def is_difference(curve: Curve) -> bool:
-    """Whether a curve is about differences from a reference, by its name or by its note."""
-    return any(_DIFFERENCE.search(text) for text in (curve.name, curve.note))
-
-
-def arm_of(curve: Curve) -> str:
-    """Name of the curve that a curve of differences belongs to."""
-    return _DIFFERENCE.sub(r"\1", curve.name).strip() or curve.name
-
-
-def losses_of(curve: Curve, result: Result, what: str) -> Losses:
-    """
-    Turn a curve of differences into losses.
-
-    Parameters
-    ----------
-    curve : Curve
-    result : Result
-        That it is part of.
-    what : str
-        As in `Losses`.
-
-    Returns
-    -------
-    Losses
-    """
-    ends = (curve.values, curve.band_low, curve.band_high)
-    if result.higher_is_better:
-        ends = (-curve.values, -curve.band_high, -curve.band_low)
-    value, least, most = (result.points * (one + 0.0) for one in ends)
-    return Losses(value=value, least=least, most=most, level=curve.level, unit=curve.unit, what=what)
 
 
 def cuts(result: Result, name: str) -> list[Said]:
@@ -177,7 +93,14 @@ def _cut_losses(cost: Any, untuned: Curve, result: Result) -> Losses:
     ends = (-values, -high, -low) if result.higher_is_better else (values, low, high)
     value, least, most = (result.points * (one + 0.0) for one in ends)
     return Losses(
-        value=value, least=least, most=most, level=untuned.level, unit=untuned.unit, what="all cuts at once"
+        value=value,
+        least=least,
+        most=most,
+        level=untuned.level,
+        unit=untuned.unit,
+        what="all cuts at once",
+        seeds=min((count for count in untuned.seeds if count), default=1),
+        each=each_of(cost, size, -result.points if result.higher_is_better else result.points),
     )
 
 
@@ -200,14 +123,9 @@ def heads(result: Result, name: str) -> list[Said]:
         return []
     # What the head gains is what is lost without.
     found = losses_of(gain, result, "all layers at once")
-    found = Losses(
-        value=-found.value,
-        least=-found.most,
-        most=-found.least,
-        level=found.level,
-        unit=found.unit,
-        what=found.what,
-    )
+    sign = result.points if result.higher_is_better else -result.points
+    each = each_of(result.more.get("gain") or {}, len(gain.x), sign)
+    found = replace(found, value=-found.value, least=-found.most, most=-found.least, each=each)
     sure = [k for k in range(len(gain.x)) if found.least[k] > 0]
     among = sure or [k for k in range(len(gain.x)) if math.isfinite(found.value[k])]
     k = max(among, key=lambda place: found.value[place])
@@ -237,16 +155,25 @@ def spans(one: SpanMap, result: Result, name: str) -> list[Said]:
     """
     sides = (one.values, one.band_low, one.band_high)
     value, least, most = (result.points * side for side in sides)
-    what = "all spans at once"
+    what, points, score = "all spans at once", result.points, result.score
+    # With several seeds there is a map for each, too.
+    seeds = [each for each in result.spans if each.name.startswith(f"{one.name}, seed ")]
 
     def losses(places: Sequence[tuple[int, int]]) -> Losses:
         cells = [np.array([float(side[at]) for at in places]) for side in (value, least, most)]
+        each = [[points * float(alone.values[at]) for at in places] for alone in seeds]
         return Losses(
-            value=cells[0], least=cells[1], most=cells[2], level=one.level, unit=one.unit, what=what
+            value=cells[0],
+            least=cells[1],
+            most=cells[2],
+            level=one.level,
+            unit=one.unit,
+            what=what,
+            seeds=one.seeds,
+            each=np.array(each) if each else None,
         )
 
     singles = [(k, k) for k in range(one.depth) if math.isfinite(value[k, k])]
-    points, score = result.points, result.score
     said = []
     if singles:
         found = losses(singles)

@@ -29,7 +29,8 @@ function setTheme(theme) {
 
 function makeTop() {
   const tasks = new Set(DOCUMENT.sections.map((one) => one.task).filter(Boolean));
-  const models = new Set(DOCUMENT.sections.map((one) => one.model).filter(Boolean));
+  const modelsOf = (one) => [one.model, ...Object.values(one.layers || {}).map((layer) => layer.model)];
+  const models = new Set(DOCUMENT.sections.flatMap(modelsOf).filter(Boolean));
   const some = (n, word) => (n ? `${n} ${word}${n === 1 ? "" : "s"}` : "");
   const facts = [
     some(tasks.size, "task"),

@@ -14,6 +14,7 @@ from ..figures.heatmap import color_range
 from ..findings.localization import localization
 from ..findings.maps import Map, Maps
 from ..findings.methods import model_borders
+from ..findings.stackblocks import StackBlocks
 from ..findings.words import number
 from .alike import Window, alike, changed, level_of, step, undefined
 from .sections import Part, section
@@ -35,6 +36,8 @@ class Stack:
         "ORIG", "FT1", ... where it is known; empty otherwise.
     base : str
         Name of the model that this one was fine-tuned from, where that is known.
+    changed : bool
+        Whether it is known to be a random twin, or to have been cut.
     places : tuple of int
         Of its layers in the map.
     names : tuple of str
@@ -45,6 +48,7 @@ class Stack:
     model: str
     role: str = ""
     base: str = ""
+    changed: bool = False
     places: tuple[int, ...] = field(repr=False)
     names: tuple[str, ...] = field(repr=False)
     depths: tuple[int | None, ...] = field(repr=False)
@@ -87,6 +91,7 @@ def _map_part(group: list[Map], maps: Maps, file: str, label: str) -> list[Part]
     pairs = _pairs(lefts, rights, same=first.symmetric)
     scales = {one.measure: color_range(one) for one in group}
     said: list[Said] = []
+    differ: list[Said] = []
     panels, profiles = [], []
     for left, right in pairs:
         own = first.symmetric and left is right
@@ -119,13 +124,14 @@ def _map_part(group: list[Map], maps: Maps, file: str, label: str) -> list[Part]
                 if below is None
                 else pairs[place][0].depths[_at(pairs[place][0], one.names[below])],
                 "text": told.text,
+                "short": _border(one, pairs[place][0], sure=told.sure),
                 "sure": told.sure,
             }
         )
     for later, earlier, known in _before_after(lefts, rights, same=first.symmetric):
         window = _window(first, later, earlier)
         found, profile, ends = changed(window, tuned=known)
-        said += found
+        differ += found
         if profile is not None and ends is not None:
             profiles.append(_profile(window, profile, ends, file, label, [s.text for s in found]))
     names = list(dict.fromkeys(stack.model for stack in (*lefts, *rights) if stack.model))
@@ -135,9 +141,10 @@ def _map_part(group: list[Map], maps: Maps, file: str, label: str) -> list[Part]
         title=f"Similarity of layers: {about}{label}",
         task=None,
         model=names[0] if len(names) == 1 else None,
-        basis=_basis(group),
+        basis=_basis(group, (*lefts, *rights)),
         file=file,
-        said=said,
+        # What two models are compared for comes first.
+        said=[*differ, *said],
         panels=panels,
         layers={**_layers(first, lefts, "left"), **_layers(first, rights, "right")},
         blocks=blocks,
@@ -161,6 +168,7 @@ def _stacks(names: Sequence[str], one: Map, prefix: str) -> list[Stack]:
                 model=f"{prefix}{model}".strip(),
                 role=role,
                 base=str(known["tuned"]["model"]) if known and known["tuned"] else "",
+                changed=bool(known and known.get("changes")),
                 places=places,
                 names=tuple(f"{prefix}{names[k]}" for k in places),
                 depths=tuple(int(each) if each.isdecimal() else None for each in last),
@@ -212,9 +220,9 @@ def _before_after(lefts: list[Stack], rights: list[Stack], *, same: bool) -> lis
     """Which model is to be held against which: the later one, the earlier one, and whether that is known."""
     if same:
         known = [(b, a, True) for b in lefts for a in lefts if b is not a and b.base and b.base == a.model]
-        if known or len(lefts) != 2:
-            return known
-        return [(lefts[0], lefts[1], False)]
+        # A random twin beside two models is what they are held against, not one of them.
+        two = lefts if len(lefts) == 2 else [one for one in lefts if not one.changed]
+        return known if known or len(two) != 2 else [(two[0], two[1], False)]
     return [(lefts[0], rights[0], False)] if len(lefts) == len(rights) == 1 else []
 
 
@@ -289,14 +297,24 @@ def _at(stack: Stack, name: str) -> int:
     return stack.names.index(name)
 
 
-def _basis(group: Sequence[Map]) -> str:
+def _border(one: StackBlocks, stack: Stack, *, sure: bool) -> str:
+    """Say where a border is drawn; the sentences say how sure it is."""
+    below = one.finding.border
+    if below is None:
+        return f"{one.stack}: no border"
+    sides = [stack.depths[_at(stack, one.names[k])] for k in (below, below + 1)]
+    return f"{one.stack}: between layers {sides[0]} and {sides[1]}" + ("" if sure else ", no step stands out")
+
+
+def _basis(group: Sequence[Map], stacks: Sequence[Stack]) -> str:
+    """What all measures rest on; what is said of one stands below its maps."""
     first = group[0]
     rows, texts = first.provenance.get("rows"), first.provenance.get("texts")
-    parts = [one.estimator for one in group]
-    parts.append(f"n = {first.n:,} rows")
+    parts = [f"n = {first.n:,} rows"]
     if isinstance(rows, Mapping) and isinstance(texts, Mapping):
-        parts.append(f"of {texts.get('name')}: {rows.get('what')}")
-    parts.append(f"unit: {', '.join(dict.fromkeys(one.unit for one in group))}")
+        parts[0] += f" of {texts.get('name')}: {rows.get('what')}"
+    if any(stack.role for stack in stacks):
+        parts.append("ORIG: before fine-tuning, FT: after it")
     parts.append(f"precision: {first.precision}")
     return "; ".join(parts)
 
@@ -319,6 +337,7 @@ def _profile(window: Window, profile: Any, ends: Any, file: str, label: str, tol
         f"unit: {one.unit}" + (f"; {level_of(one)}" if one.low is not None else ""),
         file=file,
         said=[Said(text=text) for text in told],
+        few=False,
         x_label="layer",
         y_label=f"1 - {one.title}",
         points=1.0,

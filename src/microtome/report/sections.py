@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ..experiments.fewseeds import wide_for_seeds
 from ..findings.results import Curve, Result, SpanMap, plain
 from . import losses
+from .lost import arm_of, is_difference
 from .sentences import Said, listed, percent
 
 # Axes that count layers or blocks from the bottom, so that a layer of a map can be found on them.
@@ -27,6 +29,8 @@ LAYERED = frozenset(
         "layer",
     }
 )
+# Experiments on tuned models only: no other model of the name could be meant.
+TUNED = frozenset({"truncation", "skipping"})
 TITLES: Mapping[str, str] = {
     "truncation": "Truncation",
     "skipping": "Skipping spans of blocks",
@@ -110,12 +114,12 @@ def result_parts(result: Result, file: str, label: str) -> list[Part]:
     list of Part
         Scores and differences apart, each by its axis; then spans.
     """
-    name = f"{result.model}{label}"
+    name = f"{model_of(result)}{label}"
     # Curves of several tasks have several scores, and only the experiment knew which.
     joined = bool(result.more.get("correlations"))
     parts = []
     for differences in (False, True):
-        found = [one for one in result.curves if losses.is_difference(one) == differences]
+        found = [one for one in result.curves if is_difference(one) == differences]
         for axis in dict.fromkeys(one.axis for one in found):
             curves = [one for one in found if one.axis == axis]
             said: list[Said] = [] if joined else _said(result, curves, name, differences=differences)
@@ -143,7 +147,24 @@ def _said(result: Result, curves: Sequence[Curve], name: str, *, differences: bo
 def title_of(result: Result, label: str) -> str:
     """What a section of a result is called."""
     plain_name = result.experiment.replace("_", " ").capitalize()
-    return f"{TITLES.get(result.experiment, plain_name)}: {result.model} on {result.task}{label}"
+    return f"{TITLES.get(result.experiment, plain_name)}: {model_of(result)} on {result.task}{label}"
+
+
+def tuned_name(model: str, task: str) -> str:
+    """
+    Call a tuned model by what was tuned, where the task is named beside it.
+
+    Examples
+    --------
+    >>> tuned_name("bert-rte", "rte"), tuned_name("bert", "rte")
+    ('bert', 'bert')
+    """
+    return model.removesuffix(f"-{task}") or model
+
+
+def model_of(result: Result) -> str:
+    """What the model of a result is called in sentences about it."""
+    return tuned_name(str(result.model), str(result.task)) if result.experiment in TUNED else result.model
 
 
 def _curves(
@@ -156,16 +177,18 @@ def _curves(
     differences: bool,
 ) -> Part:
     axis = curves[0].axis
+    few = all(_tells_nothing(one, result.points, differences=differences) for one in curves)
     unit = "points" if result.points == 100 else result.score
     lines = {name: value for name, value in result.lines.items() if math.isfinite(value)}
     return section(
         "curves",
         title=title_of(result, label) + (", differences" if differences else ""),
         task=result.task,
-        model=result.model,
-        basis=_basis(result, curves),
+        model=model_of(result),
+        basis=_basis(result, curves, few=few),
         file=file,
         said=said,
+        few=few,
         x_label=axis,
         y_label=f"difference in {unit}" if differences else result.score,
         points=result.points,
@@ -173,7 +196,7 @@ def _curves(
         lines={} if differences else lines,
         curves=[
             {
-                "name": losses.arm_of(one) if differences else one.name,
+                "name": arm_of(one) if differences else one.name,
                 "x": list(one.x),
                 **{end: getattr(one, end) for end in ("values", "low", "high", "band_low", "band_high")},
                 "n": one.n,
@@ -185,12 +208,24 @@ def _curves(
     )
 
 
+def _tells_nothing(one: Curve, points: float, *, differences: bool) -> bool:
+    """Whether seeds are too few for most intervals of a curve, and no difference is told from 0 by any."""
+    if differences and ((one.band_low > 0) | (one.band_high < 0)).any():
+        return False
+    wide = [
+        wide_for_seeds(points * float(low), points * float(high), seeds, one.unit, points)
+        for low, high, seeds in zip(one.band_low, one.band_high, one.seeds, strict=True)
+        if math.isfinite(low) and math.isfinite(high)
+    ]
+    return sum(wide) > len(wide) / 2
+
+
 def _notes(one: Curve) -> list[str]:
     told = [one.note] if one.note else []
     return [*told, *(f"{x}: {why}" for x, why in zip(one.x, one.reasons, strict=True) if why)]
 
 
-def _basis(result: Result, curves: Sequence[Curve]) -> str:
+def _basis(result: Result, curves: Sequence[Curve], *, few: bool) -> str:
     counts = sorted({one.n for one in curves if one.n})
     runs = sorted({count for one in curves for count in one.seeds if count})
     parts = [f"{result.score} on {result.task}/{result.split}"]
@@ -202,6 +237,9 @@ def _basis(result: Result, curves: Sequence[Curve]) -> str:
         parts.append(
             "1 run a point: other seeds are not covered" if single else f"{_span(runs)} runs a point"
         )
+    if few:
+        parts[-1] += ": too few for useful intervals, which are in the data and are not drawn"
+        return "; ".join(parts)
     if any(np.isfinite(one.low).any() for one in curves):
         parts.append(f"intervals: {percent(curves[0].level)} for each point alone")
     if any(np.isfinite(one.band_low).any() for one in curves):
@@ -224,7 +262,7 @@ def _spans(result: Result, one: SpanMap, file: str, label: str, name: str) -> Pa
         "spans",
         title=title_of(result, label),
         task=result.task,
-        model=result.model,
+        model=model_of(result),
         basis=f"{result.score} lost on {result.task}/{result.split}; n = {one.n:,} examples; {seeds}; unit: "
         f"{one.unit}; intervals: {percent(one.level)} for each span alone; bands: for all spans at once",
         file=file,

@@ -10,7 +10,7 @@ from ..experiments.prediction_words import findings as prediction_findings
 from ..experiments.prediction_words import holm
 from ..findings.results import Result
 from ..findings.words import number
-from .sections import Part, section, title_of
+from .sections import Part, section, title_of, tuned_name
 from .sentences import Said, between, counted, doubt, percent
 from .verdicts import pruned, tuned, value_of
 
@@ -35,13 +35,14 @@ def finetune_parts(document: Mapping[str, Any], file: str, label: str) -> list[P
     model, task = str(first["model"]), str(first["task"])
     found = first["evaluation"]
     names = list(found["scores"])
+    failed = any(run.get("failure") for run in runs)
     rows = [
         [
             str(run["seed"]),
             *(_with_interval(run["evaluation"]["scores"].get(name)) for name in names),
             run["course"]["updates"],
             round(value_of(run["course"]["seconds"])),
-            run.get("failure") or "",
+            *([run.get("failure") or ""] if failed else []),
         ]
         for run in runs
     ]
@@ -58,7 +59,7 @@ def finetune_parts(document: Mapping[str, Any], file: str, label: str) -> list[P
             title=f"Fine-tuning: {model} on {task}{label}",
             basis=basis,
             said=tuned(document, f"{model}{label}", task),
-            columns=["seed", *names, "updates", "seconds", "what happened"],
+            columns=["seed", *names, "updates", "seconds", *(["what happened"] if failed else [])],
             rows=rows,
             **shared,
         )
@@ -147,8 +148,8 @@ def _difference(document: Mapping[str, Any], other: Mapping[str, Any], name: str
     if not math.isfinite(value):
         return []
     text = (
-        f"{document['score']['measure']} of {name} minus that of {other['model']} on the same "
-        f"{document['n']:,} examples of {task} is {number(value, 3)}"
+        f"On the same {document['n']:,} examples of {task}, {document['score']['measure']} of {name} minus "
+        f"that of {other['model']} is {number(value, 3)}"
     )
     if not (math.isfinite(low) and math.isfinite(high)):
         return [Said(text=f"{text}, without an interval.", headline=True)]
@@ -174,7 +175,8 @@ def prune_parts(document: Mapping[str, Any], file: str, label: str) -> list[Part
     -------
     list of Part
     """
-    name = f"{document['name']}{label}"
+    model = tuned_name(str(document["name"]), str(document["task"]))
+    name = f"{model}{label}"
     rows = [
         [
             counted(one["removed"], "block"),
@@ -189,12 +191,12 @@ def prune_parts(document: Mapping[str, Any], file: str, label: str) -> list[Part
     return [
         section(
             "scores",
-            title=f"Pruning: {document['name']} on {document['task']}{label}",
+            title=f"Pruning: {model} on {document['task']}{label}",
             task=document["task"],
-            model=document["name"],
+            model=model,
             basis=f"{document['score']}, in {document['unit']}; margin {document['max_drop']:g} at "
             f"{percent(document['level'])}, one-sided; {document['scored']:,} cuts scored "
-            f"({document['tried']}); {document['chosen_on']}; {document['certified_on']}",
+            f"({document['tried']}). {document['chosen_on']}. {document['certified_on']}.",
             file=file,
             said=pruned(document, name),
             columns=["without", "cost (choosing)", "drop (certifying)", "at most", "p", "verdict"],

@@ -59,7 +59,8 @@ def tuned(document: Mapping[str, Any], name: str, task: str) -> list[Said]:
             said.append(Said(text=f"{text}{more}", sure=sure, headline=True))
     if len(sound) < len(runs):
         told = [f"seed {run['seed']}: {run['failure']}" for run in runs if run.get("failure") is not None]
-        text = f"{len(told)} of {len(runs)} runs of {name} on {task} failed ({'; '.join(told)})."
+        some = "The only run" if len(runs) == 1 else f"{len(told)} of {len(runs)} runs"
+        text = f"{some} of {name} on {task} failed ({'; '.join(told)})."
         said.insert(0, Said(text=text, sure=True, headline=not sound))
     return said
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -23,6 +24,7 @@ SUFFIXES: Mapping[str, str] = MappingProxyType(
 STEMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"train": ("train",), "validation": ("validation", "dev", "valid", "val"), "test": ("test",)}
 )
+WHOLE = "whole"  # the split with every row of a lone table
 SHARES: Mapping[str, float] = MappingProxyType({"validation": 0.1, "test": 0.1})
 SCORES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"classification": ("accuracy", "macro_f1", "mcc"), "regression": ("pearson", "spearman")}
@@ -47,7 +49,8 @@ def own_task(
     ----------
     source : str
         A .csv, .tsv or .jsonl file, which is cut into 80 % to learn from, 10 % to validate and 10 % to
-        test; or a folder with the files train, validation (or dev) and test. Files may be packed.
+        test, and is there as a whole too; or a folder with the files train, validation (or dev) and test, of
+        which some may be missing. Files may be packed.
     text, pair, label : str
         Names of columns; pair may be left out.
     group : str, optional
@@ -55,7 +58,8 @@ def own_task(
         the same text.
     kind : {"classification", "regression"}
     labels : sequence of str, optional
-        In the order of their numbers; without them, those of the training split, sorted.
+        In the order of their numbers; without them, those of the training split, sorted, or of the first
+        split that is there.
     seed : int
         Of the cut.
 
@@ -64,25 +68,31 @@ def own_task(
     Task
     """
     path = Path(source)
+    files = _files(path)
     for role, column in (("text", text), ("label", label)):
         if not isinstance(column, str) or not column:
-            raise must(role, f"the name of a column of {source}", column)
+            there = ", ".join(next(iter(next(iter(files.values()))), {}))
+            named = f" ({there}), such as --column {role}=NAME on the command line" if there else ""
+            raise must(role, f"the name of a column of {source}{named}", column)
     if kind not in SCORES:
         raise must("kind", f"one of {', '.join(SCORES)} for a table of one's own", kind)
-    files = _files(path)
     columns = {"text": text, "pair": pair, "label": label, "group": group or text}
     form = Form(columns={role: (column,) for role, column in columns.items() if column})
-    first = "whole" if "whole" in files else "train"
+    first = next(iter(files))
     found = _labels(files[first], str(label), labels) if kind == "classification" else ()
     made = _task(path, kind, files, form, found)
     if kind == "regression":
         made = _ranged(made, first)
-    return cut(made, "whole", SHARES, seed=seed) if "whole" in files else made
+    if first != WHOLE:
+        # Without a validation table, another one is what models are scored on.
+        return made if "validation" in files or "test" not in files else replace(made, validation="test")
+    parts = cut(made, WHOLE, SHARES, seed=seed)
+    return replace(parts, readers=MappingProxyType({**parts.readers, WHOLE: made.readers[WHOLE]}))
 
 
 def _files(path: Path) -> dict[str, Records]:
     if path.is_file():
-        return {"whole": Records(path=path, format=_format(path))}
+        return {WHOLE: Records(path=path, format=_format(path))}
     found: dict[str, Records] = {}
     for split, stems in STEMS.items():
         there = [
@@ -95,9 +105,10 @@ def _files(path: Path) -> dict[str, Records]:
             raise InputError(f"{path} must have one file for {split}, but it has {names}.")
         if there:
             found[split] = Records(path=there[0], format=_format(there[0]))
-    if "train" not in found:
+    if not found:
         raise InputError(
-            f"{path} must have a file train{', train'.join(SUFFIXES)}, packed or not, but it has none."
+            f"{path} must have a table called train, validation or test ({', '.join(SUFFIXES)}, packed or "
+            "not), but it has none."
         )
     return found
 
@@ -194,8 +205,6 @@ def _task(path: Path, kind: str, files: Mapping[str, Records], form: Form, label
 
 
 def _ranged(task: Task, split: str) -> Task:
-    from dataclasses import replace
-
     targets: list[Any] = [item.target for item in task.split(split)]
     low, high = min(targets), max(targets)
     if low == high:

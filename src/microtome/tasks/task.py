@@ -73,6 +73,11 @@ class Task:
         -------
         Split
         """
+        if name == self.train and self.readers and name not in self.readers:
+            raise InputError(
+                f"{self.name} must have a split {name!r} to learn from, but it has "
+                f"{' and '.join(self.readers)} alone."
+            )
         if name not in self.readers:
             raise unknown(f"split of {self.name}", name, self.readers)
         if name not in self._read:

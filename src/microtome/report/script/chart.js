@@ -94,7 +94,7 @@ function legend(series, hidden, toggled, levels = []) {
 
 /**
  * Draw series over one axis, with bars for doubt, level lines and a guide that reads values.
- * spec: width, height, series, scale (of y), xLabel, yLabel, label, levels, shaded, zero, digits,
+ * spec: width, height, series, scale (of y), xLabel, yLabel, label, levels, shaded, bare, zero, digits,
  * layers (whether x is a layer), picked(key).
  */
 function chart(spec) {
@@ -245,7 +245,7 @@ function drawSeries(one, k, spec, { x, y, places, room, inner }) {
         y,
       ),
     );
-  for (const point of one.marker ? sound : []) {
+  for (const point of one.marker && !spec.bare ? sound : []) {
     group.append(
       ...[
         bar(point, point.bandLow, point.bandHigh, "thin"),

@@ -26,11 +26,13 @@ function curveSeries(section, difference) {
 function curveScale(series, section, difference, levels, height) {
   const of = (...keys) =>
     series.flatMap((one) => one.points.flatMap((point) => keys.map((key) => point[key]))).filter(known);
-  const near = [...of("y", "low", "high"), ...levels.map((one) => one.value), ...(difference ? [0] : [])];
+  // Intervals that tell nothing are not drawn, and need no room.
+  const drawn = section.few ? ["y"] : ["y", "low", "high"];
+  const near = [...of(...drawn), ...levels.map((one) => one.value), ...(difference ? [0] : [])];
   if (near.length === 0) return levelScale(0, 1, 4);
   let [lo, hi] = [Math.min(...near), Math.max(...near)];
   const range = hi - lo || Math.abs(hi) || 1;
-  const far = of("bandLow", "bandHigh");
+  const far = section.few ? [] : of("bandLow", "bandHigh");
   if (far.length)
     [lo, hi] = [
       Math.max(Math.min(lo, ...far), lo - range / 2),
@@ -82,7 +84,8 @@ function curvePart(state, all, difference, width, marks) {
       scale,
       levels,
       zero: difference,
-      shaded: series.length <= MOST_SHADED,
+      shaded: series.length <= MOST_SHADED && !section.few,
+      bare: Boolean(section.few),
       xLabel: section.x_label,
       yLabel: difference ? `difference in ${unit}` : section.y_label,
       digits: difference ? 2 : 3,

@@ -113,7 +113,7 @@ function drawMap(state, host, width) {
           el(
             "ul",
             { class: "blocks" },
-            ...blocks.map((one) => el("li", { class: one.sure ? "sure" : "unsure", text: one.text })),
+            ...blocks.map((one) => el("li", { class: one.sure ? "sure" : "unsure", text: one.short || one.text })),
           ),
         ]
       : []),
@@ -130,11 +130,9 @@ function mapBasis(section, name) {
     return one && one.values.flat().some((v) => !known(v));
   });
   const parts = [
-    measure.label || name,
-    `n = ${count(measure.n)}`,
+    measure.estimator || measure.label || name,
     measure.unit && `unit: ${measure.unit}`,
-    measure.estimator,
-    measure.low && known(measure.level) && `${percent(measure.level)} intervals`,
+    !measure.note && measure.low && known(measure.level) && `${percent(measure.level)} intervals`,
     undefinedCells && "hatched: undefined",
     measure.note,
   ];

@@ -29,7 +29,9 @@ function hint(kind) {
 
 /** Doubt in brackets is part of a sentence, but not what to read first. */
 function sentence(text) {
+  // A number and its percent sign stay together.
   return text
+    .replace(/(\d) %/g, "$1\u00a0%")
     .split(/(\([^()]*\))/)
     .filter(Boolean)
     .map((part) => (part.startsWith("(") ? el("span", { class: "doubt", text: part }) : part));

@@ -1,0 +1,78 @@
+"""What has a model been trained on? What finetune wrote beside it is held against the examples of a task."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..store.entry import RECORD
+from ..tasks.items import Split
+from ..tasks.subset import subset
+from ..tasks.task import Task
+
+if TYPE_CHECKING:
+    from .opening import Subject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """
+    What is known of the examples that a model was trained on.
+
+    Parameters
+    ----------
+    items : Split or None
+        Those of the task that it was trained on; None where it was trained on another task, or where nobody
+        wrote down what it was trained on.
+    unclear : bool
+        Whether it was trained on a task of this name, but not on these examples.
+    doubt : str
+        What must be taken for granted of examples of the task, in words.
+    """
+
+    items: Split | None = None
+    unclear: bool = False
+    doubt: str = ""
+
+
+def find_seen(task: Task, subject: Subject, *, read: bool = True) -> Seen:
+    """
+    Find which examples of a task a model was trained on.
+
+    Examples are compared by their digest, where the model came from a store; by the name of the task
+    otherwise.
+
+    Parameters
+    ----------
+    task : Task
+    subject : Subject
+    read : bool
+        Whether the training split is read. Where only other splits judge, the name of the task is enough.
+
+    Returns
+    -------
+    Seen
+    """
+    name, size, seed = subject.name, subject.train_size, subject.subset_seed
+    if size is None or seed is None:
+        return Seen(doubt=f"; that {name} was not trained on them is taken for granted")
+    if not read and subject.train_task == task.name:
+        return Seen()
+    if read and task.train in task.splits:
+        whole = task.split(task.train)
+        found = subset(whole, size, seed=seed) if size <= len(whole) else None
+        digest = subject.train_digest or (found and subject.train_task == task.name and found.digest)
+        if found is not None and found.digest == digest:
+            return Seen(items=found)
+        if subject.train_task == task.name:
+            return Seen(unclear=True)
+    return Seen(doubt=f"; that they are not among what {name} was trained on is taken for granted")
+
+
+def digest_trained(folder: Path | None) -> str | None:
+    """Read the digest of the examples that a model was trained on, where its folder came from a store."""
+    if folder is None or not (folder / RECORD).is_file():
+        return None
+    return json.loads((folder / RECORD).read_text()).get("specification", {}).get("train")
