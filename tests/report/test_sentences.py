@@ -758,13 +758,15 @@ def test_tasks_that_agree_on_orders_speak_for_themselves() -> None:
     assert table["rows"] == [["rte and sst2", "9 random orders", "0.50 [0.10, 0.80]", "undefined"]]
 
 
-def test_an_experiment_that_is_not_known_speaks_for_itself() -> None:
+@pytest.mark.parametrize("experiment", ["probing", "change", "domains", "trajectory", "localization"])
+def test_what_is_no_cost_speaks_for_itself(experiment: str) -> None:
+    curves = [make_curve(name, [0.5, 0.6], axis="layer") for name in ("rsa", "rsa: difference, from base")]
     result: Result = make_result(
-        experiment="probing",
-        curves=(make_curve("upos", [0.5, 0.6], axis="layer"),),
-        findings=("Layer 2 knows most.",),
+        experiment=experiment,
+        curves=tuple(curves),
+        findings=("Layer 2 changed most.",),
         provenance=MappingProxyType({}),
     )
     document = told(result)
-    assert sentences(document) == ["bert: Layer 2 knows most."]
+    assert sentences(document) == ["bert: Layer 2 changed most."]
     assert document["sections"][0]["x_is_layer"]

@@ -20,6 +20,7 @@ from ..tasks.task import Task
 from ..training.cuts import depth_of, every_span
 from ..version import VERSION
 from .citations import cited
+from .fewseeds import said_seeds, too_few
 from .gathering import MARGIN
 from .models import Opened, Progress, as_answers, cut_answers, guess_line, named_seeds, opened, sound
 
@@ -229,6 +230,8 @@ def _cost(found: SpanMap, span: tuple[int, int], score: Score) -> str:
     said = f"{number(value)} {_unit(score, value)}"
     if not (np.isfinite(low) and np.isfinite(high)):
         return said
+    if too_few(low, high, found.seeds, found.unit, score.points):
+        return f"{said} ({said_seeds([], found.seeds, found.unit)})"
     return (
         f"{said} [{number(low)}, {number(high)}] ({found.level * 100:g}% for all spans, unit: {found.unit})"
     )

@@ -39,8 +39,15 @@ TITLES: Mapping[str, str] = {
     "permutation": "Blocks in other orders",
     "dropping": "Blocks dropped",
     "probing": "What can be read out of each layer",
+    "change": "What fine-tuning changed",
+    "domains": "In and out of domain",
+    "tuning_ways": "Ways of tuning",
+    "localization": "Single neurons",
+    "trajectory": "Along a training",
     "prediction": "Foretelling what can be cut",
 }
+# Their differences are what an intervention costs; those of others are told by the experiment itself.
+COSTS = ("freezing", "reinitialization", "permutation", "dropping")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +146,7 @@ def result_parts(result: Result, file: str, label: str) -> list[Part]:
 def _said(result: Result, curves: Sequence[Curve], name: str, *, differences: bool) -> list[Said]:
     if result.experiment == "truncation":
         return losses.heads(result, name) if differences else losses.cuts(result, name)
-    if not differences:
+    if not differences or result.experiment not in COSTS:
         return []
     return [one for curve in curves for one in losses.points(curve, result, name)]
 
