@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .converging import Problems
-from .standard import Fitted, Held, Scale, best, chunks, scale_of
+from .standard import Fitted, Held, Scale, best, chunks, on_scale, scale_of
 from .threads import workers
 
 if TYPE_CHECKING:
@@ -148,9 +148,13 @@ def _together(
     """Fit some layers at once; a single one may begin where its neighbor ended."""
     import torch
 
-    scales = [scale_of(layer) for layer in X]
-    rows = torch.stack([_scaled(layer, one, work.kind) for layer, one in zip(X, scales, strict=True)])
-    rows = rows.to(work.device)
+    if work.device.type == "cpu":
+        scales = [scale_of(layer) for layer in X]
+        rows = torch.stack([_scaled(layer, one, work.kind) for layer, one in zip(X, scales, strict=True)])
+    else:
+        # A processor would need longer for this than the device for all the rest.
+        found = [on_scale(layer, work.device, work.kind) for layer in X]
+        scales, rows = [one for one, _ in found], torch.stack([one for _, one in found])
     turn = _span(rows) if rows.shape[1] < rows.shape[2] else None
     rows = rows if turn is None else rows @ turn
     right = torch.from_numpy(work.labels).to(work.device)

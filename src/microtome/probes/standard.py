@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import InputError, must
+
+if TYPE_CHECKING:
+    import torch
 
 CHUNK = 1 << 18  # numbers of a layer that are converted at once: they stay in memory that is near
 
@@ -103,12 +106,41 @@ def scale_of(layer: np.ndarray) -> Scale:
     rows = len(layer)
     mean = sum(part.sum(0) for _, part in chunks(layer)) / rows
     squares = sum(((part - mean) ** 2).sum(0) for _, part in chunks(layer))
+    return _scale(np.asarray(mean), np.asarray(squares), rows)
+
+
+def on_scale(layer: np.ndarray, device: Any, kind: torch.dtype) -> tuple[Scale, torch.Tensor]:
+    """
+    Measure the features of one layer on a device, and bring them to one scale there.
+
+    Parameters
+    ----------
+    layer : ndarray of shape (rows, features)
+    device : torch.device
+    kind : torch.dtype
+        Of the result; all is computed in float64.
+
+    Returns
+    -------
+    scale : Scale
+    scaled : Tensor of shape (rows, features)
+    """
+    import torch
+
+    whole = torch.from_numpy(np.ascontiguousarray(layer)).to(device).double()
+    mean = whole.mean(0)
+    whole -= mean
+    found = _scale(mean.cpu().numpy(), whole.square().sum(0).cpu().numpy(), len(layer))
+    return found, (whole / torch.from_numpy(found.spread).to(device)).to(kind)
+
+
+def _scale(mean: np.ndarray, squares: np.ndarray, rows: int) -> Scale:
     if not (np.isfinite(mean).all() and np.isfinite(squares).all()):
         raise InputError("X must be finite, but it has values that are not numbers.")
     spread = np.sqrt(squares / rows)
     # Rounding of a constant is no spread.
     constant = spread <= 1e-7 * np.maximum(np.abs(mean), 1e-30)
-    return Scale(mean=np.asarray(mean), spread=np.where(constant, 1.0, spread))
+    return Scale(mean=mean, spread=np.where(constant, 1.0, spread))
 
 
 def chunks(layer: np.ndarray, scale: Scale | None = None) -> Iterator[tuple[slice, np.ndarray]]:
