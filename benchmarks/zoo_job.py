@@ -17,6 +17,18 @@ from zoo_maps import block_findings, similarities
 
 FORMAT = "microtome/zoo-question/1"
 CROSSED = "across"
+# What makes two encoders have the same twin.
+SHAPE = (
+    "model_type",
+    "is_decoder",
+    "num_hidden_layers",
+    "num_hidden_groups",
+    "hidden_size",
+    "num_attention_heads",
+    "intermediate_size",
+    "vocab_size",
+    "max_position_embeddings",
+)
 # Tasks that need no files.
 GENERATED = ("polarity", "entailment", "agreement")
 
@@ -81,15 +93,15 @@ def head_of(name: str, encoder: Any) -> Any:
 
 def do(jobs: Sequence[Job], options: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
-    Do jobs that differ in their rate alone; what fails is told, not raised, so that the others go on.
+    Do jobs of one head and task; what fails is told, not raised, so that the others go on.
 
     Parameters
     ----------
     jobs : sequence of Job
-        Of one encoder, head and task. On a GPU they are trained abreast.
+        By encoder, each at the same rates. Several are trained abreast.
     options : mapping
-        `data`, `seeds`, `epochs`, `updates`, `batch`, `train_size`, `head_epochs`, `device`,
-        `precision`, and where things go: `store`, `out`, `keep_models`, `command`.
+        `data`, `seeds`, `epochs`, `updates`, `batch`, `bucket`, `abreast`, `train_size`, `head_epochs`,
+        `device`, `precision`, and where things go: `store`, `out`, `keep_models`, `command`.
 
     Returns
     -------
@@ -120,26 +132,36 @@ def tune(jobs: Sequence[Job], options: Mapping[str, Any]) -> list[list[Any]]:
     import microtome as mt
     from microtome.training.several import finetune_abreast
 
-    task = open_task(jobs[0].task, options["data"])
-    name = jobs[0].encoder
-    encoder = once(("encoder", name), lambda: mt.load(f"zoo:{name}"))
-    seeds = options["seeds"]
+    task, seeds = open_task(jobs[0].task, options["data"]), options["seeds"]
+    names = list(dict.fromkeys(job.encoder for job in jobs))
+    encoders = [once(("encoder", name), lambda name=name: mt.load(f"zoo:{name}")) for name in names]
     common = {
-        "head": head_of(jobs[0].head, encoder),
+        "head": head_of(jobs[0].head, encoders[0]),
         "precision": options["precision"],
         "device": options["device"],
         "store": options["store"],
         "command": options["command"],
         **recipe_values(options),
     }
-    if options["device"] == "cuda":
-        rates = [job.rate for job in jobs]
-        runs = finetune_abreast([encoder], task, "devlin2019", seeds=seeds, rates=rates, **common)
-        return [runs[i : i + len(seeds)] for i in range(0, len(runs), len(seeds))]
-    return [
-        [mt.finetune(encoder, task, "devlin2019", seed=seed, rate=job.rate, **common) for seed in seeds]
-        for job in jobs
-    ]
+    if options["abreast"] > 1:
+        rates = list(dict.fromkeys(job.rate for job in jobs))
+        runs = finetune_abreast(encoders, task, "devlin2019", seeds=seeds, rates=rates, **common)
+    else:
+        ((job,), (encoder,)) = jobs, encoders
+        runs = [
+            mt.finetune(encoder, task, "devlin2019", seed=seed, rate=job.rate, **common) for seed in seeds
+        ]
+    return [runs[i : i + len(seeds)] for i in range(0, len(runs), len(seeds))]
+
+
+def shape_of(name: str) -> tuple[Any, ...]:
+    """What encoders share that have the same twin, and that can be trained abreast."""
+    from microtome.encoders.shipped import find_folder
+
+    folder = find_folder(f"zoo:{name}")
+    assert folder is not None
+    config = json.loads((folder / "config.json").read_text())
+    return tuple(config.get(each) for each in SHAPE)
 
 
 def let_go(device: str) -> None:
@@ -274,12 +296,23 @@ def across(
 
 def recipe_values(options: Mapping[str, Any]) -> dict[str, Any]:
     """Values of the recipe beside its rate: whichever of epochs and updates ends first."""
-    return {"batch": options["batch"], "epochs": options["epochs"], "steps": options["updates"]}
+    named = {"batch": "batch", "epochs": "epochs", "steps": "updates", "bucket": "bucket"}
+    return {name: options[value] for name, value in named.items()}
 
 
 def asked(options: Mapping[str, Any]) -> dict[str, Any]:
     """What decides the numbers of a job."""
-    names = ("seeds", "epochs", "updates", "batch", "train_size", "head_epochs", "device", "precision")
+    names = (
+        "seeds",
+        "epochs",
+        "updates",
+        "batch",
+        "bucket",
+        "train_size",
+        "head_epochs",
+        "device",
+        "precision",
+    )
     return {name: list(options[name]) if name == "seeds" else options[name] for name in names}
 
 

@@ -29,7 +29,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from zoo_job import CROSSED, FORMAT, Job, across, asked, begin, do, open_task, recipe_values
+from zoo_job import CROSSED, FORMAT, Job, across, asked, begin, do, open_task, recipe_values, shape_of
 from zoo_tables import fill
 
 from microtome.encoders.shipped import shipped_names
@@ -163,25 +163,18 @@ def run(
     done = finished(Path(options["out"]), options)
     costs = costs_of({job.task for job in given}, options)
     waiting = [job for job in ordered(given, costs) if job.name not in done]
-    paces = [
-        one["seconds"]["all"] / costs[one["job"]["task"]]
-        for one in done.values()
-        if "job" in one and one["job"]["task"] in costs and one["at_once"] == at_once
-    ]
+    paces: list[float] = []
     print(f"{len(given)} jobs, {len(given) - len(waiting)} of them done before", flush=True)
-    bad, together = 0, options["device"] == "cuda"
+    bad, most = 0, options["abreast"] // len(options["seeds"])
+    shapes = {} if most <= 1 else {name: shape_of(name) for name in {job.encoder for job in given}}
 
-    def fits(job: Job) -> bool:
+    def fits(group: Sequence[Job]) -> bool:
         pace = statistics.median(paces) if paces else 0.0
-        return time.monotonic() + SAFETY * pace * costs[job.task] < last
+        return time.monotonic() + SAFETY * pace * sum(costs[job.task] for job in group) < last
 
     def next_group() -> list[Job]:
-        """What comes next, and what differs from it in its rate alone."""
-        first = next(filter(fits, waiting), None)
-        if first is None:
-            return []
-        like = [job for job in waiting if replace(job, rate=first.rate) == first]
-        return like if together else [first]
+        groups = (group_of(job, waiting, shapes, most) for job in waiting)
+        return next(filter(fits, groups), [])
 
     # Fresh processes: a forked one would inherit a GPU that it cannot use.
     context = get_context("spawn")
@@ -194,10 +187,12 @@ def run(
             if not running:
                 break
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                for job, told in zip(running.pop(future), future.result(), strict=True):
+                group, found = running.pop(future), future.result()
+                if not any("error" in told for told in found):
+                    spent = sum(told["seconds"] for told in found)
+                    paces.append(spent / sum(costs[job.task] for job in group))
+                for told in found:
                     bad += "error" in told
-                    if "error" not in told:
-                        paces.append(told["seconds"] / costs[job.task])
                     said = told.get("error") or " ".join(f"{score:.3f}" for score in told["scores"])
                     now = time.monotonic() - start
                     print(f"{now:6.0f} s  {told['name']}: {said} ({told['seconds']:.0f} s)", flush=True)
@@ -211,6 +206,37 @@ def run(
             told = future.result()
             print(f"{time.monotonic() - start:6.0f} s  {told['name']} ({told['seconds']:.0f} s)", flush=True)
     return bad + len(waiting)
+
+
+def group_of(first: Job, waiting: Sequence[Job], shapes: Mapping[str, Any], most: int) -> list[Job]:
+    """
+    Find jobs that can be trained abreast: one head and task, encoders of one shape, all at the same rates.
+
+    Parameters
+    ----------
+    first : Job
+        That is one of them.
+    waiting : sequence of Job
+    shapes : mapping of str to tuple
+        Of the encoders.
+    most : int
+        Jobs at most, if they are more than one.
+
+    Returns
+    -------
+    list of Job
+        By encoder, and by rate.
+    """
+    if most <= 1:
+        return [first]
+    rates: dict[str, list[float]] = {}
+    for job in waiting:
+        if (job.head, job.task, shapes[job.encoder]) == (first.head, first.task, shapes[first.encoder]):
+            rates.setdefault(job.encoder, []).append(job.rate)
+    mine = sorted(rates[first.encoder])
+    alike = [name for name in rates if sorted(rates[name]) == mine and name != first.encoder]
+    chosen = [first.encoder, *alike][: max(1, most // len(mine))]
+    return [replace(first, encoder=name, rate=rate) for name in chosen for rate in mine]
 
 
 def crossings(
@@ -247,6 +273,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--head-epochs", type=float, default=3)
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--precision", default="float32", help="of products in training, as of finetune")
+    parser.add_argument("--bucket", action="store_true", help="examples of like length share an update")
+    parser.add_argument("--abreast", type=int, default=1, help="models that train as one, at most")
     parser.add_argument("--at-once", type=int, default=1)
     parser.add_argument("--time-limit", type=float, default=math.inf, metavar="SECONDS")
     parser.add_argument("--store", type=Path, default=Path("zoo-store"))
@@ -280,6 +308,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "head_epochs": chosen.head_epochs,
         "device": chosen.device,
         "precision": chosen.precision,
+        "bucket": chosen.bucket,
+        "abreast": chosen.abreast,
         "store": str(chosen.store),
         "out": str(chosen.out),
         "keep_models": chosen.keep_models,

@@ -27,24 +27,12 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from zoo_job import begin, head_of, let_go, machine, once, open_task
+from zoo_job import begin, head_of, let_go, machine, once, open_task, shape_of
 from zoo_twins import GRID_SEED, best, fill_cards, grid_of, markdown
 
 FORMAT = "microtome/zoo-scores/1"
 MARKS = ("<!-- twins -->", "<!-- /twins -->")
 SAFETY = 1.25
-# What makes two encoders have the same twin.
-SHAPE = (
-    "model_type",
-    "is_decoder",
-    "num_hidden_layers",
-    "num_hidden_groups",
-    "hidden_size",
-    "num_attention_heads",
-    "intermediate_size",
-    "vocab_size",
-    "max_position_embeddings",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,15 +124,10 @@ def tune(run: Run, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def twins_of(encoders: Iterable[str]) -> dict[str, str]:
     """For each encoder the one that its twin is drawn after: the first of its shape."""
-    from microtome.encoders.shipped import find_folder
-
     known: dict[tuple[Any, ...], str] = {}
     found = {}
     for name in encoders:
-        folder = find_folder(f"zoo:{name}")
-        assert folder is not None
-        config = json.loads((folder / "config.json").read_text())
-        found[name] = known.setdefault(tuple(config.get(each) for each in SHAPE), name)
+        found[name] = known.setdefault(shape_of(name), name)
     return found
 
 

@@ -300,10 +300,11 @@ def runs_text(documents: Sequence[Mapping[str, Any]], left_out: Iterable[str]) -
     updates = sum(run["updates"] for one in documents for run in one["runs"])
     machines = ", ".join(dict.fromkeys(one["machine"] for one in documents))
     told = documents[0]["options"]
+    alike = ", examples of like length together" if told.get("bucket") else ""
     lines = [
         f"{len(documents)} jobs, {runs} fine-tunings of {updates:,} updates in all: recipe devlin2019 in "
         f"{told['precision']}, batches of {told['batch']}, {told['epochs']:g} epochs and at most "
-        f"{told['updates']:,} updates; heads learned from at most {told['train_size']:,} examples. "
+        f"{told['updates']:,} updates{alike}; heads learned from at most {told['train_size']:,} examples. "
         f"{machines}."
     ]
     bad = sum(run["failure"] is not None for one in documents for run in one["runs"])

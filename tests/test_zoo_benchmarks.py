@@ -70,6 +70,8 @@ def options(folder: Path, **changes: Any) -> dict[str, Any]:
         "head_epochs": 1,
         "device": "cpu",
         "precision": "float32",
+        "bucket": False,
+        "abreast": 1,
         "store": str(folder / "store"),
         "out": str(folder / "out"),
         "keep_models": False,
@@ -176,6 +178,41 @@ def test_jobs_that_most_questions_need_come_first(benchmark: Load) -> None:
     assert {one.task for one in found[24:42]} == {"cola", "rte", "sst2"}
     assert len({one.encoder for one in found[42:66]}) == 6
     assert {one.head for one in found[66:78]} == {"cls0", "mean"}
+
+
+def test_jobs_stand_abreast_where_shapes_and_rates_are_one(benchmark: Load) -> None:
+    question, job = benchmark("zoo_question"), benchmark("zoo_job").Job
+    shapes = {"masked": "a", "every": "a", "masked-1": "a", "causal": "b"}
+    waiting = [
+        job(encoder=name, head="cls1", task="stsb", rate=rate) for name in shapes for rate in (1e-4, 3e-5)
+    ]
+    waiting.remove(job(encoder="masked-1", head="cls1", task="stsb", rate=1e-4))
+    waiting.append(job(encoder="masked", head="cls2", task="stsb", rate=1e-4))
+
+    def told(place: int, most: int) -> list[tuple[str, float]]:
+        found = question.group_of(waiting[place], waiting, shapes, most)
+        return [(one.encoder, one.rate) for one in found]
+
+    wanted = [(name, rate) for name in ("masked", "every") for rate in (3e-5, 1e-4)]
+    assert told(0, 8) == wanted
+    assert told(0, 3) == wanted[:2], "two encoders are too many"
+    assert told(0, 1) == [("masked", 1e-4)]
+    assert told(4, 8) == [("masked-1", 3e-5)]
+    assert told(5, 8) == [("causal", 3e-5), ("causal", 1e-4)]
+
+
+def test_jobs_abreast_write_what_jobs_alone_write(benchmark: Load, zoo: Path, tmp_path: Path) -> None:
+    question = benchmark("zoo_question")
+    plan = ["--encoders", "masked", "--heads", "cls1", "--tasks", "polarity", "--rates", "1e-3,1e-2"]
+    plan += ["--seeds", "1,2", "--updates", "3", "--train-size", "40", "--zoo", str(zoo)]
+    for name, more in {"alone": [], "abreast": ["--abreast", "4"]}.items():
+        place = tmp_path / name
+        assert question.main([*plan, *more, "--store", str(place / "store"), "--out", str(place)]) == 0
+    for path in (tmp_path / "alone").glob("*.json"):
+        one, other = (json.loads((tmp_path / name / path.name).read_text()) for name in ("alone", "abreast"))
+        assert one["options"] == other["options"]
+        losses = [[run["loss"] for run in each["runs"]] for each in (one, other)]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-3)
 
 
 def scored(encoder: str, twin: bool, scores: dict[int, float], **more: Any) -> list[dict[str, Any]]:

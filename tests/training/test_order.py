@@ -50,3 +50,12 @@ def test_like_lengths_share_an_update() -> None:
 
     assert padded(True) < 1.1 * sum(lengths)
     assert padded(False) > 1.6 * sum(lengths)
+
+
+@given(lengths=LENGTHS, batch=st.integers(1, 40))
+def test_seeds_have_updates_of_one_size_and_of_like_lengths(lengths: list[int], batch: int) -> None:
+    both = [one_pass(lengths, batch=batch, seed=seed, epoch=0, bucket=True) for seed in (0, 1)]
+    assert [len(one) for one in both[0]] == [len(one) for one in both[1]]
+    if len(lengths) <= 50 * batch:
+        longest = [[max(lengths[i] for i in one) for one in each] for each in both]
+        assert longest[0] == longest[1]

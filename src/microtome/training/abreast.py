@@ -28,8 +28,8 @@ from .taskmodel import TaskModel
 if TYPE_CHECKING:
     import torch
 
-# Lengths are filled up to a multiple of this: recording for many models takes seconds, so shapes are few.
-LENGTHS = 32
+# Lengths are filled up to a multiple of this, so that shapes come again.
+LENGTHS = 16
 KINDS = ("classification", "regression")
 
 
@@ -78,7 +78,9 @@ def train_abreast(
     whole = collate(features, device, multiple=LENGTHS, longest=longest)
     lengths = np.array([len(each) for each in features])
     planned = recipe.updates(len(features))
-    orders = [in_updates(lengths.tolist(), batch=recipe.batch, seed=seed) for seed in seeds]
+    orders = [
+        in_updates(lengths.tolist(), batch=recipe.batch, seed=seed, bucket=recipe.bucket) for seed in seeds
+    ]
     for model in models:
         model.train()
     joined = Joined(models, recipe, [each.rate for each in recipes])
@@ -150,8 +152,8 @@ def check_abreast(models: Sequence[TaskModel], recipes: Sequence[Recipe]) -> Non
     learning = [{n for n, weight in model.named_parameters() if weight.requires_grad} for model in models]
     if any(each != learning[0] for each in learning):
         raise InputError("models that are trained abreast must learn in the same weights, but these do not.")
-    if recipe.bucket or recipe.accumulate > 1:
-        raise InputError("recipes of models abreast must neither sort by length nor accumulate.")
+    if recipe.accumulate > 1:
+        raise InputError("models abreast must make each update whole, but it is to be made in parts.")
     values = [{**each.specification(), "rate": None} for each in recipes]
     if any(each != values[0] for each in values):
         raise InputError("recipes of models abreast must be the same but for their rates.")

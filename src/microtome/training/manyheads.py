@@ -18,6 +18,7 @@ from .methods import head_names, idle_names, set_head_dropout
 from .optimizer import adamw, is_decayed, set_rate
 from .order import updates as in_updates
 from .recipe import Recipe
+from .replay import Replay
 
 if TYPE_CHECKING:
     import torch
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, int], None]
 Weights = Mapping[str, "torch.Tensor"]
+# What heads read stands in a batch beside what they are to say.
+VECTORS = " vectors"
 # Losses that are averaged to say whether a training ended well.
 LAST = 10
 
@@ -146,7 +149,7 @@ def apply_heads(model: TaskModel, heads: Heads, rows: Rows) -> list[list[np.ndar
     found: list[list[np.ndarray]] = [[] for _ in range(layers)]
     reading = _Reading(model)
     with _mode(model, training=False, dropout=None), torch.inference_mode():
-        read = _reader(reading, heads.weights, rows, layers)
+        read, _ = _reader(reading, heads.weights, rows, layers)
         for begin in range(0, count, rows.together):
             chosen = np.arange(begin, min(begin + rows.together, count))
             said = read(heads.weights, rows.at(chosen), rows.batch(chosen)).float().cpu().numpy()
@@ -180,21 +183,37 @@ def _train(
     reading, last = _Reading(model), []
     forked = [model.device] if model.device.type == "cuda" else []
     with _mode(model, training=True, dropout=recipe.dropout), torch.random.fork_rng(devices=forked):
-        read = _reader(reading, weights, rows, layers)
+        read, together = _reader(reading, weights, rows, layers)
+
+        def wrong(given: dict[str, torch.Tensor]) -> torch.Tensor:
+            batch = {name: value for name, value in given.items() if name != VECTORS}
+            outputs = read(weights, given[VECTORS], batch)
+            losses = torch.stack([model.loss(each, batch) for each in outputs])
+            # Each loss depends on its own head alone, so the gradient of the sum is that of each.
+            return torch.cat([losses.sum()[None], losses.detach()])
+
+        def step() -> None:
+            if recipe.clip is not None:
+                _clip(weights.values(), recipe.clip)
+            optimizer.step()
+
+        played = None
+        if together and model.device.type == "cuda":
+            # Heads are small, and a GPU would wait for the processor.
+            played = Replay(wrong, weights.values(), None, step)
         for update in range(planned):
             chosen = next(order)
             set_rate(optimizer, recipe, update, planned)
             torch.manual_seed(int(generator(seed, "dropout", update).integers(2**62)))
-            batch = rows.batch(chosen)
-            outputs = read(weights, rows.at(chosen), batch)
-            losses = torch.stack([model.loss(each, batch) for each in outputs])
-            # Each loss depends on its own head alone, so the gradient of the sum is that of each.
-            losses.sum().backward()
-            if recipe.clip is not None:
-                _clip(weights.values(), recipe.clip)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            last = [*last[1 - LAST :], losses.detach()]
+            given = {VECTORS: rows.at(chosen), **rows.batch(chosen)}
+            if played is not None:
+                losses = played(given).clone()
+            else:
+                losses = wrong(given)
+                losses[0].backward()
+                step()
+                optimizer.zero_grad(set_to_none=True)
+            last = [*last[1 - LAST :], losses[1:].detach()]
             if progress is not None:
                 progress(update + 1, planned)
     mean = torch.stack(last).mean(0).double().cpu().numpy()
@@ -213,15 +232,19 @@ class _Reading(LateModule):
         return self.model.read(vectors[:, None], batch)
 
 
-def _reader(reading: _Reading, weights: Weights, rows: Rows, layers: int) -> Callable[..., torch.Tensor]:
+def _reader(
+    reading: _Reading, weights: Weights, rows: Rows, layers: int
+) -> tuple[Callable[..., torch.Tensor], bool]:
     """
     Find a way to apply the heads of all layers: in one call where the head's class allows it.
 
     Returns
     -------
-    callable
+    read : callable
         Of the weights, vectors of shape (layers, rows, features) and the batch they are of, to outputs with
         the layers first.
+    together : bool
+        Whether it is one call.
     """
     import torch
     from torch.func import functional_call
@@ -248,8 +271,8 @@ def _reader(reading: _Reading, weights: Weights, rows: Rows, layers: int) -> Cal
         together(weights, rows.at(chosen), rows.batch(chosen))
     except RuntimeError:
         # Some operation of this family's head has no rule for many heads at once.
-        return by_turns
-    return together
+        return by_turns, False
+    return together, True
 
 
 def _optimizer(weights: Weights, recipe: Recipe) -> torch.optim.AdamW:

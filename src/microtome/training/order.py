@@ -61,4 +61,5 @@ def one_pass(
         part = drawn[begin : begin + BUCKET_UPDATES * batch]
         part = part[np.argsort(known[part], kind="stable")]
         found += [part[i : i + batch] for i in range(0, len(part), batch)]
-    return [found[place] for place in rng.permutation(len(found))]
+    # Which lengths come when is the same for all seeds, so that those abreast need no filling up.
+    return [found[place] for place in generator(0, "lengths", epoch).permutation(len(found))]
