@@ -153,7 +153,9 @@ def record_models(
     planned: Rows | None = None
     first: tuple[str, str, tuple[str, ...]] | None = None
     for name, one in models.items():
-        encoder = called(_loaded(one), name)
+        loaded = _loaded(one)
+        own = name if loaded.name == name else f"{loaded.name} ({name})"
+        encoder = called(loaded, name)
         if planned is None or first is None:
             first = name, encoder.cuts, encoder.layers
             planned = plan_rows(texts.examples, [encoder], row_options(rows, **given), progress=progress)
@@ -161,10 +163,10 @@ def record_models(
                 options = row_options(rows, sample=sample, **given)
                 planned = plan_rows(texts.examples, [encoder], options)
         elif encoder.cuts != first[1]:
-            raise InputError(f"{name} must cut texts into tokens as {first[0]} does, but it does not.")
+            raise InputError(f"{own} must cut texts into tokens as {first[0]} does, but it does not.")
         elif encoder.layers != first[2]:
             raise InputError(
-                f"{name} must have {len(first[2])} layers, as {first[0]} has, but it has "
+                f"{own} must have {len(first[2])} layers, as {first[0]} has, but it has "
                 f"{len(encoder.layers)}."
             )
         found[name] = record(
