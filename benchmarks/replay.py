@@ -39,6 +39,38 @@ def abreast(source: str, task: Any, updates: int, count: int, store: str) -> tup
     return 1e3 * course["seconds"] / course["updates"] / count, course["losses"][-1][1]
 
 
+def heads(source: str, task: Any, played: bool) -> tuple[str, float]:
+    """Train the heads of all layers on 2,000 examples; the digest of their weights, and seconds."""
+    import hashlib
+    import time
+
+    import torch
+
+    import microtome as mt
+    from microtome.tasks.subset import subset
+    from microtome.training import manyheads
+    from microtome.training.headrows import head_rows
+    from microtome.training.inputs import encode
+    from microtome.training.modeling import build
+    from microtome.training.recipe import find_recipe
+
+    before = manyheads.can_play
+    encoder: Any = mt.load(source)
+    manyheads.can_play = before if played else lambda *_: False
+    try:
+        train = subset(task.split(task.train), 2_000, seed=0)
+        model = build(encoder, task, mt.Head(), seed=0).to(torch.device("cuda"))
+        rows = head_rows(model, encode(train.items, task, encoder.tokenizer, longest=128))
+        start = time.monotonic()
+        (found,) = manyheads.train_heads(model, rows, find_recipe("devlin2019"), seeds=[0])
+    finally:
+        manyheads.can_play = before
+    told = hashlib.sha256()
+    for name in sorted(found.weights):
+        told.update(found.weights[name].cpu().numpy().tobytes())
+    return told.hexdigest(), time.monotonic() - start
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Updates that are played beside updates that are made.")
     parser.add_argument("--models", default="zoo:masked")
@@ -80,6 +112,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 f"{source}: {chosen.abreast} abreast {each:.2f} ms an update of one, "
                 f"{played / each:.1f} times; last loss {losses['abreast']:.5f}, alone {losses['alone']:.5f}"
             )
+        ways = {played: heads(source, task, played) for played in (False, True)}
+        same = "same bits" if ways[False][0] == ways[True][0] else "DIFFERENT results"
+        bad += ways[False][0] != ways[True][0]
+        print(
+            f"{source}: heads of all layers made {ways[False][1]:.1f} s, played {ways[True][1]:.1f} s; {same}"
+        )
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {chosen.rounds} rounds, medians")
     return int(bad > 0)
 

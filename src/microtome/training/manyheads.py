@@ -197,10 +197,7 @@ def _train(
                 _clip(weights.values(), recipe.clip)
             optimizer.step()
 
-        played = None
-        if together and model.device.type == "cuda":
-            # Heads are small, and a GPU would wait for the processor.
-            played = Replay(wrong, weights.values(), None, step)
+        played = Replay(wrong, weights.values(), None, step) if can_play(model, together) else None
         for update in range(planned):
             chosen = next(order)
             set_rate(optimizer, recipe, update, planned)
@@ -218,6 +215,23 @@ def _train(
                 progress(update + 1, planned)
     mean = torch.stack(last).mean(0).double().cpu().numpy()
     return Heads(seed=seed, weights={n: w.detach() for n, w in weights.items()}, losses=mean, updates=planned)
+
+
+def can_play(model: TaskModel, together: bool) -> bool:
+    """
+    Whether updates of heads are recorded: they are small, and a GPU would wait for the processor.
+
+    Parameters
+    ----------
+    model : TaskModel
+    together : bool
+        Whether all heads are applied in one call.
+
+    Returns
+    -------
+    bool
+    """
+    return together and model.device.type == "cuda"
 
 
 class _Reading(LateModule):
