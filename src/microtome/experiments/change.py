@@ -17,7 +17,7 @@ from .changed import said_beyond, said_center, said_levels
 from .citations import cited
 from .gathering import check_level
 from .layerwise import SAMPLE, Progress, alike, record_models
-from .spreads import Points, points_of
+from .spreads import Points, Sample, center_of, points_of
 from .tunedmodels import (
     SEEDS,
     TUNED,
@@ -95,8 +95,9 @@ def change(
     -------
     Result
         For each measure curves over layers: "base to tuned", "between seeds", "base to random twin", and
-        "difference", that of the first and the second. `more["change"]` has where the change sits, and
-        `more["average"]` the means over layers.
+        "difference", that of the first and the second. `more["change"]` has where the change sits, with the
+        share of the upper third ("top_share", of the models' mean share), and `more["average"]` the means
+        over layers.
 
     References
     ----------
@@ -134,7 +135,8 @@ def change(
             curves.append(layer_curve(f"{label}: difference {TUNED}", recorded, beyond, note))
             said += said_beyond(label, beyond, recorded.layers)
         told, sentence = said_center(label, series[TUNED], recorded.layers, level, recorded.unit)
-        more["change"][label] = {**told, "rescaled": _rescaled(points)}
+        share = _top_share(series[TUNED], level)
+        more["change"][label] = {**told, "top_share": share, "rescaled": _rescaled(points)}
         said.append(sentence)
     return Result(
         experiment="change",
@@ -172,6 +174,16 @@ def _rescaled(points: Mapping[str, Points]) -> list[float] | None:
     room = high - low
     value = points[TUNED].values - low
     return np.where(room > 0, value / np.where(room > 0, room, 1.0), np.nan).tolist()
+
+
+def _top_share(similar: Sample, level: float) -> dict[str, float] | None:
+    """The share of the upper third with its interval, the mean over models; see `ChangeProfile`."""
+    kept = np.flatnonzero(np.isfinite(similar.values).all(axis=0))
+    inside = np.zeros(similar.values.shape[1])
+    inside[kept] = np.clip(len(kept) / 3 - np.arange(len(kept))[::-1], 0, 1)
+    # A share is the center of the change where layers stand at how much of them lies within the third.
+    found = center_of(similar, inside.tolist())
+    return None if found is None else points_of(found, level=level, bounds=(0.0, 1.0)).plain()
 
 
 def _warnings(models: Models) -> tuple[str, ...]:
