@@ -134,7 +134,7 @@ def test_a_split_is_cut_in_two(tmp_path: Path) -> None:
     assert "15 of the 60 examples of validation, cut with seed 1, groups kept whole" in held.notes
     assert "cut with seed 1" in made.source
     assert held_out(whole, 15, seed=1).digest("train") == made.digest("train")
-    with pytest.raises(InputError, match="must have a split .train. to learn from, but it has"):
+    with pytest.raises(InputError, match="to learn from, but it has validation and test alone"):
         held_out(whole, 15, source="train")
     with pytest.raises(InputError, match="size must be smaller than the 60 examples of qnli/validation"):
         held_out(whole, 60).split("train")

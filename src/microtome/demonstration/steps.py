@@ -73,9 +73,9 @@ def tune(bench: Bench, encoder: Any, seeds: Sequence[int], folder: str) -> list[
     from ..training.several import over_seeds
     from ..training.writing import runs_document, write_runs
 
+    told = bench.plan.training(encoder.name)
     runs = [
-        finetune(encoder, bench.task, seed=seed, **bench.plan.training, **_named(bench, f"seed {seed}"))
-        for seed in seeds
+        finetune(encoder, bench.task, seed=seed, **told, **_named(bench, f"seed {seed}")) for seed in seeds
     ]
     write_runs(bench.out / folder, runs, runs_document(runs, over_seeds(runs), command=bench.command))
     return runs
