@@ -132,6 +132,9 @@ def test_kinds_of_results_take_turns_at_the_top(document: dict[str, Any]) -> Non
     kinds = [formats[files[one["section"]]] for one in document["findings"]]
     first = kinds[: len(set(kinds))]
     assert len(set(first)) == len(first)
+    for kind in set(kinds):
+        sure = [one["sure"] for one, of in zip(document["findings"], kinds, strict=True) if of == kind]
+        assert sure == sorted(sure, reverse=True), "what is shown comes before what is open"
 
 
 def test_a_tuned_model_is_called_by_what_was_tuned(tmp_path: Path) -> None:

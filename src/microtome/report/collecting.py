@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,6 @@ def collect(folder: str | os.PathLike[str], *, made: str = "") -> dict[str, Any]
     sources.sort(key=lambda one: (_rank(one.format), one.file))
     labels = _labels(sources)
     findings, sections, provenance = [], [], []
-    met: Counter[str] = Counter()
     for source in sources:
         parts: list[Part] = []
         problem = source.problem
@@ -112,26 +112,34 @@ def collect(folder: str | os.PathLike[str], *, made: str = "") -> dict[str, Any]
                     continue
                 sure = "shown" if one.sure else "open"
                 told = {"text": one.text, "section": name, "layers": list(one.layers), "sure": sure}
-                findings.append((met[source.format], told))
-                met[source.format] += 1
+                findings.append((source.format, told))
         try:
             provenance.append(_provenance(source, problem))
         except _UNREADABLE:
             told = [["problem", problem or "It does not tell how it was made."]]
             provenance.append({"file": source.file, "format": source.format, "command": "", "facts": told})
-    # The first of each kind of result, then the second of each: a reader who stops early has met all kinds.
-    findings.sort(key=lambda one: one[0])
     return plain(
         {
             "format": FORMAT,
             "title": f"Report on {place.resolve().name or 'results'}",
             "version": VERSION,
             "made": made,
-            "findings": [told for _, told in findings],
+            "findings": _in_turns(findings),
             "sections": sections,
             "provenance": provenance,
         }
     )
+
+
+def _in_turns(findings: Sequence[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The first of each kind of result, then the second of each; of each kind, what is shown comes first."""
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for kind, told in findings:
+        kinds.setdefault(kind, []).append(told)
+    for each in kinds.values():
+        each.sort(key=lambda told: told["sure"] != "shown")
+    # A reader who stops early has met all kinds.
+    return [told for turn in zip_longest(*kinds.values()) for told in turn if told is not None]
 
 
 def _files(place: Path) -> tuple[list[str], list[str]]:
