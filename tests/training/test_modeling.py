@@ -189,9 +189,9 @@ def test_models_learn_their_examples(encoder_of: Encoders, model_type: str, kind
     # Without dropout, so that the losses do not depend on what other tests have drawn.
     model = build(encoder, samples.task_of(kind), seed=0).eval()
     _, batch = batch_of(encoder, kind, mask=model.mask)
-    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    optimizer = torch.optim.Adam(model.parameters(), 3e-3)
     losses = []
-    for _ in range(30):
+    for _ in range(60):
         loss = model.loss(model(batch), batch)
         losses.append(float(loss.detach()))
         optimizer.zero_grad()
