@@ -18,7 +18,6 @@ and put what was found into a page with
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import statistics
@@ -30,6 +29,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from job_files import finished_jobs
 from tuned_layers_job import FORMAT, PARSING, PARTS, SPANS, Job, abreast, asked, do, missing
 from tuned_layers_tables import fill
 from zoo_job import begin
@@ -102,23 +102,7 @@ def cost_of(job: Job, options: Mapping[str, Any]) -> float:
 
 def finished(out: Path, options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Read the files of a folder, by the name of the job; other options are refused."""
-    from microtome.errors import InputError
-
-    found = {}
-    for path in sorted(out.glob("*.json")):
-        read = json.loads(path.read_text())
-        if read.get("format") != FORMAT:
-            continue
-        if read["options"] != asked(options):
-            differ = sorted(
-                name for name, value in asked(options).items() if read["options"].get(name) != value
-            )
-            raise InputError(
-                f"{out} must hold jobs with the options of this run, but {path.name} differs in "
-                f"{', '.join(differ)}; give another --out."
-            )
-        found[path.stem] = read
-    return found
+    return finished_jobs(out, FORMAT, asked(options))
 
 
 def run(given: Sequence[Job], options: Mapping[str, Any], *, limit: float, zoo: str | None) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from job_files import fill_marks
 from tuned_layers_bylayer import (
     Documents,
     change_tables,
@@ -63,14 +64,7 @@ def fill(folder: Path, page: Path | None = None) -> str:
         raise InputError(f"{folder} must hold finished jobs, but it has none.")
     found = tables(documents)
     if page is not None:
-        text = page.read_text()
-        for name, table in found.items():
-            opening, closing = f"<!-- {name} -->", f"<!-- /{name} -->"
-            if opening not in text or closing not in text:
-                raise InputError(f"{page} must have the marks {opening} and {closing}, but it has not.")
-            before, _, rest = text.partition(opening)
-            text = f"{before}{opening}\n\n{table}\n\n{closing}{rest.partition(closing)[2]}"
-        page.write_text(text)
+        fill_marks(page, found)
     return "\n\n".join(found.values())
 
 

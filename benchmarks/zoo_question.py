@@ -29,6 +29,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from job_files import finished_jobs
 from zoo_job import CROSSED, FORMAT, Job, across, asked, begin, do, open_task, recipe_values, shape_of
 from zoo_tables import fill
 
@@ -118,20 +119,7 @@ def costs_of(tasks: Iterable[str], options: Mapping[str, Any]) -> dict[str, floa
 
 def finished(out: Path, options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Read the files of a folder that are done, by the name of the job; other options are refused."""
-    from microtome.errors import InputError
-
-    found = {}
-    for path in sorted(out.glob("*.json")):
-        read = json.loads(path.read_text())
-        if read.get("format") != FORMAT:
-            continue
-        if read["options"] != asked(options):
-            raise InputError(
-                f"{out} must hold jobs with the options {asked(options)}, but {path.name} has "
-                f"{read['options']}; give another --out."
-            )
-        found[path.stem] = read
-    return found
+    return finished_jobs(out, FORMAT, asked(options))
 
 
 def run(

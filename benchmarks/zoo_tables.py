@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from job_files import fill_marks
 
 from microtome.experiments.matched import VALUES, Effect, Setting, border_and_cut, encoder_parts, mean_effect
 from microtome.experiments.matched_claims import COMPARED, answer, claims, effects, pick, said
@@ -63,14 +64,7 @@ def fill(folder: Path, page: Path | None = None) -> str:
         raise InputError(f"{folder} must hold finished jobs, but it has none.")
     found = tables(documents, crossed)
     if page is not None:
-        text = page.read_text()
-        for name, table in found.items():
-            opening, closing = f"<!-- {name} -->", f"<!-- /{name} -->"
-            if opening not in text or closing not in text:
-                raise InputError(f"{page} must have the marks {opening} and {closing}, but it has not.")
-            before, _, rest = text.partition(opening)
-            text = f"{before}{opening}\n\n{table}\n\n{closing}{rest.partition(closing)[2]}"
-        page.write_text(text)
+        fill_marks(page, found)
     return "\n\n".join(found.values())
 
 
