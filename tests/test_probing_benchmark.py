@@ -38,7 +38,11 @@ def test_both_sides_reach_the_same_and_the_tables_come_out(
     train, test = (write_corpus(tmp_path / f"{seed}.conllu", 60, seed) for seed in (0, 1))
     encoder = load(tiny.save_checkpoint(tmp_path / "bert", "bert"))
     result = benchmark.run(encoder, train, test, words=200, rounds=1, threads=1)
+    alone = benchmark.run(encoder, train, test, words=200, rounds=1, threads=1, peer=False)
     torch.set_num_threads(threads)
+    assert set(alone["fits"]) == {"same", "loose"}
+    assert "scikit-learn" not in "".join(table.markdown() for table in benchmark.tables(alone))
+    assert not any("scikit-learn" in sentence for sentence in benchmark.missed(alone))
     assert result["words"] == 200
     fits = result["fits"]
     assert fits["same"]["objective"] <= fits["sklearn"]["objective"] * (1 + 1e-6)
