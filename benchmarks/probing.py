@@ -71,7 +71,7 @@ class Tagged:
 
         for window in stream([self.encoder], self.corpus, self._plan()):
             for layer, found in enumerate(window.layers[0]):
-                self.rows[layer, window.start : window.stop] = found.numpy()
+                self.rows[layer, window.start : window.stop] = found.cpu().numpy()
 
 
 def run(

@@ -55,7 +55,7 @@ PLANS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
 # Updates that take about as long as what a job does beside training: tokens, maps, readouts.
 BESIDE = 400
 SAFETY = 1.25  # a job is started when so many times what it will likely take is left
-CROSSING = 0.1  # share of the time that is kept for maps of different encoders
+CROSSING = 0.04  # share of the time that is kept for maps of different encoders
 
 
 def jobs(plan: Mapping[str, Sequence[Any]]) -> list[Job]:

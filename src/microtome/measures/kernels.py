@@ -108,11 +108,11 @@ def prepare(x: torch.Tensor, options: Mapping[str, Any]) -> PairVector:
         subtract_means(pairs, sums / (n - 2) - sums.sum() / (2 * (n - 1) * (n - 2)))
         if bool(pairs.abs().max() <= 1e-13 * largest):
             return PairVector(reason="has the same kernel value for all pairs of rows")
-        return PairVector(vector=to_unit(pairs))
+        return to_unit(pairs)
     means = (sums + 1) / n  # the diagonal of the kernel is 1
     means -= means.mean() / 2
     subtract_means(pairs, means)
-    return PairVector(vector=to_unit(pairs.mul_(2**0.5), 1 - 2 * means))
+    return to_unit(pairs.mul_(2**0.5), 1 - 2 * means)
 
 
 def trace_null(left: PairVector, right: PairVector, n: int) -> float:
@@ -133,7 +133,8 @@ def trace_null(left: PairVector, right: PairVector, n: int) -> float:
     """
     if left.vector is None or right.vector is None:
         return float("nan")
-    return float(left.vector[-n:].double().sum() * right.vector[-n:].double().sum()) / (n - 1)
+    traces = [float(one.vector[-n:].double().sum()) / one.norm for one in (left, right)]
+    return traces[0] * traces[1] / (n - 1)
 
 
 RBF_CKA = Measure(

@@ -57,9 +57,19 @@ class Strip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairVector:
-    """A layer as a unit vector over pairs of rows, or the reason why it has none."""
+    """
+    A layer as a unit vector over pairs of rows, or the reason why it has none.
+
+    Parameters
+    ----------
+    vector : Tensor, optional
+    norm : float
+        Its length; what was rounded to float32 is not exactly of length 1.
+    reason : str, optional
+    """
 
     vector: torch.Tensor | None = None
+    norm: float = 1.0
     reason: str | None = None
 
 
@@ -186,15 +196,19 @@ def rank(values: torch.Tensor, step: float) -> torch.Tensor:
     return torch.from_numpy(ranks).to(values.device)
 
 
-def to_unit(pairs: torch.Tensor, diagonal: torch.Tensor | None = None) -> torch.Tensor:
+def to_unit(pairs: torch.Tensor, diagonal: torch.Tensor | None = None) -> PairVector:
     """
-    Divide by the norm, and drop to float32 where there are so many pairs that it costs no digits.
+    Divide by the norm, and drop to float32 where there are so many pairs that it costs few digits.
 
     Parameters
     ----------
     pairs : Tensor of shape (m,), float64
     diagonal : Tensor of shape (n,), float64, optional
         To be put after the pairs.
+
+    Returns
+    -------
+    PairVector
     """
     import torch
 
@@ -203,11 +217,12 @@ def to_unit(pairs: torch.Tensor, diagonal: torch.Tensor | None = None) -> torch.
     # Rounding errors of millions of entries average out; inner products are summed in float64.
     double = pairs.numel() <= DOUBLE_PAIRS
     if double and diagonal is None:
-        return pairs.div_(norm)
+        return PairVector(vector=pairs.div_(norm))
     unit = pairs.new_empty(sum(map(len, parts)), dtype=torch.float64 if double else torch.float32)
     for place, part in zip(unit.split([len(part) for part in parts]), parts, strict=True):
         place.copy_(part.div_(norm))
-    return unit
+    # Equal pairs are rounded alike, which does not average out: a layer would not be like itself.
+    return PairVector(vector=unit, norm=1.0 if double else math.sqrt(inner_product(unit, unit)))
 
 
 def prepare(x: torch.Tensor, options: Mapping[str, Any]) -> PairVector:
@@ -243,7 +258,7 @@ def prepare(x: torch.Tensor, options: Mapping[str, Any]) -> PairVector:
     if ranked:
         pairs = rank(pairs, scale * TIED)
     pairs -= pairs.mean()
-    return PairVector(vector=to_unit(pairs))
+    return to_unit(pairs)
 
 
 def unit_rows(x: torch.Tensor, *, centered: bool = False) -> tuple[torch.Tensor | None, str | None]:
@@ -296,7 +311,7 @@ def compute(left: PairVector, right: PairVector, options: Mapping[str, Any]) -> 
         return float("nan"), f"the right layer {right.reason}"
     if left.vector.shape != right.vector.shape:
         raise must("left and right", "made of the same rows", (left.vector.numel(), right.vector.numel()))
-    return inner_product(left.vector, right.vector), None
+    return inner_product(left.vector, right.vector) / (left.norm * right.norm), None
 
 
 def inner_product(left: torch.Tensor, right: torch.Tensor) -> float:
