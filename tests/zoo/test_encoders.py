@@ -18,7 +18,8 @@ from microtome.tasks.corpus import split_corpus
 from microtome.tasks.generated.table import GENERATED
 from microtome.zoo.cards import check_card
 
-NAMES = ("every", "masked", "replaced")
+NAMES = ("causal", "every", "masked", "replaced")
+KINDS = {"replaced": "AutoModelForPreTraining", "causal": "AutoModelForCausalLM"}
 MIB = 2**20
 
 
@@ -67,7 +68,7 @@ print(tokenizer.decode(logits[0, 6].argmax()) if logits.shape[-1] == 8000 else f
 @pytest.mark.parametrize("name", NAMES)
 def test_the_library_alone_loads_them(name: str, tmp_path: Path) -> None:
     shutil.copytree(INSIDE / name, tmp_path / name)
-    kind = "AutoModelForPreTraining" if name == "replaced" else "AutoModelForMaskedLM"
+    kind = KINDS.get(name, "AutoModelForMaskedLM")
     done = subprocess.run(
         [sys.executable, "-I", "-W", "error::FutureWarning", "-c", ALONE, str(tmp_path / name), kind],
         capture_output=True,
