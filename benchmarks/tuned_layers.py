@@ -12,7 +12,8 @@ last of them. Run it as
 
 and put what was found into a page with
 
-    python benchmarks/tuned_layers.py --load runs --markdown docs/probes.md
+    python benchmarks/tuned_layers.py --load runs --markdown docs/probes.md \
+        --figure docs/figures/tuned-layers.svg
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from typing import Any
 
 from job_files import finished_jobs
 from tuned_layers_job import FORMAT, PARSING, PARTS, SPANS, Job, abreast, asked, do, missing
-from tuned_layers_tables import fill
+from tuned_layers_picture import save_picture
+from tuned_layers_tables import fill, read
 from zoo_job import begin
 
 JOBS = ("base", *PARTS, "curves")
@@ -224,6 +226,7 @@ def arguments_of() -> argparse.ArgumentParser:
     add("--out", type=Path, default=Path("tuned-layers"))
     add("--load", type=Path, help="show what an earlier run kept")
     add("--markdown", type=Path, help="a page with the marks")
+    add("--figure", type=Path, help="where to draw layers, with --load")
     return parser
 
 
@@ -233,6 +236,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = arguments_of().parse_args(arguments)
     if chosen.load is not None:
         print(fill(chosen.load, chosen.markdown))
+        if chosen.figure is not None:
+            save_picture(read(chosen.load), chosen.figure)
         return 0
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     begin(1, chosen.zoo)
@@ -244,7 +249,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = {
         name: str(value) if isinstance(value, Path) else value
         for name, value in given.items()
-        if name not in ("models", "zoo", "time_limit", "load", "markdown", "freeze", "structural")
+        if name not in ("models", "zoo", "time_limit", "load", "markdown", "figure", "freeze", "structural")
     }
     options["jobs"] = (*chosen.jobs, *(name for name in more if name not in chosen.jobs))
     options["treebank"] = chosen.treebank or str(Path(chosen.data or ".") / "UD_English-EWT")

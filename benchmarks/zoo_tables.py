@@ -105,8 +105,8 @@ def learned_answers(documents: Sequence[Mapping[str, Any]]) -> str:
     told = ", ".join(f"{name} {100 * share:.0f} %" for name, share in shares.items())
     return "\n".join(
         [
-            f"Settings at least {LEARNED:g} points above the most frequent answer: {told}. Where it is half of "
-            f"them, a task counts as learned: {', '.join(tasks)}.",
+            f"Settings at least {LEARNED:g} points above the most frequent answer: {told}. Where it is half "
+            f"of them, a task counts as learned: {', '.join(tasks)}.",
             "",
             *(f"- {one}" for one in answers(settings, effects(settings, SHOWN))),
         ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import MappingProxyType, ModuleType, SimpleNamespace
@@ -189,7 +190,11 @@ def test_jobs_measure_go_on_and_fill_a_page(
     assert "7 jobs were not started" in capsys.readouterr().out
     page, marks = tmp_path / "page.md", benchmark("tuned_layers_tables").MARKS
     page.write_text("".join(f"<!-- {name} -->\nstale\n<!-- /{name} -->\n" for name in marks))
-    assert question.main(["--load", str(out), "--markdown", str(page)]) == 0
+    picture = tmp_path / "layers.svg"
+    assert question.main(["--load", str(out), "--markdown", str(page), "--figure", str(picture)]) == 0
+    said = "".join(re.findall(r"<!-- (.*?) -->", picture.read_text()))
+    assert "tuned on stsb" in said
+    assert "tuned on ewt-parsing" not in said, "its readouts are not there yet"
     filled = page.read_text()
     assert "stale" not in filled
     assert "M1, large changes" in filled

@@ -133,8 +133,8 @@ def trace_null(left: PairVector, right: PairVector, n: int) -> float:
     """
     if left.vector is None or right.vector is None:
         return float("nan")
-    traces = [float(one.vector[-n:].double().sum()) / one.norm for one in (left, right)]
-    return traces[0] * traces[1] / (n - 1)
+    traces = float(left.vector[-n:].double().sum() * right.vector[-n:].double().sum())
+    return traces / (left.norm * right.norm * (n - 1))
 
 
 RBF_CKA = Measure(
