@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .finetune import ColumnsOption, DataOption, HeldOutOption, TaskOption
-from .models import RevisionOption, StoreOption, TokenizerOption
-from .reading import read_names, read_numbers, read_values, task_options
+from .finetune import TaskOption
+from .reading import read_names, read_numbers, read_values
 from .results import show_result
-from .show import JsonOption, OutOption, QuietOption, Screen
-from .similarity import DeviceOption, ThreadsOption
-from .surgery import (
-    AtOnceOption,
-    DryRunOption,
-    HeadOption,
-    LevelOption,
-    PrecisionOption,
-    Progress,
-    RecipeOption,
-    SetOption,
-    TrainSizeOption,
-    changed_recipe,
-    check,
-    counted,
-    given_head,
-    loading,
-)
+from .sharing import Loading, Shown, TaskFiles, Tuning, Working
+from .surgery import Progress, RecipeOption, changed_recipe, counted, given_head
+from .surgery import loading as loaded
 
 if TYPE_CHECKING:
     from ..tasks.task import Task
@@ -63,23 +48,22 @@ class _Request:
     asked: dict[str, Any]
     seeds: list[int]
     recipe: Recipe | None
-    train_size: int | None
-    head: str | None
-    revision: str | None
-    tokenizer: str | None
-    at_once: int
-    threads: int | None
-    precision: str
-    device: str
-    store: str | None
+    tuning: Tuning
+    loading: Loading
+    working: Working
     command: str
+
+    @property
+    def first(self) -> dict[str, Any]:
+        """How the first model is loaded."""
+        return loaded(self.models[0], self.loading.revision, self.loading.tokenizer)
 
 
 def _plan(request: _Request, task: Task, split: str | None) -> tuple[dict[str, Any], str, int]:
     """What will be run, as data and in words, and the number of blocks."""
     from ..encoders.loading import load
 
-    encoder: Any = load(**loading(request.models[0], request.revision, request.tokenizer))
+    encoder: Any = load(**request.first)
     if not request.seeds:
         _check_head(request.models[0], encoder, task)
     labeled = task.kind != "language_modeling"
@@ -87,7 +71,7 @@ def _plan(request: _Request, task: Task, split: str | None) -> tuple[dict[str, A
     models, updates = len(request.seeds or request.models), 0
     said = [f"{encoder.name}, {encoder.depth} blocks; {task.title}, {scored.name} ({len(scored):,} examples)"]
     if request.seeds and request.recipe is not None:
-        size = request.train_size
+        size = request.tuning.train_size
         examples = len(task.split(task.train, labeled=labeled)) if size is None else size
         updates = request.recipe.updates(examples) * models
         said.append(f"first fine-tuned with {counted(models, 'seed')}, {counted(updates, 'update')} in all")
@@ -121,56 +105,71 @@ def _tuned(request: _Request, progress: Progress | None) -> list[Any]:
 
     if not request.seeds:
         return list(request.models)
+    tuning, working = request.tuning, request.working
     found = finetune_seeds(
-        loading(request.models[0], request.revision, request.tokenizer),
+        request.first,
         request.asked,
         request.seeds,
-        at_once=request.at_once,
-        threads=request.threads,
+        at_once=tuning.at_once,
+        threads=working.threads,
         progress=progress,
         recipe=request.recipe or RECIPE,
-        train_size=request.train_size,
-        device=request.device,
-        precision=request.precision,
-        store=request.store,
+        train_size=tuning.train_size,
+        device=working.device,
+        precision=tuning.precision,
+        store=working.store,
         command=request.command,
-        **given_head(request.head),
+        **given_head(tuning.head),
     )
     return list(found)
 
 
 def _request(
     context: typer.Context,
+    models: list[str],
     seeds: str,
     recipe: str | None,
-    change: list[str],
     *,
-    trained: tuple[str, ...] = (),
+    tuning: Tuning,
+    loading: Loading,
+    trained: Sequence[str] = (),
     **more: Any,
 ) -> _Request:
     """Check the options; those named in `trained` are for models that are fine-tuned first."""
     from ..errors import must
 
     drawn = read_numbers("--seeds", seeds) if seeds else []
-    models = more["models"]
     if drawn and len(models) != 1:
         raise must("the number of models", "1 where --seeds are given, since it is fine-tuned", len(models))
-    given = {"recipe": recipe, "set": ", ".join(change) or None, **more}
-    for name in (*trained, "head", "revision", "tokenizer"):
+    given = {
+        "recipe": recipe,
+        "set": ", ".join(tuning.change) or None,
+        "train_size": tuning.train_size,
+        "head": tuning.head,
+        **asdict(loading),
+    }
+    for name in (*trained, "head", *asdict(loading)):
         if given[name] is not None and not drawn:
             option = f"--{name.replace('_', '-')}"
             raise must(option, "given with --seeds, for a model that is fine-tuned first", given[name])
-    chosen = changed_recipe(recipe, change, RECIPE) if drawn else None
-    return _Request(seeds=drawn, recipe=chosen, command=context.obj or "", **more)
+    chosen = changed_recipe(recipe, tuning.change, RECIPE) if drawn else None
+    return _Request(
+        models=models,
+        seeds=drawn,
+        recipe=chosen,
+        tuning=tuning,
+        loading=loading,
+        command=context.obj or "",
+        **more,
+    )
 
 
 def truncate(
     context: typer.Context,
     models: ModelsArgument,
     task: TaskOption,
-    data: DataOption = None,
-    column: ColumnsOption = [],  # noqa: B006 - typer reads the default and changes nothing
-    held_out: HeldOutOption = None,
+    *,
+    files: TaskFiles,
     base: Annotated[
         str | None,
         typer.Option(help="The model before fine-tuning, for the arm tunedorig.", show_default=False),
@@ -180,57 +179,33 @@ def truncate(
     split: SplitOption = None,
     seeds: TunedSeedsOption = "",
     recipe: RecipeOption = None,
-    change: SetOption = [],  # noqa: B006
-    train_size: TrainSizeOption = None,
-    head: HeadOption = None,
-    level: LevelOption = 0.95,
-    at_once: AtOnceOption = 1,
-    revision: RevisionOption = None,
-    tokenizer: TokenizerOption = None,
-    precision: PrecisionOption = "float32",
-    device: DeviceOption = "cpu",
-    threads: ThreadsOption = None,
-    store: StoreOption = None,
-    dry_run: DryRunOption = False,
-    out: OutOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    tuning: Tuning,
+    loading: Loading,
+    working: Working,
+    shown: Shown,
 ) -> None:
     """Read every layer of fine-tuned models with their heads, as they are and tuned further."""
     from ..comparison.inputs import using_threads
     from ..training.several import open_asked
 
-    screen = Screen(json=json, quiet=quiet)
+    screen = shown.screen
     chosen = read_names("--arms", arms, ARMS)
     drawn = read_numbers("--head-seeds", head_seeds)
-    check(device=device, level=level, out=out, dry_run=dry_run)
+    shown.check(working)
+    asked = files.asked(task)
     request = _request(
-        context,
-        seeds,
-        recipe,
-        change,
-        models=models,
-        asked=task_options(task, data, column, held_out),
-        train_size=train_size,
-        head=head,
-        revision=revision,
-        tokenizer=tokenizer,
-        at_once=at_once,
-        threads=threads,
-        precision=precision,
-        device=device,
-        store=store,
+        context, models, seeds, recipe, asked=asked, tuning=tuning, loading=loading, working=working
     )
     opened = open_asked(request.asked)
     document, said, depth = _plan(request, opened, split)
     said = f"{said}; heads at {depth} layers: {', '.join(chosen)}"
-    if dry_run:
+    if working.dry_run:
         screen.result({**document, "arms": list(chosen), "head_seeds": drawn}, said)
         return
     screen.note(said)
     from ..experiments.truncation import truncation
 
-    with screen.working() as progress, using_threads(threads):
+    with screen.working() as progress, using_threads(working.threads):
         # What cannot be opened is said before anything is trained.
         before = _base(base, request)
         result = truncation(
@@ -242,15 +217,15 @@ def truncate(
             head_seeds=drawn,
             recipe=recipe,
             # Models that are trained here know their examples, which groups may make fewer than asked for.
-            train_size=None if request.seeds else train_size,
-            level=level,
-            store=store,
-            device=device,
+            train_size=None if request.seeds else tuning.train_size,
+            level=working.level,
+            store=working.store,
+            device=working.device,
             progress=progress,
             command=request.command,
-            **read_values(change),
+            **read_values(tuning.change),
         )
-    show_result(screen, result, out)
+    show_result(screen, result, shown.out)
 
 
 def _base(base: str | None, request: _Request) -> Any:
@@ -258,10 +233,9 @@ def _base(base: str | None, request: _Request) -> Any:
     from ..encoders.loading import load
 
     if base is not None:
-        return load(base, device=request.device)
+        return load(base, device=request.working.device)
     if request.seeds:
-        options = loading(request.models[0], request.revision, request.tokenizer)
-        return load(**{**options, "device": request.device})
+        return load(**{**request.first, "device": request.working.device})
     return None
 
 
@@ -269,71 +243,52 @@ def skip(
     context: typer.Context,
     models: ModelsArgument,
     task: TaskOption,
-    data: DataOption = None,
-    column: ColumnsOption = [],  # noqa: B006 - typer reads the default and changes nothing
-    held_out: HeldOutOption = None,
+    *,
+    files: TaskFiles,
     split: SplitOption = None,
     seeds: TunedSeedsOption = "",
     recipe: RecipeOption = None,
-    change: SetOption = [],  # noqa: B006
-    train_size: TrainSizeOption = None,
-    head: HeadOption = None,
-    level: LevelOption = 0.95,
-    at_once: AtOnceOption = 1,
-    revision: RevisionOption = None,
-    tokenizer: TokenizerOption = None,
-    precision: PrecisionOption = "float32",
-    device: DeviceOption = "cpu",
-    threads: ThreadsOption = None,
-    store: StoreOption = None,
-    dry_run: DryRunOption = False,
-    out: OutOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    tuning: Tuning,
+    loading: Loading,
+    working: Working,
+    shown: Shown,
 ) -> None:
     """Leave out every span of blocks of fine-tuned models, and say what it costs."""
     from ..comparison.inputs import using_threads
     from ..training.several import open_asked
 
-    screen = Screen(json=json, quiet=quiet)
-    check(device=device, level=level, out=out, dry_run=dry_run)
+    screen = shown.screen
+    shown.check(working)
     request = _request(
         context,
+        models,
         seeds,
         recipe,
-        change,
         trained=("recipe", "set", "train_size"),
-        models=models,
-        asked=task_options(task, data, column, held_out),
-        train_size=train_size,
-        head=head,
-        revision=revision,
-        tokenizer=tokenizer,
-        at_once=at_once,
-        threads=threads,
-        precision=precision,
-        device=device,
-        store=store,
+        asked=files.asked(task),
+        tuning=tuning,
+        loading=loading,
+        working=working,
     )
     opened = open_asked(request.asked)
     document, said, depth = _plan(request, opened, split)
     spans = depth * (depth + 1) // 2
     said = f"{said}; {counted(spans, 'span')} of blocks"
-    if dry_run:
+    if working.dry_run:
         screen.result({**document, "spans": spans}, said)
         return
     screen.note(said)
     from ..experiments.skipping import skipping
 
-    with screen.working() as progress, using_threads(threads):
+    with screen.working() as progress, using_threads(working.threads):
         result = skipping(
             _tuned(request, progress),
             opened,
             split=split,
-            level=level,
-            store=store,
-            device=device,
+            level=working.level,
+            store=working.store,
+            device=working.device,
             progress=progress,
             command=request.command,
         )
-    show_result(screen, result, out)
+    show_result(screen, result, shown.out)

@@ -65,7 +65,7 @@ class Working:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Training:
+class Tuning:
     """How models are fine-tuned, beside the recipe and the seeds, whose defaults differ between verbs."""
 
     change: SetOption = field(default_factory=list)
@@ -73,6 +73,12 @@ class Training:
     head: HeadOption = None
     at_once: AtOnceOption = 1
     precision: PrecisionOption = "float32"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training(Tuning):
+    """The same, where there are so many models that they are not kept."""
+
     keep_models: KeepModelsOption = False
 
 
