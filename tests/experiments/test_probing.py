@@ -137,6 +137,34 @@ def test_layers_are_read_alone_and_mixed(
     assert lone[f"{name} (all layers)"].values.tolist() == mixed.values.tolist()
 
 
+def test_an_edge_probe_learns_labels_of_types_by_heart_too(
+    corpus: Path, encoder_of: Callable[..., Any], tmp_path: Path
+) -> None:
+    encoder = encoder_of("bert")
+    found = mt.probing(
+        encoder,
+        corpus,
+        "upos",
+        probe="edge",
+        layers=["single", "mix"],
+        control=True,
+        twin=False,
+        steps=300,
+        store=tmp_path,
+    )
+    for name in (encoder.name, f"{encoder.name} (all layers)"):
+        true, drawn = found[name], found[f"control, {name}"]
+        chosen = found[f"difference, selectivity of {name}"]
+        assert chosen.values == pytest.approx(true.values - drawn.values, abs=1e-9)
+        assert (chosen.low <= chosen.values).all()
+        assert (chosen.values <= chosen.high).all()
+    # A word has one tag wherever it stands, so that one can be learned as well as the other.
+    assert found[f"control, {encoder.name}"].values[0] > 0.9
+    assert {row["labels"] for row in found.rows} == {"target", "control"}
+    assert {row["model"] for row in found.rows} == {encoder.name}
+    assert "drawn for every type of span" in found.methods
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -149,7 +177,7 @@ def test_layers_are_read_alone_and_mixed(
         ({"layers": []}, "layers must be one name or more, each once"),
         ({"probe": "structural"}, "probe of upos must be one of edge, linear"),
         ({"target": "deprel-edge", "probe": "linear"}, "probe of deprel-edge must be"),
-        ({"probe": "edge", "control": True}, "by a linear probe, but upos is read by the edge probe"),
+        ({"target": "dep-depth", "control": True}, "of labels of words or spans, but dep-depth has none"),
     ],
 )
 def test_what_a_probe_cannot_read_is_refused(

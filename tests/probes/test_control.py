@@ -16,8 +16,16 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
 from microtome.errors import InputError
-from microtome.probes.control import Selectivity, control_draws, control_labels, fit_small, selectivity
+from microtome.probes.control import (
+    Selectivity,
+    control_draws,
+    control_labels,
+    control_spans,
+    fit_small,
+    selectivity,
+)
 from microtome.probes.linear import fit_logistic
+from microtome.probes.targets import TARGETS, Annotated
 
 WORDS, WIDTH, CLASSES = 80, 40, 3
 
@@ -54,6 +62,43 @@ def test_whatever_comes_equal_words_get_equal_draws(words: list[str], shares: li
     assert drawn.shape == (len(words),)
     assert len({(word, int(one)) for word, one in zip(words, drawn, strict=True)}) == len(set(words))
     assert all(shares[one] > 0 for one in drawn)
+
+
+def spans(target: str, words: list[str], places: list[Any], right: np.ndarray) -> Annotated:
+    """One sentence with labeled spans."""
+    return Annotated(
+        target=TARGETS[target],
+        source="tests",
+        ids=("1",),
+        groups=("",),
+        splits=("",),
+        sentences=(tuple(words),),
+        labels=tuple(map(str, range(right.shape[1]))),
+        spans=np.array(places),
+        right=right,
+        owner=np.zeros(len(places), dtype=int),
+    )
+
+
+def test_spans_of_the_same_words_get_the_same_labels() -> None:
+    words = ["the", "old", "cat", "saw", "the", "old", "cat"]
+    places = [[[0, 3], [3, 4]], [[4, 7], [3, 4]], [[3, 4], [0, 3]], [[0, 2], [3, 4]]]
+    right = np.array([[1, 0, 1], [0, 1, 0], [0, 0, 0], [1, 1, 1]], dtype=bool)
+    for seed in range(20):
+        drawn = control_spans(spans("spr", words, places, right), seed=seed)
+        assert (drawn[0] == drawn[1]).all()
+        assert {tuple(one) for one in drawn} <= {tuple(one) for one in right}, "they stay together"
+    found = [control_spans(spans("spr", words, places, right), seed=seed) for seed in range(40)]
+    assert any((one[0] != one[2]).any() for one in found), "which span comes first makes another type"
+
+
+def test_a_word_as_a_span_gets_the_label_of_the_word() -> None:
+    rng = np.random.default_rng(4)
+    words = [f"w{k}" for k in rng.integers(30, size=200)]
+    labels = rng.choice(3, p=[0.6, 0.3, 0.1], size=200)
+    places = [[[k, k + 1]] for k in range(200)]
+    drawn = control_spans(spans("upos", words, places, np.eye(3, dtype=bool)[labels]), seed=5)
+    assert drawn.argmax(1).tolist() == control_labels(words, labels, seed=5).tolist()
 
 
 def test_control_labels_are_as_frequent_as_the_true_ones() -> None:

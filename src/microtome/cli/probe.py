@@ -55,7 +55,10 @@ def probe(
         ),
     ] = None,
     control: Annotated[
-        bool, typer.Option("--control", metavar="", help="Read random labels of word types too.")
+        bool,
+        typer.Option(
+            "--control", metavar="", help="Read labels drawn at random for each type of word or span too."
+        ),
     ] = False,
     mdl: Annotated[
         bool,

@@ -16,6 +16,7 @@ from ..findings.scorecurves import difference_curve, score_curve
 from ..inference.answers import Answers
 from ..inference.pairing import compare_scores
 from ..probes.asking import Asked, Probed, divide
+from ..probes.edgecounts import EDGE_F1
 from ..probes.table import Probe
 from ..probes.targets import Annotated, read_target
 from ..tasks.scores_declare import Score
@@ -72,7 +73,8 @@ def probing(
     twin : bool
         Whether the encoder with weights drawn anew is probed too: what its layers give is no knowledge.
     control : bool
-        Whether random labels of word types are read too: what a probe can learn by heart.
+        Whether labels drawn at random for each type of word or span are read too: what a probe can learn by
+        heart.
     probe : {"linear", "edge", "structural"}, optional
         How to read: labels of words by a linear readout, of spans by an edge probe, trees by a structural
         one, when absent. An edge probe can read labels of words too.
@@ -120,22 +122,22 @@ def probing(
     asked = replace(asked, steps=steps, progress=progress)
     run = chosen.function()
     every: dict[str, dict[str, Probed]] = {}
+    controls: dict[str, dict[str, Probed]] = {}
     for kind in kinds:
-        every[kind] = {}
+        every[kind], controls[kind] = {}, {}
+        reading = replace(asked, inputs=LAYERS[kind])
         for place, (name, X) in enumerate(stacks.items()):
             if progress is not None:
                 progress(f"probing {name}", place, len(stacks))
-            every[kind][called(name, kind)] = run(replace(asked, inputs=LAYERS[kind]), X)
-    controls: dict[str, Probed] = {}
-    if control:
-        aside = replace(asked, control=seeds[0])
-        controls = {name: run(aside, stacks[name]) for name in names}
+            every[kind][called(name, kind)] = run(reading, X)
+            if control and name in names:
+                controls[kind][called(name, kind)] = run(replace(reading, control=seeds[0]), X)
     curves: list[Curve] = []
     said: list[str] = []
     first = next(iter(every[kinds[0]].values()))
     for kind, found in every.items():
         labels = [called(name, kind) for name in names]
-        drawn = [_with_unit(one, asked, chosen) for one in _curves(found, controls, labels, level)]
+        drawn = [_with_unit(one, asked, chosen) for one in _curves(found, controls[kind], labels, level)]
         curves += drawn
         said += layer_findings(drawn, labels, first.score, target, kind=kind)
         said += mix_findings(found, labels, kind)
@@ -149,7 +151,7 @@ def probing(
         higher_is_better=first.score.higher_is_better,
         curves=tuple(curves),
         lines=first.lines,
-        rows=tuple(row for kind, found in every.items() for row in _rows(kind, found, controls)),
+        rows=tuple(row for kind, found in every.items() for row in _rows(kind, found, controls[kind])),
         findings=(*said, *said_lines(first.lines)),
         methods=methods_of(asked, chosen, names, twin=twin, control=control, level=level, kinds=kinds),
         references=cited("merchant2020", chosen.cites, *(["tenney2019pipeline"] if "upto" in kinds else [])),
@@ -329,15 +331,17 @@ def _with_unit(curve: Curve, asked: Asked, probe: Probe) -> Curve:
 
 def _rightness(one: Probed) -> Probed:
     """Whether each answer is right, so that answers to different questions can be compared."""
+
+    def right(each: Answers) -> list[Any]:
+        if one.score is EDGE_F1:
+            return list(each.predictions)  # counts of what is right and wrong already
+        return [np.asarray(p) == np.asarray(each.targets) for p in each.predictions]
+
     return replace(
         one,
         labels=(),
         answers=tuple(
-            replace(
-                each,
-                targets=np.ones(len(each.ids), dtype=int),
-                predictions=[np.asarray(p) == np.asarray(each.targets) for p in each.predictions],
-            )
+            replace(each, targets=np.ones(len(each.ids), dtype=int), predictions=right(each))
             for each in one.answers
         ),
     )

@@ -69,8 +69,7 @@ def find_probe(annotated: Annotated, wanted: str | None, kinds: Sequence[str], c
     else:
         found = able[wanted]
     if control and not found.control:
-        said = "has none" if target.kind != "words" else f"is read by the {found.name} probe"
-        raise InputError(f"a control must be of labels of words by a linear probe, but {target.name} {said}.")
+        raise InputError(f"a control must be of labels of words or spans, but {target.name} has none.")
     if not found.mixes and list(kinds) != ["single"]:
         other = next((one.name for one in able.values() if one.mixes), None)
         way = "" if other is None else f"; the probe {other} can mix them"

@@ -53,7 +53,7 @@ def layer_findings(
         chosen = known.get(f"difference, selectivity of {name}")
         if chosen is not None:
             said.append(
-                f"{name}: random labels of word types are read there with "
+                f"{name}: labels drawn at random for each type are read there with "
                 f"{number(known[f'control, {name}'].values[best], 3)}, so that its selectivity is "
                 f"{_points(chosen, best, score)}."
             )
@@ -162,8 +162,8 @@ def methods_of(
         parts.append("The random twin has the shape of the first model and weights drawn anew.")
     if control:
         parts.append(
-            "Control labels are drawn for every word type from the frequencies of the labels "
-            "(Hewitt and Liang 2019)."
+            f"Control labels are drawn for every type of {'word' if probe.kind == 'words' else 'span'} from "
+            "the frequencies of the labels (Hewitt and Liang 2019)."
         )
     parts.append(
         f"Intervals of {level * 100:g}% are over {asked.unit}s; bands "

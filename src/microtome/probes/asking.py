@@ -37,7 +37,7 @@ class Asked:
     seeds : tuple of int
         Of probes that begin at random.
     control : int, optional
-        Ask for random labels of word types instead, drawn with this seed.
+        Ask for labels drawn for each type of word or span instead, with this seed.
     device : str, optional
         Where probes are trained.
     steps : int, optional

@@ -21,6 +21,7 @@ from ..inference.simultaneous import spread
 from ..randomness import generator
 from .linear import Linear, fit_logistic
 from .standard import as_layers, chunks, scale_of
+from .targets import Annotated
 
 TARGET = "selectivity on other examples of the same kind"
 RANK = 1e-10  # axes with less than this share of the largest variance are rounding
@@ -121,6 +122,30 @@ def control_labels(words: Sequence[str], labels: Any, *, seed: int = 0) -> np.nd
     if not len(known):
         raise must("labels", "known for some words", "none")
     return control_draws(words, np.bincount(known), seed=seed)
+
+
+def control_spans(found: Annotated, *, seed: int = 0) -> np.ndarray:
+    """
+    Draw labels for every type of span, as often as the true ones occur together.
+
+    Parameters
+    ----------
+    found : Annotated
+        With labels. The type of a target is the words of its span, or of both in their order.
+    seed : int
+
+    Returns
+    -------
+    ndarray of bool of shape (targets, labels)
+        Equal for equal types.
+    """
+    types = [
+        "\n".join(" ".join(found.sentences[owner][begin:end]) for begin, end in spans.tolist())
+        for owner, spans in zip(found.owner.tolist(), found.spans, strict=True)
+    ]
+    sets, counts = np.unique(found.right, axis=0, return_counts=True)
+    # In the order of the labels, so that a word gets the label that `control_labels` draws for it.
+    return sets[::-1][control_draws(types, counts[::-1], seed=seed)]
 
 
 def selectivity(right: Any, control: Any, *, groups: Any = None, level: float = 0.95) -> Selectivity:

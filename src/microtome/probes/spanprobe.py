@@ -7,7 +7,6 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ..errors import InputError
 from .asking import Asked, Probed
 from .edge import apply_edges, fit_edges
 from .edgebatch import find_edges
@@ -22,7 +21,7 @@ def probe_spans(asked: Asked, X: np.ndarray) -> Probed:
     Parameters
     ----------
     asked : Asked
-        A word is a span of its own. Control labels of word types are not asked for here.
+        A word is a span of its own.
     X : ndarray of shape (layers, rows, features)
 
     Returns
@@ -32,7 +31,9 @@ def probe_spans(asked: Asked, X: np.ndarray) -> Probed:
     """
     found = asked.annotated
     if asked.control is not None:
-        raise InputError("a control must be of labels of words by a linear probe, but it is of spans.")
+        from .control import control_spans
+
+        found = replace(found, right=control_spans(found, seed=asked.control))
     edges = find_edges(found, asked.examples, asked.units)
     device = asked.device or "cpu"
     recipe = EDGE_RECIPES[found.target.recipe]

@@ -32,7 +32,7 @@ class Probe:
     seeded : bool
         Whether it begins at random, so that several seeds tell something.
     control : bool
-        Whether random labels of word types can be asked for instead.
+        Whether labels drawn at random for each type of word or span can be asked for instead.
     cites : str
     module : str
         That has the function `probe_<kind>`.
@@ -69,7 +69,7 @@ _ALL = (
         about="a projection, self-attentive pooling of spans and a small network, as published",
         kind="spans",
         seeded=True,
-        control=False,
+        control=True,
         cites="tenney2019",
         module="spanprobe",
         also=("words",),

@@ -34,7 +34,7 @@ def probe_trees(asked: Asked, X: np.ndarray) -> Probed:
     """
     found = asked.annotated
     if asked.control is not None:
-        raise InputError(f"a control must be of labels of words, but {found.target.name} has none.")
+        raise InputError(f"a control must be of labels of words or spans, but {found.target.name} has none.")
     target = TARGETS_OF[found.target.name]
     # A sentence that the models have no row of every word for has no whole tree.
     counts = np.bincount(asked.examples, minlength=len(found.sentences))
