@@ -79,3 +79,16 @@ def test_warnings_and_files_are_told_aside(tmp_path: Path, capsys: Capture) -> N
     assert "Written to" in said.err
     show_result(Screen(json=True, quiet=True), result, None)
     assert capsys.readouterr().err == ""
+
+
+def test_figures_of_an_earlier_result_do_not_stay(tmp_path: Path) -> None:
+    folder = tmp_path / "out" / "figures"
+    folder.mkdir(parents=True)
+    (folder / "mine.png").write_bytes(b"")
+    show_result(Screen(quiet=True, json=True), make_result(curves=CURVES[:1]), tmp_path / "out")
+    assert (folder / "mine.png").is_file(), "nothing was known to be an earlier result's"
+    (folder / "differences.svg").write_text("")
+    (folder / "notes.txt").write_text("")
+    show_result(Screen(quiet=True, json=True), make_result(curves=CURVES[:1]), tmp_path / "out")
+    assert not (folder / "differences.svg").exists()
+    assert (folder / "notes.txt").is_file()

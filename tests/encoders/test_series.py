@@ -42,6 +42,11 @@ def test_what_is_no_series_is_told(tmp_path: Path) -> None:
         InputError, match="a checkpoint's name must be one that ends in its step, but got 'main'"
     ):
         series("owner/model", revisions=["main"])
+    for name in ("seed-1", "seed-2"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "config.json").write_text("{}")
+    with pytest.raises(InputError, match=r"must be of one training, but .* holds several; .* as .*seed-1"):
+        series(tmp_path / "runs")
     for name in ("a-5", "b-5"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text("{}")

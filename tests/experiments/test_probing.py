@@ -22,14 +22,16 @@ from moving import saved
 NOUNS, VERBS = ["cat", "dog", "bird", "fish"], ["runs", "sees", "likes", "hears"]
 
 
-def write_corpus(path: Path, sentences: int = 60, seed: int = 0) -> Path:
-    """Sentences such as "the cat sees a dog", each a document of its own, with parts of speech and heads."""
+def write_corpus(path: Path, sentences: int = 60, seed: int = 0, documents: int | None = None) -> Path:
+    """Sentences such as "the cat sees a dog", with parts of speech and heads; each a document when absent."""
     draw = np.random.default_rng(seed)
     lines = []
     for number in range(sentences):
         words = ["the", draw.choice(NOUNS), draw.choice(VERBS), "a", draw.choice(NOUNS)]
         tags, heads = ["DET", "NOUN", "VERB", "DET", "NOUN"], [2, 3, 0, 5, 3]
-        lines += [f"# newdoc id = d{number}", f"# sent_id = s{number}"]
+        if documents is None or number % -(-sentences // documents) == 0:
+            lines.append(f"# newdoc id = d{number}")
+        lines.append(f"# sent_id = s{number}")
         for place, (word, tag, head) in enumerate(zip(words, tags, heads, strict=True), start=1):
             lines.append("\t".join([str(place), word, word, tag, tag, "_", str(head), "dep", "_", "_"]))
         lines.append("")
@@ -65,6 +67,34 @@ def test_parts_of_speech_are_read_and_random_labels_of_types_are_learned_by_hear
     assert again[name].values.tolist() == curve.values.tolist()
 
 
+@pytest.mark.parametrize(
+    ("documents", "said"), [(1, "Only 1 document is judged"), (4, "documents are judged")]
+)
+def test_of_few_documents_sentences_are_the_unit(
+    documents: int, said: str, encoder_of: Callable[..., Any], tmp_path: Path
+) -> None:
+    text = write_corpus(tmp_path / "few.conllu", documents=documents)
+    found = mt.probing(encoder_of("bert"), text, "upos", twin=False, store=tmp_path / "store")
+    assert any(
+        said in sentence and "sentences are taken as independent" in sentence for sentence in found.warnings
+    )
+    assert found[encoder_of("bert").name].unit == "sentence"
+    assert found.split == "20% of the sentences"
+    assert "over 12 sentences" in found.methods
+
+
+def test_a_norm_behind_the_last_block_is_no_block_and_other_depths_are_told(
+    corpus: Path, encoder_of: Callable[..., Any], tmp_path: Path
+) -> None:
+    deeper, other = encoder_of("bert"), encoder_of("gpt2")
+    found = mt.probing(other, corpus, "upos", others=[deeper], twin=False, store=tmp_path)
+    assert len(other.layers) == other.depth + 2, "this family ends with a norm"
+    curve: Any = found[other.name]
+    assert curve.x == tuple(range(other.depth + 1))
+    told = [one for one in found.warnings if "are not compared layer by layer" in one]
+    assert len(told) == (deeper.depth != other.depth)
+
+
 def test_a_model_does_not_differ_from_itself_under_another_name(
     corpus: Path, encoder_of: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -85,6 +115,13 @@ def test_trees_are_read_with_several_seeds(
     curve: Any = found[encoder_of("bert").name]
     assert found.score == "uuas"
     assert set(curve.seeds) == {2}
+    rows = {(row["layer"], row["seed"]): row["distance_spearman"] for row in found.rows}
+    assert rows[0, 0] != rows[0, 1], "each seed has its own"
+    lengths = found.more["distance_spearman"][encoder_of("bert").name]
+    assert lengths["lengths"] == [5]
+    both = np.mean([rows[layer, seed] for layer in curve.x for seed in (0, 1)])
+    assert np.mean(lengths["mean"]) == pytest.approx(both)
+    assert found.warnings == (), "no sentence was left out"
     again: Any = mt.probing(
         encoder_of("bert"), corpus, "dep-distance", seeds=(0, 1), twin=False, store=tmp_path / "other"
     )[encoder_of("bert").name]
@@ -177,6 +214,8 @@ def test_an_edge_probe_learns_labels_of_types_by_heart_too(
         ({"layers": []}, "layers must be one name or more, each once"),
         ({"probe": "structural"}, "probe of upos must be one of edge, linear"),
         ({"target": "deprel-edge", "probe": "linear"}, "probe of deprel-edge must be"),
+        ({"seeds": (0, 1)}, "seeds must be one for the linear probe of upos, which nothing is drawn for"),
+        ({"steps": 7}, "steps must be those of an edge probe, but upos is read by a linear one"),
         ({"target": "dep-depth", "control": True}, "of labels of words or spans, but dep-depth has none"),
     ],
 )

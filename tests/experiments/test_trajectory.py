@@ -121,6 +121,8 @@ def test_a_fine_tuning_is_scored_by_its_own_head(tmp_path: Path) -> None:
     assert curve.name == "own head"
     # Before the first update the head knows nothing but the most frequent answer.
     assert curve.values[0] == pytest.approx(0.5, abs=0.1)
+    assert curve.reasons == ("before the first update: the most frequent answer", None, None, None)
+    assert any("at step 0 (the most frequent answer) to" in sentence for sentence in found.findings)
     assert curve.values[-1] == pytest.approx(tuned.score.value)
     assert curve.values[1] == pytest.approx(evaluate(tuned.checkpoints[0], task).score.value)
     heads = found.more["heads"]

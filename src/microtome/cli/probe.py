@@ -87,7 +87,7 @@ def probe(
     solver: Annotated[
         str | None,
         typer.Option(
-            help="How answers of a task are read: published, converged or both, which is so when absent.",
+            help="How answers of a task are read: published or converged; both when absent.",
             show_default=False,
         ),
     ] = None,
@@ -172,30 +172,35 @@ def _corpus(
     from functools import partial
 
     from ..errors import must
-    from ..experiments.describing import description_length
+    from ..experiments.describing import check_words, description_length
     from ..experiments.probing import probing
     from ..experiments.probing_mixes import LAYERS, find_probe
     from ..probes.asking import divide
     from ..probes.targets import read_target
 
-    if mdl and not dry_run:
-        seeds = shared.pop("seeds")
+    seeds = shared["seeds"]
+    if mdl:
         given = [f"--{name} {value}" for name, value in how.items() if value is not None]
         given += [f"--seeds {','.join(map(str, seeds))}"] if len(seeds) > 1 else []
         if given:
             raise must("--mdl", "given one seed, and none of --probe, --layers, --steps", ", ".join(given))
+    if mdl and not dry_run:
+        del shared["seeds"]
         return partial(description_length, on=on, target=target, control=control, seed=seeds[0])
     how["layers"] = read_names("--layers", how["layers"] or "single", tuple(LAYERS))
     if not dry_run:
         return partial(probing, on=on, target=target, control=control, **how)
     found = read_target(on, target)
-    find_probe(found, how["probe"], how["layers"], control)
+    if mdl:
+        check_words(found)
+    chosen = find_probe(found, how["probe"], how["layers"], control, seeds=seeds, steps=how["steps"])
     train, held, judged, split = divide(found, train_size=shared["train_size"])
     sizes = {"train": len(train), "held": len(held), "judged": len(judged)}
     said = (
-        f"{target} of {counted(len(train), 'sentence')} to learn from, {len(held):,} to stop by and "
-        f"{len(judged):,} ({split}) to judge on, by probes of all layers of "
-        f"{counted(len(models), 'model')}"
+        f"{target} of {counted(len(train), 'sentence')} to learn from, "
+        f"{f'{len(held):,} to stop by ' if chosen.seeded else ''}and {len(judged):,} ({split}) to judge on, "
+        f"by {chosen.name} probes of all layers of {counted(len(models), 'model')}"
+        f"{' and a random twin' if shared['twin'] else ''}{', and of control labels' if control else ''}"
     )
     screen.result({"format": "microtome/plan/1", "target": target, "sentences": sizes}, said)
     return None

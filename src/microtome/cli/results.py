@@ -33,10 +33,17 @@ def show_result(screen: Screen, result: Result, out: Path | None) -> None:
         screen.note(f"warning: {sentence}{'' if sentence.endswith('.') else '.'}")
     # Files first: a reader who leaves early, as `head` does, must not cost the user the result.
     if out is not None:
+        from ..figures.heatmap import FORMATS
         from ..figures.panels import save_figures
 
+        figures, again = out / "figures", (out / "result.json").is_file()
+        before = set(figures.iterdir()) if again and figures.is_dir() else set()
         written = [path.name for path in result.save(out)]
-        drawn = save_figures(result, out / "figures")
+        drawn = save_figures(result, figures)
+        # Figures of the result that was here before would be taken for those of this one.
+        for path in before - set(drawn):
+            if path.suffix[1:] in FORMATS:
+                path.unlink()
         screen.note(f"Written to {out}: {', '.join(written)} and {len(drawn)} figures.")
     if screen.json:
         screen.result(result.document(), "")

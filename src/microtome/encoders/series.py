@@ -78,6 +78,12 @@ def series(source: str | os.PathLike[str], *, revisions: Sequence[str] | None = 
             raise must("a series", "a folder of checkpoints, or a hub id with revisions=", given)
         folders = [f for f in place.iterdir() if f.is_dir() and (f / "config.json").is_file()]
         found = sorted((_step(f.name), None, f) for f in folders if re.search(r"\d+$", f.name))
+        seeds = [f.name for _, _, f in found if re.fullmatch(r"seed[-_]?\d+", f.name)]
+        if seeds:
+            raise InputError(
+                f"a series must be of one training, but {given} holds several; give one of them, such as "
+                f"{place / seeds[0]}."
+            )
     if not found:
         raise InputError(f"{given} must hold checkpoints whose names end in a step, but there is none.")
     steps = [step for step, _, _ in found]

@@ -36,7 +36,7 @@ def said_beyond(label: str, beyond: Points, layers: Sequence[int]) -> list[str]:
     if more:
         said.append(
             f"By {label}, tuned models are surely less like the base than like each other in "
-            f"{layer_list(more)} (bands for all layers at once)."
+            f"{layer_list(more)} (bands for all layers at once, for these models)."
         )
     else:
         said.append(f"By {label}, in no layer is it sure that fine-tuning changed more than a seed does.")
@@ -85,7 +85,7 @@ def said_center(
     sentence = f"By {label}: {profile.sentence([str(layer) for layer in layers])}"
     if center is None:
         return told, sentence
-    one = points_of(center, level=level)
+    one = points_of(center, level=level, bounds=(layers[0], layers[-1]))
     told["center"] = one.plain()
     shown = f"{said_value(one, 2)} ({level * 100:g}%, unit: {said_unit(unit, one)})"
     return told, f"{sentence} With its interval the center is at {shown}."

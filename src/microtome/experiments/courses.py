@@ -22,7 +22,7 @@ from ..version import VERSION
 from .borders import Border
 from .layerwise import Alike, Recorded
 from .ordering import Order, which_first
-from .readings import Reading
+from .readings import GUESS, Reading
 from .spreads import Sample, center_of, curve_of, points_of
 from .tunedmodels import layer_curve
 
@@ -94,8 +94,9 @@ def change_of(course: Course, end: str) -> dict[str, Any]:
         points = points_of(one, level=course.level, bounds=course.against.bounds)
         for name, line in out.items():
             line.append(getattr(points, name).tolist())
-        center = center_of(one, course.recorded.layers)
-        centers.append(None if center is None else points_of(center, level=course.level).plain())
+        layers = course.recorded.layers
+        center, ends = center_of(one, layers), (layers[0], layers[-1])
+        centers.append(None if center is None else points_of(center, level=course.level, bounds=ends).plain())
     return {**out, "center": centers}
 
 
@@ -107,7 +108,12 @@ def curves_of(course: Course) -> list[Curve]:
         given: dict[str, Any] = {"axis": AXIS, "level": course.level}
         answers = [one.answers for one in course.readings]
         name = "own head" if own else "best readout"
-        return [score_curve(name, course.steps, answers, task.main, task.labels, **given)]
+        found = score_curve(name, course.steps, answers, task.main, task.labels, **given)
+        told = [
+            f"before the first update: {GUESS}" if one.by == GUESS else why
+            for one, why in zip(course.readings, found.reasons, strict=True)
+        ]
+        return [replace(found, reasons=tuple(told))]
     found = []
     for end in ("first", "last"):
         every = course.likeness(end)
@@ -294,7 +300,8 @@ def said_course(
         first, last = curves[0].values[0], curves[0].values[-1]
         said.append(
             f"{find_score(course.task.main).name} on {course.task.name} ({curves[0].name}) goes from "
-            f"{number(float(first), 3)} at step {steps[0]:,} to {number(float(last), 3)} at step "
+            f"{number(float(first), 3)} at step {steps[0]:,}"
+            f"{f' ({GUESS})' if course.readings[0].by == GUESS else ''} to {number(float(last), 3)} at step "
             f"{steps[-1]:,}."
         )
     if order is not None:

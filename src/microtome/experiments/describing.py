@@ -15,11 +15,12 @@ from ..findings.words import number
 from ..probes.asking import Asked
 from ..probes.mdl import Code, code_difference, code_interval, online_code
 from ..probes.table import PROBES
-from ..probes.targets import read_target, word_labels
+from ..probes.targets import Annotated, read_target, word_labels
 from ..version import VERSION
 from .citations import cited
 from .models import Progress
-from .probing import AXIS, CONTROL, TWIN, open_models, record_rows
+from .probing import AXIS, TWIN, open_models, record_rows
+from .probing_facts import CONTROL
 
 if TYPE_CHECKING:
     import os
@@ -74,8 +75,7 @@ def description_length(
     if not 0 < level < 1:
         raise must("level", "between 0 and 1", level)
     annotated = read_target(on, target)
-    if annotated.target.kind != "words":
-        raise InputError(f"description length must be of labels of words, but {target} has none.")
+    check_words(annotated)
     models = open_models(encoder, others, twin)
     probe = PROBES["linear"]
     asked, stacks, names = record_rows(annotated, models, probe, train_size, (seed,), device, store, progress)
@@ -129,6 +129,12 @@ def description_length(
             }
         ),
     )
+
+
+def check_words(found: Annotated) -> None:
+    """Refuse what has no labels of words."""
+    if found.target.kind != "words":
+        raise InputError(f"description length must be of labels of words, but {found.target.name} has none.")
 
 
 def _drawn(asked: Asked, labels: np.ndarray, seed: int) -> np.ndarray:

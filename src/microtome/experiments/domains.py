@@ -107,7 +107,7 @@ def domains(
         for one in (within, without)
     ]
     curves: list[Curve] = []
-    said = [matched.sentence()]
+    said: list[str] = []
     average: dict[str, Any] = {}
     for label, one in sides[0].items():
         inner, outer = (side[label].sample(models.pairs[TUNED]) for side in sides)
@@ -125,6 +125,7 @@ def domains(
             "difference": mean.plain(tested=True),
         }
         said += said_domains(label, mean, apart, within.layers)
+    said.append(matched.sentence())
     warned = "Nothing is said of other seeds: one fine-tuned model was given."
     return Result(
         experiment="domains",

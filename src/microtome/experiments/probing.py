@@ -24,6 +24,7 @@ from ..version import VERSION
 from .citations import cited
 from .layerwise import twin_of
 from .models import Progress
+from .probing_facts import CONTROL, depth_notes, more_facts, probe_rows, sizes_of
 from .probing_mixes import LAYERS, called, check_kinds, find_probe, mix_facts, mix_findings
 from .probing_words import layer_findings, methods_of, said_lines
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 AXIS = "layer"
 TWIN = "random twin"
-CONTROL = "control"
 
 
 def probing(
@@ -109,6 +109,9 @@ def probing(
     ----------
     Merchant et al. 2020; Hewitt and Liang 2019; Hewitt and Manning 2019; Tenney et al. 2019.
     """
+    import torch
+    import transformers
+
     started = time.monotonic()
     if not 0 < level < 1:
         raise must("level", "between 0 and 1", level)
@@ -116,7 +119,7 @@ def probing(
         raise must("seeds", "one or more, each once", list(seeds))
     kinds = check_kinds(layers)
     annotated = read_target(on, target)
-    chosen = find_probe(annotated, probe, kinds, control)
+    chosen = find_probe(annotated, probe, kinds, control, seeds=seeds, steps=steps)
     models = open_models(encoder, others, twin)
     asked, stacks, names = record_rows(annotated, models, chosen, train_size, seeds, device, store, progress)
     asked = replace(asked, steps=steps, progress=progress)
@@ -139,7 +142,7 @@ def probing(
         labels = [called(name, kind) for name in names]
         drawn = [_with_unit(one, asked, chosen) for one in _curves(found, controls[kind], labels, level)]
         curves += drawn
-        said += layer_findings(drawn, labels, first.score, target, kind=kind)
+        said += layer_findings(drawn, labels, first.score, target, kind=kind, lines=first.lines)
         said += mix_findings(found, labels, kind)
     return Result(
         experiment="probing",
@@ -151,25 +154,36 @@ def probing(
         higher_is_better=first.score.higher_is_better,
         curves=tuple(curves),
         lines=first.lines,
-        rows=tuple(row for kind, found in every.items() for row in _rows(kind, found, controls[kind])),
+        rows=tuple(row for kind, found in every.items() for row in probe_rows(kind, found, controls[kind])),
         findings=(*said, *said_lines(first.lines)),
         methods=methods_of(asked, chosen, names, twin=twin, control=control, level=level, kinds=kinds),
         references=cited("merchant2020", chosen.cites, *(["tenney2019pipeline"] if "upto" in kinds else [])),
         warnings=tuple(
-            dict.fromkeys(one.note for found in every.values() for one in found.values() if one.note)
+            dict.fromkeys(
+                note
+                for note in (
+                    asked.few,
+                    *depth_notes(stacks, names),
+                    *(one.note for found in every.values() for one in found.values()),
+                )
+                if note
+            )
         ),
         more=MappingProxyType(
             {
                 "target": target,
                 "probe": chosen.name,
                 "layers": list(kinds),
-                "sentences": _sizes(asked),
+                "sentences": sizes_of(asked),
                 **mix_facts(every),
+                **more_facts(every),
             }
         ),
         provenance=MappingProxyType(
             {
                 "microtome": VERSION,
+                "torch": torch.__version__,
+                "transformers": transformers.__version__,
                 "models": {name: models[name].digest for name in stacks},
                 "seeds": list(seeds),
                 "corpus": annotated.source,
@@ -221,7 +235,9 @@ def record_rows(
     stacks = {}
     for name, model in models.items():
         read = record(model, texts, rows, shelf=shelf, progress=progress)
-        stacks[name] = np.stack([np.asarray(layer, dtype=np.float32) for layer in read.layers])
+        # A norm behind the last block is a layer of some models, but no block of its own.
+        layers = read.layers[: model.depth + 1]
+        stacks[name] = np.stack([np.asarray(layer, dtype=np.float32) for layer in layers])
     asked = Asked(
         annotated=annotated,
         examples=needed[np.asarray(rows.examples)],
@@ -301,8 +317,11 @@ def layer_differences(name: str, one: Probed, other: Probed, level: float, score
         for each in (level, 1 - (1 - level) / count)
     )
 
+    widest = score.range[1] - score.range[0]
+
     def end(given: Sequence[Any], side: str) -> np.ndarray:
-        return np.array([getattr(each.interval, side) if each.interval else np.nan for each in given])
+        ends = [getattr(each.interval, side) if each.interval else np.nan for each in given]
+        return np.clip(np.array(ends, dtype=float), -widest, widest)
 
     return Curve(
         name=name,
@@ -345,28 +364,3 @@ def _rightness(one: Probed) -> Probed:
             for each in one.answers
         ),
     )
-
-
-def _rows(layers: str, found: dict[str, Probed], controls: dict[str, Probed]) -> list[dict[str, Any]]:
-    out = []
-    for kind, each in (("target", found), (CONTROL, controls)):
-        for name, one in each.items():
-            more = one.rows or ({},) * len(one.answers)
-            for layer, answers, told in zip(one.x, one.answers, more, strict=True):
-                for place, predicted in enumerate(answers.predictions):
-                    out.append(
-                        {
-                            "labels": kind,
-                            "model": name.removesuffix(called("", layers)),
-                            "layers": layers,
-                            "layer": layer,
-                            "seed": answers.seeds[place] if len(answers.seeds) else 0,
-                            "score": float(one.score.compute(predicted, answers.targets, one.labels)),
-                            **told,
-                        }
-                    )
-    return out
-
-
-def _sizes(asked: Asked) -> dict[str, int]:
-    return {name: len(getattr(asked, name)) for name in ("train", "held", "judged")}

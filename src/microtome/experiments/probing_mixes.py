@@ -43,7 +43,15 @@ def check_kinds(layers: str | Sequence[str]) -> tuple[str, ...]:
     return found
 
 
-def find_probe(annotated: Annotated, wanted: str | None, kinds: Sequence[str], control: bool) -> Probe:
+def find_probe(
+    annotated: Annotated,
+    wanted: str | None,
+    kinds: Sequence[str],
+    control: bool,
+    *,
+    seeds: Sequence[int] = (0,),
+    steps: int | None = None,
+) -> Probe:
     """
     Take the probe that is wanted, or the usual one of a target, and refuse what it cannot do.
 
@@ -55,6 +63,8 @@ def find_probe(annotated: Annotated, wanted: str | None, kinds: Sequence[str], c
     kinds : sequence of str
         Names of `LAYERS`.
     control : bool
+    seeds : sequence of int
+    steps : int, optional
 
     Returns
     -------
@@ -70,6 +80,15 @@ def find_probe(annotated: Annotated, wanted: str | None, kinds: Sequence[str], c
         found = able[wanted]
     if control and not found.control:
         raise InputError(f"a control must be of labels of words or spans, but {target.name} has none.")
+    if len(seeds) > 1 and not found.seeded:
+        raise InputError(
+            f"seeds must be one for the {found.name} probe of {target.name}, which nothing is drawn for, but "
+            f"got {', '.join(map(str, seeds))}."
+        )
+    if steps is not None and not found.stepped:
+        raise InputError(
+            f"steps must be those of an edge probe, but {target.name} is read by a {found.name} one."
+        )
     if not found.mixes and list(kinds) != ["single"]:
         other = next((one.name for one in able.values() if one.mixes), None)
         way = "" if other is None else f"; the probe {other} can mix them"

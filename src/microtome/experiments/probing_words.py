@@ -16,7 +16,13 @@ from ..version import VERSION
 
 
 def layer_findings(
-    curves: Sequence[Curve], names: Sequence[str], score: Score, target: str, *, kind: str = "single"
+    curves: Sequence[Curve],
+    names: Sequence[str],
+    score: Score,
+    target: str,
+    *,
+    kind: str = "single",
+    lines: Mapping[str, float] | None = None,
 ) -> tuple[str, ...]:
     """
     Say which layer is read best, what the layers add to layer 0, and how other models differ.
@@ -31,6 +37,8 @@ def layer_findings(
     target : str
     kind : {"single", "upto", "mix"}
         What was read at each place.
+    lines : mapping of str to float, optional
+        What can be had without any layer.
 
     Returns
     -------
@@ -48,8 +56,10 @@ def layer_findings(
         }[kind]
         sentence = f"{name}: {target} is read {where}, {score.name} {_at(curve, best, 1.0, 3)}"
         if best and gain is not None:
-            sentence += f", {_points(gain, best, score)} above layer 0"
-        said.append(f"{sentence}.")
+            sure = gain.band_low[best] > 0
+            above = "above layer 0" if sure else "from layer 0, which is no sure difference"
+            sentence += f", {_points(gain, best, score)} {above}"
+        said.append(f"{sentence}{_not_above(curve, best, lines or {})}.")
         chosen = known.get(f"difference, selectivity of {name}")
         if chosen is not None:
             said.append(
@@ -61,6 +71,17 @@ def layer_findings(
         if " from " in curve.name and "its layer 0" not in curve.name:
             said.append(_difference(curve, score))
     return tuple(said)
+
+
+def _not_above(curve: Curve, best: int, lines: Mapping[str, float]) -> str:
+    """What is as good without any layer, where something is."""
+    higher = {name: value for name, value in lines.items() if math.isfinite(value)}
+    if not higher:
+        return ""
+    name = max(higher, key=lambda each: higher[each])
+    if curve.band_low[best] > higher[name]:
+        return ""
+    return f"; it is not shown to be above what needs no layer ({name}: {number(higher[name], 3)})"
 
 
 def said_lines(lines: Mapping[str, float]) -> tuple[str, ...]:
@@ -166,7 +187,7 @@ def methods_of(
             "the frequencies of the labels (Hewitt and Liang 2019)."
         )
     parts.append(
-        f"Intervals of {level * 100:g}% are over {asked.unit}s; bands "
+        f"Intervals of {level * 100:g}% are over {asked.units_judged:,} {asked.unit}s; bands "
         f"hold for all layers at once. Computed with microtome {VERSION}."
     )
     return " ".join(parts)

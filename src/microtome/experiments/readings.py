@@ -21,6 +21,7 @@ from .headarms import Arm, Vectors, converged_arm, fitting_size, readout_refusal
 from .models import Opened, as_answers, cut_answers, opened
 
 Progress = Callable[[str, int, int], None]
+GUESS = "the most frequent answer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +133,7 @@ def _reading(
         return Reading(answers=cuts[-1], by="its own head", **told)
     if heads:
         # Before the first update the head is as it was drawn: it knows nothing but guesses.
-        return Reading(answers=_guessed(task, split), by="the most frequent answer", **told)
+        return Reading(answers=_guessed(task, split), by=GUESS, **told)
     assert layer is not None
     return Reading(answers=told["readouts"][layer - 1], by=f"a linear readout of layer {layer}", **told)
 

@@ -252,5 +252,9 @@ def _over_others(values: NDArray[np.float64], direction: Direction) -> NDArray[n
 def _standardize(series: NDArray[np.float64]) -> NDArray[np.float64]:
     spread = np.nanstd(series, ddof=1)
     if spread <= 1e-12:
-        raise must("a series to be z-scored", "different between layers", "the same value everywhere")
+        raise must(
+            "a series to be z-scored",
+            "different between layers; more rows may make it so",
+            "the same value everywhere",
+        )
     return (series - np.nanmean(series)) / spread

@@ -17,6 +17,8 @@ from .targets import Annotated
 
 # Shares of documents to stop training by and to judge on, where a corpus does not say which.
 HELD, JUDGED = 0.1, 0.2
+# Of fewer documents an interval is of no use, and sentences are taken as independent instead.
+DOCUMENTS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -64,10 +66,31 @@ class Asked:
 
     @property
     def unit(self) -> str:
-        """What is taken as independent: documents, or sentences where files tell of no documents."""
+        """What is taken as independent: documents, or sentences where too few are told of."""
+        return "document" if len(self._documents) >= DOCUMENTS else "sentence"
+
+    @property
+    def units_judged(self) -> int:
+        """How many of them are judged."""
+        return len(set(self.groups(self.judged)))
+
+    @property
+    def few(self) -> str:
+        """What a reader must know of documents that are too few; empty where there is nothing to say."""
+        count = len(self._documents)
+        if not 0 < count < DOCUMENTS or count == len(self.judged):
+            return ""
+        noun = "document is" if count == 1 else "documents are"
+        return (
+            f"Only {count} {noun} judged, so sentences are taken as independent: intervals do not say what "
+            "other documents would give."
+        )
+
+    @property
+    def _documents(self) -> set[str]:
         found = self.annotated
-        alone = all(found.groups[place] in ("", found.ids[place]) for place in self.judged)
-        return "sentence" if alone else "document"
+        named = ((found.groups[place], found.ids[place]) for place in self.judged)
+        return {group for group, own in named if group not in ("", own)}
 
     def rows_of(self, sentences: np.ndarray) -> np.ndarray:
         """Numbers of the rows of some sentences."""
@@ -75,8 +98,8 @@ class Asked:
 
     def groups(self, sentences: Sequence[int] | np.ndarray) -> list[str]:
         """What clusters each of some sentences: its document, or itself."""
-        found = self.annotated
-        return [found.groups[place] or found.ids[place] for place in sentences]
+        found, whole = self.annotated, self.unit == "document"
+        return [(found.groups[place] if whole else "") or found.ids[place] for place in sentences]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -96,7 +119,9 @@ class Probed:
     note : str
         What a reader must know, such as which penalties were chosen.
     rows : tuple of mapping
-        One record an answer, plain values.
+        One record an answer, plain values; a tuple has one for each seed.
+    more : mapping of str to object
+        What else was found.
     places : tuple of int
         The layer that each answer is read from, the last one where several are mixed; from 0 on when absent.
     shares : tuple of (tuple of float)
@@ -109,6 +134,7 @@ class Probed:
     lines: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     note: str = ""
     rows: tuple[Mapping[str, Any], ...] = ()
+    more: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     places: tuple[int, ...] = ()
     shares: tuple[tuple[float, ...], ...] = ()
 
@@ -155,11 +181,11 @@ def divide(
     split = "test" if len(test) else "validation"
     judged = test if len(test) else validation
     if not len(judged):
-        train, judged = _part(found, train, JUDGED, draw)
-        split = f"{JUDGED:.0%} of the documents"
+        train, judged, noun = _part(found, train, JUDGED, draw)
+        split = f"{JUDGED:.0%} of the {noun}"
     held = validation if len(test) and len(validation) else None
     if held is None:
-        train, held = _part(found, train, HELD, draw)
+        train, held, _ = _part(found, train, HELD, draw)
     if train_size is not None and train_size < len(train):
         train = np.sort(draw.choice(train, train_size, replace=False))
     return train, held, judged, split
@@ -167,11 +193,12 @@ def divide(
 
 def _part(
     found: Annotated, sentences: np.ndarray, share: float, draw: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, str]:
     """Take a share of the documents, or of the sentences where there are too few documents."""
     names = np.array([found.groups[place] or found.ids[place] for place in sentences])
     documents = np.unique(names)
-    if len(documents) < 10:
+    alone = len(documents) < DOCUMENTS or len(documents) == len(sentences)
+    if alone:
         names = np.array([found.ids[place] for place in sentences])
         documents = np.unique(names)
     if len(documents) < 5:
@@ -180,4 +207,4 @@ def _part(
         )
     taken = draw.choice(documents, max(1, round(share * len(documents))), replace=False)
     inside = np.isin(names, taken)
-    return sentences[~inside], sentences[inside]
+    return sentences[~inside], sentences[inside], "sentences" if alone else "documents"

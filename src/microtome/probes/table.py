@@ -29,6 +29,8 @@ class Probe:
         Kinds that it can read too.
     mixes : bool
         Whether it can read several layers, mixed with weights that it learns.
+    stepped : bool
+        Whether one can say how many updates it takes at most.
     seeded : bool
         Whether it begins at random, so that several seeds tell something.
     control : bool
@@ -47,6 +49,7 @@ class Probe:
     module: str
     also: tuple[Kind, ...] = ()
     mixes: bool = False
+    stepped: bool = False
 
     def function(self) -> Run:
         """Import the function `run(asked, X)`, which reads all layers at once."""
@@ -74,6 +77,7 @@ _ALL = (
         module="spanprobe",
         also=("words",),
         mixes=True,
+        stepped=True,
     ),
     Probe(
         name="structural",

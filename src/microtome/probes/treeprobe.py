@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,16 @@ from .asking import Asked, Probed
 from .structural import fit_structural
 from .structuralfit import Target
 from .treedistances import Trees, read_trees
-from .treescores import TREE_SCORES, answers, chance_score, layer_scores, score_structural
+from .treescores import (
+    SHORTEST,
+    TREE_SCORES,
+    TreeScores,
+    answers,
+    chance_score,
+    layer_scores,
+    score_structural,
+    spearman_by_length,
+)
 
 TARGETS_OF: Mapping[str, Target] = MappingProxyType({"dep-distance": "distance", "dep-depth": "depth"})
 
@@ -30,7 +40,8 @@ def probe_trees(asked: Asked, X: np.ndarray) -> Probed:
     Returns
     -------
     Probed
-        Shares of edges, or of roots, that are found; `rows` also have the Spearman correlations.
+        Shares of edges, or of roots, that are found; `rows` also have the Spearman correlations of each seed,
+        and `more` those of sentences of each length.
     """
     found = asked.annotated
     if asked.control is not None:
@@ -44,6 +55,7 @@ def probe_trees(asked: Asked, X: np.ndarray) -> Probed:
         raise InputError(
             f"{found.source} must hold whole sentences to learn from, to stop by and to judge on."
         )
+    lost = sum(map(len, (asked.train, asked.held, asked.judged))) - sum(map(len, parts))
     rows = [asked.rows_of(part) for part in parts]
     trees = [_trees(asked, part) for part in parts]
     (fitted,) = fit_structural(
@@ -65,9 +77,25 @@ def probe_trees(asked: Asked, X: np.ndarray) -> Probed:
                 "chance": float(chance_score(scores)),
             }
         ),
-        note="Sentences with words beyond a model's longest input are left out.",
-        rows=tuple({other.name: float(value)} for value in np.mean(more, axis=0)),
+        note=f"{lost:,} sentences have words without rows and are left out." if lost else "",
+        rows=tuple({other.name: tuple(map(float, each))} for each in np.transpose(more)),
+        more=_by_length(scores, other.name),
     )
+
+
+def _by_length(scores: TreeScores, name: str) -> dict[str, Any]:
+    """Correlations by layer, a mean of all lengths that occur and then by the length of a sentence."""
+    found = spearman_by_length(scores).mean(0)
+    there = np.isfinite(found).any(0)
+    if not there.any():
+        return {}
+    return {
+        name: {
+            "mean": np.nanmean(found[:, there], axis=1).tolist(),
+            "lengths": (np.flatnonzero(there) + SHORTEST).tolist(),
+            "by_length": found[:, there].tolist(),
+        }
+    }
 
 
 def _trees(asked: Asked, sentences: np.ndarray) -> Trees:

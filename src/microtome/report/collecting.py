@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ..errors import InputError, MicrotomeError, must
@@ -31,6 +32,8 @@ ORDER = (
     *(PRUNE, "microtome/prediction/1"),
 )
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OSError, RecursionError)
+# How a finding is marked; of those of other experiments it is not known here whether they were shown.
+SURE: Mapping[bool | None, str] = MappingProxyType({True: "shown", None: "told", False: "open"})
 BEHIND = "It lies behind a link, and links are not followed."
 # Characters of a value among the facts of a file.
 LONGEST = 200
@@ -110,8 +113,7 @@ def collect(folder: str | os.PathLike[str], *, made: str = "") -> dict[str, Any]
             for one in part.said:
                 if not one.headline:
                     continue
-                sure = "shown" if one.sure else "open"
-                told = {"text": one.text, "section": name, "layers": list(one.layers), "sure": sure}
+                told = {"text": one.text, "section": name, "layers": list(one.layers), "sure": SURE[one.sure]}
                 findings.append((source.format, told))
         try:
             provenance.append(_provenance(source, problem))
@@ -137,7 +139,7 @@ def _in_turns(findings: Sequence[tuple[str, dict[str, Any]]]) -> list[dict[str, 
     for kind, told in findings:
         kinds.setdefault(kind, []).append(told)
     for each in kinds.values():
-        each.sort(key=lambda told: told["sure"] != "shown")
+        each.sort(key=lambda told: list(SURE.values()).index(told["sure"]))
     # A reader who stops early has met all kinds.
     return [told for turn in zip_longest(*kinds.values()) for told in turn if told is not None]
 

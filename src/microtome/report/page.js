@@ -92,7 +92,7 @@ function makeFindings() {
       : el("span", {}, text, open);
     return el(
       "li",
-      { class: `${one.sure === "open" ? "open" : "shown"}${k >= MOST_FINDINGS ? " later" : ""}` },
+      { class: `${one.sure}${k >= MOST_FINDINGS ? " later" : ""}` },
       inner,
     );
   });

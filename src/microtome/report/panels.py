@@ -124,7 +124,7 @@ def _map_part(group: list[Map], maps: Maps, file: str, label: str) -> list[Part]
                 if below is None
                 else pairs[place][0].depths[_at(pairs[place][0], one.names[below])],
                 "text": told.text,
-                "short": _border(one, pairs[place][0], sure=told.sure),
+                "short": _border(one, pairs[place][0], sure=bool(told.sure)),
                 "sure": told.sure,
             }
         )

@@ -135,7 +135,10 @@ def result_parts(result: Result, file: str, label: str) -> list[Part]:
         parts.append(_spans(result, result.spans[0], file, label, name))
     if parts and not joined and not any(part.said for part in parts) and result.findings:
         # An experiment of which nothing is known here says itself what it found.
-        told = [Said(text=f"{name}: {text}", headline=k == 0) for k, text in enumerate(result.findings)]
+        told = [
+            Said(text=text if text.startswith(f"{name}: ") else f"{name}: {text}", sure=None, headline=k == 0)
+            for k, text in enumerate(result.findings)
+        ]
         first = parts[0]
         parts[0] = Part(
             document={**first.document, "sentences": [one.text for one in told]}, said=tuple(told)
@@ -235,7 +238,8 @@ def _notes(one: Curve) -> list[str]:
 def _basis(result: Result, curves: Sequence[Curve], *, few: bool) -> str:
     counts = sorted({one.n for one in curves if one.n})
     runs = sorted({count for one in curves for count in one.seeds if count})
-    parts = [f"{result.score} on {result.task}/{result.split}"]
+    where = result.split if result.split.startswith(result.task) else f"{result.task}/{result.split}"
+    parts = [f"{result.score} on {where}"]
     if counts:
         parts.append(f"n = {_span(counts)} examples")
     parts.append(f"unit: {', '.join(dict.fromkeys(one.unit for one in curves))}")

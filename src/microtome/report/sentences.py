@@ -21,8 +21,9 @@ class Said:
     Parameters
     ----------
     text : str
-    sure : bool
-        Whether it was shown; a sentence that says that nothing is shown is not sure either way.
+    sure : bool, optional
+        Whether it was shown; a sentence that says that nothing is shown is not sure either way, and of None
+        it is not known here.
     layers : tuple of str
         Names of the layers it speaks of, as a map calls them.
     headline : bool
@@ -30,7 +31,7 @@ class Said:
     """
 
     text: str
-    sure: bool = False
+    sure: bool | None = False
     layers: tuple[str, ...] = ()
     headline: bool = False
 
