@@ -33,7 +33,7 @@ ORDER = (
 )
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OSError, RecursionError)
 # How a finding is marked; of those of other experiments it is not known here whether they were shown.
-SURE: Mapping[bool | None, str] = MappingProxyType({True: "shown", None: "told", False: "open"})
+SURE: Mapping[bool | None, str] = MappingProxyType({True: "shown", None: "said", False: "open"})
 BEHIND = "It lies behind a link, and links are not followed."
 # Characters of a value among the facts of a file.
 LONGEST = 200

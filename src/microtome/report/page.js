@@ -116,7 +116,10 @@ function makeFindings() {
         el("span", { class: "shown" }),
         " shown by the data ",
         el("span", { class: "open" }),
-        " open: not shown either way",
+        " open: not shown either way ",
+        ...(DOCUMENT.findings.some((one) => one.sure === "said")
+          ? [el("span", { class: "said" }), " with its doubt in its own words"]
+          : []),
       )
     : el("p", { class: "basis", text: "No finding was made." });
   return el(
