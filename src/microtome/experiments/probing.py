@@ -217,6 +217,8 @@ def record_rows(
     device: str | None,
     store: Any,
     progress: Progress | None,
+    *,
+    judging: bool = True,
 ) -> tuple[Asked, dict[str, np.ndarray], list[str]]:
     """Run the models over the sentences that are needed, on the rows that all of them have."""
     from ..extraction.recording import record
@@ -226,7 +228,9 @@ def record_rows(
     from ..store.shelf import Shelf
 
     train, held, judged, split = divide(annotated, train_size=train_size)
-    needed = np.unique(np.concatenate([train, held, judged]))
+    # What converges has nothing to stop by, and a code is judged on what it learns from.
+    parts = [train, *([held] if probe.seeded else []), *([judged] if judging else [])]
+    needed = np.unique(np.concatenate(parts))
     texts = make_texts([annotated.sentences[place] for place in needed])
     # The published structural probe reads the mean of a word's parts.
     options = row_options("word", subword="mean" if probe.kind == "trees" else "last")
