@@ -119,7 +119,7 @@ class Claim:
 
 def mean_of(numbers: Sequence[Number]) -> Number:
     """
-    The mean of numbers that err independently, its ends from theirs (Donner and Zou 2012).
+    The mean of numbers that may err together, as those of one set of sentences: its ends are their means.
 
     Examples
     --------
@@ -129,8 +129,8 @@ def mean_of(numbers: Sequence[Number]) -> Number:
     if not numbers:
         return Number(value=math.nan)
     value = sum(each.value for each in numbers) / len(numbers)
-    down = math.hypot(*(each.value - each.low for each in numbers)) / len(numbers)
-    up = math.hypot(*(each.high - each.value for each in numbers)) / len(numbers)
+    down = sum(each.value - each.low for each in numbers) / len(numbers)
+    up = sum(each.high - each.value for each in numbers) / len(numbers)
     return Number(value=value, low=value - down, high=value + up)
 
 

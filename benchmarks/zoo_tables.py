@@ -134,8 +134,9 @@ def answers(settings: Sequence[Setting], found: Mapping[str, Mapping[str, Effect
         mean = mean_effect(pick(settings, (design,)), "contrast")
         if share.n:
             out.append(
-                f"{design}: a step or two blocks stand out in {number(share.value, 0)} % of {share.n} "
-                f"models; contrast {said(mean)}, on these tasks alone {said(mean, here=True)}."
+                f"{design}: a step or two blocks stand out in {number(share.value, 0)} % of the models, mean "
+                f"over {share.tasks} tasks ({share.n} models); contrast {said(mean)}, on these tasks alone "
+                f"{said(mean, here=True)}."
             )
     follows = border_and_cut(settings)
     if math.isfinite(follows.value):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -134,6 +135,29 @@ def test_one_task_has_no_interval_over_tasks() -> None:
     assert math.isnan(found.low)
     assert found.here_low < found.value < found.here_high
     assert math.isnan(mean_effect([], "contrast").value)
+
+
+def test_values_that_are_all_alike_have_no_interval() -> None:
+    settings = [
+        Setting(design="m", head="h", task=task, rate=1.0, seed=seed, values={"fires": 1.0})
+        for task in "abc"
+        for seed in (1, 2, 3)
+    ]
+    found = mean_effect(settings, "fires")
+    assert found.value == 1.0
+    assert all(map(math.isnan, (found.low, found.high, found.here_low, found.here_high)))
+
+
+def test_pairs_that_share_a_model_tell_nothing_of_other_seeds() -> None:
+    rng = np.random.default_rng(0)
+    settings: list[Any] = [
+        Setting(design="m", head="h", task=t, rate=1.0, seed=pair, values={"contrast": rng.normal()})
+        for t in "abc"
+        for pair in ("1|2", "1|3", "2|3")
+    ]
+    found = mean_effect(settings, "contrast")
+    assert math.isfinite(found.low)
+    assert math.isnan(found.here_low)
 
 
 def test_designs_count_alike_however_often_they_were_pretrained() -> None:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import cats
 import microtome as mt
 from microtome.cli import main
 from microtome.errors import InputError, MicrotomeError
-from microtome.experiments.probing import TWIN
-from microtome.probes.asking import divide
+from microtome.experiments.probing import TWIN, layer_differences
+from microtome.inference.answers import Answers
+from microtome.inference.pairing import compare_scores
+from microtome.probes.asking import Probed, divide
 from microtome.probes.targets import read_target
+from microtome.tasks.scores import find_score
 from moving import saved
 
 NOUNS, VERBS = ["cat", "dog", "bird", "fish"], ["runs", "sees", "likes", "hears"]
@@ -106,6 +110,35 @@ def test_a_model_does_not_differ_from_itself_under_another_name(
     assert (difference.band_low <= 0).all()
     assert (difference.band_high >= 0).all()
     assert any("no difference is shown at any layer" in sentence for sentence in found.findings)
+
+
+def test_the_band_of_all_layers_does_not_trust_seeds_that_agree_by_luck() -> None:
+    rng = np.random.default_rng(9)
+    right = np.ones(400, dtype=int)
+
+    def probed(spread: Sequence[float]) -> Probed:
+        answers = []
+        for width in spread:
+            shares = 0.7 + width * np.array([-1.0, 0.2, 0.8])
+            said = [(rng.random(400) < share).astype(int) for share in shares]
+            ids = [str(k) for k in range(400)]
+            answers.append(Answers(ids=ids, targets=right, predictions=said, seeds=(0, 1, 2)))
+        return Probed(answers=tuple(answers), score=find_score("accuracy"))
+
+    one, other = probed([0.25, 0.0]), probed([0.0, 0.0])
+    band = layer_differences("d", one, other, 0.95, one.score)
+    alone = [
+        compare_scores(one.score, a, b, (), level=0.975, pair_seeds=True)
+        for a, b in zip(one.answers, other.answers, strict=True)
+    ]
+    degrees = [each.dof for each in alone]
+    calm = int(np.argmax(degrees))
+    assert degrees[calm] > 2 * min(degrees)
+    least = stats.t.ppf(1 - 0.0125, min(degrees)) * alone[calm].se
+    assert band.band_high[calm] == pytest.approx(min(1.0, alone[calm].center + least))
+    interval = alone[calm].interval
+    assert interval is not None
+    assert band.band_high[calm] > interval.high, "its own degrees are those of a lucky draw"
 
 
 def test_trees_are_read_with_several_seeds(

@@ -23,9 +23,11 @@ def said_levels(label: str, average: Mapping[str, Points], unit: str) -> str:
     """Say how alike models are on average over the layers: base and tuned, two seeds, base and twin."""
     parts = [f"{NAMES[name]} {said_value(found)}" for name, found in average.items()]
     first = average[TUNED]
+    # Pairs of seeds share models, and a twin is one draw: what varies of them is the sentences.
+    others = f"; of the others {unit}, for these very models" if len(average) > 1 and first.models > 1 else ""
     return (
         f"By {label}, averaged over layers, the similarity is: {'; '.join(parts)} "
-        f"({first.level * 100:g}%, unit: {said_unit(unit, first)})."
+        f"({first.level * 100:g}%, unit: {said_unit(unit, first)}{others})."
     )
 
 

@@ -46,6 +46,8 @@ VALUES: Mapping[str, str] = MappingProxyType(
     }
 )
 
+PAIR = "|"  # between the two of a pair, in the name of a seed or a design
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
@@ -221,7 +223,9 @@ def _effect(rows: Sequence[_Row], level: float) -> Effect:
         mine = [row for row in rows if row.design == one]
         parts.append(_part(_means(mine, lambda row: row.setting.draw), share=len(mine) / len(rows)))
     low, high = _reach(value, parts if len(names) > 1 else [], level)
-    here = _reach(value, within if all(dof for _, dof in within) else [], level)
+    # Pairs that share a model do not err independently, and what they share cannot be told from so few.
+    shared = any(PAIR in f"{row.setting.seed}{row.design}" for row in rows)
+    here = _reach(value, within if all(dof for _, dof in within) and not shared else [], level)
     return Effect(
         value=value,
         low=low,
@@ -256,10 +260,11 @@ def _reach(value: float, parts: Sequence[tuple[float, int]], level: float) -> tu
     if not known:
         return math.nan, math.nan
     total = sum(variance for variance, _ in known)
-    # Without any spread there is nothing to weigh, and the fewest degrees are taken.
     shared = sum(variance**2 / dof for variance, dof in known)
-    freedom = total**2 / shared if shared > 0 else min(dof for _, dof in known)
-    arm = quantile(level, freedom) * math.sqrt(total)
+    if shared == 0:
+        # Values that are all alike do not tell how far others may lie from them.
+        return math.nan, math.nan
+    arm = quantile(level, total**2 / shared) * math.sqrt(total)
     return value - arm, value + arm
 
 

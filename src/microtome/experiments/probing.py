@@ -15,6 +15,7 @@ from ..findings.results import Curve, Result
 from ..findings.scorecurves import difference_curve, score_curve
 from ..inference.answers import Answers
 from ..inference.pairing import compare_scores
+from ..inference.scoring import quantile
 from ..probes.asking import Asked, Probed, divide
 from ..probes.edgecounts import EDGE_F1
 from ..probes.table import Probe
@@ -309,7 +310,8 @@ def layer_differences(name: str, one: Probed, other: Probed, level: float, score
     Returns
     -------
     Curve
-        The band is Bonferroni's: each point at a level that holds for all of them.
+        The band is Bonferroni's: each point at a level that holds for all of them, with the fewest degrees of
+        freedom of any, since a layer whose seeds agree by luck would seem to have many.
     """
     count = len(one.answers)
     pairs: list[tuple[Answers, Answers]] = list(zip(one.answers, other.answers, strict=True))
@@ -327,6 +329,11 @@ def layer_differences(name: str, one: Probed, other: Probed, level: float, score
         ends = [getattr(each.interval, side) if each.interval else np.nan for each in given]
         return np.clip(np.array(ends, dtype=float), -widest, widest)
 
+    fewest = min((each.dof for each in alone if each.interval and each.dof > 0), default=np.inf)
+    arms = quantile(1 - (1 - level) / count, fewest) * np.array([each.se for each in alone], dtype=float)
+    centers = np.array([each.center for each in alone], dtype=float)
+    widened = np.clip(centers - arms, -widest, widest), np.clip(centers + arms, -widest, widest)
+
     return Curve(
         name=name,
         axis=AXIS,
@@ -334,8 +341,8 @@ def layer_differences(name: str, one: Probed, other: Probed, level: float, score
         values=np.array([each.difference for each in alone]),
         low=end(alone, "low"),
         high=end(alone, "high"),
-        band_low=end(together, "low"),
-        band_high=end(together, "high"),
+        band_low=np.fmin(end(together, "low"), widened[0]),
+        band_high=np.fmax(end(together, "high"), widened[1]),
         level=level,
         unit=next((each.interval.unit for each in alone if each.interval), "example"),
         n=alone[0].n,
