@@ -141,6 +141,23 @@ def test_the_band_of_all_layers_does_not_trust_seeds_that_agree_by_luck() -> Non
     assert band.band_high[calm] > interval.high, "its own degrees are those of a lucky draw"
 
 
+def test_where_nothing_tells_the_spread_there_is_no_band() -> None:
+    ids = [str(k) for k in range(6)]
+    groups = ["a", "a", "a", "b", "b", "b"]
+
+    def probed(*said: int) -> Probed:
+        each = [
+            Answers(ids=ids, targets=np.ones(6, dtype=int), predictions=[np.full(6, one)], groups=groups)
+            for one in said
+        ]
+        return Probed(answers=tuple(each), score=find_score("accuracy"))
+
+    one, other = probed(1, 1), probed(0, 1)
+    found = layer_differences("d", one, other, 0.95, one.score)
+    assert found.values[0] == 1.0
+    assert np.isnan([found.low[0], found.band_low[0], found.band_high[0]]).all()
+
+
 def test_trees_are_read_with_several_seeds(
     corpus: Path, encoder_of: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -322,7 +322,6 @@ def layer_differences(name: str, one: Probed, other: Probed, level: float, score
         ]
         for each in (level, 1 - (1 - level) / count)
     )
-
     widest = score.range[1] - score.range[0]
 
     def end(given: Sequence[Any], side: str) -> np.ndarray:
@@ -332,8 +331,7 @@ def layer_differences(name: str, one: Probed, other: Probed, level: float, score
     fewest = min((each.dof for each in alone if each.interval and each.dof > 0), default=np.inf)
     arms = quantile(1 - (1 - level) / count, fewest) * np.array([each.se for each in alone], dtype=float)
     centers = np.array([each.center for each in alone], dtype=float)
-    widened = np.clip(centers - arms, -widest, widest), np.clip(centers + arms, -widest, widest)
-
+    low, high = (np.clip(centers + side * arms, -widest, widest) for side in (-1, 1))
     return Curve(
         name=name,
         axis=AXIS,
@@ -341,8 +339,9 @@ def layer_differences(name: str, one: Probed, other: Probed, level: float, score
         values=np.array([each.difference for each in alone]),
         low=end(alone, "low"),
         high=end(alone, "high"),
-        band_low=np.fmin(end(together, "low"), widened[0]),
-        band_high=np.fmax(end(together, "high"), widened[1]),
+        # Where there is no interval, there is no band either: NaN stays.
+        band_low=np.minimum(end(together, "low"), low),
+        band_high=np.maximum(end(together, "high"), high),
         level=level,
         unit=next((each.interval.unit for each in alone if each.interval), "example"),
         n=alone[0].n,
