@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from tuned_layers_curves import SOLVERS, agreement_change
+from tuned_layers_curves import SOLVERS
 from tuned_layers_job import MEASURES, PARSING, SPANS
 
+from microtome.experiments.agreeing import agreement_difference
 from microtome.experiments.matched_claims import Verdict, judged, together
 
 # What words of the papers are taken to mean; their abstracts give no numbers.
@@ -308,11 +309,11 @@ def _tamkin(model: str, documents: Sequence[Mapping[str, Any]]) -> list[Claim]:
                 why = f"not learned from {bad} examples" if bad else "one size alone"
             else:
                 few, many = (redrawn_table(mine[size]) for size in (sizes[0], sizes[-1]))
-                change = agreement_change(np.array(reads["base"][solver]), few, many)
+                change = closer(np.array(reads["base"][solver], dtype=float), few, many)
                 parts = [
                     Part(
                         what=f"rank agreement of the curves, {sizes[0]:,} minus {sizes[-1]:,} examples",
-                        number=Number.of(change),
+                        number=change,
                         side="above",
                         bound=0.0,
                     )
@@ -328,6 +329,34 @@ def _tamkin(model: str, documents: Sequence[Mapping[str, Any]]) -> list[Claim]:
                 )
             )
     return found
+
+
+def closer(reads: np.ndarray, few: np.ndarray, many: np.ndarray) -> Number:
+    """
+    How much more the curve of few examples runs like the probing curve than that of many does.
+
+    Seeds differ more where examples are few, which alone makes curves run less alike. So the interval reaches
+    as far as the difference that is left without that noise.
+
+    Parameters
+    ----------
+    reads, few, many : ndarray of shape (seeds, layers)
+        Seeds whose scores are known at every layer.
+
+    Returns
+    -------
+    Number
+    """
+    known = [each[np.isfinite(each).all(axis=1)] for each in (reads, few, many)]
+    if not all(map(len, known)):
+        return Number(value=math.nan)
+    found = agreement_difference(*known)
+    if found.low is None or found.high is None:
+        return Number(value=found.value)
+    ends = [found.low, found.high]
+    free = found.details["corrected"]
+    ends += [free] if math.isfinite(free) else []
+    return Number(value=found.value, low=min(ends), high=max(ends))
 
 
 def redrawn_table(document: Mapping[str, Any]) -> np.ndarray:

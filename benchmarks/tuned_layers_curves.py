@@ -10,8 +10,6 @@ import numpy as np
 from tuned_layers_job import Job, forget
 from zoo_job import head_of, open_task
 
-DRAWS = 10_000
-LEAST = 3  # seeds: two can be drawn in so few ways that an interval says nothing
 SOLVERS = ("published", "converged")
 
 
@@ -114,56 +112,3 @@ def _tuned(
     if device == "cuda" and task.kind in ("classification", "regression"):
         return finetune_abreast(encoders, task, "tamkin2020", seeds=[seed], **common)
     return [mt.finetune(one, task, "tamkin2020", seed=seed, **common) for one in encoders]
-
-
-def agreement_change(
-    reads: np.ndarray, small: np.ndarray, large: np.ndarray, *, level: float = 0.95, draws: int = DRAWS
-) -> dict[str, float]:
-    """
-    How much more the curve of few examples runs like the probing curve than that of many does.
-
-    Parameters
-    ----------
-    reads : ndarray of shape (seeds, layers)
-        What is read at each layer.
-    small, large : ndarray of shape (seeds, layers)
-        Scores with so many blocks kept, tuned on few examples and on many.
-    level : float
-    draws : int
-        Of the bootstrap over seeds; the probing curve of a draw is the same for both sizes.
-
-    Returns
-    -------
-    dict
-        `value`: Spearman's correlation with few examples minus that with many; `low` and `high` where there
-        are seeds enough to draw.
-
-    Examples
-    --------
-    >>> up, down = np.array([[0.1, 0.2, 0.3]]), np.array([[0.3, 0.2, 0.1]])
-    >>> agreement_change(up, up, down)["value"]
-    2.0
-    """
-    from scipy.stats import rankdata
-
-    from microtome.randomness import generator
-
-    def spearman(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        ranks = [rankdata(np.round(each, 12), axis=1) for each in (one, other)]
-        ranks = [each - each.mean(1, keepdims=True) for each in ranks]
-        spreads = np.sqrt(np.prod([(each**2).sum(1) for each in ranks], axis=0))
-        together = (ranks[0] * ranks[1]).sum(1)
-        return np.divide(together, spreads, out=np.full(len(together), np.nan), where=spreads > 0)
-
-    sides = [np.atleast_2d(each) for each in (reads, small, large)]
-    means = [each.mean(0, keepdims=True) for each in sides]
-    value = float(spearman(means[0], means[1])[0] - spearman(means[0], means[2])[0])
-    told = {"value": value, "low": float("nan"), "high": float("nan")}
-    if min(len(sides[1]), len(sides[2])) >= LEAST and np.isfinite(value):
-        draw = generator(0, "agreement change")
-        some = [each[draw.integers(len(each), size=(draws, len(each)))].mean(1) for each in sides]
-        found = spearman(some[0], some[1]) - spearman(some[0], some[2])
-        known = found[np.isfinite(found)]
-        if len(known):
-            told["low"], told["high"] = map(float, np.quantile(known, [(1 - level) / 2, (1 + level) / 2]))
-    return told

@@ -117,8 +117,9 @@ def claims_table(checked: Sequence[Claim]) -> str:
         f"forgotten where it loses more than {abs(FORGOTTEN):g} points on average over layers; change is "
         f"mainly in the upper third where that holds more than {MAINLY:g} of it. A claim holds where all of "
         "its intervals (95 %, each alone) lie on the claimed side, does not hold where one lies wholly on "
-        "the other, and else cannot be told. Intervals are over sentences or documents and seeds; those of "
-        "agreement are a bootstrap over seeds, rather too narrow with fewer than 5.",
+        "the other, and else cannot be told. Intervals are over documents, or sentences where there "
+        "are none, and seeds; those of agreement are over seeds, and reach as far as the difference that is "
+        "left without the noise of seeds.",
         "",
         *head(["claim", "model", "by", "verdict", "number", "claimed", "found, 95 %", "its verdict"]),
     ]

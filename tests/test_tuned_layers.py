@@ -276,16 +276,18 @@ def test_a_mean_over_one_layer_is_the_paired_comparison(benchmark: Load) -> None
 
 
 def test_agreement_changes_by_the_difference_of_both(benchmark: Load) -> None:
-    curves = benchmark("tuned_layers_curves")
+    claims = benchmark("tuned_layers_claims")
     rng = np.random.default_rng(1)
     reads = np.linspace(0, 1, 6) + 0.02 * rng.normal(size=(4, 6))
     small, large = reads[:3] + 0.01 * rng.normal(size=(3, 6)), rng.normal(size=(3, 6))
-    found = curves.agreement_change(reads, small, large)
+    found = claims.closer(reads, small, large)
     oracle = curve_agreement(reads, small).value - curve_agreement(reads, large).value
-    assert found["value"] == pytest.approx(oracle)
-    assert found["low"] <= found["value"] <= found["high"]
-    alone = curves.agreement_change(reads, small[:2], large)
-    assert np.isnan(alone["low"]), "two seeds give no interval"
+    assert found.value == pytest.approx(oracle)
+    assert found.low <= found.value <= found.high
+    failed = np.array(small)
+    failed[0, 2] = np.nan
+    assert claims.closer(reads, failed, large).value == claims.closer(reads, small[1:], large).value
+    assert np.isnan(claims.closer(reads, failed[:1], large).value), "no seed is whole"
 
 
 def test_the_share_of_the_upper_third_has_an_interval(checkpoint: str, data: Path, tmp_path: Path) -> None:
