@@ -8,17 +8,59 @@ from pathlib import Path
 from typing import Any
 
 
-def finished_jobs(out: Path, kind: str, options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def read_jobs(place: Path, kind: str) -> dict[str, dict[str, Any]]:
     """
-    Read the files of a folder, by the name of the job; those of a run with other options are refused.
+    Read what jobs found, by their names.
+
+    Parameters
+    ----------
+    place : Path
+        A folder with a file for each job, or one file with a line for each, as `keep_jobs` writes it.
+    kind : str
+        The format of the documents; others are left alone.
+
+    Returns
+    -------
+    dict
+    """
+    if place.is_file():
+        found = dict(json.loads(line) for line in place.read_text().splitlines())
+    else:
+        found = {path.stem: json.loads(path.read_text()) for path in sorted(place.glob("*.json"))}
+    return {name: one for name, one in found.items() if isinstance(one, dict) and one.get("format") == kind}
+
+
+def keep_jobs(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
+    """
+    Write what jobs found into one file, a line for each, so that a page can be made again without them.
+
+    Parameters
+    ----------
+    found : mapping of str to mapping
+        By the names of the jobs.
+    path : Path
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [json.dumps([name, found[name]], separators=(",", ":")) for name in sorted(found)]
+    path.write_text("".join(f"{line}\n" for line in lines))
+
+
+def finished_jobs(
+    out: Path, kind: str, options: Mapping[str, Any], *, known: Path | None = None
+) -> dict[str, dict[str, Any]]:
+    """
+    Read what is done, by the name of the job; what was done with other options is refused.
 
     Parameters
     ----------
     out : Path
+        The folder of this run.
     kind : str
         The format of the files; others are left alone.
     options : mapping
         What decides the numbers of a job.
+    known : Path, optional
+        What an earlier run kept.
 
     Returns
     -------
@@ -27,18 +69,16 @@ def finished_jobs(out: Path, kind: str, options: Mapping[str, Any]) -> dict[str,
     from microtome.errors import InputError
 
     found = {}
-    for path in sorted(out.glob("*.json")):
-        read = json.loads(path.read_text())
-        if read.get("format") != kind:
-            continue
-        if read["options"] != options:
-            names = sorted({*options, *read["options"]})
-            differ = [name for name in names if read["options"].get(name) != options.get(name)]
-            raise InputError(
-                f"{out} must hold jobs with the options of this run, but {path.name} differs in "
-                f"{', '.join(differ)}; give another --out."
-            )
-        found[path.stem] = read
+    for place in (known, out):
+        for name, read in ({} if place is None else read_jobs(place, kind)).items():
+            if read["options"] != options:
+                names = sorted({*options, *read["options"]})
+                differ = [each for each in names if read["options"].get(each) != options.get(each)]
+                raise InputError(
+                    f"{place} must hold jobs with the options of this run, but {name} differs in "
+                    f"{', '.join(differ)}; give another one."
+                )
+            found[name] = read
     return found
 
 

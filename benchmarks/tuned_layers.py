@@ -10,10 +10,11 @@ last of them. Run it as
     python benchmarks/tuned_layers.py --models minilm=DIR,zoo:masked,zoo:replaced --data DIR --out runs \
         --store STORE --device cuda --at-once 12 --time-limit 500
 
-and put what was found into a page with
+keep what was found in one file and put it into a page with
 
-    python benchmarks/tuned_layers.py --load runs --markdown docs/probes.md \
-        --figure docs/figures/tuned-layers.svg
+    python benchmarks/tuned_layers.py --load runs --keep benchmarks/results/tuned-layers.jsonl
+    python benchmarks/tuned_layers.py --load benchmarks/results/tuned-layers.jsonl \
+        --markdown docs/probes.md --figure docs/figures/tuned-layers.svg
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from job_files import finished_jobs
+from job_files import finished_jobs, keep_jobs, read_jobs
 from tuned_layers_job import FORMAT, PARSING, PARTS, SPANS, Job, abreast, asked, do, missing
 from tuned_layers_picture import save_picture
 from tuned_layers_tables import fill, read
@@ -44,6 +45,13 @@ UNKNOWN = 0.25  # or, of a kind that was never run, such a share of the time
 # Updates that take about as long as what a job does beside training, and what one of each kind is worth.
 BESIDE = 3_000
 WEIGHTS: Mapping[str, float] = {SPANS: 2.0, PARSING: 1.5}
+
+
+# Words of the command that no job has to know.
+NO_OPTIONS = (
+    *("models", "zoo", "time_limit", "load", "keep", "markdown", "figure"),
+    *("freeze", "structural"),
+)
 
 
 def named(given: str) -> tuple[str, str]:
@@ -102,11 +110,6 @@ def cost_of(job: Job, options: Mapping[str, Any]) -> float:
     return float(BESIDE)
 
 
-def finished(out: Path, options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Read the files of a folder, by the name of the job; other options are refused."""
-    return finished_jobs(out, FORMAT, asked(options))
-
-
 def run(given: Sequence[Job], options: Mapping[str, Any], *, limit: float, zoo: str | None) -> int:
     """
     Do all jobs that are not done yet, several at once.
@@ -129,7 +132,7 @@ def run(given: Sequence[Job], options: Mapping[str, Any], *, limit: float, zoo: 
     """
     start, at_once = time.monotonic(), options["at_once"]
     until = start + limit
-    done = finished(Path(options["out"]), options)
+    done = finished_jobs(Path(options["out"]), FORMAT, asked(options))
     waiting = [job for job in given if missing(job, options, done.get(job.name))]
     measured = {job.setting for job in waiting if job.kind == "task"}
     waiting = [job for job in waiting if job.kind != "tune" or job.setting in measured]
@@ -224,7 +227,8 @@ def arguments_of() -> argparse.ArgumentParser:
     add("--store", type=Path, default=Path("tuned-store"))
     add("--keep-models", action="store_true")
     add("--out", type=Path, default=Path("tuned-layers"))
-    add("--load", type=Path, help="show what an earlier run kept")
+    add("--load", type=Path, help="show what an earlier run kept: a folder or a file")
+    add("--keep", type=Path, help="a file for what --load has read")
     add("--markdown", type=Path, help="a page with the marks")
     add("--figure", type=Path, help="where to draw layers, with --load")
     return parser
@@ -235,6 +239,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     chosen = arguments_of().parse_args(arguments)
     if chosen.load is not None:
+        if chosen.keep is not None:
+            keep_jobs(read_jobs(chosen.load, FORMAT), chosen.keep)
         print(fill(chosen.load, chosen.markdown))
         if chosen.figure is not None:
             save_picture(read(chosen.load), chosen.figure)
@@ -249,7 +255,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = {
         name: str(value) if isinstance(value, Path) else value
         for name, value in given.items()
-        if name not in ("models", "zoo", "time_limit", "load", "markdown", "figure", "freeze", "structural")
+        if name
+        not in ("models", "zoo", "time_limit", "load", "keep", "markdown", "figure", "freeze", "structural")
     }
     options["jobs"] = (*chosen.jobs, *(name for name in more if name not in chosen.jobs))
     options["treebank"] = chosen.treebank or str(Path(chosen.data or ".") / "UD_English-EWT")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from job_files import fill_marks
+from job_files import fill_marks, read_jobs
 from tuned_layers_bylayer import (
     Documents,
     change_tables,
@@ -36,10 +35,9 @@ from microtome.findings.words import number
 PREFIX = "tuned"
 
 
-def read(folder: Path) -> list[dict[str, Any]]:
-    """Read all jobs of a folder."""
-    found = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
-    return [one for one in found if isinstance(one, dict) and one.get("format") == FORMAT]
+def read(place: Path) -> list[dict[str, Any]]:
+    """Read all jobs of a folder or a file."""
+    return list(read_jobs(place, FORMAT).values())
 
 
 def fill(folder: Path, page: Path | None = None) -> str:

@@ -8,9 +8,10 @@ compared with each other. Run it as
 
     python benchmarks/zoo_question.py --plan minimal --zoo DIR --data DIR --out DIR --device cuda --at-once 16
 
-and put what was found into a page with
+keep what was found in one file and put it into a page with
 
-    python benchmarks/zoo_question.py --load DIR --markdown docs/zoo.md
+    python benchmarks/zoo_question.py --load DIR --keep benchmarks/results/zoo-question.jsonl
+    python benchmarks/zoo_question.py --load benchmarks/results/zoo-question.jsonl --markdown docs/zoo.md
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from job_files import finished_jobs
+from job_files import finished_jobs, keep_jobs, read_jobs
 from zoo_job import CROSSED, FORMAT, Job, across, asked, begin, do, open_task, recipe_values, shape_of
-from zoo_tables import fill
+from zoo_tables import fill, slim
 
 from microtome.encoders.shipped import shipped_names
 
@@ -117,11 +118,6 @@ def costs_of(tasks: Iterable[str], options: Mapping[str, Any]) -> dict[str, floa
     return found
 
 
-def finished(out: Path, options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Read the files of a folder that are done, by the name of the job; other options are refused."""
-    return finished_jobs(out, FORMAT, asked(options))
-
-
 def run(
     given: Sequence[Job], options: Mapping[str, Any], *, at_once: int, limit: float, zoo: str | None
 ) -> int:
@@ -148,7 +144,7 @@ def run(
     start = time.monotonic()
     until = start + limit
     last = until - CROSSING * limit if math.isfinite(limit) else until
-    done = finished(Path(options["out"]), options)
+    done = finished_jobs(Path(options["out"]), FORMAT, asked(options), known=options.get("known"))
     costs = costs_of({job.task for job in given}, options)
     waiting = [job for job in ordered(given, costs) if job.name not in done]
     paces: list[float] = []
@@ -268,10 +264,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--store", type=Path, default=Path("zoo-store"))
     parser.add_argument("--keep-models", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("zoo-question"))
-    parser.add_argument("--load", type=Path, help="show what an earlier run kept")
+    parser.add_argument("--known", type=Path, help="jobs of an earlier run, which are not done again")
+    parser.add_argument("--load", type=Path, help="show what an earlier run kept: a folder or a file")
+    parser.add_argument("--keep", type=Path, help="a file for what --load has read")
     parser.add_argument("--markdown", type=Path, help="a page with the marks")
     chosen = parser.parse_args(arguments)
     if chosen.load is not None:
+        if chosen.keep is not None:
+            found = read_jobs(chosen.load, FORMAT)
+            keep_jobs({name: slim(one) for name, one in found.items()}, chosen.keep)
         print(fill(chosen.load, chosen.markdown))
         return 0
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -300,6 +301,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "abreast": chosen.abreast,
         "store": str(chosen.store),
         "out": str(chosen.out),
+        "known": chosen.known,
         "keep_models": chosen.keep_models,
         "command": " ".join(["python", "benchmarks/zoo_question.py", *(arguments or sys.argv[1:])]),
     }

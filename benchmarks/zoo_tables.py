@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from job_files import fill_marks
+from job_files import fill_marks, read_jobs
 
 from microtome.experiments.matched import VALUES, Effect, Setting, border_and_cut, encoder_parts, mean_effect
 from microtome.experiments.matched_claims import COMPARED, answer, claims, effects, pick, said
@@ -35,11 +34,23 @@ QUESTIONS = (
 )
 
 
-def read(folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Read all jobs of a folder, and what was compared across encoders."""
-    found = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
-    found = [one for one in found if isinstance(one, dict) and one.get("format") == FORMAT]
+def read(place: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Read all jobs of a folder or a file, and what was compared across encoders."""
+    found = read_jobs(place, FORMAT).values()
     return [one for one in found if "job" in one], [one for one in found if "across" in one]
+
+
+def slim(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept of a job for good: of maps the values alone, which are most of it with their ends."""
+
+    def without(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {name: without(each) for name, each in value.items() if name not in ("low", "high")}
+        if isinstance(value, list):
+            return [without(each) for each in value]
+        return round(value, 4) if isinstance(value, float) else value
+
+    return {name: without(value) if name == "maps" else value for name, value in document.items()}
 
 
 def fill(folder: Path, page: Path | None = None) -> str:

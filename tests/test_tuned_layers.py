@@ -184,8 +184,8 @@ def test_jobs_measure_go_on_and_fill_a_page(
     reads = json.loads((out / f"{curves[0].name}.json").read_text())["curves"]
     assert np.shape(reads["base"]["published"]) == (2, encoder.depth)
 
-    with pytest.raises(mt.MicrotomeError, match="differs in updates; give another --out"):
-        question.finished(out, given | {"updates": 5})
+    with pytest.raises(mt.MicrotomeError, match="differs in updates; give another one"):
+        benchmark("job_files").finished_jobs(out, job.FORMAT, job.asked(given | {"updates": 5}))
     assert question.run(jobs, given, limit=0.0, zoo=None) == 7, "what is left has to be tuned again"
     assert "7 jobs were not started" in capsys.readouterr().out
     page, marks = tmp_path / "page.md", benchmark("tuned_layers_tables").MARKS
@@ -199,6 +199,11 @@ def test_jobs_measure_go_on_and_fill_a_page(
     assert "stale" not in filled
     assert "M1, large changes" in filled
     assert "above redrawn (library), 10 examples" in filled
+    kept = tmp_path / "kept.jsonl"
+    assert question.main(["--load", str(out), "--keep", str(kept)]) == 0
+    page.write_text(filled.replace("holds", "stale"))
+    assert question.main(["--load", str(kept), "--markdown", str(page)]) == 0
+    assert page.read_text() == filled, "what is kept makes the same page"
     page.write_text("no marks")
     with pytest.raises(mt.MicrotomeError, match="must have the marks"):
         question.main(["--load", str(out), "--markdown", str(page)])

@@ -142,18 +142,26 @@ def test_jobs_of_two_encoders_can_be_compared(encoder: str, benchmark: Load, tmp
     assert names == sorted(["masked", encoder])
     job.across(group, names, given)
     assert question.crossings(jobs, given) == [], "it is done"
-    assert set(question.finished(tmp_path / "out", given)) == {
+    files, asked = benchmark("job_files"), job.asked(given)
+    out, kept = tmp_path / "out", tmp_path / "kept.jsonl"
+    assert set(files.finished_jobs(out, job.FORMAT, asked)) == {
         *(one.name for one in jobs),
         "across_cls0_polarity_0.01",
     }
-    with pytest.raises(mt.MicrotomeError, match="give another --out"):
-        question.finished(tmp_path / "out", given | {"updates": 5})
+    with pytest.raises(mt.MicrotomeError, match="differs in updates; give another one"):
+        files.finished_jobs(out, job.FORMAT, asked | {"updates": 5})
     page = tmp_path / "page.md"
     marks = benchmark("zoo_tables").MARKS
     page.write_text("".join(f"# {name}\n<!-- {name} -->\nstale text\n<!-- /{name} -->\n" for name in marks))
-    assert question.main(["--load", str(tmp_path / "out"), "--markdown", str(page)]) == 0
+    assert question.main(["--load", str(out), "--markdown", str(page), "--keep", str(kept)]) == 0
     filled = page.read_text()
     assert "stale text" not in filled
+    page.write_text(filled.replace("jobs", "stale"))
+    assert question.main(["--load", str(kept), "--markdown", str(page)]) == 0
+    assert page.read_text() == filled, "what is kept makes the same page"
+    assert kept.stat().st_size < 0.7 * sum(one.stat().st_size for one in out.glob("*.json"))
+    known = files.finished_jobs(tmp_path / "new", job.FORMAT, asked, known=kept)
+    assert set(known) == set(files.finished_jobs(out, job.FORMAT, asked)), "and is not done again"
     assert filled.count("| P-E2") == 6
     assert "2 jobs, 4 fine-tunings of 48 updates" in filled
 
