@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import microtome as mt
 import tiny
 from microtome.cli import main
 
@@ -112,6 +113,17 @@ def test_layers_are_mixed_by_an_edge_probe(
     asked = ["probe", model, "--on", str(names), "--target", "entities", "--layers", "single,upto"]
     assert main([*asked, "--dry-run"]) == 0
     assert "entities of 29 sentences to learn from" in capsys.readouterr().out
+    assert main([*asked, "--dry-run", "--json", "--no-twin"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["models"] == ["tiny"]
+    # All 40 sentences of two words, and rows of all layers with the embeddings, four bytes a number.
+    encoder = mt.load(model)
+    assert plan["words"] == 80
+    assert plan["bytes"] == 4 * 80 * sum(encoder.widths)
+    assert main(["probe", str(tmp_path / "absent"), *asked[2:], "--dry-run"]) == 2
+    assert "absent" in capsys.readouterr().err
+    assert main(["probe", model, "--on", "/nope", "--target", "upos"]) == 2
+    assert "the corpus of upos must be a file or a folder that exists" in capsys.readouterr().err
     out = ["--steps", "20", "--no-twin", "--store", str(tmp_path / "store"), "--out", str(tmp_path / "out")]
     assert main([*asked, *out, "--json"]) == 0
     document = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)

@@ -135,12 +135,13 @@ def probe(
         "seeds": read_numbers("--seeds", seeds or ("0-2" if of_task else "0")),
         "level": working.level,
     }
+    planned = loading.models(models, working.device) if working.dry_run else None
     if of_task:
         asked = files.asked(target.removeprefix(TASK))
-        run = _task(models, asked, solver, epochs, shared, screen, working.dry_run)
+        run = _task(asked, solver, epochs, shared, screen, planned)
     else:
         how = {"probe": probe, "layers": layers, "steps": steps}
-        run = _corpus(models, on, target, control, mdl, how, shared, screen, working.dry_run)
+        run = _corpus(on, target, control, mdl, how, shared, screen, planned)
     if run is None:
         return
     with screen.working() as progress, using_threads(working.threads):
@@ -158,7 +159,6 @@ def probe(
 
 
 def _corpus(
-    models: list[str],
     on: Path | None,
     target: str,
     control: bool,
@@ -166,14 +166,14 @@ def _corpus(
     how: dict[str, Any],
     shared: dict[str, Any],
     screen: Screen,
-    dry_run: bool,
+    models: list[Any] | None,
 ) -> Any:
-    """What reads annotation; None where only the plan was asked for."""
+    """What reads annotation; None where only the plan for some models was asked for."""
     from functools import partial
 
     from ..errors import must
     from ..experiments.describing import check_words, description_length
-    from ..experiments.probing import probing
+    from ..experiments.probing import probing, sentences_read
     from ..experiments.probing_mixes import LAYERS, find_probe
     from ..probes.asking import divide
     from ..probes.targets import read_target
@@ -184,11 +184,11 @@ def _corpus(
         given += [f"--seeds {','.join(map(str, seeds))}"] if len(seeds) > 1 else []
         if given:
             raise must("--mdl", "given one seed, and none of --probe, --layers, --steps", ", ".join(given))
-    if mdl and not dry_run:
+    if mdl and models is None:
         del shared["seeds"]
         return partial(description_length, on=on, target=target, control=control, seed=seeds[0])
     how["layers"] = read_names("--layers", how["layers"] or "single", tuple(LAYERS))
-    if not dry_run:
+    if models is None:
         return partial(probing, on=on, target=target, control=control, **how)
     found = read_target(on, target)
     if mdl:
@@ -196,26 +196,42 @@ def _corpus(
     chosen = find_probe(found, how["probe"], how["layers"], control, seeds=seeds, steps=how["steps"])
     train, held, judged, split = divide(found, train_size=shared["train_size"])
     sizes = {"train": len(train), "held": len(held), "judged": len(judged)}
-    said = (
-        f"{target} of {counted(len(train), 'sentence')} to learn from, "
+    read = sentences_read(chosen, train, held, judged, judging=not mdl)
+    words = sum(len(found.sentences[place]) for place in read)
+    rows = 4 * words * sum(sum(one.widths) for one in _with_twin(models, shared["twin"]))
+    way = (
+        f"bits of {target} of {counted(len(train), 'sentence')}, by an online code, at"
+        if mdl
+        else f"{target} of {counted(len(train), 'sentence')} to learn from, "
         f"{f'{len(held):,} to stop by ' if chosen.seeded else ''}and {len(judged):,} ({split}) to judge on, "
-        f"by {chosen.name} probes of all layers of {counted(len(models), 'model')}"
-        f"{' and a random twin' if shared['twin'] else ''}{', and of control labels' if control else ''}"
+        f"by {chosen.name} probes of"
     )
-    screen.result({"format": "microtome/plan/1", "target": target, "sentences": sizes}, said)
+    said = (
+        f"{way} all layers of {counted(len(models), 'model')}"
+        f"{' and a random twin' if shared['twin'] else ''}{', and of control labels' if control else ''}: "
+        f"about {max(rows / 1e6, 1):,.0f} MB of rows of words in the store"
+    )
+    document = {
+        "format": "microtome/plan/1",
+        "target": target,
+        "models": [one.name for one in models],
+        "sentences": sizes,
+        "words": words,
+        "bytes": rows,
+    }
+    screen.result(document, said)
     return None
 
 
 def _task(
-    models: list[str],
     asked: dict[str, Any],
     solver: str | None,
     epochs: float | None,
     shared: dict[str, Any],
     screen: Screen,
-    dry_run: bool,
+    models: list[Any] | None,
 ) -> Any:
-    """What reads the answers of a task; None where only the plan was asked for."""
+    """What reads the answers of a task; None where only the plan for some models was asked for."""
     from functools import partial
 
     from ..experiments.taskprobing import EPOCHS, RECIPE, SOLVERS, check_task, task_probing
@@ -226,7 +242,7 @@ def _task(
     recipe = find_recipe(RECIPE, epochs=EPOCHS if epochs is None else epochs)
     task = open_asked(asked)
     check_task(task)
-    if not dry_run:
+    if models is None:
         return partial(task_probing, task=task, solvers=solvers, epochs=epochs)
     judged, seeds = len(task.split(task.validation)), shared["seeds"]
     size = shared["train_size"]
@@ -245,6 +261,7 @@ def _task(
     document = {
         "format": "microtome/plan/1",
         "target": f"{TASK}{task.name}",
+        "models": [one.name for one in models],
         "examples": {"train": examples, "judged": judged},
         "solvers": list(solvers),
         "updates": updates,
@@ -252,3 +269,8 @@ def _task(
     }
     screen.result(document, said)
     return None
+
+
+def _with_twin(models: list[Any], twin: bool) -> list[Any]:
+    """The models whose layers are read; the twin of the first has its shape."""
+    return [*models, models[0]] if twin else models

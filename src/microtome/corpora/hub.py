@@ -39,6 +39,7 @@ def prepare(source: str, options: Mapping[str, Any]) -> tuple[File, ...]:
     try:
         from datasets import config as settings
         from datasets.exceptions import DatasetNotFoundError, DatasetsError
+        from huggingface_hub import logging
     except ImportError as problem:
         raise MissingExtraError(
             "the reader hub must have the package datasets, but it is not installed: pip install datasets."
@@ -51,6 +52,9 @@ def prepare(source: str, options: Mapping[str, Any]) -> tuple[File, ...]:
     if local and revision is not None:
         raise must("option revision", "left out for a folder", revision)
     where = {"path": str(Path(name).absolute()) if local else name, "revision": revision}
+    # It retries for a while, and says so each time.
+    said = logging.get_verbosity()
+    logging.set_verbosity_error()
     try:
         builder = _builder(where, config)
         splits = [str(each) for each in builder.config.data_files]
@@ -72,6 +76,8 @@ def prepare(source: str, options: Mapping[str, Any]) -> tuple[File, ...]:
             raise
         reason = " ".join(str(problem.__cause__ or problem).split()).rstrip(".")
         raise WorkError(f"{source} must be a dataset that can be loaded, but got: {reason}.") from problem
+    finally:
+        logging.set_verbosity(said)
     return tuple(as_it_is(Path(file["filename"])) for file in prepared)
 
 

@@ -209,6 +209,14 @@ def open_models(encoder: Any, others: Sequence[Any], twin: bool) -> dict[str, An
     return found
 
 
+def sentences_read(
+    probe: Probe, train: np.ndarray, held: np.ndarray, judged: np.ndarray, *, judging: bool = True
+) -> np.ndarray:
+    """Which sentences models have to be run over, by their numbers."""
+    # What converges has nothing to stop by, and a code is judged on what it learns from.
+    return np.unique(np.concatenate([train, *([held] if probe.seeded else []), *([judged] * judging)]))
+
+
 def record_rows(
     annotated: Annotated,
     models: dict[str, Any],
@@ -229,9 +237,7 @@ def record_rows(
     from ..store.shelf import Shelf
 
     train, held, judged, split = divide(annotated, train_size=train_size)
-    # What converges has nothing to stop by, and a code is judged on what it learns from.
-    parts = [train, *([held] if probe.seeded else []), *([judged] if judging else [])]
-    needed = np.unique(np.concatenate(parts))
+    needed = sentences_read(probe, train, held, judged, judging=judging)
     texts = make_texts([annotated.sentences[place] for place in needed])
     # The published structural probe reads the mean of a word's parts.
     options = row_options("word", subword="mean" if probe.kind == "trees" else "last")

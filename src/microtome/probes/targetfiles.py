@@ -83,7 +83,7 @@ def split_of(path: Path) -> str:
 
 def _opened(path: Path, name: str, formats: tuple[str, ...]) -> Corpus:
     if not path.exists():
-        raise must("source", "a file or a folder that exists", str(path))
+        raise must(f"the corpus of {name}", "a file or a folder that exists", str(path))
     several = path.is_dir() or is_archive(path)
     kinds = kinds_at(path) if several else {split_name(path.name)[1]: True}
     for reader, options in (FORMATS[one] for one in formats):
