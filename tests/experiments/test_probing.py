@@ -349,7 +349,15 @@ def test_the_verb_writes_a_result_that_a_report_takes(
     assert main([*told, "--out", str(tmp_path / "out"), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["format"] == "microtome/probing/1"
-    assert document["provenance"]["command"].startswith("microtome probe")
+    made = document["provenance"]
+    assert made["command"].startswith("microtome probe")
+    assert made["texts"][0]["digest"] == mt.corpus(str(corpus)).digest
+    # Another word in the file, or other rows of the same, is another result.
+    assert main([*told, "--train-size", "20", "--json"]) == 0
+    fewer = json.loads(capsys.readouterr().out)["provenance"]
+    assert fewer["texts"] == made["texts"]
+    assert fewer["rows"]["digest"] != made["rows"]["digest"]
+    assert fewer["rows"]["count"] < made["rows"]["count"]
     assert list((tmp_path / "out" / "figures").iterdir())
     assert main(["report", str(tmp_path / "out")]) == 0
     page = (tmp_path / "out" / "report.html").read_text()

@@ -263,7 +263,7 @@ def test_wrong_files_get_a_sentence(files: dict[str, Path], tmp_path: Path) -> N
     cases: list[tuple[Any, str, str]] = [
         (files["conllu"], "spr", r"spr must be read from .jsonl or .ndjson files, but got 'a.conllu'"),
         (files["jsonl"], "upos", r"upos must be read from .conllu files, but got 'a.jsonl'"),
-        (tmp_path / "none.mrg", "xpos", "source must be a file or a folder that exists"),
+        (tmp_path / "none.mrg", "xpos", "the corpus of xpos must be a file or a folder that exists"),
         (7, "xpos", "source must be a path, a corpus, or one of them for each split"),
         ({}, "xpos", "source must be at least one file"),
         (corpus(files["conllu"], units="tokens"), "deprel", "must have deprel for every word"),

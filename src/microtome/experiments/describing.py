@@ -19,7 +19,7 @@ from ..probes.targets import Annotated, read_target, word_labels
 from ..version import VERSION
 from .citations import cited
 from .models import Progress
-from .probing import AXIS, TWIN, open_models, record_rows
+from .probing import AXIS, TWIN, open_models, probe_provenance, record_rows
 from .probing_facts import CONTROL
 
 if TYPE_CHECKING:
@@ -119,16 +119,8 @@ def description_length(
         references=cited("voita2020", "merchant2020"),
         warnings=() if done else ("Some readouts did not converge.",),
         more=MappingProxyType({"target": target, "probe": "online code", "words": len(rows)}),
-        provenance=MappingProxyType(
-            {
-                "microtome": VERSION,
-                "models": {name: models[name].digest for name in stacks},
-                "seeds": [seed],
-                "corpus": annotated.source,
-                "device": device or "cpu",
-                "seconds": round(time.monotonic() - started, 3),
-                "command": command,
-            }
+        provenance=probe_provenance(
+            asked, models, started=started, seeds=[seed], device=device or "cpu", command=command
         ),
     )
 

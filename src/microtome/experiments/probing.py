@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -110,9 +110,6 @@ def probing(
     ----------
     Merchant et al. 2020; Hewitt and Liang 2019; Hewitt and Manning 2019; Tenney et al. 2019.
     """
-    import torch
-    import transformers
-
     started = time.monotonic()
     if not 0 < level < 1:
         raise must("level", "between 0 and 1", level)
@@ -180,19 +177,46 @@ def probing(
                 **more_facts(every),
             }
         ),
-        provenance=MappingProxyType(
-            {
-                "microtome": VERSION,
-                "torch": torch.__version__,
-                "transformers": transformers.__version__,
-                "models": {name: models[name].digest for name in stacks},
-                "seeds": list(seeds),
-                "corpus": annotated.source,
-                "device": device or "cpu",
-                "seconds": round(time.monotonic() - started, 3),
-                "command": command,
-            }
+        provenance=probe_provenance(
+            asked, models, started=started, seeds=list(seeds), device=device or "cpu", command=command
         ),
+    )
+
+
+def probe_provenance(
+    asked: Asked, models: Mapping[str, Any], *, started: float, **more: Any
+) -> Mapping[str, Any]:
+    """
+    Say what it takes to make a result again.
+
+    Parameters
+    ----------
+    asked : Asked
+    models : mapping of str to Encoder
+    started : float
+        When, by the monotonic clock.
+    **more
+        Other facts.
+
+    Returns
+    -------
+    mapping
+    """
+    import torch
+    import transformers
+
+    return MappingProxyType(
+        {
+            "microtome": VERSION,
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+            "models": {name: one.digest for name, one in models.items()},
+            "corpus": asked.annotated.source,
+            "texts": [dict(one) for one in asked.annotated.texts],
+            "rows": {"count": len(asked.examples), "digest": asked.digest},
+            **more,
+            "seconds": round(time.monotonic() - started, 3),
+        }
     )
 
 

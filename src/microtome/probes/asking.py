@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -91,6 +92,16 @@ class Asked:
         found = self.annotated
         named = ((found.groups[place], found.ids[place]) for place in self.judged)
         return {group for group, own in named if group not in ("", own)}
+
+    @property
+    def digest(self) -> str:
+        """A hash of which word of which sentence each row is."""
+        found = hashlib.blake2b(digest_size=16)
+        for place in np.unique(self.examples):
+            found.update(f"{self.annotated.ids[place]}\x1f".encode())
+        for each in (self.examples, self.units):
+            found.update(np.ascontiguousarray(each, "<i8").tobytes())
+        return found.hexdigest()
 
     def rows_of(self, sentences: np.ndarray) -> np.ndarray:
         """Numbers of the rows of some sentences."""

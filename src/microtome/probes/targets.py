@@ -111,6 +111,8 @@ class Annotated:
         For trees: the head of each word, counted from 1, 0 for the root.
     punctuation : tuple of ndarray of bool, one a sentence
         For trees: whether each word has the part of speech PUNCT.
+    texts : tuple of mapping
+        Facts of the files, with their digests.
     """
 
     target: Target
@@ -125,6 +127,7 @@ class Annotated:
     owner: np.ndarray = field(repr=False)
     heads: tuple[np.ndarray, ...] = field(default=(), repr=False)
     punctuation: tuple[np.ndarray, ...] = field(default=(), repr=False)
+    texts: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
 
     def of(self, split: str) -> np.ndarray:
         """Numbers of the sentences of a split."""
@@ -187,6 +190,7 @@ def read_target(source: Any, name: str | Target) -> Annotated:
         sentences=tuple(sentences),
         heads=tuple(heads),
         punctuation=tuple(punctuation),
+        texts=tuple(opened.describe() for _, opened in parts),
         **_arrays(found, target.slots),
     )
 
