@@ -13,7 +13,7 @@ from zoo_job import once
 
 from microtome.experiments.probing import TWIN, layer_differences
 from microtome.inference.answers import Answers
-from microtome.inference.scoring import example_groups, freedom, quantile, unit_influence
+from microtome.inference.scoring import example_groups, freedom, unit_influence
 from microtome.inference.simultaneous import spread
 from microtome.probes.asking import Asked, Probed
 from microtome.probes.table import PROBES
@@ -117,9 +117,8 @@ def mean_difference(one: Probed, other: Probed, layers: Sequence[int] | None = N
 
     (values, psi), (others, other_psi) = sides(one), sides(other)
     dof = freedom(clusters, len(first.ids))
-    se, dof, _ = spread([psi - other_psi], [values - others], dof)
     value = float((values - others).mean())
-    reach = quantile(LEVEL, dof) * se
+    reach = spread([psi - other_psi], [values - others], dof).alone(LEVEL)
     return {"value": value, "low": value - reach, "high": value + reach}
 
 

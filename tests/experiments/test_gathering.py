@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import cats
 from microtome.errors import InputError
@@ -75,6 +76,19 @@ def test_more_seeds_do_not_narrow_what_few_draws_say() -> None:
     # Two draws that are far apart say next to nothing of their mean.
     assert few[0].high[1] - few[0].low[1] > 0.8
     assert few[1].values[0] == few[1].low[0] == 0
+
+
+def test_bands_are_no_narrower_than_those_of_the_draws_alone() -> None:
+    shares = {0: (0.9, 0.92, 0.95), 1: (0.7, 0.72, 0.78), 2: (0.3, 0.5, 0.8)}
+    runs = [done(0, seed, share) for seed, share in enumerate(shares[0])]
+    runs += [done(x, 0, share, draw=1 + d) for x in (1, 2) for d, share in enumerate(shares[x])]
+    points = gathered(runs, SPLIT, "arm")
+    found = curves_of(points, TASK, points.at(0), axis="x", level=0.95, against="nothing")
+    scores, _ = curves_over_draws(found, runs, TASK, "arm", 0)
+    for x in (0, 1, 2):
+        told = [one.score for one in runs if one.run.x == x]
+        for level, low in ((0.975, scores.low), (1 - 0.025 / 3, scores.band_low)):
+            assert low[x] <= max(0.0, np.mean(told) - stats.t.ppf(level, 2) * stats.sem(told)) + 1e-12
 
 
 @pytest.mark.parametrize(

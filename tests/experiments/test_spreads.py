@@ -55,6 +55,42 @@ def test_an_interval_and_a_band_hold_as_often_as_they_promise() -> None:
     assert 0.92 < together / runs < 0.98
 
 
+def trained(rng: np.random.Generator, models: int, common: np.ndarray, apart: np.ndarray) -> Sample:
+    """Models that err by what all of them share, by what their training adds, and by rows of their own."""
+    rows = common + apart[:models, None] + 0.3 * rng.standard_normal((models, len(common)))
+    values = rows.mean(1, keepdims=True)
+    errors = (rows - values) / len(common)
+    return Sample(values=values, errors=errors[:, None], dof=len(common) - 1)
+
+
+@pytest.mark.parametrize("models", [2, 3])
+@pytest.mark.parametrize("design", ["mean", "paired", "apart", "one against several"])
+def test_few_models_that_differ_much_are_covered(design: str, models: int) -> None:
+    runs, held, surprised = 1000, 0, 0
+    for number in range(runs):
+        rng = generator(7, "few", design, models, number)
+        common, apart = rng.standard_normal((2, 60)), 0.6 * rng.standard_normal((2, models))
+        sides = [trained(rng, models, *each) for each in zip(common, apart, strict=True)]
+        if design == "one against several":
+            sides[1] = trained(rng, 1, common[1], apart[1])
+        found = points_of(sides[0], None if design == "mean" else sides[1], pair_models=design == "paired")
+        held += found.low[0] <= 0 <= found.high[0]
+        surprised += found.p[0] < 0.01
+        assert (found.p[0] < 0.05) == (not found.low[0] <= 0 <= found.high[0])
+    # Two Monte Carlo errors are allowed for.
+    assert held / runs > 0.95 - 2 * np.sqrt(0.05 * 0.95 / runs)
+    assert surprised / runs < 0.01 + 2 * np.sqrt(0.01 * 0.99 / runs)
+
+
+def test_models_that_agree_by_luck_at_one_point_have_a_band_there() -> None:
+    x = 1e-2 * generator(8, "luck").standard_normal((50, 4))
+    one = of_means(x)
+    apart = np.outer([-1.0, 0.2, 0.8], [1.0, 1.0, 1.0, 1e-3])
+    found = points_of(Sample(values=one.values + apart, errors=np.repeat(one.errors, 3, axis=0), dof=49.0))
+    arms = found.band_high - found.values
+    assert arms[3] > 0.5 * arms[0]
+
+
 def test_models_that_differ_widen_the_interval() -> None:
     x = generator(3, "wide").standard_normal((50, 2))
     one = of_means(x)

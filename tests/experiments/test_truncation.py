@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import cats
 import microtome as mt
@@ -18,6 +19,7 @@ import tiny
 from microtome.encoders.cutting import keep_blocks
 from microtome.errors import InputError, UnknownNameError
 from microtome.experiments import headarms
+from microtome.experiments.truncated import Said, gain_of
 from microtome.experiments.truncated_words import said_cut, said_heads
 from microtome.experiments.truncation import truncation
 from microtome.findings.results import Result, open_result
@@ -267,6 +269,28 @@ def test_several_seeds_make_one_curve(
     np.testing.assert_allclose(both.more["cost"]["each"], costs, atol=1e-12)
     gains = [one["TUNED"].values - one["UNTUNED"].values for one in singles]
     np.testing.assert_allclose(both.more["gain"]["each"], gains, atol=1e-12)
+
+
+def test_the_band_of_a_gain_does_not_trust_models_that_agree_by_luck(task: Any) -> None:
+    split, rng = task.split("validation"), np.random.default_rng(1)
+    shares = np.array([[0.5, 0.3], [0.7, 0.32], [0.9, 0.31]])  # three models, two layers
+
+    def said(shares: np.ndarray) -> Said:
+        arms = []
+        for model in shares:
+            answers = [
+                [item.target if rng.random() < share else 1 - item.target for item in split]
+                for share in model
+            ]
+            arms.append(headarms.Arm(runs=("fit",), answers=[answers], failed=(), told={}))
+        return Said(name="TUNED", split=split, arms=tuple(arms), seeds=(1, 2, 3))
+
+    one, other = said(shares), said(np.full((3, 2), 0.3))
+    band = gain_of(one, other, task, 0.95)
+    gains = one.scores(task)[:, 0] - other.scores(task)[:, 0]
+    least = stats.t.ppf(1 - 0.0125, 2) * stats.sem(gains, axis=0)
+    assert (band.band_high >= np.minimum(1, gains.mean(0) + least) - 1e-12).all()
+    assert (band.high >= np.minimum(1, gains.mean(0) + stats.t.ppf(0.975, 2) * stats.sem(gains))).all()
 
 
 @pytest.mark.parametrize("half,seeds,told", [(0.9, 2, True), (0.9, 4, False), (0.02, 2, False)])

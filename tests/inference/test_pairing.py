@@ -191,6 +191,30 @@ def test_several_seeds_count_both_spreads(pair_seeds: bool) -> None:
         assert blind / trials > 0.1  # one seed each, examples alone: two trainings are always told apart
 
 
+@pytest.mark.parametrize("seeds", [(2, 2), (3, 3), (3, 1)])
+def test_an_interval_leaves_0_out_exactly_where_p_is_small(seeds: tuple[int, int]) -> None:
+    told = {True: 0, False: 0}
+    for number in range(40):
+        rng = generator(6, "touch", *seeds, number)
+        targets = rng.integers(0, 2, 200)
+        hard = rng.random(200)
+        sides = [
+            answers(targets, *(fallible(rng, targets, hard, float(c)) for c in rng.uniform(0, 0.1, n) + more))
+            for n, more in zip(seeds, (0.05 + 0.01 * number, 0.05), strict=True)
+        ]
+        found = compare_scores("accuracy", sides[0], sides[1], BINARY, level=0.9)
+        assert found.interval is not None
+        out = not found.interval.low <= 0 <= found.interval.high
+        told[out] += 1
+        assert (found.p < 0.1) == out
+        # The one-sided test at half of that level ends where the interval does.
+        end = -100 * found.interval.low
+        assert found.interval.low == pytest.approx(found.center - stats.t.ppf(0.95, found.dof) * found.se)
+        if end > 0:
+            assert noninferiority(found, end) == pytest.approx(0.05, rel=1e-6)
+    assert min(told.values()) > 0
+
+
 def test_seeds_are_paired_by_name() -> None:
     rng = generator(5, "names")
     targets = rng.integers(0, 2, 50)

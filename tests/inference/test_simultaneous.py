@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from microtome.inference.scoring import standard_error
-from microtome.inference.simultaneous import critical_value, spread
+from microtome.inference.simultaneous import Spread, band_arms, critical_value, spread
 from microtome.randomness import generator
 
 
@@ -63,7 +63,10 @@ def test_it_lies_between_one_point_and_bonferroni(
 def test_one_seed_has_the_spread_of_its_examples() -> None:
     psi = generator(0, "one").standard_normal((1, 30))
     found = spread([psi], [np.array([0.4])], 29.0)
-    assert (found.se, found.dof, found.examples) == (standard_error(psi[0]), 29.0, 1.0)
+    assert found.se == pytest.approx(standard_error(psi[0]))
+    assert found.alone(0.95) == pytest.approx(stats.t.ppf(0.975, 29) * found.se)
+    assert found.freedom(0.95) == 29.0
+    assert found.p(2 * found.se) == pytest.approx(2 * stats.t.sf(2, 29))
 
 
 def test_seeds_that_disagree_widen_a_mean() -> None:
@@ -71,9 +74,48 @@ def test_seeds_that_disagree_widen_a_mean() -> None:
     values = np.array([0.2, 0.4, 0.6, 0.8])
     found = spread([psi], [values], 29.0)
     assert found.se == pytest.approx(np.sqrt(values.var(ddof=1) / 4 + standard_error(psi[0]) ** 2))
-    assert found.dof == pytest.approx(3, rel=0.01)
-    assert found.examples < 0.01
+    assert found.freedom(0.95) == pytest.approx(3, rel=0.01)
+    assert found.alone(0.95) == pytest.approx(stats.t.ppf(0.975, 3) * stats.sem(values), rel=0.01)
 
 
 def test_nothing_that_varies_has_no_spread() -> None:
     assert spread([np.zeros((3, 5))], [np.full(3, 0.5)], 4.0).se == 0
+
+
+def parts(examples: float, rest: float, dof: float, seeds: list[tuple[float, int]]) -> Spread:
+    return Spread(examples=examples, rest=rest, dof=dof, seeds=tuple((v, float(d)) for v, d in seeds))
+
+
+VARIANCE = st.floats(1e-6, 1e3)
+SIDES = st.lists(st.tuples(VARIANCE | st.just(0.0), st.integers(1, 5)), max_size=2)
+
+
+@given(
+    VARIANCE,
+    VARIANCE,
+    st.sampled_from([3.0, 40.0, 1e4, np.inf]),
+    SIDES,
+    st.floats(1e-3, 1e3),
+    st.sampled_from([0.5, 0.9, 0.95, 0.999]),
+)
+def test_p_and_the_interval_say_the_same(
+    examples: float, rest: float, dof: float, seeds: list[tuple[float, int]], far: float, level: float
+) -> None:
+    found = parts(examples, rest, dof, seeds)
+    arm = found.alone(level)
+    assert found.p(arm * 1.001) < 1 - level < found.p(-arm * 0.999)
+    assert found.p(far * found.se) > found.p(1.01 * far * found.se) or found.p(far * found.se) == 0
+    t = stats.t.ppf((1 + level) / 2, found.freedom(level))
+    assert t * found.se == pytest.approx(arm, rel=1e-6)
+
+
+def test_seeds_that_agree_by_luck_do_not_narrow_a_band() -> None:
+    psi = 1e-3 * generator(0, "luck").standard_normal((4, 50))
+    calm = parts(1e-4, 1e-4, 49.0, [(1e-8, 2)])
+    found = [parts(1e-4, 1e-4, 49.0, [(0.04, 2)])] * 3 + [calm]
+    arms = band_arms(found, psi)
+    # The mean point has a variance of .03 over its seeds.
+    assert arms[3] > stats.t.ppf(0.975, 2) * np.sqrt(0.03)
+    assert (arms[:3] >= found[0].alone(0.95)).all()
+    exact = parts(0.0, 0.0, 49.0, [(0.0, 2)])
+    assert band_arms([*found, exact], np.vstack([psi, np.zeros(50)]))[4] == 0, "no luck, but no doubt"

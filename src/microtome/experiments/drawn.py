@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..findings.results import Curve, X
-from ..inference.scoring import example_groups, freedom, quantile, unit_influence, unit_of
+from ..inference.scoring import example_groups, freedom, unit_influence, unit_of
 from ..inference.simultaneous import spread
 from ..tasks.scores import find_score
 from ..tasks.task import Task
@@ -40,7 +40,8 @@ def curves_over_draws(
     -------
     list of Curve
         Each value is a mean over draws of the mean over seeds of a draw. Intervals are t over draws and
-        examples (over seeds, where nothing is drawn); bands are those of Bonferroni.
+        examples (over seeds, where nothing is drawn); bands are those of Bonferroni. Draws count with as
+        many degrees of freedom as there are, also at a point where they agree by luck.
     """
     split, score = task.split(task.validation), find_score(task.main)
     targets = tuple(item.target for item in split)
@@ -70,19 +71,19 @@ def curves_over_draws(
         few: list[str | None] = [None] * len(curve.x)
         for x in estimated:
             parts = [sides[x], *against]
-            se, free, _ = spread([psi for psi, _ in parts], [v for _, v in parts], dof, pair_seeds=False)
+            spreads = spread([psi for psi, _ in parts], [v for _, v in parts], dof, pair_seeds=False)
             at = curve.x.index(x)
             if x != reference and len(sides[x][1]) == 1:
                 few[at] = "one draw says nothing of others"
             value = parts[0][1].mean() - sum(v.mean() for _, v in against)
             fields["values"][at] = value
-            if not se:
+            if not spreads.se:
                 continue  # all draws do the same on every example: then any unit gives the same interval
             for names, level in (
                 (_ENDS[:2], curve.level),
                 (_ENDS[2:], 1 - (1 - curve.level) / len(estimated)),
             ):
-                reach = quantile(level, free) * se
+                reach = spreads.alone(level)
                 for name, sign in zip(names, (-1, 1), strict=True):
                     fields[name][at] = np.clip(value + sign * reach, *ends)
         unit = f"{unit_of(clusters)} and draw"

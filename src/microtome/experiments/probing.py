@@ -15,7 +15,6 @@ from ..findings.results import Curve, Result
 from ..findings.scorecurves import difference_curve, score_curve
 from ..inference.answers import Answers
 from ..inference.pairing import compare_scores
-from ..inference.scoring import quantile
 from ..probes.asking import Asked, Probed, divide
 from ..probes.edgecounts import EDGE_F1
 from ..probes.table import Probe
@@ -340,8 +339,8 @@ def layer_differences(name: str, one: Probed, other: Probed, level: float, score
     Returns
     -------
     Curve
-        The band is Bonferroni's: each point at a level that holds for all of them, with the fewest degrees of
-        freedom of any, since a layer whose seeds agree by luck would seem to have many.
+        The band is Bonferroni's: each point at a level that holds for all of them. Seeds count with as many
+        degrees of freedom as there are, also at a layer where they agree by luck.
     """
     count = len(one.answers)
     pairs: list[tuple[Answers, Answers]] = list(zip(one.answers, other.answers, strict=True))
@@ -358,10 +357,6 @@ def layer_differences(name: str, one: Probed, other: Probed, level: float, score
         ends = [getattr(each.interval, side) if each.interval else np.nan for each in given]
         return np.clip(np.array(ends, dtype=float), -widest, widest)
 
-    fewest = min((each.dof for each in alone if each.interval and each.dof > 0), default=np.inf)
-    arms = quantile(1 - (1 - level) / count, fewest) * np.array([each.se for each in alone], dtype=float)
-    centers = np.array([each.center for each in alone], dtype=float)
-    low, high = (np.clip(centers + side * arms, -widest, widest) for side in (-1, 1))
     return Curve(
         name=name,
         axis=AXIS,
@@ -369,9 +364,8 @@ def layer_differences(name: str, one: Probed, other: Probed, level: float, score
         values=np.array([each.difference for each in alone]),
         low=end(alone, "low"),
         high=end(alone, "high"),
-        # Where there is no interval, there is no band either: NaN stays.
-        band_low=np.minimum(end(together, "low"), low),
-        band_high=np.maximum(end(together, "high"), high),
+        band_low=end(together, "low"),
+        band_high=end(together, "high"),
         level=level,
         unit=next((each.interval.unit for each in alone if each.interval), "example"),
         n=alone[0].n,

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from ..findings.maps import Map
 from ..findings.results import Curve, X
-from ..inference.scoring import quantile
-from ..inference.simultaneous import Spread, critical_value, spread
+from ..inference.simultaneous import Spread, band_arms, spread
 
 Array = NDArray[np.float64]
 
@@ -165,18 +164,15 @@ def points_of(
             pair_seeds=paired,
         )
         if np.isfinite(value)
-        else Spread(float("nan"), dof, 1.0)
+        else Spread.of_examples(float("nan"), dof)
         for k, value in enumerate(values)
     ]
-    se = np.array([each.se for each in found])
-    freedom = np.array([each.dof for each in found])
-    known = np.isfinite(se)
-    reach = np.array([quantile(level, each) for each in freedom])
-    wide = np.full(len(values), np.nan)
+    known = np.array([np.isfinite(each.se) for each in found])
+    arms, wide = np.array([each.alone(level) for each in found]), np.full(len(values), np.nan)
     if known.any():
-        shares = np.array([each.examples for each in found])[known]
-        wide[known] = critical_value(errors[known], float(freedom[known].min()), level=level, examples=shares)
-    ends = values - reach * se, values + reach * se, values - wide * se, values + wide * se
+        some = [each for each, there in zip(found, known, strict=True) if there]
+        wide[known] = band_arms(some, errors[known], level=level, pair_seeds=False)
+    ends = values - arms, values + arms, values - wide, values + wide
     low, high, band_low, band_high = ends if bounds is None else (np.clip(end, *bounds) for end in ends)
     return Points(
         values=values,
@@ -184,7 +180,8 @@ def points_of(
         high=high,
         band_low=band_low,
         band_high=band_high,
-        p=_probability(values, se, freedom),
+        # What is 0 without any doubt is no surprise where the truth is 0.
+        p=np.array([1.0 if v == e.se == 0 else e.p(v) for v, e in zip(values.tolist(), found, strict=True)]),
         level=level,
         models=max(len(side.values) for side in sides),
     )
@@ -252,16 +249,3 @@ def center_of(similar: Sample, positions: Sequence[float]) -> Sample | None:
     slopes = -np.where(weights > 0, places - center[:, None], 0.0) / total[:, None]
     errors = np.einsum("ml,mlu->mu", slopes, similar.errors[:, kept])
     return Sample(values=center[:, None], errors=errors[:, None], dof=similar.dof)
-
-
-def _probability(values: Array, se: Array, dof: Array) -> Array:
-    from scipy.special import ndtr, stdtr
-
-    out = np.full(len(values), np.nan)
-    for k, (value, error, freedom) in enumerate(zip(values, se, dof, strict=True)):
-        if error > 0:
-            t = abs(value) / error
-            out[k] = 2 * float(ndtr(-t) if np.isinf(freedom) else stdtr(freedom, -t))
-        elif error == 0 and value == 0:
-            out[k] = 1.0
-    return out

@@ -125,7 +125,8 @@ def gain_of(said: Said, untuned: Said, task: Task, level: float) -> Curve:
     -------
     Curve
         Of differences, score of the head minus that of the tuned head. Every layer has a reference of its
-        own, so the band is made of intervals with Bonferroni's correction for the number of layers.
+        own, so the band is made of intervals with Bonferroni's correction for the number of layers. Seeds
+        count with as many degrees of freedom as there are, also at a layer where they agree by luck.
     """
     every = 1 - (1 - level) / len(said.layers)
 

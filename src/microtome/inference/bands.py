@@ -28,7 +28,7 @@ from .scoring import (
     unit_of,
     wilson,
 )
-from .simultaneous import Spread, critical_value, spread
+from .simultaneous import Spread, band_arms, critical_value, spread
 
 Array = NDArray[np.float64]
 
@@ -49,9 +49,10 @@ class Bands:
     band_low, band_high : ndarray of shape (points,)
         For all points at once.
     se, dof : ndarray of shape (points,)
-        Standard errors on the plain scale, and their degrees of freedom.
+        Standard errors on the plain scale, and the degrees of freedom with which t gives the intervals.
     critical : float
-        Standard errors that the band reaches to either side; NaN where no point has one.
+        Standard errors that the band reaches to either side, the most of all points; NaN where no point has
+        one.
     level : float
     unit : str
         What was taken as independent.
@@ -79,12 +80,12 @@ class Bands:
 
 
 class _Point(NamedTuple):
-    """One point: its error, what each unit adds to it (None: exact), and its limits at a given reach."""
+    """One point: its error, what each unit adds to it (None: exact), and its limits by arm and reach."""
 
     value: float
     spread: Spread
     psi: Array | None
-    limits: Callable[[float], tuple[float, float]] | None
+    limits: Callable[[float, float], tuple[float, float]] | None
     seeds: int
     reason: str | None
 
@@ -123,8 +124,8 @@ def score_bands(
     -----
     One seed: Wilson's interval for a share of independent examples; else t on the scale on which the score
     has no ends. Several seeds: V = V_seeds + V_examples - V_both, as in `compare_scores`. The band is laid
-    on the same scale. It reaches as far as the largest of |t|, with the correlation of the points' influence
-    and the smallest of their degrees of freedom.
+    on the same scale. It reaches as far as the largest of |t|, with the correlation of the points' influence;
+    V_seeds of a point counts as no less than that of the mean point. See `band_arms`.
 
     Examples
     --------
@@ -178,7 +179,7 @@ def difference_bands(
     known = (_influence(asked, whole, labels, clusters), _values(asked, whole, labels))
     found = [
         # The reference itself is no estimate of a difference: it has no error and takes no part in the band.
-        _Point(0.0, Spread(0.0, dof, 1.0), None, lambda reach: (0.0, 0.0), len(whole.predictions), None)
+        _Point(0.0, Spread.of_examples(0.0, dof), None, lambda *_: (0.0, 0.0), len(whole.predictions), None)
         if given is reference
         else _difference_point(asked, one, whole, known, labels, clusters, level, pair_seeds=pair_seeds)
         for given, one in zip(points, read[1:], strict=True)
@@ -234,17 +235,17 @@ def _score_point(
     count, reason = _undefined(score, one, labels)
     share = score.counts and clusters is None and len(values) == 1
     if share:
-        found = found._replace(dof=np.inf)
+        found = replace(found, dof=np.inf)
 
-    def limits(reach: float) -> tuple[float, float]:
+    def limits(arm: float, reach: float) -> tuple[float, float]:
         if share:
             return wilson(value, units, _level(reach))
         if found.se == 0 or any(abs(value - end) < _ROUNDING for end in score.range):
             arm = _unseen(score, one, labels, units, reach)
             return _within(score.range, value - arm, value + arm)
-        return _on_scale(score, value, found.se * reach)
+        return _on_scale(score, value, arm)
 
-    known = count < len(values) and np.isfinite(limits(quantile(level, found.dof))).all()
+    known = count < len(values) and np.isfinite(_alone(limits, found, level)).all()
     if not known and reason is None:
         reason = f"every {unit_of(clusters)} has the same outcome, which gives no interval"
     return _Point(value, found, psi.mean(axis=0), limits if known else None, len(values), reason)
@@ -265,7 +266,7 @@ def _difference_point(
         ours, theirs = _pairs(one, reference)
         if not ours:
             reason = "no seed has both a sound run and its reference"
-            return _Point(float("nan"), Spread(float("nan"), np.inf, 1.0), None, None, 0, reason)
+            return _Point(float("nan"), Spread.of_examples(float("nan"), np.inf), None, None, 0, reason)
         one, reference = _only(one, ours), _only(reference, theirs)
         known = known[0][theirs], known[1][theirs]
     psi = [_influence(score, one, labels, clusters), known[0]]
@@ -274,17 +275,18 @@ def _difference_point(
     value, units = float(values[0].mean() - values[1].mean()), psi[0].shape[1]
     _, reason = _undefined(score, one, labels)
     share = score.counts and clusters is None and max(map(len, values)) == 1
-    center, se = value, found.se
+    center = value
     if share:
         center, se = _adjusted(score, one, reference, labels)
-        found = Spread(se, np.inf, 1.0)
+        found = Spread.of_examples(se, np.inf)
     widest = score.range[1] - score.range[0]
 
-    def limits(reach: float) -> tuple[float, float]:
-        arm = _unseen(score, reference, labels, units, reach) if se == 0 and value == 0 else reach * se
+    def limits(arm: float, reach: float) -> tuple[float, float]:
+        if found.se == 0 and value == 0:
+            arm = _unseen(score, reference, labels, units, reach)
         return _within((-widest, widest), center - arm, center + arm)
 
-    told = np.isfinite(limits(quantile(level, found.dof))).all() and (se > 0 or value == 0)
+    told = np.isfinite(_alone(limits, found, level)).all() and (found.se > 0 or value == 0)
     if not told and reason is None:
         reason = f"every {unit_of(clusters)} has the same outcome, which gives no interval"
     mean = psi[0].mean(axis=0) - psi[1].mean(axis=0)
@@ -347,6 +349,13 @@ def _within(ends: tuple[float, float], low: float, high: float) -> tuple[float, 
     return float(np.clip(low, *ends)), float(np.clip(high, *ends))
 
 
+def _alone(
+    limits: Callable[[float, float], tuple[float, float]], found: Spread, level: float
+) -> tuple[float, float]:
+    """The interval of one point."""
+    return limits(found.alone(level), quantile(level, found.dof))
+
+
 def _level(reach: float) -> float:
     """Level of an interval that reaches so many standard errors; short of 1, which has no such number."""
     from scipy.special import erf
@@ -363,22 +372,23 @@ def _bands(
     *,
     pair_seeds: bool,
 ) -> Bands:
-    errors = [(o.psi, o.spread) for o in points if o.limits is not None and o.psi is not None]
-    critical = float("nan")
-    if errors:
-        dof = min(each.dof for _, each in errors)
-        # Wilson's interval takes z, which is too short for the largest of many errors of few examples.
-        dof = dof if len(errors) == 1 else min(dof, freedom(clusters, len(first.ids)))
-        critical = critical_value(
-            np.stack([psi for psi, _ in errors]),
-            dof,
-            level=level,
-            examples=None if pair_seeds else np.array([each.examples for _, each in errors]),
-            seed=seed,
-        )
     nothing = (float("nan"), float("nan"))
-    alone = [o.limits(quantile(level, o.spread.dof)) if o.limits else nothing for o in points]
-    together = [o.limits(critical) if o.limits else nothing for o in points]
+    alone = [_alone(o.limits, o.spread, level) if o.limits else nothing for o in points]
+    together = list(alone)
+    drawn = [(place, o.psi) for place, o in enumerate(points) if o.limits is not None and o.psi is not None]
+    critical = float("nan")
+    if drawn:
+        psi, found = np.stack([psi for _, psi in drawn]), [points[place].spread for place, _ in drawn]
+        # Wilson's interval takes z, which is too short for the largest of many errors of few examples.
+        most = np.inf if len(drawn) == 1 else freedom(clusters, len(first.ids))
+        arms = band_arms(found, psi, level=level, pair_seeds=pair_seeds, most=most, seed=seed)
+        least = min(most, *(each.dof for each in found))
+        critical = reach = critical_value(psi, least, level=level, seed=seed)
+        for (place, _), arm, each in zip(drawn, arms.tolist(), found, strict=True):
+            limits = points[place].limits
+            assert limits is not None
+            together[place] = limits(arm, reach)
+            critical = max(critical, arm / each.se) if each.se > 0 else critical
     unit = unit_of(clusters)
     return Bands(
         values=np.array([one.value for one in points]),
@@ -387,7 +397,7 @@ def _bands(
         band_low=np.array([low for low, _ in together]),
         band_high=np.array([high for _, high in together]),
         se=np.array([one.spread.se for one in points]),
-        dof=np.array([one.spread.dof for one in points]),
+        dof=np.array([one.spread.freedom(level) for one in points]),
         critical=critical,
         level=level,
         unit=f"{unit} and seed" if max(one.seeds for one in points) > 1 else unit,

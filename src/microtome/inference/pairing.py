@@ -21,7 +21,7 @@ from .answers import Answers, aligned, seeds_aligned
 from .clusters import Clusters
 from .estimate import Interval
 from .scoring import example_groups, freedom, past_the_end, quantile, unit_influence, unit_of
-from .simultaneous import spread
+from .simultaneous import Spread, spread
 
 Array = NDArray[np.float64]
 
@@ -54,7 +54,10 @@ class Comparison:
     only_first, only_second : int or None
         Examples that only one of the two got right, for a share of right examples and one seed each.
     center, se, dof : float
-        The interval is center +- t(dof) se.
+        The interval is center +- t(dof) se. With several seeds these degrees of freedom hold for its level
+        alone; see `spread`.
+    spread : Spread or None
+        What the error is made of, from which p is too; None for a share of right examples and one seed each.
     points : float
         Points a unit of the score is worth, negative where lower is better.
     warnings : tuple of str
@@ -76,6 +79,7 @@ class Comparison:
     se: float
     dof: float
     points: float
+    spread: Spread | None = None
     warnings: tuple[str, ...] = ()
 
 
@@ -112,8 +116,10 @@ def compare_scores(
     With one seed each, a share of independent right examples gets McNemar's exact test and the adjusted
     interval of Bonett and Price; any other score a t interval of the paired influence of the examples (or
     groups), and its test. With several seeds, V = V_seeds + V_examples - V_both: the variance over seeds of
-    the scores, that over examples of the mean influence, and what both count, with t on Satterthwaite's
-    degrees of freedom.
+    the scores, that over examples of the mean influence, and what both count. The interval reaches to either
+    side the root of t(seeds - 1)^2 V_seeds + t^2 (V_examples - V_both), and p is 1 - level of the interval
+    that ends at 0. Of a side with one seed, V_seeds is taken from the other side, with its degrees of
+    freedom: this holds as far as their seeds vary alike.
 
     References
     ----------
@@ -169,11 +175,12 @@ def compare_scores(
         np.stack([unit_influence(asked, p, side.targets, labels, clusters) for p in side.predictions])
         for side in sides
     ]
-    se, dof, _ = spread(psi, values, freedom(clusters, len(first.ids)), pair_seeds=pair_seeds)
-    if se == 0 and told["difference"] == 0:
+    found = spread(psi, values, freedom(clusters, len(first.ids)), pair_seeds=pair_seeds)
+    if found.se == 0 and told["difference"] == 0:
         said.append("the two models do the same on every example.")
-        se = _unseen(asked, first, labels, units, quantile(level, dof))
-    return _student(told, se, dof, level, clusters, said, several=several)
+        se = _unseen(asked, first, labels, units, quantile(level, found.dof))
+        found = Spread.of_examples(se, found.dof)
+    return _student(told, found, level, clusters, said, several=several)
 
 
 def noninferiority(found: Comparison, max_drop: float) -> float:
@@ -192,15 +199,14 @@ def noninferiority(found: Comparison, max_drop: float) -> float:
         One-sided p: small where a drop of `max_drop` can be ruled out. That the two do not differ
         significantly rules out nothing.
     """
-    from scipy.special import ndtr, stdtr
-
     if not max_drop > 0:
         raise must("max_drop", "above 0", max_drop)
     if not found.se > 0:
         return float("nan")
     drop = max_drop / abs(found.points)
-    t = (np.sign(found.points) * found.center + drop) / found.se
-    return float(ndtr(-t) if np.isinf(found.dof) else stdtr(found.dof, -t))
+    room = float(np.sign(found.points)) * found.center + drop
+    of = found.spread or Spread.of_examples(found.se, found.dof)
+    return of.p(room) / 2 if room > 0 else 1 - of.p(room) / 2
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
@@ -265,20 +271,17 @@ def _unseen(score: Score, side: Answers, labels: Sequence[str], units: int, reac
 
 def _student(
     told: dict[str, Any],
-    se: float,
-    dof: float,
+    found: Spread,
     level: float,
     clusters: Clusters | None,
     said: list[str],
     *,
     several: bool,
 ) -> Comparison:
-    from scipy.special import stdtr
-
     difference = told["difference"]
-    interval, p = None, float("nan")
-    if se > 0:
-        reach = quantile(level, dof) * se
+    interval = None
+    if found.se > 0:
+        reach = found.alone(level)
         unit = unit_of(clusters)
         interval = Interval(
             low=difference - reach,
@@ -288,14 +291,14 @@ def _student(
             unit=f"{unit} and seed" if several else unit,
             target=OTHER_SEEDS if several else OTHER_EXAMPLES,
         )
-        p = 2 * float(stdtr(dof, -abs(difference) / se))
     return Comparison(
         **told,
         interval=interval,
-        p=p,
+        p=found.p(difference),
         test="t test over seeds and examples" if several else "t test of the paired influence",
         center=difference,
-        se=se,
-        dof=dof,
+        se=found.se,
+        dof=found.freedom(level),
+        spread=found,
         warnings=tuple(said),
     )

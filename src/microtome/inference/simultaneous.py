@@ -1,13 +1,17 @@
-"""How far may many errors reach at once? Standard errors over examples and seeds, and the largest of many.
+"""How far may many errors reach at once? Spread over examples and seeds, and the largest of many errors.
 
-Points that share examples err together. What each example adds to the error of each point tells how much
-they do; correlated errors are drawn many times, and the largest of each draw is counted.
+Variances over a few seeds and over many examples add up, but what each of them is worth does not: each
+counts with its own degrees of freedom. Points that share examples err together. What each example adds to
+the error of each point tells how much they do; correlated errors are drawn many times, and the largest of
+each draw is counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,19 +23,111 @@ Array = NDArray[np.float64]
 
 DRAWS = 5_000
 _ROUNDING = 1e-12
+_LEAST = 1e-150  # a probability below this one is 0; the square of a t with 1 degree of freedom still has it
 
 
-class Spread(NamedTuple):
-    """Standard error, its degrees of freedom, and the share of the variance that the examples give."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """
+    What the error of a value is made of.
 
-    se: float
-    dof: float
+    Parameters
+    ----------
+    examples : float
+        Variance of the value on other examples, with the same seeds.
+    rest : float
+        What of it the variance over seeds does not hold already.
+    dof : float
+        Degrees of freedom of these two.
+    seeds : tuple of (float, float)
+        Variance with other seeds, and its degrees of freedom, for each side that was trained several times.
+
+    Notes
+    -----
+    An interval reaches to either side sqrt(sum of t(dof)^2 V) over its parts, and no less than examples
+    alone would make it reach. Whatever the shares of the parts, it covers its level or more (Banerjee). A
+    single t for their sum cannot: Satterthwaite's degrees of freedom are estimated from the same few seeds,
+    and seem many where these agree by luck.
+
+    References
+    ----------
+    Banerjee (1960), Approximate confidence interval for linear functions of means of k populations when the
+    population variances are not equal, Sankhya 22.
+    """
+
     examples: float
+    rest: float
+    dof: float
+    seeds: tuple[tuple[float, float], ...] = ()
+
+    @classmethod
+    def of_examples(cls, se: float, dof: float) -> Spread:
+        """The spread of a value that speaks of these seeds alone."""
+        return cls(examples=se**2, rest=se**2, dof=dof)
+
+    @property
+    def se(self) -> float:
+        """Standard error of the value."""
+        return math.sqrt(max(self.examples, sum(variance for variance, _ in self.seeds) + self.rest))
+
+    def arm(
+        self, reach: Callable[[float], float], over_seeds: Callable[[float], float] | None = None
+    ) -> float:
+        """
+        How far an interval reaches to either side.
+
+        Parameters
+        ----------
+        reach : callable
+            From degrees of freedom to standard errors.
+        over_seeds : callable, optional
+            The same for variances over seeds.
+        """
+        own, other = reach(self.dof) ** 2, over_seeds or reach
+        total = sum(other(dof) ** 2 * variance for variance, dof in self.seeds) + own * self.rest
+        return math.sqrt(max(own * self.examples, total))
+
+    def alone(self, level: float) -> float:
+        """How far the interval of this level reaches to either side."""
+        return self.arm(lambda dof: quantile(level, dof))
+
+    def freedom(self, level: float) -> float:
+        """Degrees of freedom with which t times the standard error reaches as far at this level."""
+        from scipy.special import stdtridf
+
+        if not self.seeds or not self.se > 0:
+            return self.dof
+        reach = self.alone(level) / self.se
+        every = [self.dof, *(dof for _, dof in self.seeds)]
+        if reach <= quantile(level, max(every)) * (1 + _ROUNDING):
+            return max(every)
+        return float(np.clip(stdtridf((1 + level) / 2, reach), min(every), max(every)))
+
+    def p(self, value: float) -> float:
+        """Two-sided probability of a value so far from 0: 1 - level of the interval that ends at 0."""
+        from scipy.optimize import brentq
+        from scipy.special import ndtr, ndtri, stdtr, stdtrit
+
+        if not self.se > 0:
+            return float("nan")
+        if not self.seeds:
+            t = -abs(value) / self.se
+            return 2 * float(ndtr(t) if np.isinf(self.dof) else stdtr(self.dof, t))
+
+        def beyond(log: float) -> float:
+            """How far past the value the interval reaches of which this is the logarithm of 1 - level."""
+            tail = math.exp(log) / 2
+            return self.arm(lambda dof: -float(ndtri(tail) if np.isinf(dof) else stdtrit(dof, tail))) - far
+
+        far, least = abs(value), math.log(_LEAST)
+        if far == 0 or beyond(least) <= 0:
+            return float(far == 0)
+        return math.exp(brentq(beyond, least, 0.0))  # pyright: ignore[reportArgumentType] - no full output
 
 
 def spread(psi: Sequence[Array], values: Sequence[Array], dof: float, *, pair_seeds: bool = True) -> Spread:
     """
-    Find the standard error of a mean over seeds, or of the difference of two, on other examples and seeds.
+    Find the error of a mean over seeds, or of the difference of two, on other examples and seeds.
 
     Parameters
     ----------
@@ -46,27 +142,78 @@ def spread(psi: Sequence[Array], values: Sequence[Array], dof: float, *, pair_se
     Returns
     -------
     Spread
+        With V_seeds for each side and V_examples - V_both for the rest: what each seed answers on each
+        example is in both.
     """
     units = psi[0].shape[1]
     means = [side.mean(axis=0) for side in psi]
-    over_examples = standard_error(means[0] if len(means) == 1 else means[0] - means[1]) ** 2
+    se = standard_error(means[0] if len(means) == 1 else means[0] - means[1])
     if len(psi) == 2 and pair_seeds:
         psi, values = [psi[0] - psi[1]], [values[0] - values[1]]
     known = [place for place, scores in enumerate(values) if len(scores) > 1]
     if not known:
-        return Spread(float(np.sqrt(over_examples)), dof, 1.0)
-    over_seeds, shares, both = 0.0, over_examples**2 / dof, 0.0
+        return Spread.of_examples(se, dof)
+    seeds, both = [], 0.0
     for place, scores in enumerate(values):
-        # A side with one seed borrows the spread of the other: none would be a claim that it has none.
+        # A side with one seed borrows the spread of the other: none would be a claim that it has none. It
+        # borrows the degrees of freedom too, and no more come of it.
         source = place if len(scores) > 1 else known[0]
-        variance = float(values[source].var(ddof=1)) / len(scores)
-        over_seeds += variance
-        shares += variance**2 / (len(values[source]) - 1)
+        seeds.append((float(values[source].var(ddof=1)) / len(scores), len(values[source]) - 1.0))
         both += units / (units - 1) * float(psi[source].var(axis=0, ddof=1).sum()) / len(scores)
-    total = max(over_seeds + over_examples - both, over_seeds, over_examples)
-    if total == 0:
-        return Spread(0.0, dof, 1.0)
-    return Spread(float(np.sqrt(total)), float(max(1.0, total**2 / shares)), over_examples / total)
+    return Spread(examples=se**2, rest=max(se**2 - both, 0.0), dof=dof, seeds=tuple(seeds))
+
+
+def band_arms(
+    found: Sequence[Spread],
+    psi: Array,
+    *,
+    level: float = 0.95,
+    pair_seeds: bool = True,
+    most: float = np.inf,
+    seed: int = 0,
+) -> Array:
+    """
+    Find how far a band reaches to either side of each of its points.
+
+    Parameters
+    ----------
+    found : sequence of Spread
+    psi : ndarray of shape (points, units)
+        What each unit adds to the error of each point.
+    level : float
+    pair_seeds : bool
+        Whether what seeds add is as alike between points as what units add; else it is independent.
+    most : float
+        Degrees of freedom that no point has more of.
+    seed : int
+        Of the drawn errors.
+
+    Returns
+    -------
+    ndarray of shape (points,)
+        As `Spread.arm`, with the largest of all errors in the place of t. That takes one draw of seeds for
+        all points, so the variance of a point's seeds counts as no less than the mean of all points: seeds
+        that agree by luck at one point do not make its error small. A value without any spread has no arm.
+    """
+
+    @cache
+    def over_units(dof: float) -> float:
+        return critical_value(psi, min(dof, most), level=level, seed=seed)
+
+    @cache
+    def over_seeds(dof: float) -> float:
+        shares = None if pair_seeds else np.zeros(len(psi))
+        return critical_value(psi, min(dof, most), level=level, examples=shares, seed=seed)
+
+    moving = [one for one in found if one.se > 0]
+    sides = max((len(one.seeds) for one in moving), default=0)
+    least = [np.mean([one.seeds[k][0] for one in moving if k < len(one.seeds)]) for k in range(sides)]
+    arms = np.zeros(len(found))
+    for place, one in enumerate(found):
+        if one.se > 0:
+            widened = tuple((max(v, float(least[k])), dof) for k, (v, dof) in enumerate(one.seeds))
+            arms[place] = replace(one, seeds=widened).arm(over_units, over_seeds)
+    return arms
 
 
 def critical_value(

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import must
 from ..inference.clusters import cluster_sums
-from ..inference.jackknife import Band, student_band
+from ..inference.jackknife import Band
 from ..inference.scoring import example_groups, freedom, unit_of
 from ..inference.simultaneous import spread
 from ..randomness import generator
@@ -191,11 +191,13 @@ def selectivity(right: Any, control: Any, *, groups: Any = None, level: float = 
     psi = psi if clusters is None else cluster_sums(psi, clusters.codes)
     dof = freedom(clusters, rows)
     found = [spread([psi[:, layer]], [values[:, layer]], dof) for layer in range(len(true))]
-    # The fewest degrees of freedom of all layers hold for each of them.
-    band = student_band(
-        values.mean(0),
-        np.array([one.se for one in found]),
-        dof=min(one.dof for one in found),
+    if not 0 < level < 1:
+        raise must("level", "between 0 and 1", level)
+    center, arms = values.mean(0), np.array([one.alone(level) for one in found])
+    band = Band(
+        low=center - arms,
+        high=center + arms,
+        se=np.array([one.se for one in found]),
         level=level,
         method="jackknife",
         unit=unit_of(clusters),
@@ -204,7 +206,7 @@ def selectivity(right: Any, control: Any, *, groups: Any = None, level: float = 
     return Selectivity(
         accuracy=true.mean(1),
         control=drawn.mean((0, 2)),
-        values=values.mean(0),
+        values=center,
         band=band,
         labelings=len(drawn),
     )
