@@ -119,3 +119,22 @@ def test_scores_of_many_clusters_are_summed_in_random_groups(monkeypatch: pytest
     monkeypatch.setattr(clustered, "MOST_UNITS", 4)
     codes = unit_codes(LAYOUT, generator(0, "units"))
     assert sorted(np.bincount(codes).tolist()) == [2, 2, 3, 3]
+
+
+def test_large_clusters_are_read_in_strips(monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = make_stack(layers(6, 4))
+    crossing = cross(stack, None, **WHERE)
+
+    def everything() -> list[torch.Tensor]:
+        terms = cluster_terms([stack], LAYOUT, **WHERE)
+        u = torch.as_tensor(influence.off_cluster_weights(terms.k_rows.numpy(), CODES))
+        along = along_weights([stack], terms, u, LAYOUT, **WHERE)
+        units = unit_codes(LAYOUT, generator(0))
+        scores = cluster_scores(stack, None, crossing, terms, u, along, LAYOUT, units, **WHERE)
+        return [terms.within, terms.k_rows, scores.cross, scores.own, scores.biased_cross]
+
+    whole = everything()
+    for most in (1, 20, 60):
+        monkeypatch.setattr(clustered, "MOST_PRODUCTS", most)
+        for one, other in zip(everything(), whole, strict=True):
+            torch.testing.assert_close(one, other, equal_nan=True)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 # Scores are kept for at most this many units; rows beyond it are summed in random groups, whose sums
 # have the same variance.
 MOST_UNITS = 4096
+# Inner products within clusters that are held at once, of all layers together: 128 megabytes. A document of
+# some thousand rows has more, and is read in strips.
+MOST_PRODUCTS = 2**24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,17 +112,35 @@ def _centered(
     return reader
 
 
-def _inner(reader: Tiles, Z: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """Inner products within clusters of one size, float64, shape (layers, clusters, size, size)."""
+def _inner(reader: Tiles, Z: torch.Tensor, rows: torch.Tensor) -> Iterator[tuple[slice, slice, torch.Tensor]]:
+    """
+    Inner products within clusters of one size, in strips of rows.
+
+    Yields
+    ------
+    chosen, strip : slice
+        Of the clusters, and of the rows of each.
+    inner : Tensor of shape (layers, chosen, strip, size)
+        Float64.
+    """
     import torch
 
-    if rows.shape[1] == 1:
-        return squared_norms(Z[rows[:, 0]], reader.widths)[:, :, None, None]
-    found = []
-    for position in range(len(reader.widths)):
-        x = reader.part(Z, position)[rows]
-        found.append((x @ x.mT).double())
-    return torch.stack(found)
+    count, size = rows.shape
+    layers = len(reader.widths)
+    if size == 1:
+        yield slice(0, count), slice(0, 1), squared_norms(Z[rows[:, 0]], reader.widths)[:, :, None, None]
+        return
+    room = max(1, MOST_PRODUCTS // (layers * size))
+    clusters, step = max(1, room // size), min(room, size)
+    for first in range(0, count, clusters):
+        chosen = slice(first, min(first + clusters, count))
+        for begin in range(0, size, step):
+            strip = slice(begin, min(begin + step, size))
+            found = []
+            for position in range(layers):
+                x = reader.part(Z, position)[rows[chosen]]
+                found.append((x[:, strip] @ x.mT).double())
+            yield chosen, strip, torch.stack(found)
 
 
 def cluster_terms(
@@ -156,10 +177,10 @@ def cluster_terms(
     for start, stop, Z in reader:
         for _, rows in layout.blocks(start, stop):
             at = torch.as_tensor(rows, device=device)
-            inner = _inner(reader, Z, at)
-            k_rows[:, start + at.flatten()] = -inner.sum(3).flatten(1)
-            flat = inner.flatten(1)
-            within += flat @ flat.T
+            for chosen, strip, inner in _inner(reader, Z, at):
+                k_rows[:, start + at[chosen, strip].flatten()] = -inner.sum(3).flatten(1)
+                flat = inner.flatten(1)
+                within += flat @ flat.T
     return ClusterTerms(mean=mean, within=within, k_rows=k_rows)
 
 
@@ -291,12 +312,14 @@ def cluster_scores(
                 biased[p, p].index_add_(0, codes, ((x @ block) * x).sum(1).double())
         for clusters, at in layout.blocks(start, stop):
             index = torch.as_tensor(at, device=device)
-            inner = _inner(reader, Z, index).flatten(2).transpose(0, 1)
+            inside = torch.zeros((len(clusters), count, count), dtype=torch.float64, device=device)
+            for chosen, _, part in _inner(reader, Z, index):
+                inner = part.flatten(2).transpose(0, 1)
+                inside[chosen] += inner @ inner.mT
             ui = u[:, index]
             u_c = ui.sum(2).T
             uv_c = torch.einsum("acm,bcm->cab", ui, ui)
             block = u_c[:, None, :] * (u_sum[:, None] - u_c[:, :, None])
-            inside = inner @ inner.mT
             block = block + at.shape[1] * (uv_sum - uv_c) - inside
             places = torch.as_tensor(units[clusters], device=device)
             pairs.index_add_(2, places, block.permute(1, 2, 0))
