@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,67 @@ def test_intervals_go_by_sentence_without_being_asked(
     if kind == "word":
         loose = mt.similarity_matrix(left, right, certainty=True, level=0.9)["debiased_cka"]
         assert expected.estimator != loose.estimator
+
+
+DOCUMENTS = [replace(example, group=f"text {k % 12}") for k, example in enumerate(CORPUS[:-1])]
+
+
+@pytest.mark.parametrize("kind", ["word", "mean"])
+def test_intervals_go_by_document_where_the_corpus_tells_of_them(
+    base: Any, tuned: Any, store: Path, kind: str
+) -> None:
+    found = mt.compare([base, tuned], on=DOCUMENTS, rows=kind, certainty=True, precision="exact", store=store)
+    one = found["debiased_cka"]
+    (left, right), rows = by_hand([base, tuned], kind, DOCUMENTS)
+    expected = mt.similarity_matrix(
+        left, right, certainty=True, precision="exact", clusters=[place % 12 for place in rows.examples]
+    )["debiased_cka"]
+    assert one.unit == "document"
+    assert one.low is not None
+    assert expected.low is not None
+    np.testing.assert_allclose(one.values[: len(left), len(left) :], expected.values, atol=1e-7)
+    np.testing.assert_allclose(one.low[: len(left), len(left) :], expected.low, atol=1e-7)
+    assert not any("taken as independent" in said for said in found.findings)
+    few = mt.compare([base], on=[replace(e, group="one") for e in DOCUMENTS], certainty=True, store=store)
+    assert few["debiased_cka"].unit == "sentence"
+    assert few.findings[1].startswith("Only 1 document is read, so sentences are taken as independent:")
+
+
+def test_attention_goes_by_document_too(base: Any, tuned: Any, store: Path) -> None:
+    asked: dict[str, Any] = {"measures": "attention_js", "certainty": True, "halves": 6, "store": store}
+    one = mt.compare([base, tuned], on=DOCUMENTS, **asked)["attention_js"]
+    alone = mt.compare([base, tuned], on=CORPUS[:-1], **asked)["attention_js"]
+    assert (one.unit, alone.unit) == ("document", "sentence")
+    np.testing.assert_array_equal(one.values, alone.values)
+    rows = plan_rows(DOCUMENTS, [base, tuned], row_options("word"))
+    maps = [s.maps[0] for s in stream_attention([base, tuned], DOCUMENTS, rows)]
+    given: dict[str, Any] = {"certainty": True, "halves": 6}
+    documents = [k % 12 for k in range(len(maps))]
+    expected = mt.attention_similarity_matrix(maps, maps, clusters=documents, **given)["attention_js"]
+    assert one.low is not None
+    assert expected.low is not None
+    assert alone.low is not None
+    np.testing.assert_allclose(one.low[:3, :3], expected.low, atol=1e-6)
+    assert not np.allclose(one.low, alone.low)
+
+
+def test_documents_change_places_with_others_of_their_size(base: Any, tuned: Any, store: Path) -> None:
+    asked: dict[str, Any] = {"permutations": 19, "store": store}
+    none = mt.compare([base, tuned], on=DOCUMENTS, **asked)["debiased_cka"]
+    assert np.isnan(none.p).all()
+    assert none.null_note == "fewer than 10 documents have another of as many rows to change places with"
+    even = [
+        Example(id=f"{k}", words=tuple(WORDS[(k + j) % 11] for j in range(5)), group=f"text {k // 3}")
+        for k in range(36)
+    ]
+    some = mt.compare([base, tuned], on=even, **asked)["debiased_cka"]
+    assert np.isfinite(some.p[1, 5])
+    assert some.null_note.startswith("from 19 orders of the clusters")
+
+
+def test_rows_that_go_cannot_be_debiased_by_document(base: Any) -> None:
+    with pytest.raises(InputError, match="debiased_cka must know the document of each row"):
+        mt.compare([base], on=DOCUMENTS, rows="mean", keep=False)
 
 
 def test_the_token_for_the_whole_input_has_no_layer_0(base: Any, store: Path) -> None:

@@ -48,7 +48,8 @@ def compare(
         ),
     ] = "",
     certainty: Annotated[
-        bool, typer.Option("--certainty", metavar="", help="Give intervals, with the sentence as the unit.")
+        bool,
+        typer.Option("--certainty", metavar="", help="Give intervals, by document or else sentence."),
     ] = False,
     level: Annotated[float, typer.Option(help="Promised coverage of the intervals.")] = 0.95,
     halves: HalvesOption = 40,

@@ -12,13 +12,14 @@ import numpy as np
 from ..errors import InputError, must
 from ..findings.maps import Map, Maps
 from ..findings.paired import Resamples
+from ..inference.clusters import Clusters
 from ..inference.estimate import Sides
 from ..inference.halves import half_interval, half_plan
 from ..measures.attention import AttentionCells
 from ..measures.attention_pass import AttentionPass
 from ..measures.declare import Chosen, Measure
 from ..measures.table import chosen_all
-from .inputs import using_threads
+from .inputs import row_digest, using_threads
 
 
 def attention_similarity_matrix(
@@ -28,6 +29,7 @@ def attention_similarity_matrix(
     *,
     causal: bool = False,
     certainty: bool = False,
+    clusters: Any = None,
     halves: int = 40,
     level: float = 0.95,
     seed: int = 0,
@@ -51,6 +53,8 @@ def attention_similarity_matrix(
         bidirectional models can be compared.
     certainty : bool
         Whether to give half-sampling intervals over sentences; both sides must then be lists.
+    clusters : array_like of shape (sentences,), optional
+        Which sentences belong together, such as those of one document: intervals then go by cluster.
     halves : int
         Half-samples.
     level : float
@@ -76,7 +80,8 @@ def attention_similarity_matrix(
             for label, cells in whole.items()
         }
         if certainty:
-            maps = _with_intervals(maps, left, right, choices, causal, halves=halves, level=level, seed=seed)
+            told: dict[str, Any] = {"clusters": clusters, "halves": halves, "level": level, "seed": seed}
+            maps = _with_intervals(maps, left, right, choices, causal, **told)
     return Maps(list(maps.values()))
 
 
@@ -165,11 +170,21 @@ def _with_intervals(
     choices: Sequence[Chosen],
     causal: bool,
     *,
+    clusters: Any,
     halves: int,
     level: float,
     seed: int,
 ) -> dict[str, Map]:
-    plan = half_plan(len(left), halves, seed)
+    units = (
+        Clusters.singletons(len(left))
+        if clusters is None
+        else Clusters.from_ids(clusters, len(left), balanced=False)
+    )
+    unit = "sentence" if units.single else "cluster"
+    digest = f"attention/{seed}/{len(left)}"
+    if not units.single:
+        digest += f"/{row_digest(len(left), None, units)}"
+    plan = half_plan(units, halves, seed)
     found: dict[str, list[np.ndarray]] = {label: [] for label in maps}
     for chosen in plan:
         part = _read(
@@ -180,16 +195,15 @@ def _with_intervals(
     out = {}
     for label, one in maps.items():
         replicates = np.stack(found[label])
-        band = half_interval(one.values, replicates, level, units=len(left), unit="sentence")
+        band = half_interval(one.values, replicates, level, units=len(units), unit=unit)
         out[label] = replace(
             one,
             low=band.low,
             high=band.high,
             level=level,
             method=band.method,
+            unit=unit,
             target=band.target,
-            resamples=Resamples(
-                kind="halves", array=replicates, units=len(left), digest=f"attention/{seed}/{len(left)}"
-            ),
+            resamples=Resamples(kind="halves", array=replicates, units=len(units), digest=digest),
         )
     return out

@@ -10,6 +10,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from ..encoders.encoder import Encoder
 from ..errors import InputError, SmallSampleWarning, must, unknown
 from ..extraction.extracting import as_encoder
@@ -20,6 +22,7 @@ from ..findings.maps import Map, Maps
 from ..findings.stackblocks import StackBlocks
 from ..measures.declare import Chosen, Measure
 from ..measures.table import chosen_all
+from ..rows.documents import DOCUMENTS
 from ..rows.options import row_options
 from ..rows.planning import Rows, plan_rows
 from ..store.shelf import Shelf
@@ -34,6 +37,7 @@ Progress = Callable[[str, int, int], None]
 # What `similarity_matrix` is told beside the rows, and of these what attention needs too.
 OPTIONS = ("precision", "memory", "threads", "level", "halves", "permutations", "zscore", "remove_top")
 SHARED = ("halves", "level", "threads")
+FIXED = f"fewer than {DOCUMENTS} documents have another of as many rows to change places with"
 
 
 def compare(
@@ -68,7 +72,8 @@ def compare(
         At least one; names must differ.
     on : Corpus, path or list of texts
     rows : {"cls", "mean", "token", "word"}
-        What one row is; intervals take the sentence of a word or token as the independent unit.
+        What one row is. Debiasing and intervals take documents as independent, where the corpus tells of
+        ten or more, and else the sentence of a word or token, or the example.
     measures : str or sequence
         Names of `microtome ls measures`; those of attention are read from the models' attention.
     certainty : bool
@@ -115,13 +120,17 @@ def compare(
     maps: list[Map] = []
     blocks: list[StackBlocks] = []
     found: list[Activations] = []
-    grouped = chosen.kind in ("word", "token")
+    unit = planned.unit
+    clusters = None if unit == "example" else planned.clusters
+    fixed = keep and bool(options.get("permutations")) and _fixed(planned)
+    if fixed:
+        options = {**options, "permutations": 0}
     if of_rows and not keep:
         if certainty:
             raise InputError("certainty must have the rows again, but keep=False lets them go.")
         run = partial(stream, encoders, texts.examples, planned, tokens=tokens, progress=progress)
         maps += streamed_windows(
-            encoders, planned, run, of_rows, grouped=grouped, seed=seed, device=device, **options
+            encoders, planned, run, of_rows, grouped=clusters is not None, seed=seed, device=device, **options
         ).values()
     elif of_rows:
         shelf = Shelf(store)
@@ -138,21 +147,21 @@ def compare(
                     progress=_named(progress, encoder.name),
                 )
             )
-        maps += similarity_matrix(
+        compared = similarity_matrix(
             [layer for one in found for layer in one.layers.stored],
             None,
             of_rows,
             names=[name for one in found for name in one.names],
-            clusters=planned.clusters if grouped else None,
+            clusters=clusters,
             certainty=certainty,
             seed=seed,
             device=device,
             spectra=True,
             progress=progress,
             **options,
-        ).values()
+        )
+        maps += [replace(one, null_note=FIXED) if fixed else one for one in compared.values()]
         if certainty:
-            clusters = planned.clusters if grouped else None
             told: dict[str, Any] = {"seed": seed, "device": device, "progress": progress, **options}
             blocks = stack_blocks(found, of_rows, clusters=clusters, **told)
     if of_attention:
@@ -169,7 +178,6 @@ def compare(
         )
     ordered = sorted(maps, key=lambda one: [c.label for c in choices].index(one.measure))
     facts = _facts(encoders, texts, planned, found)
-    unit = {"word": "sentence", "token": "sentence"}.get(chosen.kind, "example")
     every = [
         replace(
             one,
@@ -185,10 +193,19 @@ def compare(
         warnings.simplefilter("ignore", SmallSampleWarning)
         findings = [
             planned.sentence()[0].upper() + planned.sentence()[1:] + ".",
+            *([planned.few] if certainty and planned.few else []),
             *say(every[0], [encoder.name for encoder in encoders]),
             *(f"{one.stack}: {one.finding.sentence(one.names)}" for one in blocks),
         ]
     return Maps(every, findings, blocks)
+
+
+def _fixed(rows: Rows) -> bool:
+    """Whether there are too few documents of equal sizes to change places."""
+    if rows.unit != "document":
+        return False
+    sizes = np.bincount(rows.clusters)
+    return int((np.bincount(sizes)[sizes] > 1).sum()) < DOCUMENTS
 
 
 def _named(progress: Progress | None, name: str) -> Progress | None:

@@ -132,11 +132,15 @@ def attention_maps(
     evened: list[int] = []
     stream = _counted(stream_attention(encoders, texts.examples, rows, progress=progress), evened)
     if certainty:
-        blocks = _with_intervals(_hold(stream), names, measures, causal=causal, seed=seed, **options)
+        held, places = _hold(stream)
+        documents = rows.clusters[np.searchsorted(rows.examples, places)] if rows.unit == "document" else None
+        blocks = _with_intervals(
+            held, names, measures, clusters=documents, causal=causal, seed=seed, **options
+        )
     else:
         with using_threads(options.get("threads")):
             blocks = _in_one_pass(stream, names, measures, causal=causal, seed=seed)
-    maps = [_assemble(choice, names, blocks) for choice in measures]
+    maps = [replace(_assemble(choice, names, blocks), unit=rows.unit) for choice in measures]
     if not sum(evened):
         return maps
     told = f"{sum(evened):,} rows of attention went to no word, and were spread evenly"
@@ -195,8 +199,10 @@ def _with_intervals(
     }
 
 
-def _hold(stream: Any) -> list[tuple[np.ndarray, ...]]:
-    held, numbers = [], 0
+def _hold(stream: Iterable[SentenceMaps]) -> tuple[list[tuple[np.ndarray, ...]], list[int]]:
+    held: list[tuple[np.ndarray, ...]] = []
+    places: list[int] = []
+    numbers = 0
     for one in stream:
         numbers += sum(maps.size for maps in one.maps)
         if numbers > HELD:
@@ -206,7 +212,8 @@ def _hold(stream: Any) -> list[tuple[np.ndarray, ...]]:
                 f"more than {len(held):,} sentences",
             )
         held.append(one.maps)
-    return held
+        places.append(one.place)
+    return held, places
 
 
 def _assemble(
@@ -249,7 +256,7 @@ def _assemble(
         kept=Sides(None, None),
         warnings=tuple(dict.fromkeys(warning for one in every for warning in one.warnings)),
         details=MappingProxyType({"backward": backward}),
-        # The same half-samples of sentences in every block, so that cells of different models are paired.
+        # The same half-samples in every block, so that cells of different models are paired.
         resamples=held and replace(held, array=same(lambda m: m.resamples and m.resamples.array)),
         symmetric=True,
     )

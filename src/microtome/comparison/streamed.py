@@ -148,8 +148,8 @@ def streamed_windows(
     debiased = [choice.label for choice in measures if choice.measure.interval == "debiased"]
     if grouped and debiased:
         raise InputError(
-            f"{debiased[0]} must know the sentence of each row, but keep=False lets them go; use linear_cka, "
-            "or keep the rows."
+            f"{debiased[0]} must know the {rows.unit} of each row, but keep=False lets them go; use "
+            "linear_cka, or keep the rows."
         )
     exact = precision == "exact" or any(c.declared("subspace") is not None for c in measures)
     layers = [[encoder.layers[k] for k in kept_layers(encoder, rows)] for encoder in encoders]

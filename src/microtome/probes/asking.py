@@ -13,13 +13,12 @@ import numpy as np
 from ..errors import InputError
 from ..inference.answers import Answers
 from ..randomness import generator
+from ..rows.documents import DOCUMENTS, too_few
 from ..tasks.scores_declare import Score
 from .targets import Annotated
 
 # Shares of documents to stop training by and to judge on, where a corpus does not say which.
 HELD, JUDGED = 0.1, 0.2
-# Of fewer documents an interval is of no use, and sentences are taken as independent instead.
-DOCUMENTS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -81,11 +80,7 @@ class Asked:
         count = len(self._documents)
         if not 0 < count < DOCUMENTS or count == len(self.judged):
             return ""
-        noun = "document is" if count == 1 else "documents are"
-        return (
-            f"Only {count} {noun} judged, so sentences are taken as independent: intervals do not say what "
-            "other documents would give."
-        )
+        return too_few(count, "judged")
 
     @property
     def _documents(self) -> set[str]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import InputError, must
 from ..randomness import generator
+from .documents import document_codes
 from .options import RowOptions
 from .selecting import select, tokenize, words_of
 
@@ -33,7 +34,7 @@ class Rows:
     ----------
     options : RowOptions
     examples : ndarray of int of shape (rows,)
-        The example of each row, by its place in the corpus: the cluster of the row.
+        The example of each row, by its place in the corpus.
     units : ndarray of int of shape (rows,)
         The word or token inside the example; 0 for a row of the whole example.
     ids : tuple of str
@@ -46,6 +47,9 @@ class Rows:
         Words, tokens or examples before any was dropped.
     skipped : tuple of int
         Places of examples that were left out because they came before.
+    groups : tuple of str
+        What clusters each example that was read, such as its document, by its place; empty where the corpus
+        tells of nothing. It is no part of the digest: rows are the same whatever they are grouped by.
     """
 
     options: RowOptions
@@ -56,14 +60,42 @@ class Rows:
     truncated: Mapping[str, int]
     candidates: int
     skipped: frozenset[int] = frozenset()
+    groups: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.examples)
 
     @property
     def clusters(self) -> np.ndarray:
-        """Which rows are of one example."""
-        return self.examples
+        """Which rows are of one document, where the corpus has enough of them, and else of one example."""
+        codes, _ = self._documents()
+        return self.examples if codes is None else codes
+
+    @property
+    def unit(self) -> str:
+        """What is independent: "document", or the "sentence" of words and tokens, or the "example"."""
+        return self.noun if self._documents()[0] is None else "document"
+
+    @property
+    def noun(self) -> str:
+        """What one example of the corpus is called."""
+        return "sentence" if self.options.kind in ("word", "token") else "example"
+
+    @property
+    def few(self) -> str:
+        """Why documents are not taken as independent, though there are some; else empty."""
+        return self._documents()[1]
+
+    def extent(self) -> str:
+        """Say of how many sentences the rows are, and of how many documents where these are the unit."""
+        codes, _ = self._documents()
+        told = f"{len(np.unique(self.examples)):,} {self.noun}s"
+        return told if codes is None else f"{told} in {int(codes.max()) + 1:,} documents"
+
+    def _documents(self) -> tuple[np.ndarray | None, str]:
+        if not self.groups:
+            return None, ""
+        return document_codes(self.examples, self.ids, self.groups, self.noun)
 
     @property
     def digest(self) -> str:
@@ -123,10 +155,12 @@ def plan_rows(
     _check(encoders, options)
     lost, truncated = ({encoder.name: 0 for encoder in encoders} for _ in range(2))
     ids: list[str] = []
+    groups: list[str] = []
     places, units, skipped = [], [], set()
     candidates, seen = 0, set()
     for start, window in windows(corpus):
         ids += [example.id for example in window]
+        groups += [example.group for example in window]
         if options.distinct:
             window, start_of = _distinct(window, start, seen, skipped)
         else:
@@ -166,6 +200,7 @@ def plan_rows(
         truncated=MappingProxyType(truncated),
         candidates=candidates,
         skipped=frozenset(skipped),
+        groups=() if groups == ids else tuple(groups),
     )
     return _sampled(rows, options)
 
