@@ -88,6 +88,26 @@ def test_a_change_is_shown_between_ceiling_and_floor(
     assert "Similarity on lines: " in shown.out
 
 
+def test_documents_of_a_text_are_named_as_the_unit(
+    models: list[str], place: Path, store: list[str], capsys: Capture
+) -> None:
+    path = place / "documents.txt"
+    path.write_text("\n\n".join("\n".join(sentences(4, seed=seed)) for seed in range(12)) + "\n")
+    words = ["change", *models, "--on", str(path), "--twins", "0", "--measures", "debiased_cka", *store]
+    assert main([*words, "--read", "blank_lines=documents"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "unit: document and model" in shown
+    assert "unit: sentence" not in shown
+    document = told(capsys, [*words, "--read", "blank_lines=documents"])
+    assert {one["unit"] for one in document["curves"]} == {"document and model", "document"}
+    assert "in 12 documents" in document["methods"]
+    path.write_text("\n\n".join("\n".join(sentences(20, seed=seed)) for seed in range(2)) + "\n")
+    assert main([*words, "--read", "blank_lines=documents"]) == 0
+    assert "warning: Only 2 documents are read, so sentences are taken as independent" in " ".join(
+        capsys.readouterr().err.split()
+    )
+
+
 def test_texts_of_two_kinds_are_paired_and_compared(
     models: list[str], text: str, other: str, store: list[str], tmp_path: Path, capsys: Capture
 ) -> None:

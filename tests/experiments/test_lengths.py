@@ -63,3 +63,39 @@ def test_what_cannot_be_paired_is_told(encoder_of: Encoders) -> None:
         match_lengths(encoder_of("bert"), short, short, template="pair")
     with pytest.raises(UnknownNameError, match="template must be one of pair, single"):
         match_lengths(encoder_of("bert"), short, short, template="two")
+
+
+def test_documents_go_with_their_inputs(encoder_of: Encoders) -> None:
+    # The second text numbers its documents, as its sentences are numbered; the last sentence has none.
+    first = [Example(id=f"s{k}", text=one, group=f"d{k // 3}") for k, one in enumerate(sentences(30, seed=1))]
+    second = [
+        Example(id=str(k), text=one, group=str(k // 3) if k < 29 else "")
+        for k, one in enumerate(sentences(30, seed=1))
+    ]
+    found = match_lengths(encoder_of("bert"), make_texts(first), make_texts(second))
+    assert len(found.first) == 30
+    groups = [[one.group for one in side] for side in (found.first, found.second)]
+    for a in range(29):
+        for b in range(29):
+            same = a // 3 == b // 3
+            assert [side[a] == side[b] for side in groups] == [same, same]
+    assert groups[1].count(groups[1][29]) == 1
+
+
+def test_pairs_are_of_one_document_where_it_has_two(encoder_of: Encoders) -> None:
+    text = [f"w{k}" for k in range(13)]
+    sizes = {"a": 3, "b": 4, "c": 1, "d": 3, "": 2}
+    names = [name for name, size in sizes.items() for _ in range(size)]
+    examples = [Example(id=f"s{k}", text=one, group=names[k]) for k, one in enumerate(text)]
+    both = Example(id="two", text="w20", pair="w21", group="c")
+    made = make_texts([*examples, both])
+    found = match_lengths(encoder_of("bert"), made, made, template="pair").first
+    pairs = {(one.text, one.pair): one.group for one in found}
+    # a: w0 w1 | b: w3 w4, w5 w6 | d: w8 w9; left over are w2 of a, w7 of c, w10 of d, and w11 and w12.
+    left = [("w2", "w7"), ("w10", "w11")]
+    assert set(pairs) == {("w0", "w1"), ("w3", "w4"), ("w5", "w6"), ("w8", "w9"), ("w20", "w21"), *left}
+    # What shares a pair of a and c is one cluster, the rest of both included.
+    assert pairs["w0", "w1"] == pairs["w2", "w7"] == pairs["w20", "w21"]
+    assert pairs["w3", "w4"] == pairs["w5", "w6"]
+    assert pairs["w8", "w9"] == pairs["w10", "w11"]
+    assert len(set(pairs.values())) == 3

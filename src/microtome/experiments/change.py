@@ -71,7 +71,8 @@ def change(
     twin : int, Encoder, or list of Encoder
         How many twins of the base are drawn, or the twins themselves; 0 for none.
     rows : {"token", "word", "cls", "mean"}
-        What one row is; sentences are independent, their tokens and words are not.
+        What one row is. Documents are independent, where the corpus tells of ten or more, and else
+        sentences; rows of one of them are not.
     measures : sequence of str
         Of `microtome ls measures`.
     sample : int, optional
@@ -79,7 +80,7 @@ def change(
     longest : int, optional
         Tokens of a sentence at most.
     halves : int
-        Half-samples of the sentences for measures without an influence function, such as RSA.
+        Half-samples of the documents or sentences for measures without an influence function, such as RSA.
     level : float
         Of intervals and bands.
     seed : int
@@ -148,9 +149,9 @@ def change(
         curves=tuple(curves),
         rows=tuple(long_table(found)),
         findings=tuple(said),
-        methods=said_methods(models, recorded, list(found), halves, level),
+        methods=said_methods(models, [recorded], list(found), halves, level),
         references=cited("merchant2020", measures=measures),
-        warnings=_warnings(models),
+        warnings=(*recorded.warned, *_warnings(models)),
         more=MappingProxyType(more),
         provenance=MappingProxyType(
             told_provenance(

@@ -23,7 +23,7 @@ def said_levels(label: str, average: Mapping[str, Points], unit: str) -> str:
     """Say how alike models are on average over the layers: base and tuned, two seeds, base and twin."""
     parts = [f"{NAMES[name]} {said_value(found)}" for name, found in average.items()]
     first = average[TUNED]
-    # Pairs of seeds share models, and a twin is one draw: what varies of them is the sentences.
+    # Pairs of seeds share models, and a twin is one draw: what varies of them is the texts.
     others = f"; of the others {unit}, for these very models" if len(average) > 1 and first.models > 1 else ""
     return (
         f"By {label}, averaged over layers, the similarity is: {'; '.join(parts)} "
@@ -93,7 +93,7 @@ def said_center(
     return told, f"{sentence} With its interval the center is at {shown}."
 
 
-def said_domains(label: str, mean: Points, apart: Points, layers: Sequence[int]) -> list[str]:
+def said_domains(label: str, mean: Points, apart: Points, layers: Sequence[int], unit: str) -> list[str]:
     """Say whether sentences of other kinds stay closer to the base than those of the task."""
     low, high = float(mean.low[0]), float(mean.high[0])
     if low > 0:
@@ -103,7 +103,8 @@ def said_domains(label: str, mean: Points, apart: Points, layers: Sequence[int])
     else:
         start = f"By {label}, no difference between sentences of the task and others is sure"
     shown = f"{said_value(mean)}, {p_value(float(mean.p[0]))}"
-    said = [f"{start}: out of domain minus in domain, averaged over layers, is {shown}."]
+    over = f"({mean.level * 100:g}%, unit: {said_unit(unit, mean)})"
+    said = [f"{start}: out of domain minus in domain, averaged over layers, is {shown} {over}."]
     for which, sure in (("above", apart.band_low > 0), ("below", apart.band_high < 0)):
         if sure.any():
             there = layer_list(_chosen(layers, sure))

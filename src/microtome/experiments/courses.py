@@ -334,7 +334,7 @@ def said_how(course: Course, name: str, groups: int) -> str:
     rec = course.recorded
     parts = [
         f"{len(course.steps)} checkpoints of {name}, from step {course.steps[0]:,} to step "
-        f"{course.steps[-1]:,}, were read on {rec.rows.sentence()} of {rec.examples:,} {rec.unit}s. Layers "
+        f"{course.steps[-1]:,}, were read on {rec.rows.sentence()} of {rec.rows.extent()}. Layers "
         f"of each were compared with one another, and with those of the first and the last checkpoint, by "
         f"{course.against.measure}. Whether a border stands out was tested at each by the rule of contrast "
         f"(half of the {rec.unit}s choose it, the others judge it, with a jackknife over {groups} groups)."
@@ -370,4 +370,4 @@ def warned_of(course: Course) -> tuple[str, ...]:
     slow = [str(one.step) for one in course.readings if not one.converged]
     if slow:
         said.append(f"Some readouts did not converge at step {', '.join(slow)}.")
-    return tuple(said)
+    return (*course.recorded.warned, *said)

@@ -20,6 +20,7 @@ from .citations import cited
 from .gathering import check_level
 from .layerwise import SAMPLE, Progress, alike, record_models
 from .lengths import match_lengths
+from .spreads import apart as beside
 from .spreads import points_of
 from .tunedmodels import BASE, TUNED, layer_curve, long_table, open_models, said_methods, told_provenance
 
@@ -49,7 +50,8 @@ def domains(
     Ask whether fine-tuning changed sentences of the task more than others.
 
     Every input of one text is paired with one of the other that has as many tokens, in the same template,
-    so that neither length nor form tells the two apart; the difference is tested over these pairs.
+    so that neither length nor form tells the two apart. The difference is tested over these pairs or, where a
+    text tells of its documents, over those.
 
     Parameters
     ----------
@@ -101,6 +103,13 @@ def domains(
             "both texts must have rows of the same inputs to be paired, but the rows that were drawn are of "
             "others; use rows='token', or sample=None."
         )
+    # A pair of inputs is one unit where inputs are; documents of two texts have nothing to do with each
+    # other, unless they are the same ones. Inputs of equal length err alike, if at all, so that taking them
+    # as independent makes the interval of a difference rather too wide.
+    paired = within.unit == without.unit and (
+        within.unit != "document" or within.rows.groups == without.rows.groups
+    )
+    unit = " or ".join(dict.fromkeys((within.unit, without.unit)))
     asked: dict[str, Any] = {"halves": halves, "seed": seed, "device": device, "progress": progress}
     sides = [
         alike(one, measures, left=[BASE], right=list(models.tuned), **asked, **options)
@@ -112,19 +121,26 @@ def domains(
     for label, one in sides[0].items():
         inner, outer = (side[label].sample(models.pairs[TUNED]) for side in sides)
         bounds: dict[str, Any] = {"level": level, "bounds": one.bounds}
-        apart, mean = points_of(outer, inner, level=level), points_of(outer.mean(), inner.mean(), level=level)
-        note = "out of domain minus in domain, pair by pair"
+        pair = (outer, inner) if paired else beside(outer, inner)
+        apart = points_of(*pair, level=level)
+        mean = points_of(*(each.mean() for each in pair), level=level)
         curves += [
             layer_curve(f"{label}: in domain", within, points_of(inner, **bounds)),
             layer_curve(f"{label}: out of domain", without, points_of(outer, **bounds)),
-            layer_curve(f"{label}: difference, out of domain from in domain", within, apart, note),
+            layer_curve(
+                f"{label}: difference, out of domain from in domain",
+                within,
+                apart,
+                f"out of domain minus in domain, {'pair by pair' if paired else 'at equal lengths'}",
+                unit=unit,
+            ),
         ]
         average[label] = {
             "in domain": points_of(inner.mean(), **bounds).plain(),
             "out of domain": points_of(outer.mean(), **bounds).plain(),
             "difference": mean.plain(tested=True),
         }
-        said += said_domains(label, mean, apart, within.layers)
+        said += said_domains(label, mean, apart, within.layers, unit)
     said.append(matched.sentence())
     warned = "Nothing is said of other seeds: one fine-tuned model was given."
     return Result(
@@ -141,9 +157,15 @@ def domains(
             for row in long_table(side)
         ),
         findings=tuple(said),
-        methods=f"{said_methods(models, within, list(sides[0]), halves, level)} {matched.sentence()}",
+        methods=" ".join(
+            (said_methods(models, [within, without], list(sides[0]), halves, level), matched.sentence())
+        ),
         references=cited("merchant2020", measures=measures),
-        warnings=(warned,) if len(models.tuned) < 2 else (),
+        warnings=(
+            *(f"In domain: {few[0].lower()}{few[1:]}" for few in within.warned),
+            *(f"Out of domain: {few[0].lower()}{few[1:]}" for few in without.warned),
+            *((warned,) if len(models.tuned) < 2 else ()),
+        ),
         more=MappingProxyType(
             {
                 "layers": list(within.layers),

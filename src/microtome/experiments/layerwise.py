@@ -18,6 +18,8 @@ from ..errors import InputError, SmallSampleWarning, must, unknown
 from ..extraction.extracting import as_encoder
 from ..extraction.recording import Activations, record
 from ..extraction.texts import Texts
+from ..inference.clusters import Clusters
+from ..inference.scoring import freedom
 from ..measures.table import chosen_all
 from ..rows.options import row_options
 from ..rows.planning import Rows, plan_rows
@@ -48,8 +50,8 @@ class Recorded:
         That all of them have: 0 is the embedding output. A last state that is normed once more is no layer
         of its own.
     rows : Rows
-    unit : {"sentence", "example"}
-        What is independent.
+    unit : {"document", "sentence", "example"}
+        What is independent: documents, where the corpus has enough of them.
     """
 
     found: Mapping[str, Activations]
@@ -60,13 +62,25 @@ class Recorded:
 
     @property
     def clusters(self) -> np.ndarray | None:
-        """The sentence of each row; None where every row is an example of its own."""
-        return self.rows.clusters if self.unit == "sentence" else None
+        """The document or sentence of each row; None where every row is an example of its own."""
+        return None if self.unit == "example" else self.rows.clusters
 
     @property
     def examples(self) -> int:
         """How many sentences or examples have rows."""
         return len(np.unique(self.rows.examples))
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom at most: documents of unequal sizes count as fewer, as they do in probing."""
+        if self.unit != "document":
+            return float("inf")
+        return freedom(Clusters.from_ids(self.rows.clusters), len(self.rows))
+
+    @property
+    def warned(self) -> tuple[str, ...]:
+        """What a reader must know of documents that were not taken as independent."""
+        return (self.rows.few,) if self.rows.few else ()
 
     def layer(self, model: str, number: int) -> Any:
         """One layer of a model, as it lies on disk."""
@@ -187,7 +201,7 @@ def record_models(
         digests=digests,
         layers=tuple(int(end) for end in ends if end.isdigit()),
         rows=planned,
-        unit="sentence" if planned.options.kind in ("word", "token") else "example",
+        unit=planned.unit,
     )
 
 
@@ -249,7 +263,8 @@ def alike(
                 **options,
             )
         for label, one in maps.items():
-            found, dof[label] = errors_of(one)
+            found, free = errors_of(one)
+            dof[label] = min(free, recorded.freedom)
             still = np.abs(one.values - 1) <= ROUNDING
             values[label].append(np.where(still, 1.0, one.values))
             errors[label].append(np.where(still[..., None], 0.0, found))

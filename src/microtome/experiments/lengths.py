@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -74,7 +75,7 @@ def match_lengths(
     first, second : Texts
     template : {"single", "pair"}
         The form that all inputs get. Alone: the first text of each example. In pairs: both texts of an
-        example that has two, and else two that follow each other.
+        example that has two, and else two that follow each other, of one document where it has two.
     longest : int, optional
         Tokens of an input at most.
     seed : int
@@ -110,16 +111,75 @@ def match_lengths(
 
 
 def _inputs(examples: Iterable[Example], template: str) -> list[Example]:
-    texts = [(" ".join(one.words or ()) if one.text is None else one.text, one.pair) for one in examples]
+    given = list(examples)
+    counts = Counter(one.group for one in given)
+    # Inputs are numbered anew, and the name of a document must not be mistaken for one of the numbers.
+    groups = [
+        f"document {one.group}" if one.group != one.id or counts[one.group] > 1 else "" for one in given
+    ]
+    made: list[tuple[str, str | None, str]]
     if template == "single":
-        made = [(text, None) for text, _ in texts]
+        made = [(_text(one), None, group) for one, group in zip(given, groups, strict=True)]
     else:
-        alone = [text for text, pair in texts if pair is None]
-        made = [(text, pair) for text, pair in texts if pair is not None]
-        made += list(zip(alone[::2], alone[1::2], strict=False))
+        alone = [place for place, one in enumerate(given) if one.pair is None]
+        follow, joined = _consecutive(alone, groups)
+        made = [
+            (_text(one), one.pair, group)
+            for one, group in zip(given, groups, strict=True)
+            if one.pair is not None
+        ]
+        made += [(_text(given[a]), _text(given[b]), groups[a] or groups[b]) for a, b in follow]
+        made = [(text, pair, joined.get(group, group)) for text, pair, group in made]
     if not made:
         raise InputError(f"a text must have inputs for the template {template!r}, but it has none.")
-    return [Example(id=str(k), text=text, pair=pair) for k, (text, pair) in enumerate(made)]
+    return [
+        Example(id=str(k), text=text, pair=pair, group=group) for k, (text, pair, group) in enumerate(made)
+    ]
+
+
+def _consecutive(alone: Sequence[int], groups: Sequence[str]) -> tuple[list[tuple[int, int]], dict[str, str]]:
+    """
+    Pair sentences that follow each other, those of one document first.
+
+    A pair of two documents errs with both of them. So only the last sentence of a document with an odd number
+    of them is paired with that of another, rather than left out, and those two documents count as one: there
+    is at most one such sentence in each, so that no more than two are ever joined.
+
+    Parameters
+    ----------
+    alone : sequence of int
+        Places of sentences.
+    groups : sequence of str
+        The document of every place; empty where there is none.
+
+    Returns
+    -------
+    pairs : list of pair of int
+    joined : dict of str to str
+        Documents that count as another one.
+    """
+    pairs: list[tuple[int, int]] = []
+    waiting: dict[str, int] = {}
+    rest: list[int] = []
+    for place in alone:
+        group = groups[place]
+        if not group:
+            rest.append(place)
+        elif group in waiting:
+            pairs.append((waiting.pop(group), place))
+        else:
+            waiting[group] = place
+    rest = sorted([*rest, *waiting.values()])
+    joined: dict[str, str] = {}
+    for first, second in zip(rest[::2], rest[1::2], strict=False):
+        pairs.append((first, second))
+        if groups[first] and groups[second]:
+            joined[groups[second]] = groups[first]
+    return sorted(pairs), joined
+
+
+def _text(one: Example) -> str:
+    return " ".join(one.words or ()) if one.text is None else one.text
 
 
 def _lengths(encoder: Any, inputs: Sequence[Example], longest: int | None) -> np.ndarray:

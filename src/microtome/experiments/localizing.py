@@ -67,7 +67,7 @@ def localized(
     rotations : int
         Of each pair, at least 2.
     halves : int
-        Half-samples of the sentences, all with the same rotations.
+        Half-samples of the documents or sentences, all with the same rotations.
     level : float
         Of the intervals.
     device : str
@@ -79,7 +79,8 @@ def localized(
     -------
     Result
         Curves over layers, for each model "beyond rotations" and "published, as described", with intervals
-        over sentences. `more["layers"]` has the published code's score too, which is in other units.
+        over documents or sentences. `more["layers"]` has the published code's score too, which is in other
+        units.
 
     References
     ----------
@@ -151,6 +152,7 @@ def localized(
         findings=(whole.sentence(labels), whole.coded.sentence(labels)),
         methods=_methods(recorded, rotations, halves, direction, level),
         references=cited("wu2020", measures=["neuron_correlation", "svcca"]),
+        warnings=recorded.warned,
         more=MappingProxyType(
             {"layers": table, "agreement": whole.agreement, "rotations": rotations, "direction": direction}
         ),
@@ -180,7 +182,7 @@ def _score(
 def _methods(recorded: Recorded, rotations: int, halves: int, direction: str, level: float) -> str:
     return (
         f"Layers of {' and '.join(recorded.found)} were compared by the mean largest absolute correlation of "
-        f"single neurons on {recorded.rows.sentence()} of {recorded.examples:,} {recorded.unit}s. From each "
+        f"single neurons on {recorded.rows.sentence()} of {recorded.rows.extent()}. From each "
         f"pair's value its mean over {rotations} random rotations of both layers was subtracted, and what is "
         f"left was averaged over the other layers (direction: {direction}). Published scores (Wu et al. "
         "2020) subtract the mean SVCCA instead, as it is or after a z-score over all layers. Intervals of "

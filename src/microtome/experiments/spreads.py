@@ -1,4 +1,4 @@
-"""How sure are numbers made of many cells? What each sentence adds to their errors adds up with them."""
+"""How sure are numbers made of many cells? What each document or sentence adds to their errors."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Sample:
     ----------
     values : ndarray of shape (models, points)
     errors : ndarray of shape (models, points, units)
-        What each sentence, or each resample, adds to the error of each number. What is linear in the
-        numbers is the same linear function of the errors.
+        What each document or sentence, or each resample, adds to the error of each number. What is linear in
+        the numbers is the same linear function of the errors.
     dof : float
         Degrees of freedom of a standard error over the units.
     """
@@ -45,7 +45,7 @@ class Sample:
         return Sample(values=values, errors=self.errors[:, kept].mean(axis=1, keepdims=True), dof=self.dof)
 
     def together(self) -> Sample:
-        """The mean over models that do not vary independently: what is left to vary are the sentences."""
+        """The mean over models that do not vary independently: what is left to vary are the texts."""
         return Sample(
             values=self.values.mean(axis=0, keepdims=True),
             errors=self.errors.mean(axis=0, keepdims=True),
@@ -86,6 +86,32 @@ class Points:
             **({"p": self.p} if tested else {}),
         }
         return {name: float(found[0]) for name, found in names.items()}
+
+
+def apart(one: Sample, other: Sample) -> tuple[Sample, Sample]:
+    """
+    Put the units of two samples that have none in common beside each other.
+
+    Parameters
+    ----------
+    one, other : Sample
+        Of shape (models, points, units), each with units of its own.
+
+    Returns
+    -------
+    tuple of Sample
+        Over all units: those of the other sample add nothing. Standard errors stay what they were.
+    """
+    sizes = [side.errors.shape[2] for side in (one, other)]
+    total = sum(sizes)
+    found = []
+    for place, (side, own) in enumerate(zip((one, other), sizes, strict=True)):
+        # k / (k - 1) times a sum of squares is a squared standard error, and k is now the number of all.
+        scaled = side.errors * np.sqrt(own / (own - 1) * (total - 1) / total)
+        blank = np.zeros((*side.errors.shape[:2], total - own))
+        parts = [scaled, blank] if place == 0 else [blank, scaled]
+        found.append(Sample(values=side.values, errors=np.concatenate(parts, axis=2), dof=side.dof))
+    return found[0], found[1]
 
 
 def errors_of(one: Map) -> tuple[Array, float]:
@@ -133,7 +159,7 @@ def points_of(
     """
     Average over models, or subtract the averages of two samples, with intervals and a band.
 
-    With several models the spread between them counts beside that of the sentences.
+    With several models the spread between them counts beside that of the documents or sentences.
 
     Parameters
     ----------

@@ -126,9 +126,11 @@ def series_of(one: Alike, models: Models) -> dict[str, Sample]:
     return {name: each.together() if name == SEEDS else each for name, each in found.items()}
 
 
-def layer_curve(name: str, recorded: Recorded, found: Points, note: str = "") -> Curve:
-    """Make a curve over the layers."""
-    unit = f"{recorded.unit} and model" if found.models > 1 else recorded.unit
+def layer_curve(
+    name: str, recorded: Recorded, found: Points, note: str = "", *, unit: str | None = None
+) -> Curve:
+    """Make a curve over the layers, with the unit of the recorded rows where no other is named."""
+    unit = f"{unit or recorded.unit}{' and model' if found.models > 1 else ''}"
     return curve_of(name, AXIS, recorded.layers, found, unit=unit, n=recorded.examples, note=note)
 
 
@@ -149,22 +151,24 @@ def long_table(found: Mapping[str, Alike]) -> list[dict[str, Any]]:
 
 
 def said_methods(
-    models: Models, recorded: Recorded, measures: Sequence[str], halves: int, level: float
+    models: Models, recorded: Sequence[Recorded], measures: Sequence[str], halves: int, level: float
 ) -> str:
-    """Say how models were compared, for the methods of a paper."""
+    """Say how models were compared, on one text or two, for the methods of a paper."""
+    units = " or ".join(dict.fromkeys(f"{one.unit}s" for one in recorded))
+    told = dict.fromkeys(f"{one.rows.sentence()} of {one.rows.extent()}" for one in recorded)
+    texts = " and on ".join(told)
     count = len(models.tuned)
     name, plural = as_encoder(models.base).name, "" if count == 1 else "s"
     parts = [
-        f"{name} was compared with {count} fine-tuned model{plural} in {len(recorded.layers)} layers by "
-        f"{' and '.join(measures)} (Merchant et al. 2020), on {recorded.rows.sentence()} of "
-        f"{recorded.examples:,} {recorded.unit}s."
+        f"{name} was compared with {count} fine-tuned model{plural} in {len(recorded[0].layers)} layers by "
+        f"{' and '.join(measures)} (Merchant et al. 2020), on {texts}."
     ]
     if models.twins:
         parts.append("A twin of the base with all weights drawn anew is the floor.")
     seeds = " and fine-tuning seeds" if count > 1 else ""
     parts.append(
-        f"Intervals of {level * 100:g}% are over {recorded.unit}s{seeds}: by influence scores for debiased "
-        f"CKA (by a jackknife where there are few {recorded.unit}s) and by {halves} half-samples for RSA and "
+        f"Intervals of {level * 100:g}% are over {units}{seeds}: by influence scores for debiased "
+        f"CKA (by a jackknife where there are few {units}) and by {halves} half-samples for RSA and "
         f"the like; bands hold for all layers at once. Computed with microtome {VERSION}."
     )
     return " ".join(parts)

@@ -103,7 +103,7 @@ def tuning_ways(
     Result
         For each measure and way the similarity of base and tuned over layers. `more["ways"]` has the rates
         that were tried, the score that was reached, how far it is from that of the first way, and the center
-        of the change with its interval over seeds and sentences.
+        of the change with its interval over seeds and documents or sentences.
     """
     started, level, seeds = time.monotonic(), check_level(level), check_seeds(seeds)
     match = check_match(match)
@@ -176,7 +176,7 @@ def tuning_ways(
         findings=tuple(said),
         references=cited(*(CITED[way] for way in found if way in CITED), measures=measures),
         methods=_methods(opened, asked, recorded, done, match, trials, find_recipe(recipe, **own), level),
-        warnings=(*_warned(found, seeds), *failures(every_run)),
+        warnings=(*recorded.warned, *_warned(found, seeds), *failures(every_run)),
         more=MappingProxyType(
             {
                 "layers": list(recorded.layers),
@@ -272,7 +272,7 @@ def _methods(
         f"{recipe.name} (batches of {recipe.batch}, {length}; seeds {seeds}), each at a learning rate of its "
         f"own: of a few rates, tried with seed {tried} and not above the best of them, the one whose score "
         f"is nearest to {wanted.get(str(match), f'{match} points')}. Base and tuned models were compared on "
-        f"{recorded.rows.sentence()} of {recorded.examples:,} {recorded.unit}s. The center of the change is "
+        f"{recorded.rows.sentence()} of {recorded.rows.extent()}. The center of the change is "
         f"the mean layer, weighted by 1 - similarity; intervals of {level * 100:g}% are over "
         f"{recorded.unit}s and seeds. Computed with microtome {VERSION}."
     )

@@ -117,7 +117,7 @@ def draw_course(result: Result, *, title: str | None = None) -> Figure:
         drawn.append(axes)
     _name_figure(figure, result, title)
     order = more.get("order")
-    told = [f"bars and bands: {_level(result)} over sentences or examples, of one training"]
+    told = [f"bars and bands: {_level(result)} over documents, sentences or examples, of one training"]
     if any(more["stands"]):
         told.append("a|b: a border stands between these layers")
     if order:
