@@ -75,7 +75,8 @@ def inside_texts(job: Job, options: Mapping[str, Any]) -> list[Any]:
             ends = [0, *(found.end() for found in re.finditer(r"[.!?]\s+", second)), len(second)]
             start = max(end for end in ends if end <= place)
             second = second[start : min((end for end in ends if end > start), default=len(second))].strip()
-        made.append(Example(id=item.id, text=first, pair=second))
+        # Examples that share a text, such as questions about one passage, are not independent.
+        made.append(Example(id=item.id, text=first, pair=second, group=item.group))
     return made
 
 

@@ -241,6 +241,9 @@ def test_of_a_passage_the_sentence_with_the_answer_is_read(
         job.Job(kind="task", model="m", source="m", what="squad"), options(tmp_path, data)
     )
     assert [one.pair for one in found] == ["Two cats ran away!", "One cat sat.", "Did they?"]
+    asked_of = here["task", "squad"].split("validation")
+    assert [one.group for one in found] == [item.group for item in asked_of]
+    assert len({one.group for one in found}) == 1, "questions about one passage are not independent"
     nothing = SimpleNamespace(evaluation=SimpleNamespace(baseline={"span_f1": 0.0}))
     first = job.guess_of(here["task", "squad"], nothing)
     # One of three words is the answer to one of three questions.
