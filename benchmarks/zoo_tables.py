@@ -41,16 +41,17 @@ def read(place: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
 
 
 def slim(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept of a job for good: of maps the values alone, which are most of it with their ends."""
+    """What is kept of a job for good: of its maps the values alone, and no maps of different encoders."""
 
     def without(value: Any) -> Any:
         if isinstance(value, Mapping):
             return {name: without(each) for name, each in value.items() if name not in ("low", "high")}
         if isinstance(value, list):
             return [without(each) for each in value]
-        return round(value, 4) if isinstance(value, float) else value
+        return round(value, 3) if isinstance(value, float) else value
 
-    return {name: without(value) if name == "maps" else value for name, value in document.items()}
+    kept = {name: value for name, value in document.items() if name != "maps"}
+    return kept | ({"maps": without(document["maps"])} if "job" in document else {})
 
 
 def fill(folder: Path, page: Path | None = None) -> str:
