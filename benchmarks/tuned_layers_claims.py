@@ -19,6 +19,7 @@ LARGE = 0.2  # the last layer changed much from here on: 1 - similarity
 FORGOTTEN = -2.0  # points that a readout may lose, on average over layers, and nothing is forgotten
 MAINLY = 0.5  # share of the change that the upper third holds
 PUBLISHED = MEASURES[0]
+TAMKIN = "T"
 
 Ends = Mapping[str, float | None]
 
@@ -320,7 +321,7 @@ def _tamkin(model: str, documents: Sequence[Mapping[str, Any]]) -> list[Claim]:
                 ]
             found.append(
                 Claim(
-                    name="T",
+                    name=TAMKIN,
                     text="with fewer examples, redrawing runs more like probing",
                     model=model,
                     by=f"{solver} probes, {scheme}",

@@ -23,6 +23,7 @@ from tuned_layers_claims import (
     LARGE,
     MAINLY,
     PUBLISHED,
+    TAMKIN,
     Claim,
     Number,
     claims,
@@ -67,25 +68,45 @@ def fill(folder: Path, page: Path | None = None) -> str:
 
 
 def tables(documents: Documents) -> dict[str, str]:
-    """All tables by the name of their mark."""
+    """All tables by the name of their mark; of what was not run, a page keeps what it has."""
     checked = claims(documents)
-    made = {
-        "verdicts": verdicts(checked),
-        "claims": claims_table(checked),
-        "scores": scores_table(documents),
-        "change": change_tables(documents),
-        "probes": probe_tables(documents),
-        "domains": domains_table(documents),
-        "freezing": freezing_table(documents),
-        "curves": curves_table(documents),
-        "runs": runs_text(documents),
-    }
+    made: dict[str, str] = {}
+    if of_kind(documents, "task", "tuned"):
+        merchant = [one for one in checked if one.name != TAMKIN]
+        made |= {
+            "verdicts": verdicts(merchant),
+            "claims": f"{BOUNDS}\n\n{claims_table(merchant)}",
+            "scores": scores_table(documents),
+            "change": change_tables(documents),
+            "probes": probe_tables(documents),
+            "domains": domains_table(documents),
+            "freezing": freezing_table(documents),
+            "runs": runs_text(documents),
+        }
+    if of_kind(documents, "redrawn", "curves"):
+        tamkin = [one for one in checked if one.name == TAMKIN]
+        made |= {
+            "curves-verdicts": verdicts(tamkin),
+            "curves-claims": claims_table(tamkin),
+            "curves": curves_table(documents),
+            "curves-runs": curves_text(documents),
+        }
     return {f"{PREFIX}-{name}": text or "Not measured." for name, text in made.items()}
 
 
 MARKS = tuple(
     f"{PREFIX}-{name}"
-    for name in ("verdicts", "claims", "scores", "change", "probes", "domains", "freezing", "curves", "runs")
+    for name in (
+        *("verdicts", "claims", "scores", "change", "probes", "domains", "freezing", "runs"),
+        *("curves-verdicts", "curves-claims", "curves", "curves-runs"),
+    )
+)
+BOUNDS = (
+    f"Bounds: a change of the last layer is large above {LARGE:g} (1 - similarity); what is read is "
+    f"forgotten where it loses more than {abs(FORGOTTEN):g} points on average over layers; change is mainly "
+    f"in the upper third where that holds more than {MAINLY:g} of it. A claim holds where all of its "
+    "intervals (95 %, each alone) lie on the claimed side, does not hold where one lies wholly on the other, "
+    "and else cannot be told. Intervals are over documents, or sentences where there are none, and seeds."
 )
 
 
@@ -111,14 +132,6 @@ def verdicts(checked: Sequence[Claim]) -> str:
 def claims_table(checked: Sequence[Claim]) -> str:
     """One line a claim, model, measure and number."""
     lines = [
-        f"Bounds: a change of the last layer is large above {LARGE:g} (1 - similarity); what is read is "
-        f"forgotten where it loses more than {abs(FORGOTTEN):g} points on average over layers; change is "
-        f"mainly in the upper third where that holds more than {MAINLY:g} of it. A claim holds where all of "
-        "its intervals (95 %, each alone) lie on the claimed side, does not hold where one lies wholly on "
-        "the other, and else cannot be told. Intervals are over documents, or sentences where there "
-        "are none, and seeds; those of agreement are over seeds, and reach as far as the difference that is "
-        "left without the noise of seeds.",
-        "",
         *head(["claim", "model", "by", "verdict", "number", "claimed", "found, 95 %", "its verdict"]),
     ]
     for one in checked:
@@ -195,20 +208,34 @@ def freezing_table(documents: Documents) -> str:
 
 
 def runs_text(documents: Documents) -> str:
-    """How much was run, how, and where."""
-    tuned, redrawn = of_kind(documents, "task", "tuned"), of_kind(documents, "redrawn", "curves")
+    """How much was tuned, how, and where."""
+    tuned = of_kind(documents, "task", "tuned")
     runs = sum(len(one["tuned"]["runs"]) for one in tuned)
-    drawn = sum(len(one["curves"]["runs"]) * len(one["curves"]["x"]) for one in redrawn)
-    told = documents[0]["options"]
-    machines = ", ".join(dict.fromkeys(one["machine"] for one in documents))
+    told = tuned[0]["options"]
     notes = {one["job"]["what"]: "; ".join(one["tuned"]["notes"]) for one in tuned if one["tuned"]["notes"]}
     said = [
-        f"{len(documents)} jobs: {runs} fine-tunings on a task, recipe merchant2020 in {told['precision']} "
-        f"with a rate of {told['rate']:g}, batches of {told['batch']} and {told['updates']:,} updates "
-        f"whatever the task; {drawn} with blocks redrawn, recipe tamkin2020 with a rate of "
-        f"{told['reinit_rate']:g}, batches of {told['batch']} and {told['reinit_updates']:,} updates on "
-        f"{told['reinit_task']}, whatever the number of examples. Layers were compared on "
-        f"{told['rows']:,} tokens of at most {told['sentences']:,} sentences of UD English EWT (dev), by "
-        f"{PUBLISHED} as published and by {' and '.join(MEASURES[1:])}. {machines}."
+        f"{runs} fine-tunings on a task, recipe merchant2020 in {told['precision']} with a rate of "
+        f"{told['rate']:g}, batches of {told['batch']} and {told['updates']:,} updates whatever the task. "
+        f"Layers were compared on {told['rows']:,} tokens of at most {told['sentences']:,} sentences of UD "
+        f"English EWT (dev), by {PUBLISHED} as published and by {' and '.join(MEASURES[1:])}. "
+        f"{machines(tuned)}."
     ]
     return "\n\n".join([*said, *(f"Data of {task}: {note}." for task, note in notes.items())])
+
+
+def curves_text(documents: Documents) -> str:
+    """How much was redrawn, how, and where."""
+    redrawn = of_kind(documents, "redrawn", "curves")
+    drawn = sum(len(one["curves"]["runs"]) * len(one["curves"]["x"]) for one in redrawn)
+    told = redrawn[0]["options"]
+    return (
+        f"{drawn:,} fine-tunings with blocks redrawn, recipe tamkin2020 in {told['precision']} with a rate "
+        f"of {told['reinit_rate']:g}, batches of {told['batch']}, {told['reinit_updates']:,} updates on "
+        f"{told['reinit_task']} whatever the number of examples and {len(told['reinit_seeds'])} seeds. "
+        f"{machines(redrawn)}."
+    )
+
+
+def machines(documents: Documents) -> str:
+    """Where jobs ran."""
+    return ", ".join(dict.fromkeys(one["machine"] for one in documents))
