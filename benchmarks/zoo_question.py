@@ -32,7 +32,8 @@ from typing import Any
 
 from job_files import finished_jobs, keep_jobs, read_jobs
 from zoo_job import CROSSED, FORMAT, Job, across, asked, begin, do, open_task, recipe_values, shape_of
-from zoo_tables import fill, slim
+from zoo_picture import save_pictures
+from zoo_tables import fill, read, slim
 
 from microtome.encoders.shipped import shipped_names
 
@@ -53,6 +54,7 @@ PLANS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "rates": (1e-4, 3e-5),
     },
 }
+PICTURED = ("sst2", "cola", "stsb")  # tasks that the small encoders learn
 # Updates that take about as long as what a job does beside training: tokens, maps, readouts.
 BESIDE = 400
 SAFETY = 1.25  # a job is started when so many times what it will likely take is left
@@ -268,12 +270,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--load", type=Path, help="show what an earlier run kept: a folder or a file")
     parser.add_argument("--keep", type=Path, help="a file for what --load has read")
     parser.add_argument("--markdown", type=Path, help="a page with the marks")
+    parser.add_argument("--figures", type=Path, help="a folder for pictures, with --load")
     chosen = parser.parse_args(arguments)
     if chosen.load is not None:
         if chosen.keep is not None:
             found = read_jobs(chosen.load, FORMAT)
             keep_jobs({name: slim(one) for name, one in found.items()}, chosen.keep)
         print(fill(chosen.load, chosen.markdown))
+        if chosen.figures is not None:
+            save_pictures(read(chosen.load)[0], chosen.figures, PICTURED)
         return 0
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     begin(1, chosen.zoo)

@@ -36,16 +36,26 @@ QUESTIONS = (
 
 def read(place: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Read all jobs of a folder or a file, and what was compared across encoders."""
-    found = read_jobs(place, FORMAT).values()
+    # A page says the same of a run and of what is kept of it, to the last digit.
+    found = [slim(one) for one in read_jobs(place, FORMAT).values()]
     return [one for one in found if "job" in one], [one for one in found if "across" in one]
 
 
 def slim(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept of a job for good: of its maps the values alone, and no maps of different encoders."""
+    """
+    What is kept of a job for good.
+
+    Of its maps the values, and how far intervals of cells reach, in the median and at most; no maps of
+    different encoders.
+    """
 
     def without(value: Any) -> Any:
         if isinstance(value, Mapping):
-            return {name: without(each) for name, each in value.items() if name not in ("low", "high")}
+            found = {name: without(each) for name, each in value.items() if name not in ("low", "high")}
+            if "low" in value:
+                reach = (_array(value["high"]) - _array(value["low"])) / 2
+                found["reach"] = [round(float(v), 3) for v in (np.nanmedian(reach), np.nanmax(reach))]
+            return found
         if isinstance(value, list):
             return [without(each) for each in value]
         return round(value, 3) if isinstance(value, float) else value
@@ -276,7 +286,7 @@ def profiles_table(documents: Sequence[Mapping[str, Any]]) -> str:
 
 
 def truncation_table(documents: Sequence[Mapping[str, Any]]) -> str:
-    """Scores of every cut of the first pretraining at the first rate, with bands, a table a task."""
+    """Scores of every cut of the first pretraining at the first rate, with intervals, a table a task."""
     parts = []
     rates = list(dict.fromkeys(one["job"]["rate"] for one in documents))
     for task in dict.fromkeys(one["job"]["task"] for one in documents):
@@ -299,14 +309,14 @@ def truncation_table(documents: Sequence[Mapping[str, Any]]) -> str:
             for arm in ("UNTUNED", "TUNED", "TUNED converged", "TUNEDORIG converged"):
                 curve = one["truncation"]["curves"].get(arm)
                 if curve is not None:
-                    cells = " | ".join(_banded(curve, place) for place in range(len(x)))
+                    cells = " | ".join(_score_of_cut(curve, place) for place in range(len(x)))
                     lines.append(f"| {one['job']['encoder']} | {one['job']['head']} | {arm} | {cells} |")
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
 
-def _banded(curve: Mapping[str, Any], place: int) -> str:
-    value, low, high = (curve[name][place] for name in ("values", "band_low", "band_high"))
+def _score_of_cut(curve: Mapping[str, Any], place: int) -> str:
+    value, low, high = (curve[name][place] for name in ("values", "low", "high"))
     if value is None:
         return ""
     return f"{value:.2f}" if low is None or high is None else f"{value:.2f} [{low:.2f}, {high:.2f}]"

@@ -111,11 +111,14 @@ def test_p_and_the_interval_say_the_same(
 
 def test_seeds_that_agree_by_luck_do_not_narrow_a_band() -> None:
     psi = 1e-3 * generator(0, "luck").standard_normal((4, 50))
-    calm = parts(1e-4, 1e-4, 49.0, [(1e-8, 2)])
-    found = [parts(1e-4, 1e-4, 49.0, [(0.04, 2)])] * 3 + [calm]
-    arms = band_arms(found, psi)
-    # The mean point has a variance of .03 over its seeds.
-    assert arms[3] > stats.t.ppf(0.975, 2) * np.sqrt(0.03)
+    found = [parts(1e-4, 1e-4, 49.0, [(0.04, 2)])] * 3
+    lucky = [*found, parts(1e-4, 1e-4, 49.0, [(4e-4, 2)])]
+    arms = band_arms(lucky, psi)
+    # Seeds that agree a hundred times better than elsewhere: such luck has one point in a hundred.
+    assert arms[3] > stats.t.ppf(0.975, 2) * np.sqrt(0.01)
     assert (arms[:3] >= found[0].alone(0.95)).all()
+    calm = [*found, parts(1e-4, 1e-4, 49.0, [(1e-8, 2)])]
+    # A million times better is no luck: that point is calm, and stays so beside wild ones.
+    assert band_arms(calm, psi)[3] < 0.3 * arms[3]
     exact = parts(0.0, 0.0, 49.0, [(0.0, 2)])
-    assert band_arms([*found, exact], np.vstack([psi, np.zeros(50)]))[4] == 0, "no luck, but no doubt"
+    assert band_arms([*lucky, exact], np.vstack([psi, np.zeros(50)]))[4] == 0, "no luck, but no doubt"

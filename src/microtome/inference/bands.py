@@ -125,7 +125,7 @@ def score_bands(
     One seed: Wilson's interval for a share of independent examples; else t on the scale on which the score
     has no ends. Several seeds: V = V_seeds + V_examples - V_both, as in `compare_scores`. The band is laid
     on the same scale. It reaches as far as the largest of |t|, with the correlation of the points' influence;
-    V_seeds of a point counts as no less than that of the mean point. See `band_arms`.
+    V_seeds of a point counts as no less than half of that of a typical one. See `band_arms`.
 
     Examples
     --------

@@ -23,6 +23,7 @@ Array = NDArray[np.float64]
 
 DRAWS = 5_000
 _ROUNDING = 1e-12
+_LUCK = 0.5  # of a typical variance over seeds: what a smaller one counts as in a band; by simulation
 _LEAST = 1e-150  # a probability below this one is 0; the square of a t with 1 degree of freedom still has it
 
 
@@ -192,8 +193,9 @@ def band_arms(
     -------
     ndarray of shape (points,)
         As `Spread.arm`, with the largest of all errors in the place of t. That takes one draw of seeds for
-        all points, so the variance of a point's seeds counts as no less than the mean of all points: seeds
-        that agree by luck at one point do not make its error small. A value without any spread has no arm.
+        all points, so the variance of a point's seeds counts as no less than half of that of a typical
+        point: seeds that agree by luck at one point do not make its error small. A value without any spread
+        has no arm.
     """
 
     @cache
@@ -207,13 +209,30 @@ def band_arms(
 
     moving = [one for one in found if one.se > 0]
     sides = max((len(one.seeds) for one in moving), default=0)
-    least = [np.mean([one.seeds[k][0] for one in moving if k < len(one.seeds)]) for k in range(sides)]
+    least = [_typical([one.seeds[k] for one in moving if k < len(one.seeds)]) for k in range(sides)]
     arms = np.zeros(len(found))
     for place, one in enumerate(found):
         if one.se > 0:
-            widened = tuple((max(v, float(least[k])), dof) for k, (v, dof) in enumerate(one.seeds))
+            widened = tuple((max(v, _LUCK * least[k]), dof) for k, (v, dof) in enumerate(one.seeds))
             arms[place] = replace(one, seeds=widened).arm(over_units, over_seeds)
     return arms
+
+
+def _typical(seeds: Sequence[tuple[float, float]]) -> float:
+    """
+    A typical one of variances with few degrees of freedom, in which no large one outweighs the others.
+
+    It is their geometric mean, divided by what estimates with so many degrees of freedom have for one where
+    the truth is 1.
+    """
+    from scipy.special import digamma
+
+    logs = [
+        math.log(variance) - (float(digamma(dof / 2)) - math.log(dof / 2))
+        for variance, dof in seeds
+        if variance > 0
+    ]
+    return math.exp(sum(logs) / len(logs)) if logs else 0.0
 
 
 def critical_value(
