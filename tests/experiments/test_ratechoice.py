@@ -95,7 +95,15 @@ def test_scores_that_stay_apart_are_told() -> None:
     assert told["head"]["apart"]["high"] < 0
     assert math.isnan(told["lora"]["score"])
     said = said_scores(task, told)
-    assert said[0].startswith("accuracy on cats, in points: full 100.0")
+    n = len(right)
+    assert said[0].startswith(f"accuracy on cats, in points, n = {n}: full 100.0 [")
+    assert "most frequent answer: 48.3" in said[0], "29 of 60"
+    # Wilson's interval of half of them, by hand.
+    z = 1.959964
+    arm = 100 * z * math.sqrt(0.25 / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
+    assert told["head"]["low"] == pytest.approx(50 - arm, abs=0.01)
+    assert told["head"]["high"] == pytest.approx(50 + arm, abs=0.01)
+    assert told["lora"]["low"] is None
     assert said[1] == "Scores are matched to within 50.0 points."
     assert "head stays 50.0 points below full" in said[2]
 

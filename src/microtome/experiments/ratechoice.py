@@ -12,13 +12,14 @@ import numpy as np
 
 from ..errors import must, unknown
 from ..findings.words import number
+from ..inference.bands import score_bands
 from ..inference.pairing import compare_scores
 from ..tasks.scores import find_score
 from ..tasks.task import Task
 from ..training.methods import METHODS
 from ..training.recipe import Recipe, find_recipe
 from .gathering import check_seeds, counts, several
-from .models import as_answers
+from .models import as_answers, guess_line
 from .runs import Done, Run
 
 WAYS = ("full", "lora", "bitfit", "head")
@@ -200,8 +201,15 @@ def told_scores(task: Task, ways: Mapping[str, Way], level: float) -> dict[str, 
             "target": way.target,
             "scores": {str(one.run.seed): value for one, value in zip(way.done, values, strict=True)},
             "score": float(np.mean(values)) if values else math.nan,
+            "low": None,
+            "high": None,
+            "n": len(split),
             "apart": None,
         }
+        if name in answers:
+            alone = score_bands(score, [answers[name]], task.labels, level=level)
+            for end, value in (("low", alone.low[0]), ("high", alone.high[0])):
+                told[end] = score.points * float(value) if math.isfinite(value) else None
         if name in answers and reference is not None and name != reference:
             found = compare_scores(score, answers[name], answers[reference], task.labels, level=level)
             ends = (None, None) if found.interval is None else (found.interval.low, found.interval.high)
@@ -216,13 +224,21 @@ def told_scores(task: Task, ways: Mapping[str, Way], level: float) -> dict[str, 
     return out
 
 
+def _between(one: Mapping[str, Any]) -> str:
+    return "" if one["low"] is None else f" [{number(one['low'], 1)}, {number(one['high'], 1)}]"
+
+
 def said_scores(task: Task, told: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Say how well scores are matched."""
     known = {name: one for name, one in told.items() if math.isfinite(one["score"])}
+    score, guess = find_score(task.main), guess_line(task, task.split(task.validation))
     shown = ", ".join(
-        f"{name} {number(one['score'], 1)} (rate {one['rate']:g})" for name, one in known.items()
+        f"{name} {number(one['score'], 1)}{_between(one)} (rate {one['rate']:g})"
+        for name, one in known.items()
     )
-    said = [f"{find_score(task.main).name} on {task.name}, in points: {shown}."]
+    told_guess = "".join(f"; {name}: {number(score.points * value, 1)}" for name, value in guess.items())
+    count = len(task.split(task.validation))
+    said = [f"{score.name} on {task.name}, in points, n = {count:,}: {shown}{told_guess}."]
     if len(known) > 1:
         values = [one["score"] for one in known.values()]
         said.append(f"Scores are matched to within {number(max(values) - min(values), 1)} points.")
