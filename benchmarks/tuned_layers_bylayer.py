@@ -134,10 +134,10 @@ def probe_tables(documents: Documents) -> str:
                     ]
 
                 made.append(_layers(tuned, after))
-                rows = head(["model", "task", "points, mean over layers", "last layer", "best layer before"])
+                rows = head(["model", "task", "points, mean over layers", "last layer"])
                 for one in tuned:
                     told = one[part][target]
-                    cells = [shown(Number.of(told[key], told["points"])) for key in ("mean", "last", "best")]
+                    cells = [shown(Number.of(told[key], told["points"])) for key in ("mean", "last")]
                     rows.append(line([one["job"]["model"], one["job"]["what"], *cells]))
                 made.append("\n".join(rows))
             parts.append("\n\n".join([title, *made]))

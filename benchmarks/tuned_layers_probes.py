@@ -214,6 +214,5 @@ def tuned_readouts(
             "difference": plain_curve(layer_differences("tuned from base", tuned, base, LEVEL, base.score)),
             "mean": mean_difference(tuned, base),
             "last": mean_difference(tuned, base, [last]),
-            "best": mean_difference(tuned, base, [int(np.argmax(scores_of(base)[0]))]),
         }
     return out
