@@ -44,7 +44,10 @@ def test_a_pretraining_is_followed(
     drawn = {one.name for one in (tmp_path / "out" / "figures").iterdir()}
     assert {"maps.png", "course.png"} <= drawn
     assert main(["report", str(tmp_path / "out")]) == 0
-    assert "step" in (tmp_path / "out" / "report.html").read_text()
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Maps along a training" in page
+    for step in (2, 4, 6):
+        assert f'"name":"step {step}"' in page
 
 
 def test_a_folder_without_checkpoints_is_refused(

@@ -18,6 +18,7 @@ from ..findings.record import FORMAT as MAPS
 from ..findings.record import from_json
 from ..findings.results import RESULT, Result, from_document, plain
 from ..version import VERSION
+from .courses import course_parts
 from .panels import map_parts
 from .sections import Part, result_parts
 from .tables import evaluate_parts, finetune_parts, more_parts, prediction_parts, prune_parts
@@ -222,7 +223,11 @@ def _parts(source: Source, label: str) -> list[Part]:
     if isinstance(found, Result):
         if found.experiment == "prediction":
             return prediction_parts(found, file, label)
-        return [*result_parts(found, file, label), *more_parts(found, file, label)]
+        return [
+            *result_parts(found, file, label),
+            *course_parts(found, file, label),
+            *more_parts(found, file, label),
+        ]
     makers = {FINETUNE: finetune_parts, EVALUATE: evaluate_parts, PRUNE: prune_parts}
     return makers[source.format](found, file, label)
 

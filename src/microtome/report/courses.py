@@ -1,0 +1,144 @@
+"""How do the maps of a trajectory become a section? A panel a step, on one scale, linked by layer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..findings.results import Result
+from .sections import Part, model_of, section
+
+# Panels that a page can show beside each other; of more steps some are left out, the first and last never.
+MOST = 9
+
+
+def course_parts(result: Result, file: str, label: str) -> list[Part]:
+    """
+    Make the section of the maps of a trajectory.
+
+    Parameters
+    ----------
+    result : Result
+    file, label : str
+        As in `result_parts`.
+
+    Returns
+    -------
+    list of Part
+        None where the result has no maps.
+    """
+    steps, maps = result.more.get("steps"), result.more.get("maps")
+    if result.experiment != "trajectory" or not steps or not maps or len(steps) != len(maps):
+        return []
+    name, measure = model_of(result), str(result.more.get("measure", "similarity"))
+    depths = [int(each) for each in result.more.get("layers", range(len(maps[0])))]
+    names = [f"{name}/{depth}" for depth in depths]
+    tables = [_table(one) for one in maps]
+    known = np.concatenate([one[np.isfinite(one)] for one in tables])
+    scale = (min(0.0, float(known.min(initial=0.0))), max(1.0, float(known.max(initial=1.0))))
+    chosen = some_of(len(steps), MOST)
+    unit = next((one.unit for one in result.curves if one.unit), "")
+    count = next((one.n for one in result.curves), 0)
+    panels = [
+        {
+            "name": f"step {steps[k]:,}",
+            "left": names,
+            "right": names,
+            "symmetric": True,
+            "measures": [
+                {
+                    "name": measure,
+                    "label": measure,
+                    "values": tables[k],
+                    **dict.fromkeys(("low", "high", "null_mean", "z", "p", "level")),
+                    "n": count,
+                    "estimator": "",
+                    "unit": "",
+                    "reasons": {},
+                    "lo": scale[0],
+                    "hi": scale[1],
+                    "note": "",
+                }
+            ],
+        }
+        for k in chosen
+    ]
+    left_out = len(steps) - len(chosen)
+    basis = [f"{measure} of all layers with each other at {len(chosen)} checkpoints"]
+    basis += [f"{left_out} others are in the result"] if left_out else []
+    basis += [f"n = {count:,} examples"] if count else []
+    basis += [f"borders by unit: {unit}"] if unit else []
+    return [
+        section(
+            "map",
+            title=f"Maps along a training: {name} on {result.task}{label}",
+            task=result.task,
+            model=name,
+            basis="; ".join(basis),
+            file=file,
+            said=[],
+            panels=panels,
+            layers={
+                each: {"depth": depth, "model": name, "spectrum": None, "dimension": None}
+                for each, depth in zip(names, depths, strict=True)
+            },
+            blocks=_borders(result, [steps[k] for k in chosen], chosen, depths, measure, name),
+        )
+    ]
+
+
+def some_of(count: int, most: int) -> list[int]:
+    """
+    Choose places that are as evenly apart as can be, with the first and the last.
+
+    Examples
+    --------
+    >>> some_of(4, 9), some_of(11, 6)
+    ([0, 1, 2, 3], [0, 2, 4, 6, 8, 10])
+    """
+    if count <= most:
+        return list(range(count))
+    return sorted({round(k * (count - 1) / (most - 1)) for k in range(most)})
+
+
+def _borders(
+    result: Result,
+    steps: Sequence[int],
+    chosen: Sequence[int],
+    depths: Sequence[int],
+    measure: str,
+    model: str,
+) -> list[dict[str, Any]]:
+    """What is said of the border at each step that is shown."""
+    blocks, stands = result.more.get("blocks") or [], result.more.get("stands") or []
+    out = []
+    for panel, (place, step) in enumerate(zip(chosen, steps, strict=True)):
+        if place >= len(blocks) or place >= len(stands):
+            continue
+        finding = blocks[place].get("finding") if isinstance(blocks[place], Mapping) else None
+        below = None if finding is None else finding.get("border")
+        sure = bool(stands[place])
+        if below is None or below + 1 >= len(depths):
+            text = f"step {step:,}: no border"
+        else:
+            text = f"step {step:,}: between layers {depths[below]} and {depths[below + 1]}"
+            text += "" if sure else ", no step stands out"
+        out.append(
+            {
+                "panel": panel,
+                "measure": measure,
+                "model": model,
+                "after": None if below is None or below + 1 >= len(depths) else depths[below],
+                "text": text,
+                "short": text,
+                "sure": sure,
+            }
+        )
+    return out
+
+
+def _table(rows: Sequence[Sequence[float | None]]) -> np.ndarray:
+    return np.array([[math.nan if one is None else one for one in row] for row in rows], dtype=float)
