@@ -36,6 +36,7 @@ def test_labels_that_a_layer_tells_take_few_bits(
     assert (curve.band_low <= curve.low).all()
     assert (curve.low < curve.values).all()
     assert (curve.values < curve.high).all()
+    assert curve.unit == "sentence", "every sentence is a document of its own"
     assert set(found.more) >= {"words", "target"}
     for row in found.rows:
         assert row["compression"] == pytest.approx(np.log2(3) / row["score"])
@@ -46,6 +47,17 @@ def test_labels_that_a_layer_tells_take_few_bits(
     found.save(tmp_path / "out")
     again = mt.open(tmp_path / "out")
     assert again[encoder.name].values.tolist() == curve.values.tolist()
+
+
+@pytest.mark.parametrize(("documents", "unit"), [(30, "document"), (4, "sentence")])
+def test_documents_are_the_unit_where_there_are_enough(
+    documents: int, unit: str, encoder_of: Callable[..., Any], tmp_path: Path
+) -> None:
+    place = write_corpus(tmp_path / "texts.conllu", 90, documents=documents)
+    found = description_length(encoder_of("bert"), place, twin=False, store=tmp_path / "store")
+    assert {one.unit for one in found.curves} == {unit}
+    assert f"over {unit}s" in found.methods
+    assert any("sentences are taken as independent" in one for one in found.warnings) == (unit == "sentence")
 
 
 def test_the_same_model_takes_the_same_bits(

@@ -182,6 +182,38 @@ def test_the_interval_holds_what_other_sentences_cost() -> None:
     assert covered >= 51
 
 
+def test_the_interval_over_documents_holds_what_other_documents_cost() -> None:
+    covered = {"documents": 0, "sentences": 0}
+    for seed in range(80):
+        rng = np.random.default_rng([8, seed])
+        # Sixty documents of five sentences of two words, each document of one of two kinds.
+        kinds = np.repeat(rng.integers(2, size=60), 5)
+        y = (rng.random((300, 2)) < np.where(kinds, 0.95, 0.55)[:, None]).astype(int).ravel()
+        groups = np.repeat(np.arange(300), 2)
+        found = online_code(
+            np.zeros((1, 600, 1)), y, 2, groups=groups, portions=(10.0, 100.0), penalties=[1.0], seed=seed
+        )
+        share = y[order_of(found, groups)][: found.ends[0]].mean()
+        truth = found.ends[0] - (600 - found.ends[0]) * (0.75 * np.log2(share) + 0.25 * np.log2(1 - share))
+        for name, clusters in (("documents", found.groups // 5), ("sentences", None)):
+            band = code_interval(found, clusters=clusters)
+            covered[name] += bool(band.low[0] <= truth <= band.high[0])
+    assert covered["documents"] >= 71, covered
+    assert covered["sentences"] < 66, covered
+
+
+def test_clusters_of_one_sentence_are_close_to_none() -> None:
+    rng = np.random.default_rng(3)
+    y = rng.integers(2, size=400)
+    found = online_code(
+        rng.normal(size=(2, 400, 3)), y, 2, groups=np.repeat(np.arange(100), 4), penalties=[1.0]
+    )
+    one, other = code_interval(found), code_interval(found, clusters=np.arange(100))
+    np.testing.assert_allclose(one.high - one.low, other.high - other.low, rtol=0.15)
+    with pytest.raises(InputError, match="clusters must be one for each of 100 groups"):
+        code_interval(found, clusters=[0, 1])
+
+
 def test_the_seed_orders_the_sentences() -> None:
     rng = np.random.default_rng(8)
     X, y = rng.normal(size=(1, 60, 2)), rng.integers(2, size=60)

@@ -16,6 +16,7 @@ from ..probes.asking import Asked
 from ..probes.mdl import Code, code_difference, code_interval, online_code
 from ..probes.table import PROBES
 from ..probes.targets import Annotated, read_target, word_labels
+from ..rows.documents import document_codes
 from ..version import VERSION
 from .citations import cited
 from .models import Progress
@@ -65,7 +66,7 @@ def description_length(
     -------
     Result
         Curves of bits a word over layers, for each model, for the random twin and for control labels;
-        differences from layer 0 and of each other model from the first, paired by sentence.
+        differences from layer 0 and of each other model from the first, paired by document or sentence.
 
     References
     ----------
@@ -100,7 +101,9 @@ def description_length(
             seed=seed,
             device=device,
         )
-    curves = _curves(codes, names, len(rows), level)
+    sent = next(iter(codes.values())).groups
+    documents, few = document_codes(sent, annotated.ids, annotated.groups)
+    curves = _curves(codes, names, len(rows), documents, level)
     uniform = float(np.log2(len(annotated.labels)))
     done = all(code.converged.all() for code in codes.values())
     return Result(
@@ -115,9 +118,9 @@ def description_length(
         lines=MappingProxyType({UNIFORM: uniform}),
         rows=tuple(_rows(codes, len(rows))),
         findings=_findings({one.name: one for one in curves}, names, target, uniform),
-        methods=_methods(asked, names, target, len(rows), level),
+        methods=_methods(asked, names, target, len(rows), curves[0].unit, level),
         references=cited("voita2020", "merchant2020"),
-        warnings=() if done else ("Some readouts did not converge.",),
+        warnings=(*([few] if few else []), *([] if done else ["Some readouts did not converge."])),
         more=MappingProxyType({"target": target, "probe": "online code", "words": len(rows)}),
         provenance=probe_provenance(
             asked, models, started=started, seeds=[seed], device=device or "cpu", command=command
@@ -139,30 +142,44 @@ def _drawn(asked: Asked, labels: np.ndarray, seed: int) -> np.ndarray:
     return np.where(labels < 0, -1, control_labels(words, labels, seed=seed))
 
 
-def _curves(codes: Mapping[str, Code], names: Sequence[str], words: int, level: float) -> list[Curve]:
-    curves = [_curve(name, code, words, level) for name, code in codes.items()]
+def _curves(
+    codes: Mapping[str, Code],
+    names: Sequence[str],
+    words: int,
+    documents: np.ndarray | None,
+    level: float,
+) -> list[Curve]:
+    told: dict[str, Any] = {"words": words, "documents": documents, "level": level}
+    curves = [_curve(name, code, **told) for name, code in codes.items()]
     for name in names:
-        curves.append(_curve(f"difference, {name} from its layer 0", codes[name], words, level, against=0))
+        curves.append(_curve(f"difference, {name} from its layer 0", codes[name], against=0, **told))
     for name in [*names[1:], *([TWIN] if TWIN in codes else [])]:
         first = codes[names[0]]
         if len(codes[name].bits) == len(first.bits):
-            told = f"difference, {name} from {names[0]}"
-            curves.append(_curve(told, codes[name], words, level, against=first))
+            curves.append(_curve(f"difference, {name} from {names[0]}", codes[name], against=first, **told))
     return curves
 
 
-def _curve(name: str, code: Code, words: int, level: float, against: Code | int | None = None) -> Curve:
+def _curve(
+    name: str,
+    code: Code,
+    *,
+    words: int,
+    documents: np.ndarray | None,
+    level: float,
+    against: Code | int | None = None,
+) -> Curve:
     """Bits a word, or how many more they are than those of another code or layer."""
     count = len(code.bits)
     ends = []
     values = code.bits
     for each in (level, 1 - (1 - level) / count):
         if against is None:
-            band = code_interval(code, level=each)
+            band = code_interval(code, clusters=documents, level=each)
         elif isinstance(against, int):
-            values, band = code_difference(code, reference=against, level=each)
+            values, band = code_difference(code, reference=against, clusters=documents, level=each)
         else:
-            values, band = code_difference(code, against, level=each)
+            values, band = code_difference(code, against, clusters=documents, level=each)
         ends += [band.low / words, band.high / words]
     return Curve(
         name=name,
@@ -174,7 +191,7 @@ def _curve(name: str, code: Code, words: int, level: float, against: Code | int 
         band_low=ends[2],
         band_high=ends[3],
         level=level,
-        unit="sentence",
+        unit="sentence" if documents is None else "document",
         n=words,
         seeds=(1,) * count,
         reasons=(None,) * count,
@@ -230,12 +247,12 @@ def _rows(codes: Mapping[str, Code], words: int) -> list[dict[str, Any]]:
     ]
 
 
-def _methods(asked: Asked, names: Sequence[str], target: str, words: int, level: float) -> str:
+def _methods(asked: Asked, names: Sequence[str], target: str, words: int, unit: str, level: float) -> str:
     return (
         f"Labels of {target} of {words:,} words in {len(asked.train):,} sentences of "
         f"{asked.annotated.source} were sent block by block given each layer of {', '.join(names)} (online "
         "code, Voita and Titov 2020): the first block as if all labels were equally likely, each further one "
         "with a logistic readout of those before it. Blocks end at .1 to 100 % of the words, with a whole "
-        f"sentence. Intervals of {level * 100:g}% are over sentences within blocks; bands hold for all "
-        f"layers at once. Computed with microtome {VERSION}."
+        f"sentence. Intervals of {level * 100:g}% are over {unit}s, apart from what blocks differ by; bands "
+        f"hold for all layers at once. Computed with microtome {VERSION}."
     )

@@ -159,10 +159,11 @@ def methods_of(
     """Write the paragraph for a paper."""
     found = asked.annotated
     sizes = [f"{len(each):,}" for each in (asked.train, asked.held, asked.judged)]
+    texts = ", ".join(dict.fromkeys(str(one["name"]) for one in found.texts)) or found.source
     parts = [
         f"{found.target.name} was read out of every layer of {', '.join(names)} by a {probe.name} probe "
-        f"({probe.about}), trained on {sizes[0]} sentences of {found.source} and judged on {sizes[2]} others "
-        f"({asked.split}).",
+        f"({probe.about}), trained on {sizes[0]} sentences and judged on {sizes[2]} others ({asked.split}), "
+        f"all of {texts}.",
         "Every model ran once over the corpus, and all were probed on the same words."
         if len(names) + twin > 1
         else "The model ran once over the corpus.",

@@ -172,7 +172,12 @@ def online_code(
 
 
 def code_difference(
-    one: Code, other: Code | None = None, *, reference: int = 0, level: float = 0.95
+    one: Code,
+    other: Code | None = None,
+    *,
+    reference: int = 0,
+    clusters: Any = None,
+    level: float = 0.95,
 ) -> tuple[np.ndarray, Band]:
     """
     Subtract codelengths of the same labels, with an interval over groups.
@@ -185,6 +190,8 @@ def code_difference(
         by one. When absent, one layer of the first is subtracted from all of them.
     reference : int
         That layer.
+    clusters : array of int of shape (groups,), optional
+        Which groups err together, such as sentences of one document, from 0 on; each for itself when absent.
     level : float
 
     Returns
@@ -210,16 +217,18 @@ def code_difference(
                 "both codes must be of the same layers and groups in the same order, but they differ."
             )
         minus = other.parts
-    return _summed(one, one.parts - minus, level)
+    return _summed(one, one.parts - minus, level, clusters)
 
 
-def code_interval(found: Code, *, level: float = 0.95) -> Band:
+def code_interval(found: Code, *, clusters: Any = None, level: float = 0.95) -> Band:
     """
     Put an interval around each codelength.
 
     Parameters
     ----------
     found : Code
+    clusters : array of int of shape (groups,), optional
+        As in `code_difference`.
     level : float
 
     Returns
@@ -227,25 +236,35 @@ def code_interval(found: Code, *, level: float = 0.95) -> Band:
     Band
         As in `code_difference`.
     """
-    return _summed(found, found.parts, level)[1]
+    return _summed(found, found.parts, level, clusters)[1]
 
 
-def _summed(found: Code, parts: np.ndarray, level: float) -> tuple[np.ndarray, Band]:
+def _summed(found: Code, parts: np.ndarray, level: float, clusters: Any) -> tuple[np.ndarray, Band]:
     """Sum over groups, with the error that comes from how groups of one block differ in bits a row."""
     strata = _strata(found.blocks)
     sums, rows = cluster_sums(parts, strata), cluster_sums(found.rows, strata)
     # A group may be longer in another sample; what counts is whether its rows cost more.
     off = parts - (sums / rows)[:, strata] * found.rows
     counts = np.bincount(strata)
-    variance = (cluster_sums(off**2, strata) * counts / np.maximum(counts - 1, 1)).sum(1)
+    dof, unit = float(max(1, len(found.blocks) - len(counts))), "group of rows"
+    if clusters is None:
+        variance = (cluster_sums(off**2, strata) * counts / np.maximum(counts - 1, 1)).sum(1)
+    else:
+        codes = np.asarray(clusters)
+        if codes.shape != found.blocks.shape:
+            raise must("clusters", f"one for each of {len(found.blocks)} groups", codes.shape)
+        # What a cluster costs too much in one block it does in others, so its parts are added up first.
+        together, sizes = cluster_sums(off, codes), cluster_sums(found.rows, codes)
+        variance = (together**2).sum(1) * len(sizes) / max(1, len(sizes) - 1)
+        dof, unit = max(1.0, float(sizes.sum() ** 2 / (sizes**2).sum() - 1)), "cluster of groups"
     total: np.ndarray = parts.sum(1)
     band = student_band(
         total,
         np.sqrt(variance),
-        dof=float(max(1, len(found.blocks) - len(counts))),
+        dof=dof,
         level=level,
         method=METHOD,
-        unit="group of rows",
+        unit=unit,
         target=TARGET,
     )
     return total, band
