@@ -305,3 +305,27 @@ def test_a_run_in_processes_goes_on_where_it_was(benchmark: Load, zoo: Path, tmp
     assert len(files) == 2
     assert question.main(given) == 0
     assert {path: path.stat().st_mtime_ns for path in files} == files
+
+
+def test_the_page_says_what_is_kept(benchmark: Load, tmp_path: Path) -> None:
+    root = Path(__file__).parent.parent
+    kept, page = root / "benchmarks" / "results" / "zoo-question.jsonl", tmp_path / "zoo.md"
+    told = (root / "docs" / "zoo.md").read_text()
+    page.write_text(told)
+    benchmark("zoo_tables").fill(kept, page)
+    assert page.read_text() == told
+
+
+def test_pictures_have_a_panel_for_every_map_and_cut(benchmark: Load) -> None:
+    kept = Path(__file__).parent.parent / "benchmarks" / "results" / "zoo-question.jsonl"
+    pictures, (documents, _) = benchmark("zoo_picture"), benchmark("zoo_tables").read(kept)
+    maps = pictures.draw_maps(documents, "sst2")
+    assert len(maps.axes) == 5 * 4 + 1, "and the scale"
+    one = next(each for each in documents if each["job"]["task"] == "sst2")
+    seeds = one["maps"]["cls"]["ft-ft"].values()
+    mean = np.mean([each["values"] for each in seeds], axis=0)
+    assert pictures._mean(one, "ft-ft") == pytest.approx(mean)
+    cuts = pictures.draw_cuts(documents, ("sst2", "stsb"))
+    assert len(cuts.axes) == 2 * 5
+    with pytest.raises(mt.MicrotomeError, match="a picture of qqp must have jobs with the head cls1"):
+        pictures.draw_maps(documents, "qqp")
