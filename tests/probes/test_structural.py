@@ -36,7 +36,14 @@ def sentence_loss(
 
 
 def train_slowly(
-    X: np.ndarray, trees: Trees, held_X: np.ndarray, held: Trees, target: Target, rank: int, seed: int
+    X: np.ndarray,
+    trees: Trees,
+    held_X: np.ndarray,
+    held: Trees,
+    target: Target,
+    rank: int,
+    seed: int,
+    passes: int = 1,
 ) -> tuple[np.ndarray, list[float], int]:
     """One layer, with the optimizer and the schedule of torch."""
 
@@ -50,33 +57,33 @@ def train_slowly(
     learned, validated = examples(X, trees), examples(held_X, held)
     B = torch.nn.Parameter(torch.from_numpy(first_weights(seed, rank, X.shape[1])))
     optimizer = torch.optim.Adam([B], lr=1e-3)
-    schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.1, patience=0)
+    schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.1, patience=passes - 1)
     rng, losses, best, kept = sentence_order(seed), [], -1, np.zeros(0)
-    for epoch in range(40):
+    for epoch in range(40 * passes):
         order = rng.permutation(len(learned))
-        for at in range(0, len(order), 20):
+        for some in [order[at : at + 20] for at in range(0, len(order), 20)]:
             optimizer.zero_grad()
-            batch = [sentence_loss(B, learned[s], target) for s in order[at : at + 20]]
-            torch.stack(batch).mean().backward()
+            torch.stack([sentence_loss(B, learned[s], target) for s in some]).mean().backward()
             optimizer.step()
         with torch.no_grad():
             losses.append(float(np.mean([float(sentence_loss(B, one, target)) for one in validated])))
         schedule.step(losses[-1])
         if best < 0 or losses[-1] < losses[best] - 1e-4:
             best, kept = epoch, B.detach().numpy().copy()
-        elif epoch - best >= 5:
+        elif epoch - best >= 5 * passes:
             break
     return kept, losses, best
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_training_is_that_of_a_plain_loop(target: Target) -> None:
+@pytest.mark.parametrize(("enough", "passes"), [(0, 1), (50, 1), (120, 3)])
+def test_training_is_that_of_a_plain_loop(target: Target, enough: int, passes: int) -> None:
     X, trees = sample(50, 1, layers=2)
     held_X, held = sample(20, 2, layers=2)
-    (found,) = fit_structural(X, trees, held_X, held, target, ranks=[7], seeds=[3])
+    (found,) = fit_structural(X, trees, held_X, held, target, ranks=[7], seeds=[3], enough=enough)
     assert found.weights.shape == (1, 2, 7, 24)
     for layer in range(2):
-        weights, losses, best = train_slowly(X[layer], trees, held_X[layer], held, target, 7, 3)
+        weights, losses, best = train_slowly(X[layer], trees, held_X[layer], held, target, 7, 3, passes)
         ours = found.losses[0, layer]
         assert ours[~np.isnan(ours)] == pytest.approx(losses, rel=1e-9)
         assert found.best[0, layer] == best
@@ -87,12 +94,12 @@ def test_training_is_that_of_a_plain_loop(target: Target) -> None:
 def test_layers_learn_together_what_each_learns_alone(target: Target) -> None:
     X, trees = sample(120, 1, layers=4)
     held_X, held = sample(40, 2, layers=4)
-    (found,) = fit_structural(X, trees, held_X, held, target, seeds=[0, 1])
+    (found,) = fit_structural(X, trees, held_X, held, target, seeds=[0, 1], enough=0)
     ends = (~np.isnan(found.losses)).sum(-1)
     assert len(set(ends[0].tolist())) > 1, "layers must end at different times for this to say much"
     for layer in range(4):
         only = slice(layer, layer + 1)
-        (alone,) = fit_structural(X[only], trees, held_X[only], held, target, seeds=[0, 1])
+        (alone,) = fit_structural(X[only], trees, held_X[only], held, target, seeds=[0, 1], enough=0)
         assert np.array_equal(np.isnan(alone.losses[:, 0]), np.isnan(found.losses[:, layer]))
         assert np.nan_to_num(alone.losses[:, 0]) == pytest.approx(
             np.nan_to_num(found.losses[:, layer]), rel=1e-9
@@ -108,6 +115,17 @@ def test_half_as_many_digits_lead_to_the_same_end() -> None:
     (fast,) = fit_structural(X.astype(np.float32), trees, held_X.astype(np.float32), held)
     assert fast.weights.dtype == np.float32
     assert np.nanmin(fast.losses, -1) == pytest.approx(np.nanmin(exact.losses, -1), rel=5e-3)
+
+
+def test_few_sentences_are_learned_from_to_the_end() -> None:
+    """In passes of two batches chance would lower the rate, and layers end before they have learned."""
+    X, trees = sample(40, 1, layers=4)
+    held_X, held = sample(40, 2, layers=4)
+    (published,) = fit_structural(X, trees, held_X, held, enough=0)
+    (found,) = fit_structural(X, trees, held_X, held)
+    least, short = (np.nanmin(one.losses[0], -1) for one in (found, published))
+    assert (least < 0.8 * short).any()
+    assert (least < 1.01 * short).all()
 
 
 def test_seeds_differ_and_ranks_do_not_disturb_each_other() -> None:
@@ -185,6 +203,7 @@ def test_the_usual_root_is_counted_among_words() -> None:
         ({"ranks": [3, 3]}, "ranks must be different whole numbers"),
         ({"seeds": []}, "seeds must be different whole numbers of at least 0"),
         ({"epochs": 0}, "epochs must be a whole number of at least 1, but got 0"),
+        ({"enough": -1}, "enough must be a whole number of at least 0, but got -1"),
         ({"held_X": np.zeros((1, 1, 24))}, "X must be one row for each of"),
         ({"X": np.full((1, 1, 24), np.nan)}, "X must be one row for each of"),
     ],
@@ -205,5 +224,5 @@ def test_values_that_are_not_finite_are_refused() -> None:
     with pytest.raises(InputError, match="X must be finite, but it has values that are not numbers"):
         fit_structural(broken, trees, X, trees)
     large = (X * 1e25).astype(np.float32)
-    with pytest.raises(WorkError, match="the structural probe of layer 0 has no finite loss in epoch 1"):
+    with pytest.raises(WorkError, match="the structural probe of layer 0 has no finite loss in pass 1"):
         fit_structural(large, trees, large, trees)

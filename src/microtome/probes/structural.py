@@ -13,6 +13,9 @@ from .structuralfit import Target, learn, place_words
 from .treedistances import Trees, word_rows
 
 EPOCHS = 40
+# Sentences learned from in vain, at least, before the rate is lowered. Corpora of the published size have
+# more in a pass; where a pass has few batches, chance would lower it before anything is learned.
+ENOUGH = 1_000
 NUMBERS = 1 << 23  # that are foretold at once
 
 
@@ -28,10 +31,10 @@ class Structural:
         B. Words i and j are |B (h_i - h_j)|^2 apart; word i is |B h_i|^2 deep.
     seeds : tuple of int
         Of the starts and of the order of sentences.
-    losses : ndarray of shape (seeds, layers, epochs)
-        Mean loss of the sentences that were held out, after each epoch; NaN after a layer's end.
+    losses : ndarray of shape (seeds, layers, passes)
+        Mean loss of the sentences that were held out, after each pass; NaN after a layer's end.
     best : ndarray of int of shape (seeds, layers)
-        Epoch, counted from 0, whose weights were kept.
+        Pass, counted from 0, whose weights were kept.
     usual_root : int
         Where the root stands in most sentences that were learned from, counted from 0 among the words that
         are no punctuation.
@@ -60,6 +63,7 @@ def fit_structural(
     ranks: Sequence[int] = (),
     seeds: Sequence[int] = (0,),
     epochs: int = EPOCHS,
+    enough: int = ENOUGH,
     device: Any = None,
 ) -> tuple[Structural, ...]:
     """
@@ -69,7 +73,8 @@ def fit_structural(
     (depth: over its words, by its length). Adam, with 20 sentences a batch, begins with a rate of 0.001, a
     tenth of it after each epoch that does not lower the loss of the held-out sentences. A layer ends after
     5 epochs without a gain of 0.0001, and keeps the weights of its last gain. Layers share the start and
-    the order of sentences, so that each learns what it would learn alone.
+    the order of sentences, so that each learns what it would learn alone. Where there are few sentences,
+    an epoch is as many passes over them as it takes to learn from `enough`.
 
     Parameters
     ----------
@@ -86,7 +91,9 @@ def fit_structural(
     seeds : sequence of int
         Each is a probe of its own.
     epochs : int
-        At most.
+        At most, of at least `enough` sentences.
+    enough : int
+        Sentences without a gain that lower the rate, at least; 0 for one pass, as published.
     device : str or torch.device, optional
         Where to compute; that of X when absent.
 
@@ -106,6 +113,8 @@ def fit_structural(
         raise must("target", '"distance" or "depth"', target)
     if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
         raise must("epochs", "a whole number of at least 1", epochs)
+    if isinstance(enough, bool) or not isinstance(enough, int) or enough < 0:
+        raise must("enough", "a whole number of at least 0", enough)
     place = torch.device(device if device is not None else getattr(X, "device", "cpu"))
     rows, held_rows = word_rows(X, trees), word_rows(held_X, held_trees)
     if (*rows.shape[::2], rows.dtype) != (*held_rows.shape[::2], held_rows.dtype):
@@ -116,9 +125,9 @@ def fit_structural(
     if max(tried) > features:
         raise must("ranks", f"at most the number of features, {features}", max(tried))
     words, held = (place_words(*pair, target, place) for pair in ((rows, trees), (held_rows, held_trees)))
-    found = []
+    found, passes = [], max(1, -(-enough // len(trees)))
     for rank in tried:
-        each = [learn(words, held, target, rank, seed, epochs) for seed in started]
+        each = [learn(words, held, target, rank, seed, epochs, passes) for seed in started]
         found.append(
             Structural(
                 target=target,

@@ -37,10 +37,10 @@ class Learned(NamedTuple):
     Probes of one rank and one seed.
 
     weights : ndarray of shape (layers, rank, features)
-    losses : ndarray of shape (layers, epochs)
+    losses : ndarray of shape (layers, passes)
         On sentences to validate with; NaN after the end.
     best : ndarray of int of shape (layers,)
-        Epoch of the weights.
+        Pass of the weights.
     """
 
     weights: np.ndarray
@@ -131,7 +131,9 @@ def sentence_order(seed: int) -> np.random.Generator:
     return generator(seed, "structural probe", "order")
 
 
-def learn(words: Words, held: Words, target: Target, rank: int, seed: int, epochs: int) -> Learned:
+def learn(
+    words: Words, held: Words, target: Target, rank: int, seed: int, epochs: int, passes: int = 1
+) -> Learned:
     """
     Train the probes of all layers, from one start and in one order of sentences.
 
@@ -141,6 +143,8 @@ def learn(words: Words, held: Words, target: Target, rank: int, seed: int, epoch
         To learn from, and to validate with.
     target : {"distance", "depth"}
     rank, seed, epochs : int
+    passes : int
+        That count as an epoch: so many times as many are made, and passed in vain before something is done.
 
     Returns
     -------
@@ -153,11 +157,11 @@ def learn(words: Words, held: Words, target: Target, rank: int, seed: int, epoch
     B = torch.from_numpy(start).to(words.X).repeat(layers, 1, 1)
     state = [torch.zeros_like(B), torch.zeros_like(B)]
     active = np.arange(layers)
-    rate, least = np.full(layers, RATE), np.full(layers, np.inf)
-    losses, gained = np.full((layers, epochs), np.nan), np.full(layers, np.inf)
+    rate, least, vain = np.full(layers, RATE), np.full(layers, np.inf), np.zeros(layers, dtype=int)
+    losses, gained = np.full((layers, epochs * passes), np.nan), np.full(layers, np.inf)
     kept, best = np.empty(tuple(B.shape), dtype=B[:0].cpu().numpy().dtype), np.full(layers, -1)
     updates = 0
-    for epoch in range(epochs):
+    for turn in range(epochs * passes):
         pace = torch.from_numpy(rate[active]).to(B)[:, None, None]
         for parts in _batches(words, target, rng):
             updates += 1
@@ -169,13 +173,16 @@ def learn(words: Words, held: Words, target: Target, rank: int, seed: int, epoch
         now = _validate(held, active, B, target)
         if not np.isfinite(now).all():
             wrong = int(active[~np.isfinite(now)][0])
-            raise WorkError(f"the structural probe of layer {wrong} has no finite loss in epoch {epoch + 1}.")
-        losses[active, epoch] = now
+            raise WorkError(f"the structural probe of layer {wrong} has no finite loss in pass {turn + 1}.")
+        losses[active, turn] = now
         better = now < gained[active] - GAIN
-        gained[active[better]], best[active[better]] = now[better], epoch
+        gained[active[better]], best[active[better]] = now[better], turn
         kept[active[better]] = B[torch.from_numpy(better).to(B.device)].cpu().numpy()
-        rate[active], least[active] = _slowed(rate[active], least[active], now)
-        going = epoch - best[active] < PATIENCE
+        flat = now >= least[active] * (1 - PLATEAU)
+        least[active], vain[active] = np.where(flat, least[active], now), np.where(flat, vain[active] + 1, 0)
+        tired = active[vain[active] == passes]
+        rate[tired], vain[tired] = _slowed(rate[tired]), 0
+        going = turn - best[active] < PATIENCE * passes
         if not going.all():
             still = torch.from_numpy(going).to(B.device)
             active, B, state = active[going], B[still], [each[still] for each in state]
@@ -184,10 +191,10 @@ def learn(words: Words, held: Words, target: Target, rank: int, seed: int, epoch
     return Learned(kept, losses, best)
 
 
-def _slowed(rate: np.ndarray, least: np.ndarray, now: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lower the rates of layers without a gain; what is a gain here is not what is one for the end."""
-    flat, slower = now >= least * (1 - PLATEAU), rate * DECAY
-    return np.where(flat & (rate - slower > SMALLEST), slower, rate), np.where(flat, least, now)
+def _slowed(rate: np.ndarray) -> np.ndarray:
+    """Lower rates, as long as that is a change."""
+    slower = rate * DECAY
+    return np.where(rate - slower > SMALLEST, slower, rate)
 
 
 def _batches(words: Words, target: Target, rng: np.random.Generator) -> Iterator[list[Part]]:
