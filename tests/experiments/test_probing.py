@@ -13,12 +13,15 @@ from scipy import stats
 
 import cats
 import microtome as mt
+import tiny
 from microtome.cli import main
 from microtome.errors import InputError, MicrotomeError
-from microtome.experiments.probing import TWIN, layer_differences
+from microtome.experiments.probing import TWIN, layer_differences, record_rows
 from microtome.inference.answers import Answers
 from microtome.inference.pairing import compare_scores
 from microtome.probes.asking import Probed, divide
+from microtome.probes.edgebatch import find_edges
+from microtome.probes.table import PROBES
 from microtome.probes.targets import read_target
 from microtome.tasks.scores import find_score
 from moving import saved
@@ -191,6 +194,58 @@ def test_labels_of_spans_are_read(corpus: Path, encoder_of: Callable[..., Any], 
     assert found.lines == {"most frequent labels": 1.0}
     assert np.nanmax(found[encoder_of("bert").name].values) > 0.9
     assert {row["updates"] for row in found.rows} == {150}
+
+
+def test_an_edge_probe_pools_all_sub_words_of_the_words_that_models_share(tmp_path: Path) -> None:
+    models = [mt.load(tiny.save_checkpoint(tmp_path / kind, kind)) for kind in ("bert", "roberta")]
+    corpus = write_corpus(tmp_path / "long.conllu")
+    corpus.write_text(corpus.read_text().replace("cat", "catcatcats").replace("bird", "birdbirdbirds"))
+    annotated, names = read_target(corpus, "deprel-edge"), {one.name: one for one in models}
+    words, recorded, _ = record_rows(
+        annotated, names, PROBES["edge"], None, (0,), None, tmp_path / "store", None
+    )
+    for name, model in names.items():
+        own, X = recorded[name]
+        ran = np.unique(words.examples)
+        cut = model.words([annotated.sentences[place] for place in ran])
+        pieces = [
+            (place, word) for place, one in zip(ran, cut, strict=True) for word in one.words if word >= 0
+        ]
+        assert list(zip(own.examples, own.units, strict=True)) == pieces
+        assert X.shape[:2] == (model.depth + 1, len(pieces))
+        means = mt.extract(
+            model, [annotated.sentences[place] for place in ran], subword="mean", store=tmp_path / "means"
+        )
+        starts = np.flatnonzero(np.diff(own.examples * 100 + own.units, prepend=-1))
+        sums = np.add.reduceat(X[2], starts) / np.diff(starts, append=len(pieces))[:, None]
+        assert sums == pytest.approx(np.asarray(means.layers[2]), abs=1e-5)
+    edges = [find_edges(annotated, one.asked.examples, one.asked.units) for one in recorded.values()]
+    assert np.array_equal(edges[0].owner, edges[1].owner)
+
+
+def test_several_draws_of_control_labels_are_in_the_interval(
+    corpus: Path, encoder_of: Callable[..., Any], tmp_path: Path
+) -> None:
+    encoder = encoder_of("bert")
+    given: dict[str, Any] = {"twin": False, "store": tmp_path, "train_size": 12}
+    once, often = (mt.probing(encoder, corpus, "upos", control=n, **given) for n in (True, 4))
+    name = f"control, {encoder.name}"
+    drawn = [row for row in often.rows if row["labels"] == "control"]
+    assert {row["seed"] for row in drawn} == {0, 1, 2, 3}
+    last = len(encoder.layers) - 1
+    scores = [row["score"] for row in drawn if row["layer"] == last]
+    assert len(set(scores)) > 1
+    assert often[name].values[last] == pytest.approx(np.mean(scores))
+    assert scores[0] == pytest.approx(once[name].values[last])
+    chosen = often[f"difference, selectivity of {encoder.name}"]
+    assert chosen.values == pytest.approx(often[encoder.name].values - often[name].values)
+    assert "seed" in often[name].unit or "draw" in often[name].unit
+    # With true labels that are read without fault, all doubt is that of the draws.
+    reach = stats.t.ppf(0.975, 3) * np.std(scores, ddof=1) / 2
+    assert chosen.high[last] - chosen.low[last] > reach
+    assert "drawn for every type of word from the frequencies of the labels (Hewitt and Liang 2019), 4 t" in (
+        often.methods
+    )
 
 
 def test_layers_are_read_alone_and_mixed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,25 @@ def test_a_word_that_one_model_loses_is_dropped_in_all(encoders: list[Any]) -> N
     alone = plan_rows(corpus, encoders[1:2], row_options("word"))
     assert alone.lost == {"roberta": 2}
     assert alone.digest != rows.digest
+
+
+def test_every_sub_word_of_the_words_that_all_models_have_can_be_a_row(encoders: list[Any]) -> None:
+    corpus = sentences(["The", "\u200b", "catcatcats", "", "sleeps"], ["Stop", "."])
+    shared = plan_rows(corpus, encoders, row_options("word"))
+    options, longer = replace(row_options("word"), subword="each"), []
+    for encoder in encoders:
+        rows = plan_rows(corpus, [encoder], options).among(shared)
+        cut = [tokens.words for tokens in tokenize(encoder, corpus, options)]
+        wanted = [sorted(w for w in own if w >= 0 and w in shared.of_example(e)) for e, own in enumerate(cut)]
+        assert [rows.of_example(place).tolist() for place in range(2)] == wanted
+        longer.append(len(rows) - len(shared))
+        for place, tokens in enumerate(tokenize(encoder, corpus, options)):
+            kept = select(tokens, options, encoder.family.reads).keep(rows.of_example(place))
+            assert kept.units.tolist() == wanted[place]
+            assert set(kept.sizes) == {1}
+    assert min(longer) >= 0 < max(longer)
+    with pytest.raises(InputError, match="models with one tokenizer"):
+        plan_rows(corpus, encoders, options)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -60,6 +60,15 @@ def probe(
             "--control", metavar="", help="Read labels drawn at random for each type of word or span too."
         ),
     ] = False,
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            "--control-draws",
+            min=1,
+            help="Draw control labels so often, for intervals that cover other draws; once when absent.",
+            show_default=False,
+        ),
+    ] = None,
     mdl: Annotated[
         bool,
         typer.Option(
@@ -108,6 +117,7 @@ def probe(
     corpus_only = {
         "--on": on is not None,
         "--control": control,
+        "--control-draws": draws is not None,
         "--mdl": mdl,
         "--steps": steps is not None,
         "--probe": probe is not None,
@@ -128,6 +138,8 @@ def probe(
         raise InputError(
             f"--on must name a file with the annotation to read {target} from, but it is absent."
         )
+    if draws is not None and (mdl or not control):
+        raise InputError("--control-draws must be given with --control, and not with --mdl.")
     shown.check(working)
     shared: dict[str, Any] = {
         "twin": twin,
@@ -141,7 +153,7 @@ def probe(
         run = _task(asked, solver, epochs, shared, screen, planned)
     else:
         how = {"probe": probe, "layers": layers, "steps": steps}
-        run = _corpus(on, target, control, mdl, how, shared, screen, planned)
+        run = _corpus(on, target, int(control) * (draws or 1), mdl, how, shared, screen, planned)
     if run is None:
         return
     with screen.working() as progress, using_threads(working.threads):
@@ -161,7 +173,7 @@ def probe(
 def _corpus(
     on: Path | None,
     target: str,
-    control: bool,
+    control: int,
     mdl: bool,
     how: dict[str, Any],
     shared: dict[str, Any],
@@ -186,14 +198,14 @@ def _corpus(
             raise must("--mdl", "given one seed, and none of --probe, --layers, --steps", ", ".join(given))
     if mdl and models is None:
         del shared["seeds"]
-        return partial(description_length, on=on, target=target, control=control, seed=seeds[0])
+        return partial(description_length, on=on, target=target, control=control > 0, seed=seeds[0])
     how["layers"] = read_names("--layers", how["layers"] or "single", tuple(LAYERS))
     if models is None:
         return partial(probing, on=on, target=target, control=control, **how)
     found = read_target(on, target)
     if mdl:
         check_words(found)
-    chosen = find_probe(found, how["probe"], how["layers"], control, seeds=seeds, steps=how["steps"])
+    chosen = find_probe(found, how["probe"], how["layers"], control > 0, seeds=seeds, steps=how["steps"])
     train, held, judged, split = divide(found, train_size=shared["train_size"])
     sizes = {"train": len(train), "held": len(held), "judged": len(judged)}
     read = sentences_read(chosen, train, held, judged, judging=not mdl)

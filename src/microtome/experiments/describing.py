@@ -79,9 +79,10 @@ def description_length(
     check_words(annotated)
     models = open_models(encoder, others, twin)
     probe = PROBES["linear"]
-    asked, stacks, names = record_rows(
+    asked, recorded, names = record_rows(
         annotated, models, probe, train_size, (seed,), device, store, progress, judging=False
     )
+    stacks = {name: one.X for name, one in recorded.items()}
     labels = word_labels(annotated, asked.examples, asked.units)
     rows = asked.rows_of(asked.train)
     rows = rows[labels[rows] >= 0]

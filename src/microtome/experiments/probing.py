@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from ..findings.scorecurves import difference_curve, score_curve
 from ..inference.answers import Answers
 from ..inference.pairing import compare_scores
 from ..probes.asking import Asked, Probed, divide
-from ..probes.edgecounts import EDGE_F1
 from ..probes.table import Probe
 from ..probes.targets import Annotated, read_target
 from ..tasks.scores_declare import Score
@@ -24,6 +23,7 @@ from ..version import VERSION
 from .citations import cited
 from .layerwise import twin_of
 from .models import Progress
+from .probing_control import control_questions, over_draws, rightness
 from .probing_facts import CONTROL, depth_notes, more_facts, probe_rows, sizes_of
 from .probing_mixes import LAYERS, called, check_kinds, find_probe, mix_facts, mix_findings
 from .probing_words import layer_findings, methods_of, said_lines
@@ -42,7 +42,7 @@ def probing(
     *,
     others: Sequence[Any] = (),
     twin: bool = True,
-    control: bool = False,
+    control: bool | int = False,
     probe: str | None = None,
     layers: str | Sequence[str] = "single",
     train_size: int | None = None,
@@ -72,9 +72,10 @@ def probing(
         Such as fine-tuned ones.
     twin : bool
         Whether the encoder with weights drawn anew is probed too: what its layers give is no knowledge.
-    control : bool
+    control : bool or int
         Whether labels drawn at random for each type of word or span are read too: what a probe can learn by
-        heart.
+        heart. A number is how often they are drawn, each time with another seed; intervals of several draws
+        cover other draws, and those of one do not.
     probe : {"linear", "edge", "structural"}, optional
         How to read: labels of words by a linear readout, of spans by an edge probe, trees by a structural
         one, when absent. An edge probe can read labels of words too.
@@ -114,24 +115,30 @@ def probing(
         raise must("level", "between 0 and 1", level)
     if not seeds or len(set(seeds)) < len(seeds):
         raise must("seeds", "one or more, each once", list(seeds))
-    kinds = check_kinds(layers)
+    if control < 0:
+        raise must("control", "a number of draws", control)
+    kinds, draws = check_kinds(layers), int(control)
     annotated = read_target(on, target)
-    chosen = find_probe(annotated, probe, kinds, control, seeds=seeds, steps=steps)
+    chosen = find_probe(annotated, probe, kinds, draws > 0, seeds=seeds, steps=steps)
     models = open_models(encoder, others, twin)
-    asked, stacks, names = record_rows(annotated, models, chosen, train_size, seeds, device, store, progress)
-    asked = replace(asked, steps=steps, progress=progress)
+    asked, recorded, names = record_rows(
+        annotated, models, chosen, train_size, seeds, device, store, progress
+    )
+    stacks = {name: one.X for name, one in recorded.items()}
     run = chosen.function()
     every: dict[str, dict[str, Probed]] = {}
     controls: dict[str, dict[str, Probed]] = {}
     for kind in kinds:
         every[kind], controls[kind] = {}, {}
-        reading = replace(asked, inputs=LAYERS[kind])
         for place, (name, X) in enumerate(stacks.items()):
             if progress is not None:
                 progress(f"probing {name}", place, len(stacks))
+            reading = replace(recorded[name].asked, steps=steps, progress=progress, inputs=LAYERS[kind])
             every[kind][called(name, kind)] = run(reading, X)
-            if control and name in names:
-                controls[kind][called(name, kind)] = run(replace(reading, control=seeds[0]), X)
+            if draws and name in names:
+                controls[kind][called(name, kind)] = over_draws(
+                    [run(one, X) for one in control_questions(reading, draws)]
+                )
     curves: list[Curve] = []
     said: list[str] = []
     first = next(iter(every[kinds[0]].values()))
@@ -153,7 +160,7 @@ def probing(
         lines=first.lines,
         rows=tuple(row for kind, found in every.items() for row in probe_rows(kind, found, controls[kind])),
         findings=(*said, *said_lines(first.lines)),
-        methods=methods_of(asked, chosen, names, twin=twin, control=control, level=level, kinds=kinds),
+        methods=methods_of(asked, chosen, names, twin=twin, control=draws, level=level, kinds=kinds),
         references=cited("merchant2020", chosen.cites, *(["tenney2019pipeline"] if "upto" in kinds else [])),
         warnings=tuple(
             dict.fromkeys(
@@ -240,6 +247,19 @@ def sentences_read(
     return np.unique(np.concatenate([train, *([held] if probe.seeded else []), *([judged] * judging)]))
 
 
+class Recorded(NamedTuple):
+    """
+    What one model is asked, and what it has.
+
+    asked : Asked
+        With the rows of this model.
+    X : ndarray of float32 of shape (layers, rows, features)
+    """
+
+    asked: Asked
+    X: np.ndarray
+
+
 def record_rows(
     annotated: Annotated,
     models: dict[str, Any],
@@ -251,8 +271,20 @@ def record_rows(
     progress: Progress | None,
     *,
     judging: bool = True,
-) -> tuple[Asked, dict[str, np.ndarray], list[str]]:
-    """Run the models over the sentences that are needed, on the rows that all of them have."""
+) -> tuple[Asked, dict[str, Recorded], list[str]]:
+    """
+    Run the models over the sentences that are needed, on the words that all of them have.
+
+    Returns
+    -------
+    asked : Asked
+        With a row for each of these words.
+    recorded : dict of str to Recorded
+        What each model is asked and has, by its name: an edge probe has a row for each sub-word, which models
+        cut in their own ways.
+    names : list of str
+        Of the models that were given.
+    """
     from ..extraction.recording import record
     from ..extraction.texts import make_texts
     from ..rows.options import row_options
@@ -262,20 +294,13 @@ def record_rows(
     train, held, judged, split = divide(annotated, train_size=train_size)
     needed = sentences_read(probe, train, held, judged, judging=judging)
     texts = make_texts([annotated.sentences[place] for place in needed])
-    # The published structural probe reads the mean of a word's parts.
-    options = row_options("word", subword="mean" if probe.kind == "trees" else "last")
-    rows = plan_rows(texts.examples, list(models.values()), options, progress=progress)
-    shelf = Shelf(store)
-    stacks = {}
-    for name, model in models.items():
-        read = record(model, texts, rows, shelf=shelf, progress=progress)
-        # A norm behind the last block is a layer of some models, but no block of its own.
-        layers = read.layers[: model.depth + 1]
-        stacks[name] = np.stack([np.asarray(layer, dtype=np.float32) for layer in layers])
+    # Which words there are is the same whichever of their sub-words are read.
+    options = row_options("word", subword="last" if probe.subword == "each" else probe.subword)
+    shared = plan_rows(texts.examples, list(models.values()), options, progress=progress)
     asked = Asked(
         annotated=annotated,
-        examples=needed[np.asarray(rows.examples)],
-        units=np.asarray(rows.units),
+        examples=needed[np.asarray(shared.examples)],
+        units=np.asarray(shared.units),
         train=train,
         held=held,
         judged=judged,
@@ -283,7 +308,20 @@ def record_rows(
         seeds=tuple(seeds),
         device=device,
     )
-    return asked, stacks, [name for name in models if name != TWIN]
+    shelf = Shelf(store)
+    recorded = {}
+    for name, model in models.items():
+        rows = shared
+        if probe.subword == "each":
+            rows = plan_rows(texts.examples, [model], replace(options, subword="each")).among(shared)
+        read = record(model, texts, rows, shelf=shelf, progress=progress)
+        # A norm behind the last block is a layer of some models, but no block of its own.
+        layers = read.layers[: model.depth + 1]
+        recorded[name] = Recorded(
+            asked=replace(asked, examples=needed[np.asarray(rows.examples)], units=np.asarray(rows.units)),
+            X=np.stack([np.asarray(layer, dtype=np.float32) for layer in layers]),
+        )
+    return asked, recorded, [name for name in models if name != TWIN]
 
 
 def _curves(
@@ -313,7 +351,7 @@ def _curves(
         )
     for name, one in controls.items():
         # Two questions about the same words: how much oftener the true one is answered rightly.
-        pair = _rightness(found[name]), _rightness(one)
+        pair = rightness(found[name]), rightness(one)
         curves.append(layer_differences(f"difference, selectivity of {name}", *pair, level, one.score))
     for name in [*names[1:], *(name for name in found if name.startswith(TWIN))]:
         other = found[name]
@@ -380,21 +418,3 @@ def _with_unit(curve: Curve, asked: Asked, probe: Probe) -> Curve:
     alone = "word" if probe.kind == "words" else "sentence"
     said = curve.unit.replace("group of examples", asked.unit).replace("example", alone)
     return replace(curve, unit=said)
-
-
-def _rightness(one: Probed) -> Probed:
-    """Whether each answer is right, so that answers to different questions can be compared."""
-
-    def right(each: Answers) -> list[Any]:
-        if one.score is EDGE_F1:
-            return list(each.predictions)  # counts of what is right and wrong already
-        return [np.asarray(p) == np.asarray(each.targets) for p in each.predictions]
-
-    return replace(
-        one,
-        labels=(),
-        answers=tuple(
-            replace(each, targets=np.ones(len(each.ids), dtype=int), predictions=right(each))
-            for each in one.answers
-        ),
-    )

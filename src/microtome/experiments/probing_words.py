@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -146,13 +147,22 @@ def _at(curve: Curve, at: int, scale: float, digits: int, unit: str = "") -> str
     )
 
 
+_READ = MappingProxyType(
+    {
+        "last": "A word is read by its last sub-word.",
+        "mean": "A word is read by the mean of its sub-words.",
+        "each": "A span is pooled over all sub-words of its words.",
+    }
+)
+
+
 def methods_of(
     asked: Asked,
     probe: Probe,
     names: Sequence[str],
     *,
     twin: bool,
-    control: bool,
+    control: int,
     level: float,
     kinds: Sequence[str] = ("single",),
 ) -> str:
@@ -167,6 +177,7 @@ def methods_of(
         "Every model ran once over the corpus, and all were probed on the same words."
         if len(names) + twin > 1
         else "The model ran once over the corpus.",
+        _READ[probe.subword],
     ]
     read = {
         "single": "one layer",
@@ -185,7 +196,8 @@ def methods_of(
     if control:
         parts.append(
             f"Control labels are drawn for every type of {'word' if probe.kind == 'words' else 'span'} from "
-            "the frequencies of the labels (Hewitt and Liang 2019)."
+            "the frequencies of the labels (Hewitt and Liang 2019), "
+            + ("once." if control == 1 else f"{control} times, and intervals cover other draws.")
         )
     parts.append(
         f"Intervals of {level * 100:g}% are over {asked.units_judged:,} {asked.unit}s; bands "

@@ -35,6 +35,8 @@ class Probe:
         Whether it begins at random, so that several seeds tell something.
     control : bool
         Whether labels drawn at random for each type of word or span can be asked for instead.
+    subword : {"last", "mean", "each"}
+        What it reads of a word that a model cuts into several.
     cites : str
     module : str
         That has the function `probe_<kind>`.
@@ -45,6 +47,7 @@ class Probe:
     kind: Kind
     seeded: bool
     control: bool
+    subword: str
     cites: str
     module: str
     also: tuple[Kind, ...] = ()
@@ -64,6 +67,7 @@ _ALL = (
         kind="words",
         seeded=False,
         control=True,
+        subword="last",
         cites="hewitt2019control",
         module="wordprobe",
     ),
@@ -73,6 +77,7 @@ _ALL = (
         kind="spans",
         seeded=True,
         control=True,
+        subword="each",
         cites="tenney2019",
         module="spanprobe",
         also=("words",),
@@ -85,6 +90,7 @@ _ALL = (
         kind="trees",
         seeded=True,
         control=False,
+        subword="mean",
         cites="hewitt2019structural",
         module="treeprobe",
     ),

@@ -24,8 +24,9 @@ class RowOptions:
     Parameters
     ----------
     kind : {"cls", "mean", "token", "word"}
-    subword : {"last", "first", "mean"}
-        Which sub-words stand for a word.
+    subword : {"last", "first", "mean", "each"}
+        Which sub-words stand for a word. With "each" every one is a row of that word, as probes of spans ask
+        for; between models with one tokenizer only.
     special : {"out", "in"}
         Whether the tokens that a model adds count in a mean.
     framed : bool
@@ -61,7 +62,7 @@ class RowOptions:
             "cls": "one row an example: the token that stands for it",
             "mean": f"one row an example: the mean of its tokens, special ones {self.special}",
             "token": "one row a token, special ones out",
-            "word": f"one row a word: {_SUBWORDS[self.subword]}",
+            "word": _SUBWORDS[self.subword],
         }[self.kind]
         framed = "" if self.framed else "; no special tokens in the input"
         drawn = "" if self.sample is None else f"; {self.sample} rows drawn with seed {self.seed}"
@@ -69,9 +70,10 @@ class RowOptions:
 
 
 _SUBWORDS = {
-    "last": "its last sub-word",
-    "first": "its first sub-word",
-    "mean": "the mean of its sub-words",
+    "last": "one row a word: its last sub-word",
+    "first": "one row a word: its first sub-word",
+    "mean": "one row a word: the mean of its sub-words",
+    "each": "one row a sub-word of a word",
 }
 
 

@@ -107,6 +107,12 @@ class Rows:
         found.update(np.ascontiguousarray(self.units, "<i8").tobytes())
         return found.hexdigest()
 
+    def among(self, others: Rows) -> Rows:
+        """The rows of words, tokens or examples that others, of the same corpus, have rows of too."""
+        wide = 1 + int(max(self.units.max(initial=0), others.units.max(initial=0)))
+        kept = np.isin(self.examples * wide + self.units, others.examples * wide + others.units)
+        return replace(self, examples=self.examples[kept], units=self.units[kept])
+
     def of_example(self, place: int) -> np.ndarray:
         """Units of one example that have rows."""
         start, stop = np.searchsorted(self.examples, [place, place + 1])
@@ -177,6 +183,9 @@ def plan_rows(
                 lost[encoder.name] += len(np.setdiff1d(everything, found[encoder.name]))
                 truncated[encoder.name] += tokens[encoder.name][number].truncated
                 kept = np.intersect1d(kept, found[encoder.name])
+            if options.subword == "each":
+                own = next(iter(found.values()))
+                kept = own[np.isin(own, kept)]
             candidates += len(everything)
             places.append(np.full(len(kept), place, dtype=np.int64))
             units.append(kept)
@@ -212,7 +221,7 @@ def _check(encoders: Sequence[Encoder], options: RowOptions) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InputError(f"names of models must differ, but {twice[0]!r} stands twice; give one with name=.")
-    if options.kind == "token":
+    if options.kind == "token" or options.subword == "each":
         cut = {encoder.cuts for encoder in encoders}
         if len(cut) > 1:
             raise InputError(

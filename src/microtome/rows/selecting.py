@@ -26,7 +26,8 @@ class Selection:
     Parameters
     ----------
     units : ndarray of int of shape (rows,)
-        The word or token that each row is of, in rising order; 0 for a row of the whole example.
+        The word or token that each row is of, in rising order; 0 for a row of the whole example. Several rows
+        are of one word where every sub-word is a row.
     positions : ndarray of int of shape (tokens that take part,)
         Tokens, row by row.
     sizes : ndarray of int of shape (rows,)
@@ -108,6 +109,8 @@ def _words(tokens: Tokens, subword: str) -> Selection:
     words = tokens.words[positions]
     order = np.argsort(words, kind="stable")
     positions, words = positions[order], words[order]
+    if subword == "each":
+        return Selection(units=words, positions=positions, sizes=np.ones(len(words), np.int64))
     units, starts, sizes = np.unique(words, return_index=True, return_counts=True)
     if subword == "mean":
         return Selection(units=units, positions=positions, sizes=sizes)
