@@ -54,7 +54,10 @@ def changes(encoder: Any, runs: Sequence[Any], options: Mapping[str, Any], aside
         out[label] = {
             "curves": {key: plain_curve(curve) for key, curve in told.items() if curve is not None},
             "mean": {key: average[name] for key, name in names.items() if name in average},
-            "last": {"value": tuned.values[-1], "low": tuned.low[-1], "high": tuned.high[-1]},
+            **{
+                key: {"value": tuned.values[at], "low": tuned.low[at], "high": tuned.high[at]}
+                for key, at in (("middle", encoder.depth // 2), ("last", encoder.depth))
+            },
             "top_share": where["top_share"],
             "center": where["center"],
             "n": tuned.n,

@@ -207,12 +207,14 @@ def tuned_readouts(
         base = as_one([found[BASE]] * len(seeds), seeds)
         tuned = as_one([found[str(seed)] for seed in seeds], seeds)
         last = len(base.answers) - 1
+        top = range(last - max(1, last // 3) + 1, last + 1)
         out[target] = {
             **sizes_of(asked, base),
             "base": scores_of(base)[0],
             "tuned": scores_of(tuned),
             "difference": plain_curve(layer_differences("tuned from base", tuned, base, LEVEL, base.score)),
             "mean": mean_difference(tuned, base),
+            "top": mean_difference(tuned, base, top),
             "last": mean_difference(tuned, base, [last]),
         }
     return out

@@ -21,7 +21,7 @@ from tuned_layers_bylayer import (
 from tuned_layers_claims import (
     FORGOTTEN,
     LARGE,
-    MAINLY,
+    MOVED,
     PUBLISHED,
     TAMKIN,
     Claim,
@@ -103,10 +103,12 @@ MARKS = tuple(
 )
 BOUNDS = (
     f"Bounds: a change of the last layer is large above {LARGE:g} (1 - similarity); what is read is "
-    f"forgotten where it loses more than {abs(FORGOTTEN):g} points on average over layers; change is mainly "
-    f"in the upper third where that holds more than {MAINLY:g} of it. A claim holds where all of its "
-    "intervals (95 %, each alone) lie on the claimed side, does not hold where one lies wholly on the other, "
-    "and else cannot be told. Intervals are over documents, or sentences where there are none, and seeds."
+    f"forgotten where it loses more than {abs(FORGOTTEN):g} points on average over all layers, or over those "
+    "of the upper third; change is mainly in the upper third where that holds more of it than if every block "
+    f"added as much; most of the model is changed where the middle layer is, above {MOVED:g}. A claim holds "
+    "where all of its intervals (95 %, each alone) lie on the claimed side; it does not hold where one, made "
+    "wider for the number of them, lies wholly on the other; and else it cannot be told. Intervals are over "
+    "documents, or sentences where there are none, and seeds."
 )
 
 
@@ -138,10 +140,10 @@ def claims_table(checked: Sequence[Claim]) -> str:
         first = [f"{one.name}", one.model, one.by, one.verdict]
         if not one.parts:
             lines.append(line([*first, one.why, "", "", ""]))
-        for place, part in enumerate(one.parts):
+        for place, (part, verdict) in enumerate(zip(one.parts, one.verdicts, strict=True)):
             start = first if place == 0 else ["", "", "", ""]
-            bound = f"{part.side} {part.bound:g}"
-            lines.append(line([*start, part.what, bound, shown(part.number, part.digits), part.verdict]))
+            bound = f"{part.side} {part.bound:.3g}"
+            lines.append(line([*start, part.what, bound, shown(part.number, part.digits), verdict]))
     return "\n".join(lines)
 
 

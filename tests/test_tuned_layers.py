@@ -314,27 +314,35 @@ def near(value: float, reach: float = 0.01) -> dict[str, float]:
 
 
 def tuned(
-    task: str, *, last: float, mean: float, share: float, probe: float, domain: float, score: float
+    task: str,
+    *,
+    last: float,
+    mean: float,
+    share: float,
+    probe: float,
+    domain: float,
+    score: float,
+    top: float = 0.0,
+    middle: float = 0.7,
 ) -> Any:
-    measures = {
-        name: {"last": near(last), "mean": {"tuned": near(mean)}, "top_share": near(share)}
-        for name in ("rsa", "debiased_cka")
-    }
+    ends = {"last": near(last), "middle": near(middle), "top_share": near(share)}
+    measures = {name: {**ends, "mean": {"tuned": near(mean)}} for name in ("rsa", "debiased_cka")}
     average = {name: {"difference": near(domain)} for name in measures}
     found = {
         "job": {"kind": "task", "model": "m", "what": task},
+        "depth": 6,
         "tuned": {"guess": 0.3, "mean": near(score)},
         "change": {"measures": measures},
-        "probe": {"upos": {"mean": near(probe, 0.001), "points": 100.0}},
+        "probe": {"upos": {"mean": near(probe, 0.001), "top": near(top, 0.001), "points": 100.0}},
     }
     return found if task == "ewt-parsing" else {**found, "domains": {"average": average}}
 
 
-def documents(**changes: Any) -> list[Any]:
-    """What a model would say that is as published; changes are of the pair task."""
+def documents(middle: float = 0.7, **changes: Any) -> list[Any]:
+    """What a model would say that is as published; changes are of the pair task, but for the middle layer."""
     pair = {"last": 0.5, "mean": 0.9, "share": 0.8, "probe": 0.0, "domain": 0.1, "score": 0.7}
     parsing = {"last": 0.3, "mean": 0.6, "share": 0.45, "probe": 0.0, "domain": 0.0, "score": 0.7}
-    return [tuned("stsb", **(pair | changes)), tuned("ewt-parsing", **parsing)]
+    return [tuned("stsb", **(pair | changes)), tuned("ewt-parsing", **parsing, middle=middle)]
 
 
 @pytest.mark.parametrize(
@@ -344,10 +352,13 @@ def documents(**changes: Any) -> list[Any]:
         ({"last": 0.9}, "M1", "does not hold"),
         ({"probe": -0.1}, "M1", "does not hold"),
         ({"probe": -0.02}, "M1", "cannot be told"),
+        ({"top": -0.06}, "M1", "does not hold"),  # what the upper layers lose is not hidden by the others
+        ({"probe": -0.0212}, "M1", "cannot be told"),  # wholly beyond, but one of six
         ({}, "M2", "holds"),
         ({"share": 0.2}, "M2", "does not hold"),
-        ({"share": 0.55}, "M2", "cannot be told"),
+        ({"share": 0.72}, "M2", "cannot be told"),  # .585 with parsing, where equal steps have .587
         ({}, "M3", "holds"),
+        ({"middle": 0.99}, "M3", "does not hold"),  # only the top of the model is changed
         ({"mean": 0.5}, "M3", "does not hold"),
         ({"share": 0.45}, "M3", "cannot be told"),
         ({}, "M4", "holds"),
