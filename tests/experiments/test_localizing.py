@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from microtome.comparison.structure import find_localization
 from microtome.encoders.loading import load
@@ -46,5 +47,11 @@ def test_scores_of_all_layers_with_their_doubt(tmp_path: Path) -> None:
     expected = np.where(off, turned.value, 0).sum(0) / 7
     np.testing.assert_allclose([row["beyond rotations"] for row in found.rows], expected, atol=1e-6)
     assert found.findings[0].startswith("Beyond rotations, single neurons (in) count most in layer")
+    mine, described, coded = (
+        [row[name] for row in found.rows]
+        for name in ("beyond rotations", "published, as described", "published, as coded")
+    )
+    assert found.more["agreement_described"] == pytest.approx(stats.spearmanr(mine, described)[0])
+    assert found.more["agreement"] == pytest.approx(stats.spearmanr(mine, coded)[0])
     with pytest.raises(InputError, match="options must be among precision, memory, threads, but got 'speed'"):
         localized({"base": base}, TEXT, speed=1, store=tmp_path / "s")

@@ -141,7 +141,14 @@ def test_published_scores_stand_beside_one_that_rotations_correct() -> None:
         out = localizations(svcca, rotation, direction="out")
         assert out.beyond[layer] == pytest.approx(beyond[layer, others].mean())
     assert found.agreement == pytest.approx(stats.spearmanr(found.beyond, found.coded.scores)[0])
-    assert f"rank correlation of {found.agreement:.2f}" in found.sentence()
+    assert found.agreement_described == pytest.approx(
+        stats.spearmanr(found.beyond, found.described.scores)[0]
+    )
+    # The two differ, so a sentence that gives one of them has to say which.
+    assert found.sentence().endswith(
+        f"its rank correlation with the published score is {found.agreement_described:.2f} as described (no "
+        f"z-score) and {found.agreement:.2f} as coded (z-scored)."
+    )
     assert f"layer {'abcde'[int(found.beyond.argmax())]} (" in found.sentence(list("abcde"))
 
 
@@ -154,3 +161,4 @@ def test_adding_layers_does_not_change_what_two_of_them_have_beyond_rotations() 
     two = localizations(neuron[:2, :2], localization_rotation(neuron[:2, :2], rotated[:, :2, :2]))
     # Two layers have no ranks worth correlating.
     assert np.isnan(two.agreement)
+    assert "is undefined as described (no z-score) and undefined as coded" in two.sentence()

@@ -154,7 +154,13 @@ def localized(
         references=cited("wu2020", measures=["neuron_correlation", "svcca"]),
         warnings=recorded.warned,
         more=MappingProxyType(
-            {"layers": table, "agreement": whole.agreement, "rotations": rotations, "direction": direction}
+            {
+                "layers": table,
+                "agreement": whole.agreement,
+                "agreement_described": whole.agreement_described,
+                "rotations": rotations,
+                "direction": direction,
+            }
         ),
         provenance=MappingProxyType(
             told_provenance([recorded], [texts], started=started, seed=seed, device=device, command=command)

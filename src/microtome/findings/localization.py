@@ -181,6 +181,8 @@ class Localizations:
     direction : {"in", "out"}
     agreement : float
         Spearman's correlation of `beyond` and the published code's scores over layers.
+    agreement_described : float
+        The same with the score as the paper describes it.
     """
 
     described: Localization
@@ -189,16 +191,18 @@ class Localizations:
     monte_carlo: NDArray[np.float64]
     direction: Direction
     agreement: float
+    agreement_described: float
 
     def sentence(self, names: Sequence[str] | None = None) -> str:
-        """Say where neurons stand out, and whether the published score says the same."""
+        """Say where neurons stand out, and whether the published scores say the same."""
         check_names(names, len(self.beyond))
         high, low = int(np.nanargmax(self.beyond)), int(np.nanargmin(self.beyond))
         return (
             f"Beyond rotations, single neurons ({self.direction}) count most in {layer_list([high], names)} "
             f"({number(self.beyond[high], 3)}) and least in {layer_list([low], names)} "
-            f"({number(self.beyond[low], 3)}); over layers this agrees with the published score to a rank "
-            f"correlation of {number(self.agreement)}."
+            f"({number(self.beyond[low], 3)}); over layers its rank correlation with the published score is "
+            f"{_told(self.agreement_described)} as described (no z-score) and {_told(self.agreement)} as "
+            "coded (z-scored)."
         )
 
 
@@ -221,23 +225,33 @@ def localizations(
     -------
     Localizations
     """
-    from scipy.stats import spearmanr
-
     neuron = rotation.value + rotation.rotated_mean
     described = localization(neuron, svcca, direction=direction, zscore=False)
     coded = localization(neuron, svcca, direction=direction, zscore=True)
     beyond, error = (_over_others(one, direction) for one in (rotation.value, rotation.standard_error))
-    both = np.isfinite(beyond) & np.isfinite(coded.scores)
-    spread = min(np.ptp(beyond[both]), np.ptp(coded.scores[both])) if both.sum() > 2 else 0.0
-    found = spearmanr(beyond[both], coded.scores[both]) if spread > 0 else None
     return Localizations(
         described=described,
         coded=coded,
         beyond=beyond,
         monte_carlo=error,
         direction=direction,
-        agreement=float("nan") if found is None else float(found.statistic),  # pyright: ignore[reportAttributeAccessIssue]
+        agreement=_ranked(beyond, coded.scores),
+        agreement_described=_ranked(beyond, described.scores),
     )
+
+
+def _ranked(values: NDArray[np.float64], others: NDArray[np.float64]) -> float:
+    """Spearman's correlation over the layers that have both; NaN where there are no ranks to speak of."""
+    from scipy.stats import spearmanr
+
+    both = np.isfinite(values) & np.isfinite(others)
+    if both.sum() < 3 or min(np.ptp(values[both]), np.ptp(others[both])) <= 0:
+        return float("nan")
+    return float(spearmanr(values[both], others[both]).statistic)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _told(correlation: float) -> str:
+    return number(correlation) if np.isfinite(correlation) else "undefined"
 
 
 def _over_others(values: NDArray[np.float64], direction: Direction) -> NDArray[np.float64]:
