@@ -10,11 +10,15 @@ import pytest
 from scipy.stats import pearsonr
 
 import cats
+from microtome.corpora.opening import corpus
 from microtome.encoders.loading import load
 from microtome.errors import InputError
 from microtome.experiments.change import change
+from microtome.experiments.domains import domains
 from microtome.extraction.extracting import extract
+from microtome.figures.captions import title_of
 from microtome.findings.results import open_result
+from microtome.report.sections import title_of as section_title
 from microtome.training.finetuning import finetune
 from moving import moved, saved, sentences
 
@@ -104,8 +108,18 @@ def test_fine_tuned_models_are_known_by_their_seeds(place: Path, tmp_path: Path)
     base, task = load(place), cats.cats_task(32, 20)
     given: dict[str, Any] = {**cats.QUICK, "steps": 3, "store": tmp_path / "s"}
     tuned = [finetune(base, task, "wu2020", seed=seed, **given) for seed in (4, 7)]
+    lines = tmp_path / "lines.txt"
+    lines.write_text("\n".join(TEXT) + "\n")
     found = change(base, [tuned[0], tuned[1].folder], TEXT, measures=["debiased_cka"], store=tmp_path / "s")
-    assert found.task == "cats"
+    # The texts are not those of the task that the models were tuned on.
+    assert (found.task, found.split, found.more["tuned_on"]) == ("texts", "texts", "cats")
+    assert "2 fine-tuned models (on cats)" in found.methods
+    assert title_of(found) == f"Change: {base.name}, tuned on cats, compared on texts"
+    assert section_title(found, "").startswith(f"What fine-tuning changed: {base.name}, tuned on cats, com")
+    apart = domains(base, tuned, TEXT, corpus(lines, name="cats/train"), measures="rsa", store=tmp_path / "s")
+    assert (apart.task, apart.split) == ("texts", "texts against cats/train")
+    same = change(base, tuned, corpus(lines, name="cats/train"), measures="rsa", store=tmp_path / "s")
+    assert (same.task, same.split) == ("cats", "cats/train")
     assert found.provenance["seeds"] == [4, 7]
     assert list(found.provenance["models"]) == ["base", "tuned 4", "tuned 7", "twin 0"]
     assert found.curves[0].unit == "sentence and model"

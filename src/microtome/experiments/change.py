@@ -97,8 +97,9 @@ def change(
     Result
         For each measure curves over layers: "base to tuned", "between seeds", "base to random twin", and
         "difference", that of the first and the second. `more["change"]` has where the change sits, with the
-        share of the upper third ("top_share", of the models' mean share), and `more["average"]` the means
-        over layers.
+        share of the upper third ("top_share", of the models' mean share), `more["average"]` the means over
+        layers, and `more["tuned_on"]` the task of the tuned models; `task` and `split` name the text that
+        they were compared on.
 
     References
     ----------
@@ -121,7 +122,12 @@ def change(
     found = alike(recorded, measures, halves=halves, seed=seed, device=device, progress=progress, **options)
     curves: list[Curve] = []
     said: list[str] = []
-    more: dict[str, Any] = {"layers": list(recorded.layers), "change": {}, "average": {}}
+    more: dict[str, Any] = {
+        "tuned_on": models.task,
+        "layers": list(recorded.layers),
+        "change": {},
+        "average": {},
+    }
     for label, one in found.items():
         series = series_of(one, models)
         given: dict[str, Any] = {"level": level, "bounds": one.bounds}
@@ -142,7 +148,7 @@ def change(
     return Result(
         experiment="change",
         model=as_encoder(models.base).name,
-        task=models.task or texts.name,
+        task=models.task_of(texts.name),
         split=texts.name,
         score="similarity",
         points=1.0,

@@ -146,7 +146,7 @@ def domains(
     return Result(
         experiment="domains",
         model=as_encoder(models.base).name,
-        task=models.task or first.name,
+        task=models.task_of(first.name),
         split=f"{first.name} against {second.name}",
         score="similarity",
         points=1.0,
@@ -168,6 +168,7 @@ def domains(
         ),
         more=MappingProxyType(
             {
+                "tuned_on": models.task,
                 "layers": list(within.layers),
                 "average": average,
                 "matched": {

@@ -48,6 +48,11 @@ class Models:
     task: str
     twins: Mapping[str, Any]
 
+    def task_of(self, name: str) -> str:
+        """The task that a text of this name belongs to: that of the models, or the text itself."""
+        # A text of any other kind was never part of the task, so calling it by the task would mislead.
+        return self.task if self.task and f"{name}/".startswith(f"{self.task}/") else name
+
     @property
     def all(self) -> dict[str, Any]:
         """Every one of them."""
@@ -159,9 +164,10 @@ def said_methods(
     texts = " and on ".join(told)
     count = len(models.tuned)
     name, plural = as_encoder(models.base).name, "" if count == 1 else "s"
+    task = f" (on {models.task})" if models.task else ""
     parts = [
-        f"{name} was compared with {count} fine-tuned model{plural} in {len(recorded[0].layers)} layers by "
-        f"{' and '.join(measures)} (Merchant et al. 2020), on {texts}."
+        f"{name} was compared with {count} fine-tuned model{plural}{task} in {len(recorded[0].layers)} "
+        f"layers by {' and '.join(measures)} (Merchant et al. 2020), on {texts}."
     ]
     if models.twins:
         parts.append("A twin of the base with all weights drawn anew is the floor.")

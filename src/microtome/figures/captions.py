@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def title_of(result: Result) -> str:
     """What a picture of a result is about."""
     name = result.experiment.replace("_", " ")
-    return f"{name[:1].upper()}{name[1:]}: {result.model}, {result.task}"
+    return f"{name[:1].upper()}{name[1:]}: {result.model}, {result.about}"
 
 
 def new_figure(wide: float, tall: float) -> Figure:

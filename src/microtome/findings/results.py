@@ -246,7 +246,13 @@ class Result:
 
     def _repr_html_(self) -> str:
         said = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.findings)
-        return f"<p>{escape(f'{self.experiment}: {self.model}, {self.task}')}</p><ul>{said}</ul>"
+        return f"<p>{escape(f'{self.experiment}: {self.model}, {self.about}')}</p><ul>{said}</ul>"
+
+    @property
+    def about(self) -> str:
+        """The task; for models tuned on one task and compared on any text, both."""
+        tuned_on = self.more.get("tuned_on")
+        return f"tuned on {tuned_on}, compared on {self.split}" if tuned_on else self.task
 
 
 _BOUNDS = ("low", "high", "band_low", "band_high")

@@ -157,7 +157,8 @@ def _said(result: Result, curves: Sequence[Curve], name: str, *, differences: bo
 def title_of(result: Result, label: str) -> str:
     """What a section of a result is called."""
     plain_name = result.experiment.replace("_", " ").capitalize()
-    return f"{TITLES.get(result.experiment, plain_name)}: {model_of(result)} on {result.task}{label}"
+    where = f" on {result.task}" if result.about == result.task else f", {result.about}"
+    return f"{TITLES.get(result.experiment, plain_name)}: {model_of(result)}{where}{label}"
 
 
 def tuned_name(model: str, task: str) -> str:
