@@ -74,6 +74,12 @@ def test_models_that_never_disagree_are_not_safe_by_that_alone() -> None:
         assert not found.safe
         assert found.needed is not None
         assert found.needed > 100
+        # About so many are enough, and a tenth fewer are not.
+        for count, safe in ((int(1.05 * found.needed), True), (int(0.9 * found.needed), False)):
+            targets = np.arange(count) % 2 if score == "mcc" else np.arange(float(count))
+            same = answers(targets, targets)
+            again = judge_drop(score, same, same, ("a", "b") if score == "mcc" else (), max_drop=1.0)
+            assert again.safe is safe
 
 
 def test_perplexity_in_its_own_units() -> None:

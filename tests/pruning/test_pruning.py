@@ -11,6 +11,8 @@ import pytest
 import tiny
 from microtome.encoders.loading import load
 from microtome.errors import InputError
+from microtome.findings.words import at_most
+from microtome.pruning.exporting import card
 from microtome.pruning.pruning import prune
 from microtome.store.shelf import Shelf
 from microtome.tasks.items import Item
@@ -41,6 +43,10 @@ def test_blocks_that_do_nothing_go(classifier: Path, solved: Callable[..., Task]
     assert found.comparison.upper <= 5.0
     assert "can go: accuracy falls by at most" in found.sentences[0]
     assert "(95 %, one-sided, 200 examples never used to choose)" in found.sentences[0]
+    assert 0.3 < found.guess < 0.6
+    assert f" and {found.guess:.3f} of the most frequent answer." in found.sentences[1]
+    assert found.sentences[1] in card(found)
+    assert f"| {at_most(found.comparison.upper)} |" in card(found)
     assert found.model is not None
     assert found.model.config.num_hidden_layers == len(found.kept)
 
@@ -65,7 +71,7 @@ def test_too_few_examples_are_told(classifier: Path, solved: Callable[..., Task]
     assert found.model is None
     assert "nothing can be cut safely: without block" in found.sentences[0]
     assert "that certify would be needed to show it 8 times in 10" in found.sentences[1]
-    assert "there were 40." in found.sentences[1]
+    assert "there were 40 (80 in all)." in found.sentences[1]
     with pytest.raises(InputError, match="must be certified, but bert has nothing that can be cut safely"):
         found.export("anywhere")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,18 +11,18 @@ from hypothesis import strategies as st
 
 from microtome.pruning.certifying import Candidate, Step
 from microtome.pruning.margin import Drop
-from microtome.pruning.saying import said_of
+from microtome.pruning.saying import said_of, said_of_confirmation
 
 
-def step(needed: int | None) -> Step[tuple[int, ...]]:
+def step(needed: int | None, *, upper: float = 3.5, p: float = 0.4) -> Step[tuple[int, ...]]:
     found = Drop(
         score="accuracy",
         full=0.9,
         cut=0.88,
         drop=2.0,
-        upper=3.5,
+        upper=upper,
         se=0.9,
-        p=0.4,
+        p=p,
         max_drop=2.25,
         level=0.95,
         method="exact",
@@ -35,13 +36,14 @@ def step(needed: int | None) -> Step[tuple[int, ...]]:
 
 @given(st.integers(1, 10**35))
 def test_how_many_examples_it_would_take(needed: int) -> None:
-    _, text = said_of([step(needed)], 3, "points", cheapest=None, share=0.5, higher=True)
+    _, text = said_of([step(needed)], 3, "points", cheapest=None, share=0.5, chose=390, higher=True)
     numbers = [int(one.replace(",", "")) for one in re.findall(r"[\d,]*\d", text.split("8 times in 10")[0])]
     if needed <= 400:
-        assert text.startswith("another draw of the examples could pass")
+        # It failed, so they cannot have been enough, whatever a rule of thumb says.
+        assert text.startswith("more examples that certify than the 400 that there were would be needed")
     elif needed <= 1_000_000:
         assert numbers == [needed]
-        assert f"so {2 * needed:,} in all; there were 400." in text
+        assert f"so {2 * needed:,} in all; there were 400 (790 in all)." in text
     else:
         # Nobody has so many, and their number is no more than how near the margin is.
         assert numbers == [1_000_000]
@@ -57,3 +59,25 @@ def test_where_no_number_of_examples_would_do() -> None:
 def test_which_way_the_score_runs(higher: bool, verb: str) -> None:
     text, _ = said_of([step(900)], 3, "points", cheapest=None, share=None, higher=higher)
     assert text.startswith(f"nothing can be cut safely: without block 3 accuracy {verb} by 2.00 points, and ")
+
+
+def test_a_bound_is_never_rounded_below_itself() -> None:
+    passed, failed = step(None, upper=1.381, p=0.01), step(None, upper=3.501)
+    (text,) = said_of([passed], 3, "points", cheapest=None, share=None, higher=True)
+    assert "accuracy falls by at most 1.39 points (95 %" in text
+    text, _ = said_of([failed], 3, "points", cheapest=None, share=None, higher=True)
+    assert "a change of up to 3.51 points cannot be ruled out" in text
+    assert "at most 1.39 (95 %" in said_of_confirmation(passed.found, "test", "points", higher=True)
+
+
+def test_what_the_most_frequent_answer_gets_stands_beside() -> None:
+    given: dict[str, Any] = {"cheapest": None, "share": None, "higher": True, "guess": 0.5125}
+    *_, text = said_of([step(None, p=0.01)], 3, "points", **given)
+    assert text == (
+        "accuracy there is 0.900 of the whole model, 0.880 of the smaller one, and 0.512 of the most "
+        "frequent answer."
+    )
+    *_, text = said_of([step(None)], 3, "points", **given)
+    assert text == "accuracy there is 0.900 of the whole model, and 0.512 of the most frequent answer."
+    *_, text = said_of([], 3, "points", **{**given, "cheapest": ((1, 2), step(None).found)})
+    assert text == "accuracy there is 0.900 of the whole model, and 0.512 of the most frequent answer."

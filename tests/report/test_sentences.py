@@ -654,6 +654,18 @@ def test_a_cut_that_did_not_pass_is_not_called_safe() -> None:
     )
 
 
+def test_a_cut_stands_beside_the_most_frequent_answer() -> None:
+    document = pruned([drop(value=0.5, upper=0.681)]).document()
+    [text] = sentences(told({**document, "guess": 0.5271}))
+    assert text.endswith(" It is left with accuracy 0.895; the most frequent answer gets 0.527.")
+    # A file of an earlier version does not know it.
+    del document["guess"]
+    [text] = sentences(told(document))
+    assert text.endswith("0.50 were measured.")
+    [part] = told(document)["sections"]
+    assert part["rows"][0][3] == "0.69"
+
+
 UPPER = st.one_of(st.floats(0.0, 5.0), st.just(math.inf))
 
 

@@ -146,6 +146,7 @@ def _plan(screen: Screen, model: str, task: Any, roles: dict[str, Any], device: 
 
 
 def _show(screen: Screen, found: Pruned) -> None:
+    from ..findings.words import at_most
     from ..interventions.choosing import named
 
     rows = [
@@ -153,7 +154,7 @@ def _show(screen: Screen, found: Pruned) -> None:
             named(found.without(step.candidate.what)),
             f"{step.candidate.cost:.2f}",
             f"{step.found.drop:.2f}",
-            f"{step.found.upper:.2f}",
+            at_most(step.found.upper),
             f"{step.found.p:.3g}",
             "safe" if step.found.safe else "not shown to be safe",
         ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from ..errors import must
 from ..inference.estimate import Interval
@@ -24,6 +25,49 @@ def number(value: float, digits: int = 2) -> str:
         return "infinite" if value > 0 else "minus infinite"
     text = f"{value:.{digits}f}"
     return text.removeprefix("-") if float(text) == 0 else text
+
+
+def at_least(value: float, digits: int = 2) -> str:
+    """
+    Write a lower bound, rounded down.
+
+    Examples
+    --------
+    >>> at_least(0.938), at_least(-0.004), at_least(0.93)
+    ('0.93', '-0.01', '0.93')
+    """
+    return _rounded(value, digits, ROUND_FLOOR)
+
+
+def at_most(value: float, digits: int = 2) -> str:
+    """
+    Write an upper bound, rounded up.
+
+    Examples
+    --------
+    >>> at_most(0.7801), at_most(-0.001), at_most(0.8, 1)
+    ('0.79', '0.00', '0.8')
+    """
+    return _rounded(value, digits, ROUND_CEILING)
+
+
+def _rounded(value: float, digits: int, way: str) -> str:
+    if not math.isfinite(value):
+        return number(value, digits)
+    text = f"{Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-digits), rounding=way):f}"
+    return text.removeprefix("-") if float(text) == 0 else text
+
+
+def between(low: float, high: float, digits: int = 2) -> str:
+    """
+    Write an interval, each end rounded outward.
+
+    Examples
+    --------
+    >>> between(-3.163, 5.221)
+    '[-3.17, 5.23]'
+    """
+    return f"[{at_least(low, digits)}, {at_most(high, digits)}]"
 
 
 def with_interval(value: float, interval: Interval | None, *, digits: int = 2, noun: str = "") -> str:

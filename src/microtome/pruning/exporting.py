@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from ..findings.record import make_folder, replace_file
+from ..findings.words import at_most
 from ..version import VERSION
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def card(found: Pruned) -> str:
         drop = step.found
         lines.append(
             f"| {_listed(found.without(step.candidate.what))} | {step.candidate.cost:.2f} | {drop.drop:.2f} "
-            f"| {drop.upper:.2f} | {drop.p:.2g} |"
+            f"| {at_most(drop.upper)} | {drop.p:.2g} |"
         )
     if found.steps:
         first = found.steps[0].found

@@ -135,7 +135,8 @@ def judge_drop(
     and not at all where the degrees of freedom are fewer than 20: a few texts then carry the whole loss.
 
     `needed` solves (max_drop - drop) x^2 - z sigma x - k w = 0 for x = sqrt(units), with z the sum of the
-    normal quantiles of the level and of the power 0.8, sigma the spread of a unit and w its worst loss.
+    normal quantiles of the level and of the power 0.8, sigma the spread of a unit and w its worst loss. It is
+    at least what the test asks for where no unit differs.
 
     References
     ----------
@@ -276,7 +277,9 @@ def _influence(given: _Given, clusters: Clusters | None, told: dict[str, Any], l
         se=score.points * se,
         p=found,
         method="t over influence, with unseen failures" + (", on the log scale" if endless else ""),
-        needed=_needed(margin - given.drop, se * math.sqrt(units), unseen * fails * units, told["level"]),
+        needed=_needed_influence(
+            margin - given.drop, se * math.sqrt(units), unseen, fails * units, told["level"]
+        ),
         reason=reason,
     )
 
@@ -347,3 +350,17 @@ def _needed(room: float, spread: float, unseen: float, level: float) -> int | No
     reach = float(ndtri(level) + ndtri(POWER)) * spread
     root = (reach + math.sqrt(reach**2 + 4 * room * unseen)) / (2 * room)
     return math.ceil(root**2)
+
+
+def _needed_influence(room: float, spread: float, unseen: float, worst: float, level: float) -> int | None:
+    """
+    Do the same for the test over influence, whose unseen failures widen its standard error, too.
+
+    Without that, a cut that changes no answer would be told that its examples are enough where they are not.
+    """
+    from scipy.special import ndtri
+
+    least = _needed(room, spread, unseen * worst, level)
+    if least is None:
+        return None
+    return max(least, math.ceil((unseen + float(ndtri(level)) * math.sqrt(unseen)) * worst / room))

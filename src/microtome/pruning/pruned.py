@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -50,6 +51,9 @@ class Pruned:
         Of the same on a third set of examples, which changed nothing.
     chosen_on, certified_on : str
         Which examples.
+    guess : float
+        What the most frequent answer gets on the examples that certify, or that choose where nothing was
+        tested, in the score's own units; NaN where there is no such thing.
     sentences : tuple of str
         What may be said.
     recover : int
@@ -77,6 +81,7 @@ class Pruned:
     confirmed: Drop | None = None
     chosen_on: str = field(repr=False)
     certified_on: str = field(repr=False)
+    guess: float = math.nan
     sentences: tuple[str, ...]
     recover: int = 0
     speed: Speed | None = field(default=None, repr=False)
@@ -130,6 +135,7 @@ class Pruned:
             "confirmed": _drop(self.confirmed),
             "chosen_on": self.chosen_on,
             "certified_on": self.certified_on,
+            "guess": self.guess,
             "scored": self.scored,
             "sequence": [
                 {

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from ..errors import InputError, must
 from ..store.address import address
+from ..tasks.baselines import baseline
 from ..tasks.items import Split
 from ..tasks.scores import find_score
 from ..tasks.scores_declare import Score
@@ -138,7 +141,19 @@ def prune(
     if not steps:
         cut = min(costs, key=lambda one: costs[one])
         cheapest = (cut, run.on_choosing(cut))
-    said = list(said_of(steps, subject.depth, unit, cheapest=cheapest, share=examples.share, higher=higher))
+    guess = run.guess(examples.certify if steps else examples.choose)
+    said = list(
+        said_of(
+            steps,
+            subject.depth,
+            unit,
+            cheapest=cheapest,
+            share=examples.share,
+            chose=_units(examples.choose),
+            higher=higher,
+            guess=guess,
+        )
+    )
     kept = run.full if passed is None else passed.candidate.what
     model, confirmed, timed = None, None, None
     if passed is not None:
@@ -178,6 +193,7 @@ def prune(
         confirmed=confirmed,
         chosen_on=chosen_on,
         certified_on=certified_on,
+        guess=guess,
         sentences=tuple(said),
         recover=recover,
         speed=timed,
@@ -212,6 +228,14 @@ class _Run:
         sign = 1 if self.score.higher_is_better else -1
         targets = [item.target for item in split]
         return sign * self.score.points * float(self.score.compute(predictions, targets, self.task.labels))
+
+    def guess(self, split: Split) -> float:
+        """Score the most frequent answer of the examples that choose; NaN where there is no such thing."""
+        learned, targets = ([item.target for item in part] for part in (self.examples.choose, split))
+        answers = baseline(self.task.kind, learned, targets, self.task.labels)
+        if answers is None:
+            return math.nan
+        return float(self.score.compute(answers, targets, self.task.labels))
 
     def choose(self, beam: int) -> tuple[dict[Cut, float], str]:
         """Score candidates on the examples that choose: what each costs, in points."""
@@ -319,6 +343,12 @@ class _Run:
             if not found.safe:
                 break
         return steps, models
+
+
+def _units(split: Split) -> int:
+    """How many of some examples are independent, as tests count them."""
+    groups = len(np.unique(split.groups))
+    return groups if groups > 1 else len(split)
 
 
 def _provenance(run: _Run, seed: int, share: float, command: str, seconds: float) -> Mapping[str, Any]:

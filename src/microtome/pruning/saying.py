@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..findings.words import number
+from ..findings.words import at_most, number
 from ..interventions.choosing import named
 from .certifying import Step, certified
 from .margin import Drop
@@ -21,7 +21,9 @@ def said_of(
     *,
     cheapest: tuple[Cut, Drop] | None,
     share: float | None,
+    chose: int = 0,
     higher: bool,
+    guess: float = math.nan,
 ) -> tuple[str, ...]:
     """
     Say what was found.
@@ -36,8 +38,12 @@ def said_of(
         The cheapest cut on the examples that choose, where none was tested.
     share : float, optional
         Of the examples that choose, where they and the others come from one split.
+    chose : int
+        How many independent units those that choose are.
     higher : bool
         Whether a higher score is better.
+    guess : float
+        What the most frequent answer gets on the examples that the drops are of; NaN where it is not known.
 
     Returns
     -------
@@ -51,8 +57,8 @@ def said_of(
         found = passed.found
         said.append(
             f"{_blocks(passed.candidate.what, depth)} can go: {found.score} {verb} by at most "
-            f"{number(found.upper)} {unit} ({_level(found)} %, one-sided, {found.n:,} examples never used to "
-            f"choose); it was {number(found.drop)} there."
+            f"{at_most(found.upper)} {unit} ({_level(found)} %, one-sided, {found.n:,} examples never used "
+            f"to choose); it was {number(found.drop)} there."
         )
     if failed is not None:
         found, start = failed.found, "more cannot be called safe" if said else "nothing can be cut safely"
@@ -61,7 +67,7 @@ def said_of(
             f"{number(found.drop)} {unit}, and {_at_most(found, unit)} on {found.n:,} examples "
             f"(margin {found.max_drop:g})."
         )
-        said.append(_needs(found, share))
+        said.append(_needs(found, share, chose))
     if not steps and cheapest is not None:
         cut, found = cheapest
         said.append(
@@ -69,7 +75,15 @@ def said_of(
             f"{number(found.drop)} {unit} of {found.score} on the {found.n:,} examples that choose, and "
             f"{_at_most(found, unit)} (margin {found.max_drop:g})."
         )
-    return tuple(sentence for sentence in said if sentence)
+    known = passed or failed
+    about = cheapest[1] if known is None and cheapest is not None else known and known.found
+    if about and math.isfinite(guess):
+        smaller = f", {number(about.cut, 3)} of the smaller one" if passed is not None else ""
+        said.append(
+            f"{about.score} there is {number(about.full, 3)} of the whole model{smaller}, and "
+            f"{number(guess, 3)} of the most frequent answer."
+        )
+    return tuple(said)
 
 
 def said_of_confirmation(found: Drop, split: str, unit: str, *, higher: bool) -> str:
@@ -78,7 +92,7 @@ def said_of_confirmation(found: Drop, split: str, unit: str, *, higher: bool) ->
     if found.safe:
         return (
             f"confirmed on {found.n:,} examples of {split}, used for nothing else: {found.score} {verb} by "
-            f"{number(found.drop)} {unit}, at most {number(found.upper)} ({_level(found)} %, one-sided)."
+            f"{number(found.drop)} {unit}, at most {at_most(found.upper)} ({_level(found)} %, one-sided)."
         )
     return (
         f"not confirmed on {found.n:,} examples of {split}: {found.score} {verb} by {number(found.drop)} "
@@ -92,27 +106,30 @@ def _at_most(found: Drop, unit: str) -> str:
     if math.isinf(found.upper):
         return f"no limit can be given ({_level(found)} %, one-sided)"
     return (
-        f"a change of up to {number(found.upper)} {unit} cannot be ruled out ({_level(found)} %, one-sided)"
+        f"a change of up to {at_most(found.upper)} {unit} cannot be ruled out ({_level(found)} %, one-sided)"
     )
 
 
-def _needs(found: Drop, share: float | None) -> str:
+def _needs(found: Drop, share: float | None, chose: int) -> str:
     if found.needed is None:
         return "no number of examples would show it safe at this cost."
-    if found.needed <= found.units:
-        return (
-            "another draw of the examples could pass: at this cost and spread they are enough 8 times in 10."
-        )
     unit = "examples" if found.unit == "example" else "groups of examples"
+    if found.needed <= found.units:
+        # The number is by a rule of thumb. A test that fails at this very cost cannot pass 8 times in 10.
+        return (
+            f"more {unit} that certify than the {found.units:,} that there were would be needed to show it 8 "
+            "times in 10 at this cost and spread."
+        )
     if found.needed > MANY:
         return (
             f"the cost is so near the margin that more than {MANY:,} {unit} that certify would be needed to "
             f"show it 8 times in 10; there were {found.units:,}."
         )
     said = f"about {found.needed:,} {unit} that certify would be needed to show it 8 times in 10 at this cost"
-    if share is not None:
-        said += f" and spread, so {math.ceil(found.needed / (1 - share)):,} in all"
-    return f"{said}; there were {found.units:,}."
+    if share is None:
+        return f"{said}; there were {found.units:,}."
+    said += f" and spread, so {math.ceil(found.needed / (1 - share)):,} in all"
+    return f"{said}; there were {found.units:,} ({found.units + chose:,} in all)."
 
 
 def _level(found: Drop) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
-from ..findings.words import number
+from ..findings.words import at_least as at_least
+from ..findings.words import at_most as at_most
+from ..findings.words import between as between
 
 # Points of 100 that findings call a loss, or units of a score that is not counted in points.
 MARGIN = 1.0
@@ -34,49 +34,6 @@ class Said:
     sure: bool | None = False
     layers: tuple[str, ...] = ()
     headline: bool = False
-
-
-def at_least(value: float, digits: int = 2) -> str:
-    """
-    Write a lower bound, rounded down.
-
-    Examples
-    --------
-    >>> at_least(0.938), at_least(-0.004), at_least(0.93)
-    ('0.93', '-0.01', '0.93')
-    """
-    return _rounded(value, digits, ROUND_FLOOR)
-
-
-def at_most(value: float, digits: int = 2) -> str:
-    """
-    Write an upper bound, rounded up.
-
-    Examples
-    --------
-    >>> at_most(0.7801), at_most(-0.001), at_most(0.8, 1)
-    ('0.79', '0.00', '0.8')
-    """
-    return _rounded(value, digits, ROUND_CEILING)
-
-
-def _rounded(value: float, digits: int, way: str) -> str:
-    if not math.isfinite(value):
-        return number(value, digits)
-    text = f"{Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-digits), rounding=way):f}"
-    return text.removeprefix("-") if float(text) == 0 else text
-
-
-def between(low: float, high: float, digits: int = 2) -> str:
-    """
-    Write an interval, each end rounded outward.
-
-    Examples
-    --------
-    >>> between(-3.163, 5.221)
-    '[-3.17, 5.23]'
-    """
-    return f"[{at_least(low, digits)}, {at_most(high, digits)}]"
 
 
 def percent(level: float) -> str:

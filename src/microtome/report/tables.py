@@ -11,7 +11,7 @@ from ..experiments.prediction_words import holm
 from ..findings.results import Result
 from ..findings.words import number
 from .sections import Part, section, title_of, tuned_name
-from .sentences import Said, between, counted, doubt, percent
+from .sentences import Said, at_most, between, counted, doubt, percent
 from .verdicts import pruned, tuned, value_of
 
 
@@ -182,7 +182,7 @@ def prune_parts(document: Mapping[str, Any], file: str, label: str) -> list[Part
             counted(one["removed"], "block"),
             _plain(one["cost"]),
             _plain(one["drop"]),
-            _plain(one["upper"]),
+            "" if one["upper"] is None else at_most(value_of(one["upper"])),
             _plain(one["p"], 4),
             "safe" if one["safe"] else "not shown to be safe",
         ]

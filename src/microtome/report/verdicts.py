@@ -123,7 +123,7 @@ def pruned(document: Mapping[str, Any], name: str) -> list[Said]:
             f"{_blocks(document['removed'])} of {document['depth']} can go from {name}: on {task} it loses "
             f"{loss} ({percent(found['level'])}, one-sided, {found['n']:,} examples that had no part in "
             f"choosing, unit: {found['unit']}); "
-            f"{number(value_of(found['drop']))} were measured."
+            f"{number(value_of(found['drop']))} were measured.{_beside_guess(document, found)}"
         )
         said.append(Said(text=text, sure=True, headline=True))
     failed = [one for one in document["sequence"] if not one["safe"]]
@@ -156,6 +156,17 @@ def pruned(document: Mapping[str, Any], name: str) -> list[Said]:
         )
         said.append(Said(text=text, sure=bool(again["safe"])))
     return said
+
+
+def _beside_guess(document: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+    """Set the score that is left beside that of the most frequent answer, where it is known."""
+    guess = value_of(document.get("guess"))
+    if not math.isfinite(guess):
+        return ""
+    return (
+        f" It is left with {found['score']} {number(value_of(found['cut']), 3)}; the most frequent answer "
+        f"gets {number(guess, 3)}."
+    )
 
 
 def _limit(found: Mapping[str, Any]) -> str:
