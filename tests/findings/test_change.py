@@ -60,6 +60,11 @@ def test_an_undefined_layer_is_left_out_and_named() -> None:
     )
 
 
+def test_a_small_change_is_not_said_to_be_none() -> None:
+    said = change_profile([1.0, 0.99987, 0.99629]).sentence()
+    assert said.startswith("Layer 2 changed most (0.0037); the center")
+
+
 def test_layers_may_stand_elsewhere() -> None:
     assert change_profile([0.9, 0.9], positions=[3, 12]).center == pytest.approx(7.5)
 

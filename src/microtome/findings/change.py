@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import must
-from .words import check_names, layer_list, number, percent
+from .words import check_names, layer_list, number, percent, small_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -55,7 +55,7 @@ class ChangeProfile:
         defined = self.positions[np.isfinite(self.change)]
         return (
             f"{layer_list([most], names).replace('layer', 'Layer', 1)} changed most "
-            f"({number(self.change[most])}); the center of change is at {number(self.center, 1)} "
+            f"({small_number(self.change[most])}); the center of change is at {number(self.center, 1)} "
             f"(layers from {defined.min():g} to {defined.max():g}), and the upper third holds "
             f"{percent(self.top_third)} of the change.{kept}"
         )

@@ -27,6 +27,18 @@ def number(value: float, digits: int = 2) -> str:
     return text.removeprefix("-") if float(text) == 0 else text
 
 
+def small_number(value: float) -> str:
+    """
+    Write a number with two decimals, or with two digits that count where those would be lost.
+
+    Examples
+    --------
+    >>> small_number(0.412), small_number(0.00371), small_number(-0.00002), small_number(0.0)
+    ('0.41', '0.0037', '-2e-05', '0.00')
+    """
+    return f"{value:.2g}" if 0 < abs(value) < 0.1 else number(value)
+
+
 def at_least(value: float, digits: int = 2) -> str:
     """
     Write a lower bound, rounded down.
