@@ -84,11 +84,13 @@ def test_warnings_and_files_are_told_aside(tmp_path: Path, capsys: Capture) -> N
 def test_figures_of_an_earlier_result_do_not_stay(tmp_path: Path) -> None:
     folder = tmp_path / "out" / "figures"
     folder.mkdir(parents=True)
-    (folder / "mine.png").write_bytes(b"")
+    mine = {folder / name for name in ("mine.png", "mine.svg", "notes.txt")}
+    for path in mine:
+        path.write_bytes(b"")
+    show_result(Screen(quiet=True, json=True), make_result(curves=CURVES), tmp_path / "out")
+    drawn = {path.name for path in folder.iterdir()}
+    assert {"scores.svg", "differences.png", "differences.svg", "differences.pdf"} <= drawn
     show_result(Screen(quiet=True, json=True), make_result(curves=CURVES[:1]), tmp_path / "out")
-    assert (folder / "mine.png").is_file(), "nothing was known to be an earlier result's"
-    (folder / "differences.svg").write_text("")
-    (folder / "notes.txt").write_text("")
-    show_result(Screen(quiet=True, json=True), make_result(curves=CURVES[:1]), tmp_path / "out")
-    assert not (folder / "differences.svg").exists()
-    assert (folder / "notes.txt").is_file()
+    # What a user put there stays, a picture or not.
+    assert {path.name for path in folder.iterdir()} == {one for one in drawn if "differences" not in one}
+    assert mine <= set(folder.iterdir())

@@ -208,6 +208,11 @@ def test_a_folder_is_filled_and_read_again(folder: Path, capsys: pytest.CaptureF
     assert (
         "Written to a/b c: result.json, table.parquet, methods.md, references.bib and 6 figures." in said.err
     )
+    own = Path("a/b c/figures/svcca.png")
+    own.write_bytes(b"a picture of the user")
+    assert main(["similarity", *words[:2], "--out", "a/b c", "--quiet"]) == 0
+    left = sorted(path.name for path in own.parent.iterdir())
+    assert left == [*(f"debiased_cka.{kind}" for kind in ("pdf", "png", "svg")), "svcca.png"]
 
 
 def test_quiet_prints_the_result_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

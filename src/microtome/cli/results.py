@@ -33,17 +33,15 @@ def show_result(screen: Screen, result: Result, out: Path | None) -> None:
         screen.note(f"warning: {sentence}{'' if sentence.endswith('.') else '.'}")
     # Files first: a reader who leaves early, as `head` does, must not cost the user the result.
     if out is not None:
-        from ..figures.heatmap import FORMATS
+        from ..figures.earlier import remove_earlier
         from ..figures.panels import save_figures
 
-        figures, again = out / "figures", (out / "result.json").is_file()
-        before = set(figures.iterdir()) if again and figures.is_dir() else set()
+        again = (out / "result.json").is_file()
         written = [path.name for path in result.save(out)]
-        drawn = save_figures(result, figures)
-        # Figures of the result that was here before would be taken for those of this one.
-        for path in before - set(drawn):
-            if path.suffix[1:] in FORMATS:
-                path.unlink()
+        drawn = save_figures(result, out / "figures")
+        if again:
+            # Figures of the result that was here before would be taken for those of this one.
+            remove_earlier(out / "figures", drawn)
         screen.note(f"Written to {out}: {', '.join(written)} and {len(drawn)} figures.")
     if screen.json:
         screen.result(result.document(), "")

@@ -112,11 +112,15 @@ class Screen:
 
     def files(self, maps: Mapping[str, Map], out: Path, *, findings: Sequence[str] = ()) -> None:
         """Write all maps into a folder: the result, the table, how it was made, and a figure of each."""
+        from ..figures.earlier import remove_earlier
         from ..figures.heatmap import save_figures
         from ..findings.record import write
 
+        again = (out / "result.json").is_file()
         written = [path.name for path in write(maps, out, findings=findings)]
         drawn = save_figures(maps, out / "figures")
+        if again:
+            remove_earlier(out / "figures", drawn)
         self.note(f"Written to {out}: {', '.join(written)} and {len(drawn)} figures.")
 
     @contextmanager

@@ -16,6 +16,7 @@ from ..errors import WorkError, must
 from ..findings.maps import Map
 from ..findings.methods import declared, model_borders, null_range, split_names
 from ..findings.words import number
+from .earlier import CREATOR
 
 if TYPE_CHECKING:
     import os
@@ -154,10 +155,9 @@ def save_figures(
 def save_figure(axes: Axes, path: Path) -> None:
     """Write the figure of some axes in the format that the file's ending names, without the time of day."""
     dates: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    told = {"Creator": CREATOR, **dates.get(path.suffix[1:], {})}
     with _file_settings():
-        _root_figure(axes).savefig(
-            path, dpi=200, bbox_inches="tight", pad_inches=0.06, metadata=dates.get(path.suffix[1:], {})
-        )
+        _root_figure(axes).savefig(path, dpi=200, bbox_inches="tight", pad_inches=0.06, metadata=told)
 
 
 def file_stems(measures: Sequence[str]) -> list[str]:
