@@ -37,6 +37,15 @@ def test_values_have_intervals_and_differences_are_in_points(capsys: Capture) ->
     assert lines[-1] == "It works."
 
 
+def test_captions_call_scores_as_people_do(capsys: Capture) -> None:
+    show_result(Screen(), make_result(curves=CURVES, score="edge_f1", points=1.0), None)
+    said = capsys.readouterr().out
+    assert "Edge F1 on rte/validation: n = 277" in said
+    assert "Differences in edge F1 on rte/validation: n = 277" in said
+    show_result(Screen(), make_result(curves=CURVES, score="uuas"), None)
+    assert "UUAS on rte/validation: n = 277" in capsys.readouterr().out
+
+
 def test_a_table_too_wide_for_the_terminal_is_a_long_one(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

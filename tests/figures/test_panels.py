@@ -30,6 +30,9 @@ def test_panels_do_not_cover_one_another() -> None:
             up = min(one.y1, other.y1) - max(one.y0, other.y0)
             assert min(across, up) <= 0
     assert [axes.get_ylabel() for axes in figure.axes[:2]] == ["accuracy", "difference in points"]
+    figure = figure_of(make_result(curves=CURVES, score="root_accuracy", points=1.0))
+    labels = [axes.get_ylabel() for axes in figure.axes[:2]]
+    assert labels == ["root accuracy", "difference in root accuracy"]
     assert figure.get_suptitle() == "Truncation: bert, rte"
 
 

@@ -18,9 +18,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import microtome as mt
+from figures.resulting import make_curve, make_result
 from microtome.errors import InputError
 from microtome.findings.maps import Maps
 from microtome.report.collecting import collect
+from microtome.report.sections import result_parts
 from microtome.report.writing import write_page
 from report import samples
 
@@ -382,3 +384,10 @@ def test_a_random_twin_beside_two_models_does_not_hide_their_difference(tmp_path
     document = collect(tmp_path)
     assert "Difference of each layer: mine and yours" in {one["title"] for one in document["sections"]}
     assert "between mine and yours" in document["findings"][0]["text"]
+
+
+def test_what_the_axis_of_differences_is_called() -> None:
+    curves = [make_curve("a", [0.5, 0.6]), make_curve("difference a", [0.0, 0.1])]
+    scores, differences = result_parts(make_result(curves=curves, score="edge_f1", points=1.0), "f", "")
+    # The page says "difference in" before it, as it does for curves of both kinds in one section.
+    assert scores.document["y_label"] == differences.document["y_label"] == "edge F1"

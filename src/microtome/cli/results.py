@@ -56,6 +56,7 @@ Table = tuple[list[str], list[list[str]], list[str]]
 
 def _curve_tables(result: Result) -> Iterable[Table]:
     from ..figures.curves import basis, is_difference, label_of
+    from ..findings.words import score_label
 
     # They are told once, below the first table.
     lines = [f"{name}: {value:.4f}." for name, value in result.lines.items() if math.isfinite(value)]
@@ -64,8 +65,9 @@ def _curve_tables(result: Result) -> Iterable[Table]:
         for axis in dict.fromkeys(one.axis for one in found):
             curves = [one for one in found if one.axis == axis]
             scale = result.points if differences else 1.0
-            unit = "points" if result.points == 100 else result.score
-            what = f"differences in {unit}" if differences else result.score
+            score = score_label(result.score)
+            unit = "points" if result.points == 100 else score
+            what = f"differences in {unit}" if differences else score
             places = list(dict.fromkeys(x for one in curves for x in one.x))
             cells = [[_at(one, x, scale, signed=differences) for one in curves] for x in places]
             head = [axis, *(label_of(one) for one in curves)]

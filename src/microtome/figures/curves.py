@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import InputError, must, unknown
 from ..findings.results import Curve, Result
+from ..findings.words import score_label
 from .captions import add_caption, add_panel, new_figure, room_of, title_of
 from .heatmap import printable
 
@@ -70,7 +71,7 @@ def draw_curves(
     _add_lines(axes, result)
     if _is_steep(result, values) and (values > 0).all():
         axes.set_yscale("log")
-    axes.set_ylabel(printable(result.score), fontsize=8, parse_math=False)
+    axes.set_ylabel(printable(score_label(result.score)), fontsize=8, parse_math=False)
     _finish(axes, result, chosen, title)
     return axes
 
@@ -104,7 +105,7 @@ def draw_differences(
     axes.axhline(0.0, color="#333333", linewidth=0.8, zorder=1)
     if _is_steep(result, values):
         axes.set_yscale("symlog", linthresh=float(np.median(np.abs(values[values != 0]))))
-    unit = "points" if result.points == 100 else printable(result.score)
+    unit = "points" if result.points == 100 else printable(score_label(result.score))
     axes.set_ylabel(f"difference in {unit}", fontsize=8, parse_math=False)
     _finish(axes, result, chosen, title)
     return axes

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import must
 from ..findings.results import SpanMap
+from ..findings.words import score_label
 from .captions import add_caption, add_panel, new_figure, room_of
 from .heatmap import DIVERGING, printable
 
@@ -83,7 +84,7 @@ def draw_spans(
     _hatch_undefined(axes, one)
     _write_cells(axes, one, costs, mesh, cell)
     lowest = float(np.nanmin(costs, initial=0.0))
-    unit = "points" if points == 100 else printable(score) or "units of the score"
+    unit = "points" if points == 100 else printable(score_label(score)) or "units of the score"
     _add_colorbar(axes, mesh, f"cost in {unit}{', logarithmic' if steep else ''}", cell * one.depth, lowest)
     axes.set_title(printable(one.name if title is None else title), fontsize=10, pad=8, parse_math=False)
     add_caption(axes, basis(one, score), cell * one.depth + 60)

@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import InputError, WorkError, must
 from ..findings.blocks import STEP_CONTRAST
 from ..findings.results import Result
+from ..findings.words import score_label
 from .captions import add_caption, add_panel, new_figure, room_of, title_of
 from .curves import COLORS
 from .heatmap import FORMATS, SEQUENTIAL, printable, save_figure
@@ -229,7 +230,7 @@ def _draw_score(axes: Axes, result: Result, more: Mapping[str, Any]) -> None:
     axes.fill_between(at, under, over, color=COLORS[1], alpha=0.14, linewidth=0)
     axes.vlines(at, low, high, color=COLORS[1], linewidth=1.8, alpha=0.75)
     axes.plot(at, values, color=COLORS[1], marker="s", markersize=3.5, linewidth=1.2)
-    _plain(axes, f"{printable(result.score)}\n({printable(score['name'])})")
+    _plain(axes, f"{printable(score_label(result.score))}\n({printable(score['name'])})")
 
 
 def _layered(result: Result, more: Mapping[str, Any], which: str) -> Callable[[Axes, Figure], None]:
@@ -245,7 +246,7 @@ def _layered(result: Result, more: Mapping[str, Any], which: str) -> Callable[[A
         low, high = (low, high) if high > low else (min(low, 0.0), max(high, 1.0))
         mesh = _mesh(axes, values, low, high)
         _number_layers(axes, some[0]["x"])
-        _add_bar(figure, (axes, mesh), f"{printable(result.score)}\nof {which}")
+        _add_bar(figure, (axes, mesh), f"{printable(score_label(result.score))}\nof {which}")
 
     return draw
 

@@ -27,6 +27,22 @@ def number(value: float, digits: int = 2) -> str:
     return text.removeprefix("-") if float(text) == 0 else text
 
 
+# Parts of names of scores that are short for something; others are words.
+_ACRONYMS = frozenset({"uuas", "uas", "las", "mcc", "f1", "cca", "svcca", "pwcca", "cka", "rbf", "rsa"})
+
+
+def score_label(name: str) -> str:
+    """
+    Write the name of a score as labels and captions have it; sentences and files keep the name as it is.
+
+    Examples
+    --------
+    >>> score_label("edge_f1"), score_label("uuas"), score_label("debiased_cka"), score_label("accuracy")
+    ('edge F1', 'UUAS', 'debiased CKA', 'accuracy')
+    """
+    return " ".join(part.upper() if part in _ACRONYMS else part for part in name.replace("_", " ").split(" "))
+
+
 def small_number(value: float) -> str:
     """
     Write a number with two decimals, or with two digits that count where those would be lost.

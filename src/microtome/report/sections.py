@@ -11,6 +11,7 @@ import numpy as np
 
 from ..experiments.fewseeds import wide_for_seeds
 from ..findings.results import Curve, Result, SpanMap, plain
+from ..findings.words import score_label
 from . import losses
 from .lost import arm_of, is_difference
 from .sentences import Said, listed, percent
@@ -189,7 +190,6 @@ def _curves(
 ) -> Part:
     axis = curves[0].axis
     few = all(_tells_nothing(one, result.points, differences=differences) for one in curves)
-    unit = "points" if result.points == 100 else result.score
     lines = {name: value for name, value in result.lines.items() if math.isfinite(value)}
     return section(
         "curves",
@@ -201,7 +201,7 @@ def _curves(
         said=said,
         few=few,
         x_label=axis,
-        y_label=f"difference in {unit}" if differences else result.score,
+        y_label=score_label(result.score),  # the page itself says that it is of differences
         points=result.points,
         x_is_layer=axis in LAYERED,
         lines={} if differences else lines,
