@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -138,6 +139,23 @@ def test_the_verdict_is_graded_by_size() -> None:
     )
     assert "(95%, unit: sentence)" in large.sentence()
     assert "both halves of the examples choose this border" in large.sentence()
+
+
+def test_the_sentence_names_its_rule_and_a_gap_that_points_the_other_way() -> None:
+    found = block_structure(*noisy(jump(13, 6, 0.15), 0))
+    rule = "(the rule: a step has a contrast above 0.5 and z above 1.64, two blocks one from 1 on)"
+    assert f"z = {found.z:.1f} {rule}, the gap there is" in found.sentence()
+    against = "(which decides nothing: the contrast is of all pairs across the border), both"
+    for verdict, ratio, told in (
+        ("step", 3.2, False),
+        ("step", 0.9, True),
+        ("two blocks", 0.9, True),
+        ("none", 3.2, True),
+        ("none", 0.9, False),
+    ):
+        one = replace(found, verdict=verdict, gap_ratio=ratio)
+        assert f"the gap there is {ratio} times the median of the others" in one.sentence()
+        assert (against in one.sentence()) == told
 
 
 def test_a_large_contrast_that_is_unsure_is_no_step() -> None:

@@ -112,10 +112,9 @@ class BlockFinding:
             start = f"No step stands out: at the chosen border, {here}, the"
         parts = [
             f"{start} contrast is {with_interval(self.contrast, self.interval, noun='adjacent gaps')}",
-            f"z = {number(self.z, 1)}",
-            "the gap there is undefined"
-            if math.isnan(self.gap_ratio)
-            else f"the gap there is {number(self.gap_ratio, 1)} times the median of the others",
+            f"z = {number(self.z, 1)} (the rule: a step has a contrast above {STEP_CONTRAST:g} and z above "
+            f"{LEAST_Z:g}, two blocks one from {BLOCK_CONTRAST:g} on)",
+            self._gap_there(),
             "both halves of the examples choose this border"
             if self.agree
             else f"the other half of the examples chooses {there}",
@@ -123,6 +122,14 @@ class BlockFinding:
         single = f" With {len(self.used)} layers only this one border can be tested."
         only = single if len(self.borders) == 1 else ""
         return f"{', '.join(parts)}.{only}{kept}"
+
+    def _gap_there(self) -> str:
+        """Say how the gap at the border compares; it has no part in the rule, and may point the other way."""
+        if math.isnan(self.gap_ratio):
+            return "the gap there is undefined"
+        said = f"the gap there is {number(self.gap_ratio, 1)} times the median of the others"
+        against = " (which decides nothing: the contrast is of all pairs across the border)"
+        return said if (self.gap_ratio > 1) == (self.verdict != "none") else f"{said}{against}"
 
     def _between(self, border: int, names: Sequence[str] | None) -> str:
         return f"between {layer_list((border, self.used[self.used.index(border) + 1]), names)}"
