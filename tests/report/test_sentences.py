@@ -623,6 +623,13 @@ def test_one_model_against_another(difference: float, half: float | None) -> Non
     assert ("not shown" in text) == (difference - half <= 0 <= difference + half) == (not sure(found, text))
 
 
+def test_a_table_says_bounds_as_the_sentence_above_it_does() -> None:
+    score = estimate(0.6051, 0.5189, 0.6911, unit="example", n=277)
+    document = told(finetuning([score], score))
+    assert "0.605 with one seed [0.518, 0.692] (95 %" in sentences(document)[0]
+    assert document["sections"][0]["rows"][0][1] == "0.605 [0.518, 0.692]"
+
+
 @pytest.mark.parametrize(
     ("whole", "higher", "better"), [(0.6, True, True), (0.52, True, False), (0.4, False, True)]
 )

@@ -108,7 +108,7 @@ def evaluate_parts(document: Mapping[str, Any], file: str, label: str) -> list[P
     other = document.get("against")
     columns = ["score", "value", "the most frequent answer"]
     rows = [
-        [name, _with_interval(found), _plain(document["baseline"].get(name))]
+        [name, _with_interval(found), _plain(document["baseline"].get(name), 3)]
         for name, found in document["scores"].items()
     ]
     said = []
@@ -330,8 +330,9 @@ def _with_interval(found: Mapping[str, Any] | None) -> str:
     if found is None or not math.isfinite(value_of(found.get("value"))):
         return "undefined"
     low, high = value_of(found.get("low")), value_of(found.get("high"))
-    text = number(found["value"], 4)
-    return f"{text} {between(low, high, 4)}" if math.isfinite(low) and math.isfinite(high) else text
+    # As many digits as sentences have: a second rounding of the same bounds would look like other numbers.
+    text = number(found["value"], 3)
+    return f"{text} {between(low, high, 3)}" if math.isfinite(low) and math.isfinite(high) else text
 
 
 def _plain(value: Any, digits: int = 2) -> str:
