@@ -32,6 +32,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tiny.save_checkpoint(folder / "seed 1", "bert", seed=1)
     tiny.save_checkpoint(folder / "gpt", "gpt2")
     shutil.copytree(folder / "base", folder / "bare")
+    (folder / "one.txt").write_text("the cat sat on the mat\n")
     for path in (folder / "bare").glob("*token*"):
         path.unlink()
     rng = generator(0, "corpus")
@@ -219,7 +220,8 @@ def test_models_of_one_name_are_told_apart(
         ("base --on lines.txt --dtype int8", "dtype must be one of float32, float16, bfloat16, but"),
         ("base --on lines.txt --precision most", "precision must be "),
         ("base --on lines.txt --exact li", "exact must be 'wu', but got 'li'."),
-        ("base --on lines.txt --out lines.txt", "a folder to write to must be one that can be made"),
+        ("base --on one.txt --certainty", "come from one: that is too few for intervals and for debiased"),
+        ("base --on lines.txt --out lines.txt", "one that can be made, but got lines.txt: it is a file."),
     ],
 )  # fmt: skip
 def test_a_wrong_request_is_one_sentence_and_code_2(

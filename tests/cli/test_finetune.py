@@ -69,6 +69,10 @@ def test_seeds_give_checkpoints_scores_and_a_mean(
     none = "There is no mean over seeds: all 2 runs failed."
     assert (f"Mean of accuracy over {seeds}: " if sound else none) in said
     assert "nan" not in said
+    assert main([*words, "--seeds", "1"]) == 0
+    said = capsys.readouterr().out
+    assert ". one seed" not in said
+    assert told["runs"][0]["failure"] or ". One seed tells nothing of others" in said
 
     assert main(["evaluate", str(out / "seed-1"), *own(table), "--json"]) == 0
     scored = json.loads(capsys.readouterr().out)

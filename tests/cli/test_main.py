@@ -124,7 +124,7 @@ def test_a_wrong_request_is_answered_with_one_sentence(
         (["--threads", "0"], "threads must be a whole number above 0, but got 0."),
         (["--clusters", "nowhere.npy"], "clusters must be a readable .npy file, but got nowhere.npy"),
         (["--leave-out", "nowhere.npy"], "--leave-out must be a readable .npy file, but got nowhere.npy"),
-        (["--out", __file__], "a folder to write to must be one that can be made"),
+        (["--out", __file__], f"must be one that can be made, but got {__file__}: it is a file."),
     ],
 )
 def test_options_are_checked_before_the_work(

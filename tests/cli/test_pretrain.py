@@ -43,8 +43,20 @@ def test_a_failed_run_is_told_by_the_exit_code(tmp_path: Path, capsys: pytest.Ca
 
 def test_a_plan_and_wrong_requests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     written(tmp_path)
-    assert main(["pretrain", "masked", "--corpus", "x", "--out", "y", "--dry-run"]) == 0
-    assert "4,500 updates of 512 sequences of 128" in capsys.readouterr().out
+    plan = ["pretrain", "masked", "--out", "y", "--dry-run", "--corpus"]
+    assert main([*plan, str(tmp_path / "text.txt")]) == 0
+    assert "4,500 updates of 512 sequences of 128, 290 million tokens in all" in capsys.readouterr().out
+    assert main(arguments(tmp_path, "masked", "--dry-run")) == 0
+    assert "3 updates of 4 sequences of 24, 264 tokens in all" in capsys.readouterr().out
+    # A plan refuses what the run would.
+    (tmp_path / "empty.txt").write_text("\n")
+    for name in ("absent.txt", "empty.txt"):
+        said = []
+        for words in (plan, [word for word in plan if word != "--dry-run"]):
+            assert main([*words, str(tmp_path / name), "--quiet"]) == 2
+            said.append(capsys.readouterr().err)
+        assert said[0] == said[1]
+        assert name in said[0]
     assert main(["pretrain", "mask", "--corpus", "x", "--out", "y"]) == 2
     assert "Did you mean masked?" in capsys.readouterr().err
     assert main(arguments(tmp_path, "masked", "--tokenizer", str(tmp_path / "absent.json"))) == 2

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import microtome as mt
-from microtome.cli.show import Screen, chosen_pairs, plain, print_map
+from microtome.cli.show import Screen, _Bar, chosen_pairs, plain, print_map
 
 RNG = np.random.default_rng(2)
 
@@ -143,3 +143,13 @@ def test_layers_of_one_model_or_of_mixed_order_show_neighbors() -> None:
     for names in (["a/0", "a/1", "a/2"], ["a/0", "b/0", "a/1"], ["0", "1", "2"]):
         one = mt.similarity_matrix(stack(3), names=names)["debiased_cka"]
         assert chosen_pairs(one) == ("neighbors", [(0, 1), (1, 2)])
+
+
+def test_a_bar_of_what_nobody_has_counted_has_no_end() -> None:
+    bar = _Bar()
+    bar.report("reading", 97, 0)
+    assert bar.bar is not None
+    assert (bar.bar.tasks[0].completed, bar.bar.tasks[0].total) == (97, None)
+    bar.report("reading", 98, 200)
+    assert bar.bar.tasks[0].total == 200
+    bar.stop()

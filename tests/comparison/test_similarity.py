@@ -306,7 +306,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"measures": "mutual_knn:k=0"}, "option k must be at least 1, but got '0'."),
     (
         {"measures": "attention_js"},
-        "must be given attention maps, not rows; use attention_similarity_matrix.",
+        "not rows; use `microtome compare` on the shell, and attention_similarity_matrix in Python.",
     ),
     ({"measures": "procrustes", "certainty": True, "halves": 1}, "must be at least 2, but got 1."),
     ({"permutations": -1}, "must be"),

@@ -87,8 +87,8 @@ def test_the_arrays_cannot_be_changed() -> None:
     "ids, n, sentence",
     [
         ([1, 2, 3], 4, "one id for each of the 4 rows, but got '3 ids'"),
-        ([1, 1, 1], 3, "at least 2, but got 1"),
-        ([], 0, "at least 2, but got 0"),
+        ([1, 1, 1], 3, "at least 2 clusters, such as sentences or documents, but all 3 come from one"),
+        ([], 0, "at least 2 clusters, .* but there are none"),
         (["a", "a", "b", "c"], 4, "cluster 'a' holds 2"),
         (np.array([5, 7, 7, 9]), 4, "cluster 7 holds 2"),
         ([1, None, 2, 3], 4, "the id of row 1 is None"),

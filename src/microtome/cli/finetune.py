@@ -259,12 +259,13 @@ def _sentences(found: Evaluation) -> list[str]:
 
 
 def _over_seeds(mean: Estimate) -> str:
+    warned = [f"{one[:1].upper()}{one[1:]}" for one in mean.warnings]
     if mean.reason is not None:
-        return " ".join([f"There is no mean over seeds: {mean.reason}.", *mean.warnings])
+        return " ".join([f"There is no mean over seeds: {mean.reason}.", *warned])
     said = f"Mean of {mean.measure} over {mean.n} seed{'' if mean.n == 1 else 's'}: {mean.value:.4f}"
     if mean.low is not None:
         said += f" [{mean.low:.4f}, {mean.high:.4f}] (95 %, t over seeds)"
-    return " ".join([f"{said}.", *mean.warnings])
+    return " ".join([f"{said}.", *warned])
 
 
 def _compared(found: Any, other: str) -> str:

@@ -53,7 +53,7 @@ def pretrain(
     from ..errors import InputError
     from ..zoo.designs import find_design
     from ..zoo.pretraining import pretrain as run
-    from ..zoo.text import own_tokenizer, read_text
+    from ..zoo.text import check_text, own_tokenizer, read_text
 
     screen = Screen(json=json, quiet=quiet)
     find_device(device)
@@ -62,9 +62,10 @@ def pretrain(
     read = chosen.steps * chosen.batch * (chosen.length - 2)
     said = (
         f"{chosen.title}: {chosen.layers} layers of width {chosen.width}, {chosen.steps:,} updates of "
-        f"{chosen.batch} sequences of {chosen.length}, {read / 1e6:,.0f} million tokens in all"
+        f"{chosen.batch} sequences of {chosen.length}, {_million(read)} tokens in all"
     )
     if dry_run:
+        check_text(corpus, tokens)
         document = {"format": "microtome/plan/1", "design": chosen.specification(), "tokens": read}
         screen.result(document, said)
         return
@@ -104,11 +105,14 @@ def pretrain(
         "checkpoints": [str(one) for one in found.checkpoints],
     }
     last = f"loss {found.losses[-1][1]:.3f}" if found.losses else "no loss"
-    sentence = (
-        f"{found.folder}: {last} after {found.tokens / 1e6:,.1f} million tokens, {found.seconds:.0f} s."
-    )
+    sentence = f"{found.folder}: {last} after {_million(found.tokens, 1)} tokens, {found.seconds:.0f} s."
     if found.failure is not None:
         sentence += f" It failed: {found.failure}."
     screen.result(document, sentence)
     if found.failure is not None:
         raise typer.Exit(1)
+
+
+def _million(tokens: int, digits: int = 0) -> str:
+    """Write a number of tokens, in millions where there are some."""
+    return f"{tokens / 1e6:,.{digits}f} million" if tokens >= 1e6 else f"{tokens:,}"

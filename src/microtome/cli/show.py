@@ -157,8 +157,9 @@ class _Bar:
         if what not in self.tasks:
             for task in self.tasks.values():
                 self.bar.update(task, visible=False)
-            self.tasks[what] = self.bar.add_task(plain(what), total=total)
-        self.bar.update(self.tasks[what], completed=done, total=total)
+            self.tasks[what] = self.bar.add_task(plain(what), total=total or None)
+        # Who does not know how many there are says 0, and a bar of 97 of 0 would be nonsense.
+        self.bar.update(self.tasks[what], completed=done, total=total or None)
 
     def stop(self) -> None:
         """Give the line back."""

@@ -66,7 +66,7 @@ def prepare(
         if choice.declared("needs") == "attention":
             raise InputError(
                 f"{choice.measure.name} must be given attention maps, not rows; "
-                "use attention_similarity_matrix."
+                "use `microtome compare` on the shell, and attention_similarity_matrix in Python."
             )
     where = find_device(device)
     one, two = gather(left, right, names, right_names)

@@ -104,7 +104,7 @@ _ALL = (
         takes="encoder",
         trains=True,
         protocols=("S-E1",),
-        source="Sajjad et al. 2020",
+        source="Sajjad et al. 2023",
     ),
     Experiment(
         name="probing",

@@ -163,7 +163,11 @@ def make_folder(path: str | os.PathLike[str]) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"a folder to write to must be one that can be made, but got: {error}.") from error
+        # The system's own words for the common case, a file of that name, are of no use to most.
+        why = "it is a file" if folder.is_file() else error.strerror or error
+        raise InputError(
+            f"a folder to write to must be one that can be made, but got {folder}: {why}."
+        ) from error
     if not os.access(folder, os.W_OK):
         raise must("a folder to write to", "writable", str(folder))
     return folder

@@ -108,7 +108,11 @@ class Clusters:
         else:
             codes = _number(names)
         if len(codes) == 0 or codes.max() == 0:
-            raise must("clusters", "at least 2", int(codes.max()) + 1 if len(codes) else 0)
+            raise InputError(
+                "rows must come from at least 2 clusters, such as sentences or documents, but "
+                f"{f'all {len(codes):,} come from one' if len(codes) else 'there are none'}: that is too few "
+                "for intervals and for debiased values."
+            )
         clusters = _from_codes(codes)
         largest = int(np.argmax(clusters.sizes))
         if balanced and 2 * clusters.sizes[largest] >= len(codes):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ def read_text(
         if progress is not None:
             progress("reading", number + 1, 0)
     if not parts[0]:
-        raise InputError(f"{path} must hold text, but it has none.")
+        raise _empty(path)
     if not parts[1]:
         # A short text: its last line is held out.
         parts[1].append(parts[0].pop())
@@ -99,6 +100,22 @@ def read_text(
     if place is not None:
         _keep(made, place)
     return made
+
+
+def check_text(path: str | os.PathLike[str], folder: str | os.PathLike[str] | None = None) -> None:
+    """
+    Refuse a text that `read_text` could not begin to read, without reading on.
+
+    Parameters
+    ----------
+    path, folder : path
+        As there: where tokens are kept already, the text itself is not read.
+    """
+    if folder is not None and (Path(folder) / TOKENS).is_file():
+        return
+    with closing(_heaps(path)) as heaps:
+        if next(heaps, None) is None:
+            raise _empty(path)
 
 
 def own_tokenizer() -> str:
@@ -137,7 +154,11 @@ def _text(tokenizer: str, train: np.ndarray, held_out: np.ndarray) -> Text:
     return Text(tokenizer=tokenizer, train=train, held_out=held_out, digest=found.hexdigest())
 
 
-def _heaps(path: str | os.PathLike[str]) -> Iterator[list[str]]:
+def _empty(path: str | os.PathLike[str]) -> InputError:
+    return InputError(f"{path} must hold text, but it has none.")
+
+
+def _heaps(path: str | os.PathLike[str]) -> Generator[list[str]]:
     """Lines that are not empty, a thousand at a time."""
     place = Path(path)
     with sound(str(place)), place.open("rb") as raw:
