@@ -82,6 +82,7 @@ def test_a_change_is_shown_between_ceiling_and_floor(
     assert "rsa: base to tuned" in page
     assert main([*words, "--twins", "0", "--measures", "debiased_cka"]) == 0
     shown = capsys.readouterr()
+    assert shown.err.startswith("3 models, 12 layers, 150 rows")
     assert "There is no floor: no random twin was asked for." in shown.err
     # Differences of similarities are small, and shown with the digits that they need.
     assert "+0.0000 [+0.0000, +0.0000]" in shown.out
@@ -114,7 +115,10 @@ def test_texts_of_two_kinds_are_paired_and_compared(
     words = ["domains", *models, "--inside", text, "--outside", other, "--halves", "4", *store]
     assert main([*words, "--dry-run"]) == 0
     assert "3 models, 61 pairs of inputs." in capsys.readouterr().out
-    document = told(capsys, [*words, "--measures", "debiased_cka", "--out", str(tmp_path)])
+    assert main([*words, "--measures", "debiased_cka", "--out", str(tmp_path), "--json"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err.startswith("3 models, 61 pairs of inputs.")
+    document = json.loads(shown.out, parse_constant=pytest.fail)
     assert document["format"] == "microtome/domains/1"
     assert [one["name"] for one in document["curves"]] == [
         "debiased_cka: in domain",
@@ -130,7 +134,10 @@ def test_layers_are_scored_for_their_neurons(
     words = ["localize", *models[:2], "--on", text, "--sample", "150", "--halves", "3", "--rotations", "2"]
     assert main([*words, *store, "--dry-run"]) == 0
     assert "2 models, 8 layers, 150 rows" in capsys.readouterr().out
-    document = told(capsys, [*words, *store, "--direction", "out", "--out", str(tmp_path)])
+    assert main([*words, *store, "--direction", "out", "--out", str(tmp_path), "--json"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err.startswith("2 models, 8 layers, 150 rows")
+    document = json.loads(shown.out, parse_constant=pytest.fail)
     assert document["format"] == "microtome/localization/1"
     assert document["more"]["direction"] == "out"
     assert {row["model"] for row in document["more"]["layers"]} == {"base", "tuned-1"}

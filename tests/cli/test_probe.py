@@ -60,7 +60,9 @@ def test_the_result_is_taken_by_a_report(
         str(tmp_path / "out"),
     ]
     assert main([*words, *out, "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    heard = capsys.readouterr()
+    document = json.loads(heard.out)
+    assert "published heads (10 updates of 8, 2 seeds) and converged readouts at all layers" in heard.err
     assert document["format"] == "microtome/probing/1"
     assert document["provenance"]["command"].startswith("microtome probe")
     assert {one["name"] for one in document["curves"]} >= {"tiny (published)", "random twin (converged)"}
@@ -126,7 +128,9 @@ def test_layers_are_mixed_by_an_edge_probe(
     assert "the corpus of upos must be a file or a folder that exists" in capsys.readouterr().err
     out = ["--steps", "20", "--no-twin", "--store", str(tmp_path / "store"), "--out", str(tmp_path / "out")]
     assert main([*asked, *out, "--json"]) == 0
-    document = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    heard = capsys.readouterr()
+    assert heard.err.startswith("entities of 29 sentences to learn from")
+    document = json.loads(heard.out, parse_constant=pytest.fail)
     assert document["more"]["layers"] == ["single", "upto"]
     assert {one["name"] for one in document["curves"]} >= {"tiny", "tiny (layers 0 to l)"}
     assert {one["unit"] for one in document["curves"]} == {"sentence"}

@@ -67,6 +67,7 @@ def test_nothing_to_cut_is_a_result_too(
     assert main([*words, "--max-drop", "0.5", "--out", str(out)]) == 0
     shown = capsys.readouterr()
     assert "nothing can be cut safely" in shown.out
+    assert "6 cuts would be scored first (every subset of the blocks)" in shown.err
     assert "result.json, and no model, since nothing can be cut safely." in shown.err
     assert [path.name for path in out.iterdir()] == ["result.json"]
     assert not json.loads((out / "result.json").read_text())["certified"]
@@ -128,6 +129,9 @@ def test_wrong_requests(
     assert main([*words, *more]) == 2
     told = capsys.readouterr().err
     assert told.startswith("microtome: ")
+    # A plan refuses what the run would.
+    assert main([*words, *more, "--dry-run"]) == 2
+    assert capsys.readouterr().err == told
     assert sentence.replace("mine", Path(words[3]).name) in told
 
 

@@ -40,11 +40,13 @@ def change(
     texts = read_texts(on, read)
     with screen.working() as progress, using_threads(working.threads):
         first, *others = loading.models([base, *tuned], working.device)
-        if working.dry_run:
-            every = [first, *others, *[first] * twins]
-            said, document = cost(every, compared.planned([first], texts, progress))
-            screen.result({"format": "microtome/plan/1", **document}, said)
-            return
+        every = [first, *others, *[first] * twins]
+        said, document = cost(every, compared.planned([first], texts, progress))
+    if working.dry_run:
+        screen.result({"format": "microtome/plan/1", **document}, said)
+        return
+    screen.note(said)
+    with screen.working() as progress, using_threads(working.threads):
         result = run(
             first,
             others,

@@ -54,16 +54,16 @@ def domains(
         read_texts(inside, read_inside, "--read-inside"),
         read_texts(outside, read_outside, "--read-outside"),
     ]
-    with screen.working() as progress, using_threads(working.threads):
+    with screen.working(), using_threads(working.threads):
         first, *others = loading.models([base, *tuned], working.device)
-        if working.dry_run:
-            found = match_lengths(
-                first, *texts, template=template, longest=compared.longest, seed=compared.seed
-            )
-            models, pairs = [one.name for one in (first, *others)], len(found.lengths)
-            said = f"{counted(len(models), 'model')}, {counted(pairs, 'pair')} of inputs. {found.sentence()}"
-            screen.result({"format": "microtome/plan/1", "models": models, "pairs": pairs}, said)
-            return
+        found = match_lengths(first, *texts, template=template, longest=compared.longest, seed=compared.seed)
+    models, pairs = [one.name for one in (first, *others)], len(found.lengths)
+    said = f"{counted(len(models), 'model')}, {counted(pairs, 'pair')} of inputs. {found.sentence()}"
+    if working.dry_run:
+        screen.result({"format": "microtome/plan/1", "models": models, "pairs": pairs}, said)
+        return
+    screen.note(said)
+    with screen.working() as progress, using_threads(working.threads):
         result = run(
             first,
             others,

@@ -42,10 +42,12 @@ def localize(
     chosen: dict[str, Any] = {"direction": direction, "rotations": rotations, "halves": halves}
     with screen.working() as progress, using_threads(working.threads):
         encoders = loading.models(models, working.device)
-        if working.dry_run:
-            said, document = cost(encoders, compared.planned(encoders[:1], texts, progress))
-            screen.result({"format": "microtome/plan/1", **document}, said)
-            return
+        said, document = cost(encoders, compared.planned(encoders[:1], texts, progress))
+    if working.dry_run:
+        screen.result({"format": "microtome/plan/1", **document}, said)
+        return
+    screen.note(said)
+    with screen.working() as progress, using_threads(working.threads):
         result = localized(
             {one.name: one for one in encoders},
             texts,

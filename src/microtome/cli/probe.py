@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +12,6 @@ import typer
 from .reading import read_names, read_numbers
 from .results import show_result
 from .sharing import Loading, Shown, TaskFiles, Working
-from .show import Screen
 from .surgery import counted
 
 # A target that begins so is a task, whose answers are read.
@@ -147,20 +148,20 @@ def probe(
         "seeds": read_numbers("--seeds", seeds or ("0-2" if of_task else "0")),
         "level": working.level,
     }
-    planned = loading.models(models, working.device) if working.dry_run else None
-    if of_task:
-        asked = files.asked(target.removeprefix(TASK))
-        run = _task(asked, solver, epochs, shared, screen, planned)
-    else:
-        how = {"probe": probe, "layers": layers, "steps": steps}
-        run = _corpus(on, target, int(control) * (draws or 1), mdl, how, shared, screen, planned)
-    if run is None:
+    with screen.working(), using_threads(working.threads):
+        load = partial(loading.models, models, working.device)
+        if of_task:
+            asked = files.asked(target.removeprefix(TASK))
+            run, said, document = _task(asked, solver, epochs, shared, load)
+        else:
+            how = {"probe": probe, "layers": layers, "steps": steps}
+            run, said, document = _corpus(on, target, int(control) * (draws or 1), mdl, how, shared, load)
+    if working.dry_run:
+        screen.result(document, said)
         return
+    screen.note(said)
     with screen.working() as progress, using_threads(working.threads):
-        encoders = loading.models(models, working.device)
         found = run(
-            encoders[0],
-            others=encoders[1:],
             store=working.store,
             device=working.device,
             progress=progress,
@@ -177,12 +178,9 @@ def _corpus(
     mdl: bool,
     how: dict[str, Any],
     shared: dict[str, Any],
-    screen: Screen,
-    models: list[Any] | None,
-) -> Any:
-    """What reads annotation; None where only the plan for some models was asked for."""
-    from functools import partial
-
+    load: Callable[[], list[Any]],
+) -> tuple[Any, str, dict[str, Any]]:
+    """What reads annotation, and the plan for the models, in words and as data."""
     from ..errors import must
     from ..experiments.describing import check_words, description_length
     from ..experiments.probing import probing, sentences_read
@@ -192,16 +190,11 @@ def _corpus(
 
     seeds = shared["seeds"]
     if mdl:
-        given = [f"--{name} {value}" for name, value in how.items() if value is not None]
-        given += [f"--seeds {','.join(map(str, seeds))}"] if len(seeds) > 1 else []
-        if given:
-            raise must("--mdl", "given one seed, and none of --probe, --layers, --steps", ", ".join(given))
-    if mdl and models is None:
-        del shared["seeds"]
-        return partial(description_length, on=on, target=target, control=control > 0, seed=seeds[0])
+        apart = [f"--{name} {value}" for name, value in how.items() if value is not None]
+        apart += [f"--seeds {','.join(map(str, seeds))}"] if len(seeds) > 1 else []
+        if apart:
+            raise must("--mdl", "given one seed, and none of --probe, --layers, --steps", ", ".join(apart))
     how["layers"] = read_names("--layers", how["layers"] or "single", tuple(LAYERS))
-    if models is None:
-        return partial(probing, on=on, target=target, control=control, **how)
     found = read_target(on, target)
     if mdl:
         check_words(found)
@@ -210,6 +203,7 @@ def _corpus(
     sizes = {"train": len(train), "held": len(held), "judged": len(judged)}
     read = sentences_read(chosen, train, held, judged, judging=not mdl)
     words = sum(len(found.sentences[place]) for place in read)
+    models = load()
     rows = 4 * words * sum(sum(one.widths) for one in _with_twin(models, shared["twin"]))
     way = (
         f"bits of {target} of {counted(len(train), 'sentence')}, by an online code, at"
@@ -231,8 +225,12 @@ def _corpus(
         "words": words,
         "bytes": rows,
     }
-    screen.result(document, said)
-    return None
+    given: dict[str, Any] = {"others": models[1:], "on": on, "target": target, "control": control}
+    if mdl:
+        del shared["seeds"]
+        given["control"] = control > 0
+        return partial(description_length, models[0], **given, seed=seeds[0]), said, document
+    return partial(probing, models[0], **given, **how), said, document
 
 
 def _task(
@@ -240,12 +238,9 @@ def _task(
     solver: str | None,
     epochs: float | None,
     shared: dict[str, Any],
-    screen: Screen,
-    models: list[Any] | None,
-) -> Any:
-    """What reads the answers of a task; None where only the plan for some models was asked for."""
-    from functools import partial
-
+    load: Callable[[], list[Any]],
+) -> tuple[Any, str, dict[str, Any]]:
+    """What reads the answers of a task, and the plan for the models, in words and as data."""
     from ..experiments.taskprobing import EPOCHS, RECIPE, SOLVERS, check_task, task_probing
     from ..training.recipe import find_recipe
     from ..training.several import open_asked
@@ -254,8 +249,6 @@ def _task(
     recipe = find_recipe(RECIPE, epochs=EPOCHS if epochs is None else epochs)
     task = open_asked(asked)
     check_task(task)
-    if models is None:
-        return partial(task_probing, task=task, solvers=solvers, epochs=epochs)
     judged, seeds = len(task.split(task.validation)), shared["seeds"]
     size = shared["train_size"]
     examples = len(task.split(task.train)) if size is None else size
@@ -265,6 +258,7 @@ def _task(
         f"{counted(len(seeds), 'seed')})",
         "converged": "converged readouts",
     }
+    models = load()
     said = (
         f"answers of {task.title}: {counted(examples, 'example')} of {task.source} to learn from and "
         f"{judged:,} ({task.validation}) to judge on, by {' and '.join(ways[each] for each in solvers)} at "
@@ -279,8 +273,8 @@ def _task(
         "updates": updates,
         "seeds": seeds,
     }
-    screen.result(document, said)
-    return None
+    given: dict[str, Any] = {"others": models[1:], "task": task, "solvers": solvers, "epochs": epochs}
+    return partial(task_probing, models[0], **given), said, document
 
 
 def _with_twin(models: list[Any], twin: bool) -> list[Any]:

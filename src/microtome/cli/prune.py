@@ -14,6 +14,7 @@ from .show import JsonOption, QuietOption, Screen
 from .similarity import DeviceOption, ThreadsOption
 
 if TYPE_CHECKING:
+    from ..pruning.opening import Subject
     from ..pruning.pruned import Pruned
 
 
@@ -78,22 +79,29 @@ def prune(
     """Cut blocks out of a model as long as what it loses stays within a margin, tested on unseen examples."""
     from ..comparison.inputs import find_device, using_threads
     from ..pruning.exporting import check_folder, write_pruned
+    from ..pruning.opening import open_subject
+    from ..pruning.pruning import check_request
     from ..pruning.pruning import prune as run
     from ..training.several import open_asked
 
     screen = Screen(json=json, quiet=quiet)
     find_device(device)
     values = read_values(change)
+    check_request(max_drop, level, recover, values)
     opened = open_asked(task_options(task, data, column, held_out))
     roles = {"on": on, "certify_on": certify_on, "confirm_on": confirm_on, "share": share, "seed": seed}
     if out is not None:
         check_folder(out)
+    with screen.working(), using_threads(threads):
+        subject = open_subject(model, opened, device=device)
+        said, document = _plan(subject, opened, {**roles, "learns": recover > 0})
     if dry_run:
-        _plan(screen, model, opened, {**roles, "learns": recover > 0}, device)
+        screen.result(document, said)
         return
+    screen.note(said)
     with screen.working() as progress, using_threads(threads):
         found = run(
-            model,
+            subject,
             opened,
             max_drop,
             **roles,
@@ -120,13 +128,11 @@ def prune(
     _show(screen, found)
 
 
-def _plan(screen: Screen, model: str, task: Any, roles: dict[str, Any], device: str) -> None:
+def _plan(subject: Subject, task: Any, roles: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Say how many cuts would be scored, and on what."""
     from ..pruning.candidates import ALL_SPANS, first_candidates
     from ..pruning.examples import find_examples
-    from ..pruning.opening import open_subject
 
-    subject = open_subject(model, task, device=device)
     examples = find_examples(task, subject, **roles)
     cuts = None
     said = f"{subject.name} has {subject.depth} blocks"
@@ -142,7 +148,7 @@ def _plan(screen: Screen, model: str, task: Any, roles: dict[str, Any], device: 
         "certify": len(examples.certify),
         "confirm": None if examples.confirm is None else len(examples.confirm),
     }
-    screen.result(document, f"{said}. {chosen}. {certified}.")
+    return f"{said}. {chosen}. {certified}.", document
 
 
 def _show(screen: Screen, found: Pruned) -> None:

@@ -73,7 +73,7 @@ def open_subject(given: Any, task: Task, *, device: str = "cpu") -> Subject:
 
     Parameters
     ----------
-    given : Tuned, Encoder or path
+    given : Tuned, Encoder, path or Subject
         What `finetune` returned, a loaded checkpoint with a head for the task, its folder or name on the
         hub, or the folder of a sentence encoder.
     task : Task
@@ -91,6 +91,8 @@ def open_subject(given: Any, task: Task, *, device: str = "cpu") -> Subject:
     from ..training.saving import load_task_model
     from ..training.tuned import RUN, Tuned
 
+    if isinstance(given, Subject):
+        return given
     if isinstance(given, Tuned):
         return Subject(
             name=given.encoder.name,

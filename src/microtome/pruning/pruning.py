@@ -99,14 +99,7 @@ def prune(
     Pruned
         Which says so and why where nothing can be cut safely.
     """
-    if not isinstance(max_drop, int | float) or isinstance(max_drop, bool) or not 0 < max_drop < math.inf:
-        raise must("max_drop", "a number above 0", max_drop)
-    if not 0.5 < level < 1:
-        raise must("level", "between 0.5 and 1", level)
-    if isinstance(recover, bool) or not isinstance(recover, int) or recover < 0:
-        raise must("recover", "a number of updates, at least 0", recover)
-    if values and not recover:
-        raise InputError(f"values of a recipe must come with recover, but got {', '.join(values)} alone.")
+    check_request(max_drop, level, recover, values)
     start = time.perf_counter()
     subject = open_subject(tuned, task, device=device)
     roles: dict[str, Any] = {"on": on, "certify_on": certify_on, "confirm_on": confirm_on}
@@ -201,6 +194,18 @@ def prune(
         subject=subject,
         provenance=_provenance(run, seed, share, command, time.perf_counter() - start),
     )
+
+
+def check_request(max_drop: Any, level: float, recover: Any, values: Mapping[str, Any]) -> None:
+    """Refuse what cannot be asked for, before a model is opened; see `prune`."""
+    if not isinstance(max_drop, int | float) or isinstance(max_drop, bool) or not 0 < max_drop < math.inf:
+        raise must("max_drop", "a number above 0", max_drop)
+    if not 0.5 < level < 1:
+        raise must("level", "between 0.5 and 1", level)
+    if isinstance(recover, bool) or not isinstance(recover, int) or recover < 0:
+        raise must("recover", "a number of updates, at least 0", recover)
+    if values and not recover:
+        raise InputError(f"values of a recipe must come with recover, but got {', '.join(values)} alone.")
 
 
 @dataclass(frozen=True, kw_only=True)
