@@ -173,3 +173,33 @@ def test_threads_are_put_back(model: str, table: str, tmp_path: Path) -> None:
     before = torch.get_num_threads()
     assert main(["finetune", model, *own(table), *QUICK, "--store", str(tmp_path), "--quiet"]) == 0
     assert torch.get_num_threads() == before
+
+
+def test_a_head_that_stock_classes_would_not_read_is_told_of(
+    model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, store = tmp_path / "out", str(tmp_path / "shelf")
+    words = ["finetune", model, *own(table), *QUICK, "--seeds", "1", "--store", store, "--out", str(out)]
+    assert main([*words, "--head", "jiant"]) == 0
+    assert "would draw another head at random" in capsys.readouterr().err
+    assert "head.safetensors" in (out / "seed-1" / "README.md").read_text()
+    small = tmp_path / "small"
+    cut = [
+        "prune",
+        str(out / "seed-1"),
+        *own(table),
+        "--max-drop",
+        "99",
+        "--store",
+        store,
+        "--out",
+        str(small),
+    ]
+    assert main(cut) == 0
+    assert "would draw another head at random" in capsys.readouterr().err
+
+    # A later run with another head must not find the old one in the same folder.
+    assert main([*words, "--head", "stock"]) == 0
+    assert "another head" not in capsys.readouterr().err
+    assert not (out / "seed-1" / "head.json").exists()
+    transformers.AutoModelForSequenceClassification.from_pretrained(out / "seed-1")

@@ -154,11 +154,45 @@ def test_a_head_of_our_own_lies_beside(tmp_path: Path, checkpoint_of: Any) -> No
     found = prune(tuned, task, ANY, speed=False, store=tmp_path / "shelf")
     place = found.export(tmp_path / "out")
     assert (place / "head.safetensors").is_file()
+    card = (place / "README.md").read_text()
+    assert "would draw another head at random" in card
+    assert "microtome evaluate FOLDER" in card
     again = evaluate(place, task)
     assert found.comparison is not None
     assert len(again.predictions) == 40
     with pytest.raises(InputError, match=r"must have a head of the library, but .* has a head of its own"):
         prune(tuned, task, ANY, recover=1, store=tmp_path / "shelf")
+
+
+def test_a_head_beside_the_model_leaves_as_the_librarys_where_that_is_the_same(
+    tmp_path: Path, checkpoint_of: Any
+) -> None:
+    from microtome.training.finetuning import finetune
+    from microtome.training.heads import Head
+
+    task = labeled()
+    tuned = finetune(
+        load(checkpoint_of("roberta")),
+        task,
+        "wu2020",
+        head=Head(reads="pooler", dense=0, pooler="fresh"),
+        steps=2,
+        batch=8,
+        longest=32,
+        store=tmp_path / "shelf",
+    )
+    found = prune(tuned, task, ANY, speed=False, store=tmp_path / "shelf")
+    place = found.export(tmp_path / "out")
+    net, report = transformers.AutoModelForSequenceClassification.from_pretrained(
+        place, output_loading_info=True
+    )
+    assert not report["missing_keys"]
+    assert found.model is not None
+    batch = collate(encode(task.split("validation").items[:6], task, found.subject.encoder.tokenizer))
+    with torch.inference_mode():
+        theirs = net.eval()(**found.model._inputs(batch)).logits
+        assert float((found.model(batch) - theirs).abs().max()) <= 1e-5
+    assert "## The head" not in (place / "README.md").read_text()
 
 
 def sentence_encoder(folder: Path, pooling: str = "mean", inside: str = "") -> Path:

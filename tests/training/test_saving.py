@@ -20,7 +20,7 @@ from microtome.training.heads import Head
 from microtome.training.inputs import collate, encode
 from microtome.training.methods import trainable
 from microtome.training.modeling import build
-from microtome.training.saving import load_task_model, save
+from microtome.training.saving import load_task_model, said_of_head, save
 
 Encoders = Callable[..., Any]
 AUTO = {
@@ -92,7 +92,7 @@ def test_other_kinds_are_saved_as_their_own_classes(
 @pytest.mark.parametrize("kind", ["classification", "multiple_choice"])
 @pytest.mark.parametrize("model_type", ["bert", "albert", "electra"])
 @pytest.mark.parametrize(
-    "head", ["jiant", Head(reads="mean", dense=2), Head(reads="pooler", dense=0, pooler="fresh")]
+    "head", ["jiant", Head(reads="mean", dense=2), Head(reads="pooler", dense=1, pooler="fresh")]
 )
 def test_other_heads_lie_beside_the_base_model(
     encoder_of: Encoders, model_type: str, head: Any, kind: Kind, tmp_path: Path
@@ -114,6 +114,10 @@ def test_other_heads_lie_beside_the_base_model(
     assert again.head == model.head
     assert (tmp_path / "head.safetensors").is_file()
     assert json.loads((tmp_path / "head.json").read_text())["kind"] == kind
+    said = said_of_head(tmp_path)
+    assert said is not None
+    assert "would draw another head at random" in said
+    assert said in (tmp_path / "README.md").read_text()
 
 
 def test_a_parser_is_read_back(encoder_of: Encoders, tmp_path: Path) -> None:
@@ -166,3 +170,5 @@ def test_a_folder_that_held_another_head_forgets_it(encoder_of: Encoders, tmp_pa
     save(build(encoder, task, "jiant"), tmp_path, encoder.tokenizer)
     save(build(encoder, task), tmp_path, encoder.tokenizer)
     assert load_task_model(tmp_path, task).stock
+    assert said_of_head(tmp_path) is None
+    assert not (tmp_path / "README.md").exists()

@@ -154,6 +154,7 @@ def finetune(
     if out is not None:
         write_runs(out, runs, document)
         screen.note(f"Written to {out}: result.json, table.parquet and a checkpoint for each seed.")
+        note_head(screen, runs[0].folder)
     if json:
         screen.result(document, "")
         return
@@ -238,6 +239,15 @@ def evaluate(
         ],
         sentences,
     )
+
+
+def note_head(screen: Screen, folder: Path) -> None:
+    """Say where the head of a written model lies, if stock classes would draw another one."""
+    from ..training.saving import said_of_head
+
+    said = said_of_head(folder)
+    if said is not None:
+        screen.note(said)
 
 
 def interval(found: Estimate) -> str:

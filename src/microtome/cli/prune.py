@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .finetune import ColumnsOption, DataOption, HeldOutOption, TaskOption
+from .finetune import ColumnsOption, DataOption, HeldOutOption, TaskOption, note_head
 from .models import StoreOption
 from .reading import read_values, task_options
 from .show import JsonOption, QuietOption, Screen
@@ -122,6 +122,7 @@ def prune(
             else "result.json, and no model, since nothing can be cut safely"
         )
         screen.note(f"Written to {out}: {told}.")
+        note_head(screen, out)
     if json:
         screen.result(found.document(), "")
         return

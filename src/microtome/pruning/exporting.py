@@ -38,9 +38,10 @@ def export(found: Pruned, folder: str | os.PathLike[str]) -> Path:
     -------
     Path
         With the model, its tokenizer, `README.md` (the card) and `microtome.json` (the same for programs).
+        A head that no class of the library computes lies beside the model, and the card says so.
     """
     from ..training.evaluating import write_windows
-    from ..training.saving import save
+    from ..training.saving import said_of_head, save
 
     place = Path(folder)
     check_folder(place)
@@ -61,7 +62,7 @@ def export(found: Pruned, folder: str | os.PathLike[str]) -> Path:
             _save_sentence_encoder(found, made)
         record = {**found.document(), "microtome": VERSION}
         (made / RECORD).write_text(json.dumps(record, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-        (made / CARD).write_text(card(found), encoding="utf-8")
+        (made / CARD).write_text(card(found, head=said_of_head(made)), encoding="utf-8")
         if place.exists():
             shutil.rmtree(place)
         made.rename(place)
@@ -122,18 +123,27 @@ def _save_sentence_encoder(found: Pruned, made: Path) -> None:
         net.save_pretrained(made / inside)
 
 
-def card(found: Pruned) -> str:
-    """Write the model card: what went, what is promised, on which evidence, and what it saves."""
+def card(found: Pruned, *, head: str | None = None) -> str:
+    """
+    Write the model card: what went, what is promised, on which evidence, and what it saves.
+
+    Parameters
+    ----------
+    found : Pruned
+    head : str, optional
+        How the head is to be read, where the library would draw another one.
+    """
     subject = found.subject
     library = "transformers" if subject.pooling is None else "sentence-transformers"
     base = subject.encoder.source.given
     tags = ["microtome", "pruned", *([] if subject.pooling is None else ["sentence-similarity"])]
-    head = ["---", f"library_name: {library}", f"base_model: {json.dumps(str(base))}", "tags:"]
-    lines = [*head, *(f"- {tag}" for tag in tags), "---", "", f"# {found.name}, {len(found.kept)} blocks", ""]
+    top = ["---", f"library_name: {library}", f"base_model: {json.dumps(str(base))}", "tags:"]
+    lines = [*top, *(f"- {tag}" for tag in tags), "---", "", f"# {found.name}, {len(found.kept)} blocks", ""]
     lines += [
         f"Blocks {_listed(found.kept)} of the {found.depth} blocks of `{base}`, in their order; nothing else "
         "was changed." + (f" Tuned anew for {found.recover} updates." if found.recover else ""),
         "",
+        *([] if head is None else ["## The head", "", head, ""]),
         "## What is promised",
         "",
         *(f"- {sentence}" for sentence in found.sentences),

@@ -12,6 +12,7 @@ from ..encoders.loading import load
 from ..encoders.telling import quiet
 from ..errors import InputError
 from ..tasks.task import Task
+from .converting import as_stock
 from .heads import Head
 from .methods import merged
 from .modeling import TaskModel, build, with_reader
@@ -19,7 +20,7 @@ from .modeling import TaskModel, build, with_reader
 if TYPE_CHECKING:
     from ..encoders.tokens import Tokenizer
 
-HEAD_JSON, HEAD_WEIGHTS = "head.json", "head.safetensors"
+HEAD_JSON, HEAD_WEIGHTS, CARD = "head.json", "head.safetensors", "README.md"
 
 # Names that special tokens have in the vocabularies of the families.
 _SPECIAL = {
@@ -38,9 +39,10 @@ def save(model: TaskModel, folder: str | os.PathLike[str], tokenizer: Tokenizer)
     Save a model with its tokenizer.
 
     What a class of the library can hold is saved as that class, and loads with
-    `AutoModelForSequenceClassification` and its siblings. Any other head lies beside the base model, which
-    `AutoModel` loads: its weights in head.safetensors, its shape in head.json. Adapters are merged into
-    the weights. Nothing is pickled.
+    `AutoModelForSequenceClassification` and its siblings; so is a head of our own that computes the same as
+    that class. Any other head lies beside the base model, which `AutoModel` loads: its weights in
+    head.safetensors, its shape in head.json, and a card says so, since those siblings would draw another
+    head at random. Adapters are merged into the weights. Nothing is pickled.
 
     Parameters
     ----------
@@ -59,18 +61,48 @@ def save(model: TaskModel, folder: str | os.PathLike[str], tokenizer: Tokenizer)
 
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
-    model = merged(model)
+    model = as_stock(merged(model))
     net: Any = model.net
     with quiet():
         net.save_pretrained(place)
-    for name in (HEAD_JSON, HEAD_WEIGHTS):
+    for name in (HEAD_JSON, HEAD_WEIGHTS, CARD):
         (place / name).unlink(missing_ok=True)
     if model.reader is not None:
         weights = {n: t.detach().cpu().contiguous() for n, t in model.reader.state_dict().items()}
         save_file(weights, place / HEAD_WEIGHTS)
         _write(place / HEAD_JSON, _told(model))
+        (place / CARD).write_text(
+            f"---\nlibrary_name: transformers\n---\n\n## The head\n\n{said_of_head(place)}\n",
+            encoding="utf-8",
+        )
     _save_tokenizer(model, place, tokenizer)
     return place
+
+
+def said_of_head(folder: str | os.PathLike[str]) -> str | None:
+    """
+    Say how the head of a saved model is to be read, where the library would draw another one.
+
+    Parameters
+    ----------
+    folder : str or path
+        Of `save`.
+
+    Returns
+    -------
+    str or None
+        None where a class of the library holds the head.
+    """
+    place = Path(folder)
+    if not (place / HEAD_JSON).is_file():
+        return None
+    told = json.loads((place / HEAD_JSON).read_text(encoding="utf-8"))
+    return (
+        f"The head for {told['kind']} lies beside the model in {HEAD_WEIGHTS} ({HEAD_JSON} says its shape): "
+        "no class of transformers computes what it does. AutoModelForSequenceClassification and its siblings "
+        "do not read it and would draw another head at random; AutoModel reads the encoder. To use model and "
+        "head: microtome evaluate FOLDER --task TASK, or microtome.evaluate(FOLDER, task) in Python."
+    )
 
 
 def _told(model: TaskModel) -> dict[str, Any]:

@@ -70,6 +70,8 @@ def write_runs(folder: Path, runs: Sequence[Tuned], document: dict[str, Any]) ->
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from .saving import CARD, HEAD_JSON, HEAD_WEIGHTS
+
     place = make_folder(folder)
     _write(place, document)
     rows = [
@@ -87,7 +89,11 @@ def write_runs(folder: Path, runs: Sequence[Tuned], document: dict[str, Any]) ->
     ]
     pq.write_table(pa.Table.from_pylist(rows), place / TABLE)
     for run in runs:
-        link_files(run.folder, place / f"seed-{run.seeds.order}")
+        shown = place / f"seed-{run.seeds.order}"
+        for name in (HEAD_JSON, HEAD_WEIGHTS, CARD):
+            # The head of an earlier run would pass for that of this one.
+            (shown / name).unlink(missing_ok=True)
+        link_files(run.folder, shown)
 
 
 def evaluation_document(

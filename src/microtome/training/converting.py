@@ -1,0 +1,151 @@
+"""Can a head of our own leave as the library's class? Where that class computes the same, it can."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from .heads import Head
+from .stock import drawing, stock_class
+from .taskmodel import TaskModel
+
+if TYPE_CHECKING:
+    import torch
+
+_ROBERTA = ("classifier.dense", "classifier.out_proj")
+_DEBERTA = ("pooler.dense", "classifier")
+_BERT = ("classifier",)
+
+# What a class computes (its vector, its dense stages and their activation), and where the weights of the
+# stages lie in it, the last linear layer at the end. To RoBERTa's class the pooler is its dense stage.
+_PLACES: Mapping[tuple[str, str, int, str], tuple[str, ...]] = MappingProxyType(
+    {
+        ("bert", "pooler", 0, ""): _BERT,
+        ("albert", "pooler", 0, ""): _BERT,
+        ("roberta", "cls", 1, "tanh"): _ROBERTA,
+        ("roberta", "pooler", 0, ""): _ROBERTA,
+        ("mpnet", "cls", 1, "tanh"): _ROBERTA,
+        ("mpnet", "pooler", 0, ""): _ROBERTA,
+        ("electra", "cls", 1, "gelu"): _ROBERTA,
+        ("distilbert", "cls", 1, "relu"): ("pre_classifier", "classifier"),
+        ("xlnet", "cls", 1, "tanh"): ("sequence_summary.summary", "logits_proj"),
+        **{
+            (family, "cls", 1, activation): _DEBERTA
+            for family in ("deberta", "deberta-v2")
+            for activation in ("tanh", "gelu", "relu")
+        },
+    }
+)
+_CLOSE = 1e-4
+
+
+def as_stock(model: TaskModel) -> TaskModel:
+    """
+    Bring a model with a head of our own into the library's class, where that computes the same.
+
+    Parameters
+    ----------
+    model : TaskModel
+        Stays as it is.
+
+    Returns
+    -------
+    TaskModel
+        The same function as a class of the library; what was given where there is none, or where a trial
+        of both gives other answers.
+    """
+    head = model.head
+    if (
+        model.reader is None
+        or not isinstance(head, Head)
+        or model.kind not in ("classification", "regression")
+    ):
+        return model
+    activation = head.activation if head.dense else ""
+    places = _PLACES.get((model.family.name, head.reads, head.dense, activation))
+    kind = stock_class(model.config, model.kind, causal=model.family.causal)
+    if places is None or kind is None:
+        return model
+    net = _filled(model, kind, places)
+    if net is None:
+        return model
+    made = TaskModel(
+        net=net,
+        reader=None,
+        kind=model.kind,
+        labels=model.labels,
+        family=model.family,
+        head="own",
+        pad=model.pad,
+        notes=model.notes,
+        seed=model.seed,
+        mask=model.mask,
+    ).eval()
+    return made if _same(model, made) else model
+
+
+def _filled(model: TaskModel, kind: Any, places: tuple[str, ...]) -> Any:
+    """Make the library's class with all weights of a model, or nothing where their shapes differ."""
+    config = copy.deepcopy(model.config)
+    config.architectures = [kind.__name__]
+    head: Any = model.head
+    if places is _DEBERTA:
+        config.pooler_hidden_act = head.activation
+    if head.dropout is not None and hasattr(config, "classifier_dropout"):
+        config.classifier_dropout = head.dropout
+    with drawing(0, "head"):
+        net = kind(config)
+    first = next(model.net.parameters())
+    net.to(device=first.device, dtype=first.dtype)
+    missing, _ = net.base_model.load_state_dict(model.net.state_dict(), strict=False)
+    layers = _linear(model)
+    if missing or len(layers) != len(places):
+        return None
+    for place, layer in zip(places, layers, strict=True):
+        target = net.get_submodule(place)
+        if target.weight.shape != layer.weight.shape or target.bias is None:
+            return None
+        target.load_state_dict(layer.state_dict())
+    return net.eval()
+
+
+def _linear(model: TaskModel) -> list[Any]:
+    """Find the linear layers of a head in their order, the pooler's first where a class has it as a stage."""
+    from torch import nn
+
+    assert model.reader is not None
+    found: list[Any] = [each for each in model.reader.modules() if isinstance(each, nn.Linear)]
+    head: Any = model.head
+    if head.reads == "pooler" and model.family.name in ("roberta", "mpnet"):
+        return [model.base.pooler.dense, *found]
+    return found
+
+
+def _same(model: TaskModel, made: TaskModel) -> bool:
+    """Whether two models answer alike: on texts of drawn tokens, one of them padded."""
+    import torch
+
+    with drawing(0, "trial"):
+        tokens = torch.randint(0, int(model.config.vocab_size), (2, 8))
+    mask = torch.ones_like(tokens)
+    mask[1, 5:] = 0
+    batch = {
+        "input_ids": tokens.to(model.device),
+        "attention_mask": mask.to(model.device),
+        "special": torch.zeros_like(mask, dtype=torch.bool).to(model.device),
+    }
+    was = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            ours, theirs = model(batch), made(batch)
+    finally:
+        model.train(was)
+    return _near(ours, theirs)
+
+
+def _near(one: torch.Tensor, two: torch.Tensor) -> bool:
+    size = max(1.0, float(one.abs().max()))
+    return one.shape == two.shape and float((one - two).abs().max()) <= _CLOSE * size
