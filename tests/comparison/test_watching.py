@@ -102,6 +102,51 @@ def test_tokens_under_a_mask_and_tuples(tmp_path: Path) -> None:
     np.testing.assert_allclose(one.values, expected.values, atol=1e-6)
 
 
+def test_texts_of_any_length_need_no_option(tmp_path: Path) -> None:
+    """Batches of unequal length, and the mask by name, by place or in a mapping: padding never counts."""
+
+    class Taking(nn.Module):
+        def __init__(self, inner: nn.Module) -> None:
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, batch: dict[str, torch.Tensor]) -> Any:
+            return self.inner(**batch)
+
+    encoder: Any = load(tiny.save_checkpoint(tmp_path / "bert", "bert"))
+    texts = [text.split() for text in tiny.TEXT]
+    loader = [
+        encoder.tokenizer.collate(encoder.words(part)) for part in (texts[:2], texts[2:], [texts[0][:2]])
+    ]
+    assert len({batch["input_ids"].shape[1] for batch in loader}) > 1
+    tokens = sum(int(batch["attention_mask"].sum()) for batch in loader)
+    assert tokens < sum(batch["input_ids"].numel() for batch in loader)
+    model, found = encoder.model, []
+    with mt.watch(model, layers="encoder.layer.*") as seen, torch.no_grad():
+        for batch in loader:
+            model(**batch)
+    found.append(seen)
+    with mt.watch(model, layers="encoder.layer.*") as seen, torch.no_grad():
+        for batch in loader:
+            model(batch["input_ids"], batch["attention_mask"])
+    found.append(seen)
+    with mt.watch(Taking(model), layers="inner.encoder.layer.*") as seen, torch.no_grad():
+        for batch in loader:
+            seen.sides[0].model(batch)
+    found.append(seen)
+    with mt.watch(model, layers="encoder.layer.*", rows="tokens") as seen, torch.no_grad():
+        for batch in loader:
+            model(**batch)
+    expected = seen.similarity_matrix("linear_cka")["linear_cka"]
+    for one in found:
+        maps = one.similarity_matrix("linear_cka")["linear_cka"]
+        assert maps.n == tokens
+        np.testing.assert_allclose(maps.values, expected.values, atol=1e-9)
+    apart = "must give the same rows, but got .*; watch them apart, or say what a row is with rows="
+    with told(apart), mt.watch(model, layers=["encoder.layer.0", "pooler"]), torch.no_grad():
+        model(**loader[0])
+
+
 def test_pixels_and_rules_of_ones_own() -> None:
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -143,7 +188,7 @@ def test_what_is_wrong_is_told(tmp_path: Path) -> None:
         mt.watch(one, layers="3")
     with told("^layer must be one of"):
         mt.watch(one, layers="0.weight")
-    with told("rows must be one of first, tokens, pixels, or a function, but got 'words'"):
+    with told("rows must be one of auto, first, tokens, pixels, or a function, but got 'words'"):
         mt.watch(one, layers="0", rows="words")
     with told("precision must be 'exact' or 'fast'"):
         mt.watch(one, layers="0", precision="half")

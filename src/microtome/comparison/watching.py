@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 Rule = Callable[[str, "torch.Tensor", "torch.Tensor | None"], "torch.Tensor"]
 
+MASK = "attention_mask"
+
 # Rows of a file of recorded layers.
 SHARD_ROWS = 4096
 
@@ -32,7 +35,7 @@ def watch(
     *,
     layers: str | Sequence[str],
     other_layers: str | Sequence[str] | None = None,
-    rows: str | Rule = "first",
+    rows: str | Rule = "auto",
     precision: str = "exact",
     record: str | os.PathLike[str] | None = None,
     device: Any = None,
@@ -47,10 +50,12 @@ def watch(
     layers, other_layers : str or sequence of str
         Names as `named_modules` gives them, or patterns such as "encoder.layer.*"; a name is matched as a
         whole, and a star does not cross a dot. `other_layers` is as `layers` when absent.
-    rows : {"first", "tokens", "pixels"} or callable
-        What a row of a layer's output is. "first": an entry of the first dimension, everything else being
+    rows : {"auto", "first", "tokens", "pixels"} or callable
+        What a row of a layer's output is. "auto": as "tokens" where the output has three dimensions, as
+        "first" where it has another number. "first": an entry of the first dimension, everything else being
         its features. "tokens": a token of (examples, tokens, features) where the `attention_mask` that the
-        module was called with is not 0. "pixels": a place of (examples, channels, height, width). A
+        module was called with is not 0; it may be given by name, by place, or in a mapping. Without a mask
+        every token counts, padding too. "pixels": a place of (examples, channels, height, width). A
         callable is given the layer's name, its output and the mask, and returns (rows, features).
     precision : {"exact", "fast"}
         Float64 products, or float32 ones added up in float64.
@@ -103,6 +108,11 @@ def _first(name: str, output: torch.Tensor, mask: torch.Tensor | None) -> torch.
     return output.flatten(1) if output.ndim > 1 else output[:, None]
 
 
+def _auto(name: str, output: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    # Texts have as many tokens as their batch is long: they cannot be features.
+    return (_tokens if output.ndim == 3 else _first)(name, output, mask)
+
+
 def _tokens(name: str, output: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
     if output.ndim != 3:
         raise must(f"the output of layer {name}", "(examples, tokens, features)", list(output.shape))
@@ -119,7 +129,20 @@ def _pixels(name: str, output: torch.Tensor, mask: torch.Tensor | None) -> torch
     return output.permute(0, 2, 3, 1).flatten(0, 2)
 
 
-RULES: dict[str, Rule] = {"first": _first, "tokens": _tokens, "pixels": _pixels}
+def _mask_of(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
+    """Find the attention mask of a call: by its name, in a mapping that was given whole, or by its place."""
+    for given in (kwargs, *args):
+        if isinstance(given, Mapping) and given.get(MASK) is not None:
+            return given[MASK]
+    try:
+        bound = inspect.signature(model.forward).bind_partial(*args, **kwargs)
+    except (TypeError, ValueError):
+        # The call itself says better what is wrong with it.
+        return None
+    return bound.arguments.get(MASK)
+
+
+RULES: dict[str, Rule] = {"auto": _auto, "first": _first, "tokens": _tokens, "pixels": _pixels}
 
 
 class Side:
@@ -155,7 +178,7 @@ class Side:
         self.hooks.clear()
 
     def _begin(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.now, self.mask = {}, kwargs.get("attention_mask")
+        self.now, self.mask = {}, _mask_of(self.model, args, kwargs)
 
     def _saw(self, name: str, rule: Rule) -> Callable[..., None]:
         def hook(_: Any, __: Any, output: Any) -> None:
@@ -177,7 +200,10 @@ class Side:
             raise InputError(f"layer {missing[0]} must run in every batch, but it did not run.")
         counts = {name: len(rows) for name, rows in self.now.items()}
         if len(set(counts.values())) > 1:
-            raise InputError(f"every layer must give the same rows, but got {counts}.")
+            raise InputError(
+                f"every layer must give the same rows, but got {counts}; watch them apart, or say what a row "
+                "is with rows=."
+            )
         self.waiting.append([self.now[name] for name in self.names])
         self.batches += 1
         self.now = {}
