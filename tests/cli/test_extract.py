@@ -72,6 +72,12 @@ def test_the_document_says_where_everything_is(here: Path, capsys: pytest.Captur
     entry = Shelf("store").get(read["address"])
     assert entry is not None
     assert shlex.split(entry.provenance["command"]) == ["microtome", "extract", *words, "--json"]
+    made = read["provenance"]
+    assert {"microtome", "python", "torch", "transformers", "numpy", "threads", "seconds"} <= set(made)
+    assert made["models"][0]["digest"] == mt.load("bert").digest
+    assert made["rows"]["digest"] == expected.rows.digest
+    assert (made["activations"], made["device"], made["seed"]) == ([expected.address], "cpu", 0)
+    assert made["command"] == entry.provenance["command"]
 
 
 def test_the_folder_can_be_compared(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ import pytest
 import torch
 import transformers
 
+import microtome as mt
 import tiny
 from microtome.cli import main
 
@@ -61,6 +62,15 @@ def test_seeds_give_checkpoints_scores_and_a_mean(
     assert set(pq.read_table(out / "table.parquet").column("seed").to_pylist()) == {1, 2}
     for seed in (1, 2):
         transformers.AutoModelForSequenceClassification.from_pretrained(out / f"seed-{seed}")
+    made = told["provenance"]
+    assert {"microtome", "torch", "transformers", "model", "task_source", "threads"} <= set(made)
+    assert made["task"] == mt.task(table, text="words", label="mood").digest("validation")
+    assert made["seeds"] == [1, 2]
+    assert [one["examples"] for one in made["train"]] == [40, 40]
+    assert made["recipe"]["steps"] == 4
+    assert made["device"] == "cpu"
+    assert made["seconds"] > 0
+    assert made["command"].startswith("microtome finetune")
     assert main(words) == 0
     said = capsys.readouterr().out
     assert "The most frequent answer of the training split gets" in said
@@ -77,6 +87,11 @@ def test_seeds_give_checkpoints_scores_and_a_mean(
     assert main(["evaluate", str(out / "seed-1"), *own(table), "--json"]) == 0
     scored = json.loads(capsys.readouterr().out)
     assert scored["format"] == "microtome/evaluate/1"
+    judged = scored["provenance"]
+    assert judged["task"] == made["task"]
+    assert judged["torch"] == made["torch"]
+    assert [len(digest) for digest in judged["models"]] == [32]
+    assert {"device", "threads", "longest", "seconds", "command", "task_source"} <= set(judged)
     assert scored["score"]["value"] == told["runs"][0]["evaluation"]["score"]["value"]
 
     both = ["evaluate", str(out / "seed-1"), *own(table), "--against", str(out / "seed-2")]

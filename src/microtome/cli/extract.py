@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,7 +56,10 @@ def extract(
     quiet: QuietOption = False,
 ) -> None:
     """Run a model over a corpus and record every layer in the store."""
+    import torch
+
     from ..comparison.inputs import find_device, using_threads
+    from ..encoders.versions import versions
     from ..extraction.recording import record
     from ..findings.record import make_folder
     from ..rows.options import row_options
@@ -63,6 +67,7 @@ def extract(
     from ..store.shelf import Shelf
     from .models import cost, load_models, read_texts
 
+    started = time.monotonic()
     screen = Screen(json=json, quiet=quiet)
     find_device(device)
     options = row_options(
@@ -77,6 +82,7 @@ def extract(
         )
         planned = plan_rows(texts.examples, [encoder], options, progress=progress)
         screen.note(cost([encoder], planned, dtype=dtype)[0])
+        used = torch.get_num_threads()
         found = record(
             encoder,
             texts,
@@ -102,5 +108,17 @@ def extract(
         "address": found.address,
         "folder": str(place),
         "facts": dict(found.facts),
+        "provenance": {
+            **versions(),
+            "models": [found.facts["model"]],
+            "texts": found.facts["texts"],
+            "rows": {"digest": planned.digest, "count": len(planned), "what": planned.options.sentence()},
+            "activations": [found.address],
+            "seed": seed,
+            "device": str(encoder.device),
+            "threads": used,
+            "seconds": round(time.monotonic() - started, 3),
+            "command": context.obj or "",
+        },
     }
     screen.result(document, f"{len(found.layers)} layers of {len(planned):,} rows in {place}")

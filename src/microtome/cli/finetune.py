@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -129,6 +130,7 @@ def finetune(
         "random_init": random_init,
         "device": "cpu",
     }
+    started = time.monotonic()
     with screen.working() as progress, using_threads(threads):
         runs = finetune_seeds(
             loading,
@@ -150,7 +152,8 @@ def finetune(
             command=context.obj or "",
         )
     mean = over_seeds(runs)
-    document = runs_document(runs, mean, command=context.obj or "")
+    spent = time.monotonic() - started
+    document = runs_document(runs, mean, command=context.obj or "", seconds=spent)
     if out is not None:
         write_runs(out, runs, document)
         screen.note(f"Written to {out}: result.json, table.parquet and a checkpoint for each seed.")

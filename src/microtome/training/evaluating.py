@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -54,6 +55,8 @@ class Evaluation:
         The same scores of the most frequent answer of the training split, where it is at hand.
     notes : tuple of str
         What a reader must know.
+    provenance : mapping
+        With what it was made: versions, digests of model and task, device, seconds.
     """
 
     task: str
@@ -69,6 +72,9 @@ class Evaluation:
     score: Estimate
     baseline: Mapping[str, float] = field(repr=False)
     notes: tuple[str, ...] = ()
+    provenance: Mapping[str, Any] = field(
+        default_factory=lambda: MappingProxyType({}), repr=False, compare=False
+    )
 
     @property
     def constant(self) -> bool:
@@ -283,10 +289,14 @@ def evaluate(
     -------
     Evaluation
     """
+    import torch
+
     from ..encoders.loading import load
+    from ..encoders.versions import versions
+    from .cutkeeping import digest_model
     from .saving import load_task_model
 
-    stride = None
+    started, stride = time.monotonic(), None
     if isinstance(model, (str, Path)):
         # Any other name may be one on the hub.
         if Path(model).is_absolute() and not Path(model).is_dir():
@@ -309,7 +319,18 @@ def evaluate(
     if train is not None and not train.labeled:
         train = None
     found = predict(net, chosen, task, encoder.tokenizer, longest=longest, stride=stride, progress=progress)
-    return score_answers(task, chosen, found, train=train, level=level)
+    told = {
+        **versions(),
+        "models": [digest_model(net, encoder.tokenizer)],
+        "task": task.digest(chosen.name),
+        "task_source": task.source,
+        "device": net.device.type,
+        "threads": torch.get_num_threads(),
+        "longest": longest,
+        "seconds": round(time.monotonic() - started, 3),
+    }
+    scored = score_answers(task, chosen, found, train=train, level=level)
+    return replace(scored, provenance=MappingProxyType(told))
 
 
 def write_windows(folder: Path, longest: int, stride: int | None) -> None:

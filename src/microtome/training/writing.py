@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..encoders.versions import versions
 from ..findings.record import make_folder, replace_file
 from ..findings.results import RESULT
 from ..findings.results import plain as plain_data
+from ..store.entry import read_entry
 from ..store.linking import link_files
 from .evaluating import plain
 from .tuned import RUN
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
 TABLE = "table.parquet"
 
 
-def runs_document(runs: Sequence[Tuned], mean: Estimate, *, command: str) -> dict[str, Any]:
+def runs_document(
+    runs: Sequence[Tuned], mean: Estimate, *, command: str, seconds: float | None = None
+) -> dict[str, Any]:
     """
     Tell of a fine-tuning with several seeds.
 
@@ -33,6 +37,8 @@ def runs_document(runs: Sequence[Tuned], mean: Estimate, *, command: str) -> dic
         Over seeds.
     command : str
         What a user types to do it again.
+    seconds : float, optional
+        That all of it took; those of the trainings when absent.
 
     Returns
     -------
@@ -52,7 +58,36 @@ def runs_document(runs: Sequence[Tuned], mean: Estimate, *, command: str) -> dic
         "format": "microtome/finetune/1",
         "runs": told,
         "mean": plain(mean),
-        "provenance": {"command": command},
+        "provenance": _provenance(runs, told, command, seconds),
+    }
+
+
+def _provenance(
+    runs: Sequence[Tuned], told: Sequence[dict[str, Any]], command: str, seconds: float | None
+) -> dict[str, Any]:
+    """Say what it takes to make the runs again, by the names that other experiments use."""
+    import torch
+
+    asked = [read_entry(run.folder).specification for run in runs]
+    spent = sum(run.course["seconds"] for run in runs)
+    first = asked[0]
+    return {
+        **versions(),
+        "model": first["model"],
+        "task": first["task"],
+        "task_source": told[0]["task_source"],
+        "train": [
+            {"examples": run.train_size, "digest": one["train"]} for run, one in zip(runs, asked, strict=True)
+        ],
+        "recipe": {"name": told[0]["recipe"], **told[0]["recipe_values"]},
+        "seeds": [run.seeds.order for run in runs],
+        "runs": len(runs),
+        "trained_seconds": round(spent, 3),
+        "seconds": round(spent if seconds is None else seconds, 3),
+        "device": first["device"],
+        "precision": first["precision"],
+        "threads": first.get("threads") or torch.get_num_threads(),
+        "command": command,
     }
 
 
@@ -136,7 +171,13 @@ def evaluation_document(
             "p": None if compared.p != compared.p else compared.p,
             "test": compared.test,
         }
-    return {**document, "provenance": {"command": command}}
+    both = [one.provenance for one in (found, other) if one is not None]
+    told = {
+        **found.provenance,
+        "models": [digest for each in both for digest in each.get("models", ())],
+        "seconds": round(sum(each.get("seconds", 0.0) for each in both), 3),
+    }
+    return {**document, "provenance": {**(told if found.provenance else {}), "command": command}}
 
 
 def write_evaluation(folder: Path, found: Evaluation, document: dict[str, Any]) -> None:
