@@ -91,6 +91,51 @@ def test_the_folder_can_be_compared(here: Path, capsys: pytest.CaptureFixture[st
     np.testing.assert_allclose(one["values"], expected.values, atol=1e-12)
 
 
+def conllu(documents: int, sentences: int = 3) -> str:
+    """A treebank of some documents, their sentences drawn from the lines."""
+    found = []
+    for number in range(documents * sentences):
+        words = LINES[number % len(LINES)].split()
+        head = [f"# newdoc id = d{number // sentences}"] if number % sentences == 0 else []
+        rows = ["\t".join([str(k), w, *["_"] * 4, "0", *["_"] * 3]) for k, w in enumerate(words, 1)]
+        found.append("\n".join([*head, f"# sent_id = s{number}", *rows]))
+    return "\n\n".join(found) + "\n\n"
+
+
+@pytest.mark.parametrize(
+    ("documents", "rows", "unit"),
+    [(12, "word", "document"), (12, "cls", "document"), (3, "word", "sentence"), (3, "cls", "example")],
+)
+def test_a_recorded_folder_is_compared_as_its_models_would_be(
+    here: Path, capsys: pytest.CaptureFixture[str], documents: int, rows: str, unit: str
+) -> None:
+    """Rows of one document or sentence err together, whether or not they were recorded before."""
+    Path("bank.conllu").write_text(conllu(documents))
+    as_json(capsys, "bert", "--on", "bank.conllu", "--rows", rows, "--out", "layers")
+    assert main(["similarity", "layers", "-m", "debiased_cka", "--certainty", "--json"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)["maps"]
+    expected = mt.compare(
+        ["bert"], on="bank.conllu", rows=rows, measures=["debiased_cka"], certainty=True, store="store"
+    )["debiased_cka"]
+    assert one["unit"] == expected.unit == unit
+    assert one["left"] == list(expected.left) == [f"bert/{k}" for k in range(4) if rows == "word" or k]
+    np.testing.assert_allclose(one["values"], expected.values, atol=1e-9)
+    assert expected.low is not None
+    np.testing.assert_allclose(one["low"], expected.low, atol=1e-9)
+    assert any("3 documents" in said for said in one["warnings"]) == (documents == 3)
+
+
+def test_rows_that_are_said_to_be_independent_are_taken_so(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    as_json(capsys, "bert", "--on", "lines.txt", "--out", "layers")
+    count = sum(len(line.split()) for line in LINES)
+    alone = mt.similarity_matrix("layers", clusters=range(count))["debiased_cka"]
+    assert alone.unit == "row"
+    assert alone.left[0] == "bert/0"
+    assert mt.similarity_matrix("layers")["debiased_cka"].unit == "sentence"
+
+
 def test_a_folder_that_was_used_before_holds_the_new_rows(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,7 +20,8 @@ import tiny
 from microtome.corpora.examples import Example
 from microtome.encoders.loading import load
 from microtome.errors import InputError, MicrotomeError
-from microtome.extraction.recording import ROWS, record
+from microtome.extraction.recording import record
+from microtome.extraction.rowtable import ROWS
 from microtome.extraction.streaming import stream
 from microtome.extraction.texts import make_texts
 from microtome.randomness import generator

@@ -7,16 +7,18 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import InputError, must
+from ..extraction.rowtable import Grouping, read_grouping
 from ..inference.clusters import Clusters
 from ..moments.spread import column_spread
 from ..moments.stack import Stack, make_stack
 from ..randomness import generator
-from ..store.manifest import read_manifest
+from ..store.manifest import is_stack, read_manifest
 from ..store.shards import ShardedLayer
 
 if TYPE_CHECKING:
@@ -49,6 +51,29 @@ def _told_rows(stack: Stack) -> set[str]:
     folders = {layer.path.parent for layer in stack.layers if isinstance(layer, ShardedLayer)}
     rows = [read_manifest(folder).extra.get("rows") for folder in folders]
     return {str(one["digest"]) for one in rows if isinstance(one, Mapping) and "digest" in one}
+
+
+def recorded_grouping(*sources: Any) -> Grouping | None:
+    """
+    Find whose rows err together, where a user hands over folders of recorded layers.
+
+    Parameters
+    ----------
+    *sources : array, path or sequence of them
+        Both sides of a comparison.
+
+    Returns
+    -------
+    Grouping or None
+        None where no folder says what its rows are.
+    """
+    for source in sources:
+        for one in source if isinstance(source, (list, tuple)) else [source]:
+            if isinstance(one, (str, os.PathLike)) and Path(one).is_dir() and is_stack(Path(one)):
+                found = read_grouping(Path(one))
+                if found is not None:
+                    return found
+    return None
 
 
 def find_device(name: Any) -> torch.device:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InputError, must
+from ..extraction.rowtable import Grouping
 from ..inference.clusters import Clusters
 from ..measures.declare import Chosen
 from ..measures.table import chosen_all
 from ..moments.stack import Stack
-from .inputs import choose_rows, controlled, find_device, gather, read_clusters
+from .inputs import choose_rows, controlled, find_device, gather, read_clusters, recorded_grouping
 from .plan import Plan, Settings, make_plan, read_bytes
 
 PRECISIONS = ("fast", "exact")
@@ -21,7 +22,11 @@ NARROW = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Everything that one comparison needs, checked."""
+    """
+    Everything that one comparison needs, checked.
+
+    `grouping` is what recorded layers say of their rows, where a user said nothing of clusters.
+    """
 
     left: Stack
     right: Stack | None
@@ -30,6 +35,7 @@ class Request:
     settings: Settings
     seed: int
     switched: str = ""
+    grouping: Grouping | None = None
 
     @property
     def n(self) -> int:
@@ -72,7 +78,8 @@ def prepare(
     one, two = gather(left, right, names, right_names)
     total = one.rows
     debiased = any(c.measure.interval == "debiased" for c in choices)
-    grouped = read_clusters(clusters, total, balanced=debiased)
+    told = recorded_grouping(left, right) if clusters is None else None
+    grouped = read_clusters(clusters if told is None else told.codes, total, balanced=debiased)
     index = choose_rows(total, grouped, rows=rows, leave_out=leave_out, seed=seed)
     if index is not None:
         one, two = one.take(index), None if two is None else two.take(index)
@@ -109,6 +116,7 @@ def prepare(
         right=two,
         measures=choices,
         clusters=grouped,
+        grouping=told,
         settings=settings,
         seed=seed,
         switched=switched,

@@ -130,7 +130,8 @@ def similarity_matrix(
         Names of `microtome ls measures`, with options as "svcca:threshold=0.95".
     clusters : array_like of shape (rows,), optional
         Which rows belong together, such as the sentence of each word: debiasing and intervals then go
-        by cluster.
+        by cluster. When absent, a folder that `extract` wrote says it: documents, where it tells of ten or
+        more, or else sentences. A number of its own for each row takes them as independent.
     precision : {"fast", "exact"}
         Float32 products added up in float64, or float64 throughout. Fast turns exact by itself on a CUDA
         device, where values are too small or too large for float32 products, and, for measures of
@@ -214,6 +215,11 @@ def similarity_matrix(
         if permutations:
             maps = add_permutations(request, maps, compute, permutations=permutations, level=level)
     seconds = round(time.perf_counter() - started, 3)
-    return Maps(
-        [replace(m, provenance=MappingProxyType({**m.provenance, "seconds": seconds})) for m in maps.values()]
-    )
+    found = [
+        replace(m, provenance=MappingProxyType({**m.provenance, "seconds": seconds})) for m in maps.values()
+    ]
+    told = request.grouping
+    if told is not None:
+        few = (told.few,) if certainty and told.few else ()
+        found = [replace(m, unit=told.unit, warnings=(*m.warnings, *few)) for m in found]
+    return Maps(found)

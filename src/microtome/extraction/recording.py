@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import must
 from ..rows.planning import WINDOW, Rows
 from ..store.shards import ShardedLayer, ShardWriter, open_stack
+from .rowtable import ROWS, write_rows
 from .streaming import Progress, kept_layers, stream
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from .texts import Texts
 
 DTYPES = ("float32", "float16", "bfloat16")
-ROWS = "rows.parquet"
 
 
 class LayerList(Sequence[np.ndarray]):
@@ -190,13 +190,3 @@ def describe(encoder: Encoder) -> dict[str, Any]:
         "changes": list(encoder.source.changes),
         "digest": encoder.digest,
     }
-
-
-def write_rows(rows: Rows, path: Path) -> None:
-    """Write which example and which word or token each row is, as a table."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    ids = np.array(rows.ids, dtype=object)[rows.examples]
-    table = pa.table({"id": pa.array(ids, pa.string()), "example": rows.examples, "unit": rows.units})
-    pq.write_table(table, path)

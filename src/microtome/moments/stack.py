@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import InputError, must
 from ..store.formats import LayerFile, open_layers
+from ..store.manifest import read_manifest
 from ..store.shards import ShardedLayer
 
 if TYPE_CHECKING:
@@ -85,7 +86,8 @@ def make_stack(source: Any, side: str = "left", names: Sequence[str] | None = No
     ----------
     source : array, sequence of arrays, path, or Stack
         One array of shape (rows, features) or (layers, rows, features); a list of arrays of shape
-        (rows, features); a `.npy` or `.safetensors` file, or a folder of them.
+        (rows, features); a `.npy` or `.safetensors` file, or a folder of them; or the folder of a recorded
+        stack, whose layers are named as in `bert/3`.
     side : str
         How errors call it.
     names : sequence of str, optional
@@ -123,7 +125,8 @@ def make_stack(source: Any, side: str = "left", names: Sequence[str] | None = No
 def _gather(source: Any, side: str) -> tuple[list[Any], list[str]]:
     if isinstance(source, (str, os.PathLike)):
         files = open_layers(source)
-        return list(files), [file.name for file in files]
+        before = _model_of(files[0]) if files else ""
+        return list(files), [f"{before}{file.name}" for file in files]
     if isinstance(source, STORED):
         return [source], [source.name]
     if _is_array(source):
@@ -146,6 +149,14 @@ def _gather(source: Any, side: str) -> tuple[list[Any], list[str]]:
             names.append(str(position))
         return layers, names
     raise must(side, "an array, a list of arrays, or a path", type(source).__name__)
+
+
+def _model_of(layer: LayerFile | ShardedLayer) -> str:
+    """What stands before the names of layers that were recorded of a model, as in `bert/3`."""
+    if not isinstance(layer, ShardedLayer):
+        return ""
+    told = read_manifest(layer.path.parent).extra.get("model")
+    return f"{told['name']}/" if isinstance(told, Mapping) and told.get("name") else ""
 
 
 def _is_array(value: Any) -> bool:
