@@ -310,10 +310,35 @@ def test_orders_of_the_rows_really_tried() -> None:
         assert one.p_map is not None
         assert one.p[0, 0] == one.p_map[0, 0] == 0.01
         assert 0.01 < one.p[0, 1] <= one.p_map[0, 1] <= 1
-        assert one.null_note.startswith("from 99 orders of the rows of the right side")
-    plain = mt.similarity_matrix([x], [y, noise], "linear_cka")["linear_cka"]
-    np.testing.assert_allclose(found["linear_cka"].null_mean, plain.null_mean, atol=0.005)
-    np.testing.assert_allclose(found["linear_cka"].z, plain.z, rtol=0.35)
+        assert "from 99 orders of the rows of the right side" in one.null_note
+    assert found["procrustes"].null_note.startswith("from 99")
+
+
+def test_what_a_formula_gives_is_not_replaced_by_chance() -> None:
+    x, y = stack(6, 4)
+    names = ["linear_cka", "debiased_cka", "svcca", "procrustes"]
+    plain = mt.similarity_matrix([x], [y], names)
+    tried = mt.similarity_matrix([x], [y], names, permutations=19)
+    for name in names[:3]:
+        np.testing.assert_array_equal(tried[name].null_mean, plain[name].null_mean)
+        assert tried[name].p[0, 0] == pytest.approx(0.05)
+    for name in names[:2]:
+        np.testing.assert_array_equal(tried[name].z, plain[name].z)
+        assert tried[name].null_note.startswith("by formula, and p is from 19 orders of the rows")
+    assert np.isnan(plain["svcca"].z).all()
+    assert np.isfinite(tried["svcca"].z).all()
+    assert tried["svcca"].null_note.startswith("by formula, and z and p are from 19 orders")
+    assert np.isnan(plain["procrustes"].null_mean).all()
+    assert np.isfinite(tried["procrustes"].null_mean).all()
+    # The mean over orders of single rows is not what unrelated clusters give.
+    ids = np.repeat(np.arange(N // 4), 4)
+    x, y = stack(6, 4, ids=ids)
+    single = mt.similarity_matrix([x], [y], names[:2], clusters=ids)
+    whole = mt.similarity_matrix([x], [y], names[:2], clusters=ids, permutations=19)
+    assert whole["linear_cka"].null_mean[0, 0] > 1.5 * single["linear_cka"].null_mean[0, 0]
+    assert whole["linear_cka"].null_note.startswith("from 19 orders of the clusters")
+    np.testing.assert_array_equal(whole["debiased_cka"].null_mean, single["debiased_cka"].null_mean)
+    assert np.isfinite(whole["debiased_cka"].z).all()
 
 
 def test_whole_clusters_are_permuted() -> None:

@@ -219,7 +219,7 @@ def add_permutations(
     Returns
     -------
     dict of str to Map
-        With `null_mean`, `z`, `p` and `p_map` from the permutations.
+        With `p` and `p_map` from the permutations, and `null_mean` and `z` where no formula gives them.
     """
     units = Clusters.singletons(request.n) if request.clusters is None else request.clusters
     plan = permutation_plan(units, permutations, request.seed)
@@ -235,22 +235,41 @@ def add_permutations(
     observed = {label: one.values for label, one in maps.items()}
     if plan.left_out:
         observed = {label: table.values for label, table in compute(kept).tables.items()}
+    # Formulas are for single rows; only that of a mean of zero is the same for clusters.
+    sure = {
+        m.label: request.clusters is None or m.declared("null") in ("debiased", "zero")
+        for m in request.measures
+    }
     return {
-        label: _with_permutations(one, observed[label], np.stack(found[label]), level, plan.left_out)
+        label: _with_permutations(
+            one, observed[label], np.stack(found[label]), level, plan.left_out, formula=sure[label]
+        )
         for label, one in maps.items()
     }
 
 
 def _with_permutations(
-    one: Map, observed: np.ndarray, permuted: np.ndarray, level: float, left_out: float
+    one: Map, observed: np.ndarray, permuted: np.ndarray, level: float, left_out: float, *, formula: bool
 ) -> Map:
+    """Add what permutations say; a mean and a z that a formula gives have no error of chance, and stay."""
     result = max_statistic(observed, permuted, level)
     sd = permuted.std(axis=0, ddof=1) if len(permuted) > 1 else np.full(observed.shape, np.nan)
     mean = permuted.mean(axis=0)
     # Where every order gives the same value, the deviation is rounding and says nothing.
     moves = sd > 1e-12 * np.abs(mean)
     z = np.where(moves, (observed - mean) / np.where(moves, sd, 1.0), np.nan)
+    known = np.isfinite(one.null_mean) & formula
+    placed = np.isfinite(one.z)
     note = f"from {len(permuted)} orders of the {one.unit}s of the right side"
+    if known.any():
+        note = f"by formula, and {'p is' if placed.any() else 'z and p are'} {note}"
     if left_out:
         note += f"; {left_out:.0%} of the rows stayed out, their clusters having no other of the same size"
-    return replace(one, null_mean=mean, z=z, p=result.p, p_map=result.familywise, null_note=note)
+    return replace(
+        one,
+        null_mean=np.where(known, one.null_mean, mean),
+        z=np.where(placed, one.z, z),
+        p=result.p,
+        p_map=result.familywise,
+        null_note=note,
+    )
