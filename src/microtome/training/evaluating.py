@@ -195,6 +195,16 @@ def score_answers(
     )
 
 
+def guessed_from(task: Task) -> Split | None:
+    """
+    Find the examples whose most frequent answer a model is held against: all of the training split.
+
+    It is the same for every model of a task, whatever part of the split that model was trained on.
+    """
+    train = task.split(task.train) if task.train in task.splits else None
+    return train if train is not None and train.labeled else None
+
+
 def predict(
     model: TaskModel,
     split: Split,
@@ -315,9 +325,6 @@ def evaluate(
         encoder = model
         net = build(encoder, task, "own")
     chosen = task.split(split or task.validation, labeled=task.kind != "language_modeling")
-    train = task.split(task.train) if task.train in task.splits else None
-    if train is not None and not train.labeled:
-        train = None
     found = predict(net, chosen, task, encoder.tokenizer, longest=longest, stride=stride, progress=progress)
     told = {
         **versions(),
@@ -329,7 +336,7 @@ def evaluate(
         "longest": longest,
         "seconds": round(time.monotonic() - started, 3),
     }
-    scored = score_answers(task, chosen, found, train=train, level=level)
+    scored = score_answers(task, chosen, found, train=guessed_from(task), level=level)
     return replace(scored, provenance=MappingProxyType(told))
 
 

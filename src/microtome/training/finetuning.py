@@ -19,7 +19,7 @@ from ..tasks.task import Task
 from ..version import VERSION
 from .asking import Asked, ask
 from .cached import Bottom
-from .evaluating import Evaluation, predict, score_answers, write_answers, write_windows
+from .evaluating import Evaluation, guessed_from, predict, score_answers, write_answers, write_windows
 from .heads import Head
 from .loop import Course, make_accelerator, train
 from .progress import STATE
@@ -298,7 +298,7 @@ class Run:
             progress=self.progress,
             autocast=self.accelerator.autocast,
         )
-        return score_answers(asked.task, asked.judged, answers, train=asked.data)
+        return score_answers(asked.task, asked.judged, answers, train=guessed_from(asked.task))
 
     def finish(self, course: Course, kept: list[str]) -> dict[str, Any]:
         """Score the model, write everything down, and say what the store is told."""

@@ -14,7 +14,7 @@ from ..errors import InputError, must
 from ..inference.estimate import Estimate
 from ..store.shelf import Shelf
 from ..tasks.task import Task
-from .evaluating import Evaluation, read_answers, score_answers
+from .evaluating import Evaluation, guessed_from, read_answers, score_answers
 from .recipe import Recipe
 
 if TYPE_CHECKING:
@@ -149,10 +149,7 @@ def open_tuned(
     encoder: Any = load(place, name=f"{told['model']}-{told['task']}", device=device)
     split = task.split(task.validation)
     answers = read_answers(place / ANSWERS, split)
-    found = score_answers(task, split, answers)
-    # As it was when it was trained, perhaps on a part of the training split.
-    guesses = told["evaluation"]["baseline"].items()
-    guessed = {name: float("nan") if value is None else value for name, value in guesses}
+    found = score_answers(task, split, answers, train=guessed_from(task))
     recipe_values = {**told["recipe_values"], "betas": tuple(told["recipe_values"]["betas"])}
     paths = []
     for kept in told["checkpoints"]:
@@ -167,9 +164,7 @@ def open_tuned(
         seeds=Seeds(**told["seeds"]),
         train_size=told["train"]["examples"],
         longest=told["longest"],
-        evaluation=replace(
-            found, notes=tuple(told["evaluation"]["notes"]), baseline=MappingProxyType(guessed)
-        ),
+        evaluation=replace(found, notes=tuple(told["evaluation"]["notes"])),
         course=MappingProxyType(told["course"]),
         failure=told["failure"],
         folder=place,

@@ -51,6 +51,7 @@ def runs_document(
             "address": run.address,
             "folder": str(run.folder),
             **json.loads((run.folder / RUN).read_text()),
+            "evaluation": run.evaluation.document(),
         }
         for run in runs
     ]
