@@ -24,9 +24,11 @@ from microtome.errors import InputError, UnknownNameError
 from microtome.randomness import generator
 from microtome.tasks.generated.table import GENERATED
 from microtome.tasks.items import Item, Split
+from microtome.tasks.subset import subset
 from microtome.tasks.task import Task
 from microtome.training.progress import STATE
 from microtome.training.several import finetune_seeds, over_seeds
+from microtome.training.writing import runs_document
 
 SIZES = {"train": 96, "validation": 40, "test": 8, "held_out": 8}
 QUICK: dict[str, Any] = {"steps": 6, "batch": 8, "rate": 1e-3, "longest": 32}
@@ -66,6 +68,36 @@ def test_the_same_seed_gives_the_same_bits_and_another_one_others(
         for name in ("init", "order", "subset")
     ]
     assert len({weights(run) for run in (one, *others)}) == 4
+
+
+def test_an_interrupted_run_keeps_what_it_had_learned(folder: Path, task: Any, tmp_path: Path) -> None:
+    """An interrupt in the middle of an update is heard after it: no state is written of half an update."""
+    whole = tuned(folder, task, tmp_path / "whole", state_seconds=1e9, checkpoints=[4])
+    before = signal.getsignal(signal.SIGINT)
+    seen = []
+
+    def press(module: Any, *_: Any) -> None:
+        if module.training:
+            seen.append(module)
+            if len(seen) == 4:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    hook = torch.nn.modules.module.register_module_forward_hook(
+        lambda module, *_: press(module) if type(module).__name__ == "BertForSequenceClassification" else None
+    )
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            tuned(folder, task, tmp_path / "parts", state_seconds=1e9, checkpoints=[4])
+    finally:
+        hook.remove()
+    assert len(seen) == 4
+    assert signal.getsignal(signal.SIGINT) is before
+    again = tuned(folder, task, tmp_path / "parts", state_seconds=1e9, checkpoints=[4])
+    assert again.course["resumed"] == 4
+    assert weights(again) == weights(whole)
+    assert again.course["losses"] == whole.course["losses"]
+    assert again.predictions == whole.predictions
+    assert len(again.checkpoints) == len(whole.checkpoints) == 1
 
 
 def test_a_run_that_is_known_is_not_made_again(folder: Path, task: Any, tmp_path: Path) -> None:
@@ -205,6 +237,20 @@ def words_task(count: int) -> Task:
         readers={name: partial(splits.__getitem__, name) for name in splits},
         source="memory",
     )
+
+
+def test_a_guess_is_that_of_the_whole_training_split(folder: Path, tmp_path: Path) -> None:
+    """All models of a task are held against one guess, whatever part of the split they were trained on."""
+    # Two examples, one of each label: equals, of which the smaller number is taken.
+    counted = (np.bincount([item.target for item in words_task(n).split("train")]) for n in range(41, 61))
+    task = words_task(next(n for n, (few, many) in enumerate(counted, 41) if many > few))
+    assert sorted(item.target for item in subset(task.split("train"), 2, seed=0)) == [0, 1]
+    run = tuned(folder, task, tmp_path, train_size=2, steps=1)
+    shares = [item.target == 1 for item in task.split("validation")]
+    assert run.evaluation.baseline["accuracy"] == pytest.approx(np.mean(shares))
+    assert mt.evaluate(run.folder, task).baseline == run.evaluation.baseline
+    told = runs_document([run], over_seeds([run]), command="")["runs"][0]["evaluation"]
+    assert told["baseline"] == dict(run.evaluation.baseline)
 
 
 def test_it_learns_what_is_easy(folder: Path, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from .order import updates as in_updates
 from .progress import LOG, Log, read_state, write_state
 from .recipe import Recipe
 from .replay import Replay, can_replay
+from .stopping import Stopping
 
 if TYPE_CHECKING:
     import torch
@@ -103,7 +104,8 @@ def train(
     progress : callable, optional
         Called with what is done, how much of it, and of how much.
     state_seconds : float
-        How often the state is kept.
+        How often the state is kept. An interrupt (Ctrl-C) is heard after the update that runs, and the state
+        is kept before it takes effect.
     board : path, optional
         Where TensorBoard looks.
     replay : bool
@@ -151,51 +153,58 @@ def train(
     if replay and can_replay(model, accelerator, recipe.accumulate):
         learning = [one for one in model.parameters() if one.requires_grad]
         recorded = Replay(wrong, learning, recipe.clip, optimizer.step)
-    for update in range(done, planned):
-        chosen = next(order)
-        rate = set_rate(optimizer, recipe, update, planned)
-        torch.manual_seed(int(generator(seed, "dropout", update).integers(2**62)))
-        batches = _parts(chosen, recipe.accumulate, accelerator)
-        ready = [
-            collate([features[place] for place in (part if len(part) else chosen[:1])]) for part in batches
-        ]
-        if recorded is not None:
-            with attending():
-                recent += recorded(ready[0])
-        else:
-            for batch, share in zip(ready, _shares(model, ready, batches, accelerator), strict=True):
+    # Several processes must stop together, and each would stop where it is.
+    with Stopping(accelerator.num_processes == 1) as stopping:
+        for update in range(done, planned):
+            chosen = next(order)
+            rate = set_rate(optimizer, recipe, update, planned)
+            torch.manual_seed(int(generator(seed, "dropout", update).integers(2**62)))
+            batches = _parts(chosen, recipe.accumulate, accelerator)
+            ready = [
+                collate([features[place] for place in (part if len(part) else chosen[:1])])
+                for part in batches
+            ]
+            if recorded is not None:
                 with attending():
-                    loss = wrong(batch) if share is None else wrong(batch) * share
-                    accelerator.backward(loss)
-                recent += loss.detach()
-            if recipe.clip is not None:
-                accelerator.clip_grad_norm_(prepared.parameters(), recipe.clip)
-            stepping.step()
-            optimizer.zero_grad(set_to_none=True)
-        since += 1
-        done = update + 1
-        last = done == planned
-        if done % LOG_UPDATES == 0 or last:
-            mean = float(accelerator.reduce(recent, reduction="mean")) / since
-            recent.zero_()
-            since = 0
-            losses.append((done, mean))
-            log.add(update=done, loss=mean, rate=rate, seconds=round(time.monotonic() - start, 3))
-            if not math.isfinite(mean):
-                diverged = f"the loss was no number at update {done} of {planned}"
+                    recent += recorded(ready[0])
+            else:
+                for batch, share in zip(ready, _shares(model, ready, batches, accelerator), strict=True):
+                    with attending():
+                        loss = wrong(batch) if share is None else wrong(batch) * share
+                        accelerator.backward(loss)
+                    recent += loss.detach()
+                if recipe.clip is not None:
+                    accelerator.clip_grad_norm_(prepared.parameters(), recipe.clip)
+                stepping.step()
+                optimizer.zero_grad(set_to_none=True)
+            since += 1
+            done = update + 1
+            last = done == planned
+            if done % LOG_UPDATES == 0 or last:
+                mean = float(accelerator.reduce(recent, reduction="mean")) / since
+                recent.zero_()
+                since = 0
+                losses.append((done, mean))
+                log.add(update=done, loss=mean, rate=rate, seconds=round(time.monotonic() - start, 3))
+                if not math.isfinite(mean):
+                    diverged = f"the loss was no number at update {done} of {planned}"
+                    break
+            if progress is not None:
+                progress(_label(losses, score), done, planned)
+            if kept is not None and done in keep_at and accelerator.is_main_process:
+                prepared.eval()
+                score = kept(done)
+                log.add(update=done, score=score)
+                prepared.train()
+            # The last state too: whatever follows the training can be interrupted as well.
+            due = last or stopping.asked or time.monotonic() - saved >= state_seconds
+            if writing is not None and due:
+                adding = {"sum": recent, "count": torch.tensor(since), **_scale(accelerator.scaler)}
+                write_state(writing, model, optimizer, done, adding)
+                saved = time.monotonic()
+            if stopping.asked:
+                log.close()
                 break
-        if progress is not None:
-            progress(_label(losses, score), done, planned)
-        if kept is not None and done in keep_at and accelerator.is_main_process:
-            prepared.eval()
-            score = kept(done)
-            log.add(update=done, score=score)
-            prepared.train()
-        # The last state too: whatever follows the training can be interrupted as well.
-        if writing is not None and (last or time.monotonic() - saved >= state_seconds):
-            adding = {"sum": recent, "count": torch.tensor(since), **_scale(accelerator.scaler)}
-            write_state(writing, model, optimizer, done, adding)
-            saved = time.monotonic()
     prepared.eval()
     log.close()
     return Course(

@@ -1,0 +1,50 @@
+"""Is an interrupt heard between two updates, and at once if it is repeated?"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from microtome.training.stopping import Stopping
+
+
+def press() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_the_first_interrupt_is_noted_and_the_second_stops() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), Stopping() as stopping:
+        press()
+        assert stopping.asked
+        with pytest.raises(KeyboardInterrupt):
+            press()
+    assert signal.getsignal(signal.SIGINT) is before
+    with pytest.raises(KeyboardInterrupt), Stopping():
+        press()
+    with pytest.raises(KeyboardInterrupt), Stopping(False):
+        press()
+
+
+def test_signals_of_others_are_left_alone() -> None:
+    seen = []
+    before = signal.signal(signal.SIGINT, lambda *_: seen.append(1))
+    try:
+        with Stopping() as stopping:
+            press()
+        assert (seen, stopping.asked) == ([1], False)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    found = []
+
+    def elsewhere() -> None:
+        with Stopping() as stopping:
+            found.append(stopping.asked)
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert found == [False]
