@@ -223,3 +223,22 @@ def test_a_reader_that_leaves_does_not_cost_the_files(tmp_path: Path) -> None:
     )
     assert len(done.stdout) == 1
     assert (tmp_path / "result" / "result.json").stat().st_size > 0
+
+
+@pytest.mark.parametrize("words", [["ls", "measures"], ["ls", "measures", "--json"], ["--help"]])
+def test_a_reader_that_leaves_is_no_failure(words: list[str]) -> None:
+    """As in `microtome ls measures | head`: the output is larger than what was read of it."""
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "microtome", *words],
+            stdout=write,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+            check=False,
+        )
+    finally:
+        os.close(write)
+    assert (done.returncode, done.stderr) == (141, "")

@@ -15,13 +15,18 @@ def press() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
+def _twice(stopping: Stopping) -> None:
+    press()
+    assert stopping.asked
+    with pytest.raises(KeyboardInterrupt):
+        press()
+
+
 def test_the_first_interrupt_is_noted_and_the_second_stops() -> None:
     before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt), Stopping() as stopping:
-        press()
-        assert stopping.asked
-        with pytest.raises(KeyboardInterrupt):
-            press()
+    stopping = Stopping()
+    with pytest.raises(KeyboardInterrupt), stopping:
+        _twice(stopping)
     assert signal.getsignal(signal.SIGINT) is before
     with pytest.raises(KeyboardInterrupt), Stopping():
         press()

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Sequence
 
 DONE, FAILED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
+# What a shell reports of any tool whose reader has left, as in `microtome ls measures | head`.
+READER_LEFT = 141
 # Set to anything, an error is followed by where it came from.
 TRACEBACK = "MICROTOME_TRACEBACK"
 
@@ -25,7 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 done, 1 the work failed, 2 the request was wrong, 130 interrupted.
+        0 done, 1 the work failed, 2 the request was wrong, 130 interrupted, 141 the reader of the output
+        has left.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):
@@ -45,9 +48,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         code = INTERRUPTED
     except BrokenPipeError:
-        # The reader has left; the interpreter must not complain about it again when it closes the stream.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
+        return _leave_quietly()
+    except SystemExit as end:
+        # Tables are printed by a library that makes an exit of a closed pipe.
+        if isinstance(end.__context__, BrokenPipeError):
+            return _leave_quietly()
+        raise
     except Exception as error:
         from typer import Abort
 
@@ -57,6 +63,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if code == INTERRUPTED:
         _say("interrupted; nothing is left running, and the same command starts again.")
     return code if isinstance(code, int) else DONE
+
+
+def _leave_quietly() -> int:
+    """End without a word; the interpreter must not complain either when it closes the stream."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return READER_LEFT
 
 
 def _explain(error: Exception) -> int:
