@@ -125,7 +125,7 @@ _PUBLIC = {
     "Truncate": "interventions.truncate.Truncate",
     "HEADS": "training.heads.HEADS",
     "Head": "training.heads.Head",
-    "MEASURES": "measures.table.MEASURES",
+    "MEASURES": "measures.table.EVERYTHING",
     "RECIPES": "training.recipe.RECIPES",
     "Recipe": "training.recipe.Recipe",
     "TASKS": "tasks.table.TASKS",

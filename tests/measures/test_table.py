@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
+import microtome as mt
 from microtome.errors import InputError, UnknownNameError
 from microtome.measures import table
+from microtome.measures.cca import pwcca_subspace, svcca_subspace
 from microtome.measures.citations import CITATIONS, bibtex
 from microtome.measures.cka import LINEAR_CKA
 from microtome.measures.declare import choose
 from microtome.measures.table import ALIASES, MEASURES, chosen, chosen_all, find
+from microtome.randomness import generator
 
 
 def test_entries_are_found_by_their_names_and_cannot_be_changed() -> None:
@@ -31,6 +34,22 @@ def test_names_of_the_papers() -> None:
         "pwsim": "pwcca",
         "ckasim": "linear_cka",
     }
+    # As the paper defines them: after a truncation at 99 % of the variance of centered neurons.
+    paper = choose(MEASURES["pwcca"], {"variant": "svcca"})
+    assert chosen("pwsim") == paper
+    assert pwcca_subspace(paper.options) == svcca_subspace(chosen("svsim").options)
+    assert chosen("svsim").label == "svcca"
+    # What a user writes wins, as for the code of the paper.
+    assert chosen("pwsim:variant=wu").label == "pwcca:variant=wu"
+    assert chosen("pwsim", {"variant": "morcos"}).label == "pwcca"
+    assert [c.label for c in chosen_all("pwsim,pwcca:variant=svcca")] == ["pwcca:variant=svcca"]
+
+
+def test_maps_are_found_by_the_names_of_the_papers() -> None:
+    x, y = (generator(0, name).standard_normal((60, 5)) for name in "xy")
+    maps = mt.similarity_matrix([x], [y], "pwsim,pwcca,svsim")
+    assert maps["pwsim"].measure == "pwcca:variant=svcca"
+    assert maps["svsim"].measure == "svcca"
 
 
 def test_an_unknown_name_is_answered_with_a_guess() -> None:
@@ -97,6 +116,11 @@ def test_measures_of_other_packages_are_found(plugged: list[_Point]) -> None:
     mine = replace(LINEAR_CKA, name="mine")
     plugged.append(_Point(mine))
     assert find("mine") is mine
+    assert mt.MEASURES["mine"] is mine
+    assert list(mt.MEASURES) == [*MEASURES, "mine"]
+    assert len(mt.MEASURES) == len(MEASURES) + 1
+    assert "mine" in mt.MEASURES
+    assert "mine" in repr(mt.MEASURES)
     with pytest.raises(UnknownNameError, match="Did you mean mine"):
         find("minee")
 
@@ -107,6 +131,13 @@ def test_a_measure_of_another_package_must_have_its_own_name(plugged: list[_Poin
         InputError, match=r"other\.package:MINE is called 'linear_cka', which the package has"
     ):
         find("another")
+
+
+def test_a_measure_that_cannot_be_loaded_hides_none_of_the_packages(plugged: list[_Point]) -> None:
+    plugged.append(_Point("linear_cka"))
+    assert mt.MEASURES["svcca"] is MEASURES["svcca"]
+    with pytest.raises(InputError, match="must be a microtome Measure"):
+        list(mt.MEASURES)
 
 
 def test_an_entry_point_must_be_a_measure(plugged: list[_Point]) -> None:

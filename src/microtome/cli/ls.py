@@ -187,9 +187,9 @@ def _corpora(screen: Screen) -> None:
 
 
 def _measures(screen: Screen) -> None:
-    from ..measures.table import ALIASES, MEASURES, plugged_in
+    from ..measures.table import ALIASES, EVERYTHING
 
-    measures = [*MEASURES.values(), *plugged_in().values()]
+    measures = list(EVERYTHING.values())
     if screen.json:
         screen.result({"format": "microtome/measures/1", "measures": [_document(m) for m in measures]}, "")
         return
@@ -251,7 +251,7 @@ def _document(measure: Measure) -> dict[str, Any]:
 
     return {
         "name": measure.name,
-        "aliases": [alias for alias, name in ALIASES.items() if name == measure.name],
+        "aliases": [alias for alias, name in ALIASES.items() if name.split(":")[0] == measure.name],
         "title": measure.title,
         "summary": measure.summary,
         "formula": measure.formula,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -40,13 +40,14 @@ MEASURES: Mapping[str, Measure] = MappingProxyType(
     }
 )
 
-# The names of Wu et al. 2020.
+# The names of Wu et al. 2020, for what the paper defines. Its code differs: it standardizes neurons and keeps
+# a component less (`svcca:scaling=standardize:inclusive=false`, `pwcca:variant=wu`).
 ALIASES: Mapping[str, str] = MappingProxyType(
     {
         "neuronsim": "neuron_correlation",
         "mixedsim": "mixed_regression",
         "svsim": "svcca",
-        "pwsim": "pwcca",
+        "pwsim": "pwcca:variant=svcca",
         "ckasim": "linear_cka",
     }
 )
@@ -62,7 +63,7 @@ def plugged_in() -> Mapping[str, Measure]:
         measure = point.load()
         if not isinstance(measure, Measure):
             raise must(f"the entry point {point.name}", "a microtome Measure", type(measure).__name__)
-        if measure.name in MEASURES:
+        if measure.name in MEASURES or measure.name in ALIASES:
             raise InputError(
                 f"a plugged-in measure must have a name of its own, but {point.value} is called "
                 f"{measure.name!r}, which the package has."
@@ -71,9 +72,29 @@ def plugged_in() -> Mapping[str, Measure]:
     return MappingProxyType(found)
 
 
+class Everything(Mapping[str, Measure]):
+    """The package's measures and those that are plugged in, which are looked for when they are asked for."""
+
+    def __getitem__(self, name: str) -> Measure:
+        # The package's own are found even where a plugged-in one cannot be loaded.
+        return MEASURES[name] if name in MEASURES else plugged_in()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*MEASURES, *plugged_in()])
+
+    def __len__(self) -> int:
+        return len(MEASURES) + len(plugged_in())
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} measures: {', '.join(self)}>"
+
+
+EVERYTHING: Mapping[str, Measure] = Everything()
+
+
 def find(name: str) -> Measure:
     """Look a measure up by its name or a paper's name for it."""
-    full = ALIASES.get(name, name)
+    full = ALIASES[name].split(":")[0] if name in ALIASES else name
     if full in MEASURES:
         return MEASURES[full]
     others = plugged_in()
@@ -97,6 +118,8 @@ def chosen(given: str | Measure | Chosen, options: Mapping[str, Any] | None = No
     --------
     >>> chosen("svsim:inclusive=false").label
     'svcca:inclusive=False'
+    >>> chosen("pwsim").label
+    'pwcca:variant=svcca'
     """
     if isinstance(given, Chosen):
         return choose(given.measure, {**given.options, **(options or {})})
@@ -105,7 +128,8 @@ def chosen(given: str | Measure | Chosen, options: Mapping[str, Any] | None = No
     if not isinstance(given, str):
         raise must("a measure", "a name or a Measure", type(given).__name__)
     name, written = parse(given)
-    return choose(find(name), {**written, **(options or {})})
+    _, meant = parse(ALIASES.get(name, ""))
+    return choose(find(name), {**meant, **written, **(options or {})})
 
 
 def chosen_all(given: str | Measure | Chosen | Iterable[str | Measure | Chosen]) -> list[Chosen]:
