@@ -143,10 +143,12 @@ def test_a_folder_that_was_used_before_holds_the_new_rows(
     first = as_json(capsys, "bert", "--on", "lines.txt", "--rows", "cls", "--out", "layers")
     assert main(["similarity", "layers", "--json", "--quiet"]) == 0
     (one,) = json.loads(capsys.readouterr().out)["maps"]
-    assert (len(one["left"]), one["n"]) == (3, len(LINES))
+    assert (len(one["left"]), one["n"]) == (4, len(LINES))
+    assert one["values"][0] == [None] * 4
+    assert one["reasons"][0] == ["a layer is constant over the rows"] * 4
     # The store has lost nothing by it.
     assert Shelf("store").verify() == []
-    assert first["layers"] == ["bert/1", "bert/2", "bert/3"]
+    assert first["layers"] == ["bert/0", "bert/1", "bert/2", "bert/3"]
 
 
 def test_shards_of_an_earlier_run_do_not_stay(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

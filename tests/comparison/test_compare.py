@@ -17,6 +17,9 @@ from microtome.errors import InputError, UnknownNameError
 from microtome.extraction.attention import stream_attention
 from microtome.extraction.streaming import stream
 from microtome.extraction.texts import make_texts
+from microtome.findings.change import change_profile
+from microtome.findings.matching import layer_matching
+from microtome.findings.places import SAME_TOKEN
 from microtome.randomness import generator
 from microtome.rows.options import row_options
 from microtome.rows.planning import plan_rows
@@ -214,10 +217,57 @@ def test_rows_that_go_cannot_be_debiased_by_document(base: Any) -> None:
         mt.compare([base], on=DOCUMENTS, rows="mean", keep=False)
 
 
-def test_the_token_for_the_whole_input_has_no_layer_0(base: Any, store: Path) -> None:
-    one = mt.compare([base], on=CORPUS, rows="cls", certainty=True, store=store)["debiased_cka"]
-    assert one.left == ("base/1", "base/2", "base/3")
-    assert (one.unit, one.n) == ("example", len(CORPUS))
+@pytest.mark.parametrize("keep", [True, False])
+def test_layer_0_of_the_first_token_keeps_its_place_and_says_why_it_is_empty(
+    base: Any, tuned: Any, other: Any, store: Path, keep: bool
+) -> None:
+    models = [base, tuned, other]
+    measures = ["debiased_cka", "linear_cka"]
+    options: dict[str, Any] = {"rows": "cls", "measures": measures, "precision": "exact", "keep": keep}
+    found = mt.compare(models, on=CORPUS, store=store, **options)
+    layers, _ = by_hand(models, "cls")
+    whole = mt.similarity_matrix([x for own in layers for x in own], None, measures, precision="exact")
+    for measure in measures:
+        one = found[measure]
+        assert one.left == tuple(f"{e.name}/{layer}" for e in models for layer in e.layers)
+        assert (one.unit, one.n) == ("example", len(CORPUS))
+        empty = [one.left.index("base/0"), one.left.index("tuned/0")]
+        lost = np.zeros(one.shape, dtype=bool)
+        lost[empty], lost[:, empty] = True, True
+        assert (np.isnan(one.values) == lost).all()
+        for i, j in np.ndindex(one.shape):
+            assert one.reasons[i][j] == (SAME_TOKEN if lost[i, j] else None)
+        # Layers that are found to be constant by their numbers give the same.
+        np.testing.assert_allclose(one.values, whole[measure].values, atol=1e-9)
+    assert not any("/0" in said and "other/0" not in said for said in found.findings)
+    assert "undefined" not in " ".join(found.findings)
+    assert found[measures[0]]["base/0", "other/2"].reason == SAME_TOKEN
+
+
+def test_blocks_and_sentences_of_first_tokens_leave_layer_0_out(base: Any, tuned: Any, store: Path) -> None:
+    found = mt.compare([base, tuned], on=CORPUS, rows="cls", certainty=True, store=store)
+    one = found["debiased_cka"]
+    assert one.low is not None
+    assert np.isnan(one.low[0]).all()
+    assert np.isfinite(one.low[1:4, 1:4]).all()
+    profile = change_profile(np.diag(one.values[1:4, 5:]), positions=[1, 2, 3])
+    told = profile.sentence(["tuned/1", "tuned/2", "tuned/3"])
+    assert f"From base to tuned, by debiased_cka: {told}" in found.findings
+    matched = layer_matching(one.values[1:4, 5:]).sentence(["base/1", "base/2", "base/3"])
+    assert f"base in tuned, by debiased_cka: {matched}" in found.findings
+    step = one.difference(("base/1", "base/2"), ("base/2", "base/3"))
+    assert step.low is not None
+    assert step.low < step.value
+    assert one.difference(("base/0", "base/1"), ("base/1", "base/2")).reason == SAME_TOKEN
+
+
+def test_blocks_of_first_tokens_count_the_layers_that_vary(folder: Path, store: Path) -> None:
+    deep = mt.load(tiny.save_checkpoint(folder / "deep", "bert", num_hidden_layers=7), name="deep")
+    found = mt.compare([deep], on=CORPUS, rows="cls", certainty=True, store=store)
+    assert len(found["debiased_cka"].left) == 8
+    (one,) = found.blocks
+    assert one.names == tuple(f"deep/{k}" for k in range(1, 8))
+    assert one.finding.left_out == ()
 
 
 def test_attention_and_rows_in_one_call_keep_their_order(

@@ -54,13 +54,27 @@ def test_rows_are_the_states_of_words(encoder: Any, subword: str) -> None:
 def test_the_row_of_an_example_is_its_first_token_or_the_mean(encoder: Any) -> None:
     cls, mean = (mt.extract(encoder, TEXT, rows=kind) for kind in ("cls", "mean"))
     within = mt.extract(encoder, TEXT, rows="mean", special="in")
-    assert cls.names == ("bert/1", "bert/2", "bert/3")
+    assert cls.names == mean.names == ("bert/0", "bert/1", "bert/2", "bert/3")
     for place, text in enumerate(TEXT):
         (tokens,) = encoder.texts([(text, None)])
         last = states(encoder, [tokens])[3][0]
         np.testing.assert_allclose(cls.layers[-1][place], last[0], atol=1e-5)
         np.testing.assert_allclose(mean.layers[-1][place], last[~tokens.special].mean(0), atol=1e-5)
         np.testing.assert_allclose(within.layers[-1][place], last.mean(0), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["cls", "mean", "token", "word"])
+def test_a_layer_is_found_by_its_number_whatever_a_row_is(encoder: Any, kind: str) -> None:
+    found = mt.extract(encoder, TEXT[:1], rows=kind)
+    cut = encoder.words([TEXT[0].split()]) if kind == "word" else encoder.texts([(TEXT[0], None)])
+    seen = states(encoder, cut)
+    (tokens,) = cut
+    inside = np.flatnonzero(~tokens.special)
+    for layer in range(4):
+        own = seen[layer][0]
+        first = {"cls": own[0], "mean": own[inside].mean(0)}.get(kind, own[inside[0]])
+        np.testing.assert_allclose(found.layers[layer][0], first, atol=1e-5)
+    assert len(found.layers) == 4
 
 
 def test_the_store_is_where_the_user_says(encoder: Any, shelf: Path, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from microtome.extraction.texts import make_texts
 from microtome.randomness import generator
 from microtome.rows.options import row_options
 from microtome.rows.planning import plan_rows
+from microtome.store.shards import ShardWriter
 from microtome.store.shelf import Shelf
 
 SOURCE = Path(mt.__file__).parents[1]
@@ -89,8 +90,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_rows_in_the_store_are_those_that_stream(encoder: Any, tmp_path: Path, kind: str) -> None:
     found = recorded(encoder, tmp_path, kind=kind, window=4)
     windows = list(stream([encoder], CORPUS, found.rows, window=4))
-    first = 1 if kind == "cls" else 0
-    assert found.names == tuple(f"bert/{k}" for k in range(first, 4))
+    assert found.names == tuple(f"bert/{k}" for k in range(4))
+    assert found.constant == ((0,) if kind == "cls" else ())
+    assert found.varying == ((1, 2, 3) if kind == "cls" else (0, 1, 2, 3))
     assert len(found.layers) == len(found.names)
     for layer, stored in enumerate(found.layers):
         expected = torch.cat([w.layers[0][layer] for w in windows]).numpy()
@@ -158,6 +160,27 @@ def test_whatever_decides_the_numbers_decides_the_address(
     ]
     assert len({one.address for one in found}) == len(found)
     assert len(Shelf(store).addresses()) == len(found)
+
+
+def test_an_entry_without_layer_0_is_not_taken_for_one_with_it(
+    encoder: Any, tmp_path: Path, runs: Runs
+) -> None:
+    whole = recorded(encoder, tmp_path / "a", kind="cls")
+    entry = Shelf(tmp_path / "a").get(whole.address)
+    assert entry is not None
+    # As rows of first tokens were recorded once: without the layer that is the same in all of them.
+    shelf, asked = Shelf(tmp_path / "b"), {**entry.specification, "layers": ["1", "2", "3"]}
+    with shelf.work(kind="activations", specification=asked) as work:
+        writer = ShardWriter(work.folder, [(name, 32) for name in asked["layers"]], "float32")
+        writer.write({name: whole.layers[int(name)] for name in asked["layers"]})
+        writer.finish({})
+        old = work.finish({})
+    ran = runs.count
+    found = recorded(encoder, tmp_path / "b", kind="cls")
+    assert runs.count > ran
+    assert old.address != found.address == whole.address
+    assert len(found.layers) == 4
+    np.testing.assert_array_equal(found.layers[1], whole.layers[1])
 
 
 @pytest.mark.parametrize("dtype, digits", [("float16", 11), ("bfloat16", 8)])

@@ -14,7 +14,7 @@ from microtome.corpora.examples import Example
 from microtome.encoders.loading import load
 from microtome.errors import InputError, WorkError
 from microtome.extraction.batches import Budget, buckets
-from microtome.extraction.streaming import kept_layers, stream
+from microtome.extraction.streaming import constant_layers, stream
 from microtome.randomness import generator
 from microtome.rows.options import row_options
 from microtome.rows.planning import plan_rows
@@ -99,11 +99,24 @@ def test_two_models_in_one_pass_see_the_same_rows(encoders: dict[str, Any], corp
             torch.testing.assert_close(one, two, atol=1e-5, rtol=1e-5)
 
 
-def test_the_embedding_of_a_fixed_token_is_left_out(encoders: dict[str, Any], corpus: list[Example]) -> None:
+def test_the_embedding_of_a_fixed_token_keeps_its_place(
+    encoders: dict[str, Any], corpus: list[Example]
+) -> None:
     options = row_options("cls")
-    for name, first in (("bert", 1), ("albert", 1), ("xlnet", 0), ("gpt2", 0)):
+    for name, constant in (("bert", (0,)), ("albert", (0,)), ("xlnet", ()), ("gpt2", ())):
         rows = plan_rows(corpus, [encoders[name]], options)
-        assert kept_layers(encoders[name], rows)[0] == first
+        assert constant_layers(encoders[name], rows) == constant
+        (found,) = collect([encoders[name]], corpus, "cls")
+        assert len(found) == len(encoders[name].layers)
+        for layer in constant:
+            assert torch.equal(found[layer], found[layer][:1].expand_as(found[layer]))
+        assert not torch.equal(found[1], found[1][:1].expand_as(found[1]))
+
+
+@pytest.mark.parametrize("kind", ["word", "token", "mean"])
+def test_other_rows_differ_in_every_layer(encoders: dict[str, Any], corpus: list[Example], kind: str) -> None:
+    for encoder in encoders.values():
+        assert constant_layers(encoder, plan_rows(corpus, [encoder], row_options(kind))) == ()
 
 
 def test_operations_in_place_do_not_change_what_was_seen(

@@ -16,9 +16,10 @@ from ..encoders.encoder import Encoder
 from ..errors import InputError, SmallSampleWarning, must, unknown
 from ..extraction.extracting import as_encoder
 from ..extraction.recording import Activations, describe, record
-from ..extraction.streaming import stream
+from ..extraction.streaming import constant_layers, stream
 from ..extraction.texts import Texts, make_texts
 from ..findings.maps import Map, Maps
+from ..findings.places import with_places
 from ..findings.stackblocks import StackBlocks
 from ..measures.declare import Chosen, Measure
 from ..measures.table import chosen_all
@@ -99,7 +100,8 @@ def compare(
     -------
     Maps
         One map a measure over the layers of all models, with what can be said of them in `findings`, and in
-        `blocks` what was tested of each model. `layers` of a map holds the spectrum of each layer.
+        `blocks` what was tested of each model. `layers` of a map holds the spectrum of each layer. A layer
+        that is the same in every row has its place, and the reason in `reasons`.
     """
     for name in options:
         if name not in OPTIONS:
@@ -148,10 +150,10 @@ def compare(
                 )
             )
         compared = similarity_matrix(
-            [layer for one in found for layer in one.layers.stored],
+            [one.layers.stored[k] for one in found for k in one.varying],
             None,
             of_rows,
-            names=[name for one in found for name in one.names],
+            names=[one.names[k] for one in found for k in one.varying],
             clusters=clusters,
             certainty=certainty,
             seed=seed,
@@ -197,7 +199,14 @@ def compare(
             *say(every[0], [encoder.name for encoder in encoders]),
             *(f"{one.stack}: {one.finding.sentence(one.names)}" for one in blocks),
         ]
-    return Maps(every, findings, blocks)
+    return Maps(_in_place(every, encoders, planned), findings, blocks)
+
+
+def _in_place(maps: Sequence[Map], encoders: Sequence[Encoder], rows: Rows) -> list[Map]:
+    """Keep the places of layers that are the same in every row, which were not worth computing with."""
+    names = [f"{encoder.name}/{layer}" for encoder in encoders for layer in encoder.layers]
+    empty = {f"{e.name}/{e.layers[k]}": e.widths[k] for e in encoders for k in constant_layers(e, rows)}
+    return [with_places(one, names, empty) for one in maps]
 
 
 def _fixed(rows: Rows) -> bool:

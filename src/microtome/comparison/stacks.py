@@ -57,7 +57,7 @@ def stack_blocks(
     out = []
     for one in found:
         # A last state that is normed once more is no layer of its own.
-        kept = [place for place, name in enumerate(one.names) if name.rpartition("/")[2].isdigit()]
+        kept = [k for k in one.varying if one.names[k].rpartition("/")[2].isdigit()]
         if len(kept) < 2 * LEAST_SIDE:
             continue
         layers, names = [one.layers.stored[k] for k in kept], [one.names[k] for k in kept]

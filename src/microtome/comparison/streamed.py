@@ -12,7 +12,7 @@ import numpy as np
 
 from ..encoders.encoder import Encoder
 from ..errors import InputError
-from ..extraction.streaming import Window, kept_layers
+from ..extraction.streaming import Window, constant_layers
 from ..findings.maps import Map, Maps
 from ..measures.declare import Chosen
 from ..measures.table import chosen_all
@@ -137,6 +137,7 @@ def streamed_windows(
     Returns
     -------
     Maps
+        Without the layers that are the same in every row.
     """
     import torch
 
@@ -152,10 +153,16 @@ def streamed_windows(
             "linear_cka, or keep the rows."
         )
     exact = precision == "exact" or any(c.declared("subspace") is not None for c in measures)
-    layers = [[encoder.layers[k] for k in kept_layers(encoder, rows)] for encoder in encoders]
+    constant = [constant_layers(encoder, rows) for encoder in encoders]
+    kept = [
+        (side, k)
+        for side, encoder in enumerate(encoders)
+        for k in range(len(encoder.layers))
+        if k not in constant[side]
+    ]
     moments = StreamedMoments(
-        [f"{e.name}/{layer}" for e, own in zip(encoders, layers, strict=True) for layer in own],
-        [e.widths[k] for e in encoders for k in kept_layers(e, rows)],
+        [f"{encoders[side].name}/{encoders[side].layers[k]}" for side, k in kept],
+        [encoders[side].widths[k] for side, k in kept],
         left=None,
         dtype=torch.float64 if exact else torch.float32,
         device=torch.device(device),
@@ -163,7 +170,7 @@ def streamed_windows(
     with using_threads(threads):
         for window in run():
             if window.stop > window.start:
-                moments.add([layer.to(moments.device) for side in window.layers for layer in side])
+                moments.add([window.layers[side][k].to(moments.device) for side, k in kept])
         found = streamed_maps(moments, list(measures), seed=seed, spectra=True)
     return Maps([_of_clusters(one) for one in found.values()]) if grouped else found
 

@@ -47,8 +47,8 @@ class Recorded:
     digests : mapping of str to str
         Of the models.
     layers : tuple of int
-        That all of them have: 0 is the embedding output. A last state that is normed once more is no layer
-        of its own.
+        That all of them have and that can be compared: 0 is the embedding output, absent where it is the
+        same in every row. A last state that is normed once more is no layer of its own.
     rows : Rows
     unit : {"document", "sentence", "example"}
         What is independent: documents, where the corpus has enough of them.
@@ -85,7 +85,7 @@ class Recorded:
     def layer(self, model: str, number: int) -> Any:
         """One layer of a model, as it lies on disk."""
         one = self.found[model]
-        return one.layers.stored[one.names.index(f"{one.model}/{number}")]
+        return one.layers.stored[number]
 
     def stack(self, model: str) -> list[Any]:
         """All layers of a model."""
@@ -195,11 +195,11 @@ def record_models(
         digests[name] = encoder.digest
     if planned is None or first is None:
         raise must("models", "at least one", 0)
-    ends = [name.rpartition("/")[2] for name in next(iter(found.values())).names]
+    one = next(iter(found.values()))
     return Recorded(
         found=found,
         digests=digests,
-        layers=tuple(int(end) for end in ends if end.isdigit()),
+        layers=tuple(k for k in one.varying if one.names[k].rpartition("/")[2].isdigit()),
         rows=planned,
         unit=planned.unit,
     )

@@ -68,7 +68,8 @@ def extract(
     Returns
     -------
     Activations
-        `.layers[3]` is an array of shape (rows, features); `.rows` says what each row is.
+        `.layers[3]` is an array of shape (rows, features), the output of block 3 for any kind of rows;
+        `.rows` says what each row is.
     """
     options = row_options(
         rows, subword=subword, special=special, longest=longest, sample=sample, seed=seed, exact=exact

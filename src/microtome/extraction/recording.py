@@ -14,7 +14,7 @@ from ..errors import must
 from ..rows.planning import WINDOW, Rows
 from ..store.shards import ShardedLayer, ShardWriter, open_stack
 from .rowtable import ROWS, write_rows
-from .streaming import Progress, kept_layers, stream
+from .streaming import Progress, constant_layers, stream
 
 if TYPE_CHECKING:
     from ..encoders.encoder import Encoder
@@ -67,9 +67,13 @@ class Activations:
     names : tuple of str
         Of the layers, such as "bert/3".
     layers : LayerList
-        `layers[3]` is an array of shape (rows, features).
+        `layers[3]` is an array of shape (rows, features): the output of block 3. Layer 0 is what the first
+        block reads.
     rows : Rows
         What each row is: `rows.ids`, `rows.clusters`, `rows.digest`.
+    constant : tuple of int
+        Layers that are the same in every row, whatever the corpus: layer 0, where the row of an example is
+        its first token.
     address : str
         In the store.
     folder : Path
@@ -82,9 +86,15 @@ class Activations:
     names: tuple[str, ...]
     layers: LayerList
     rows: Rows
+    constant: tuple[int, ...] = ()
     address: str
     folder: Path
     facts: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def varying(self) -> tuple[int, ...]:
+        """The other layers: those that can be compared."""
+        return tuple(k for k in range(len(self.names)) if k not in self.constant)
 
     def __repr__(self) -> str:
         return f"<Activations of {self.model}: {len(self.layers)} layers, {self.rows.sentence()}>"
@@ -129,8 +139,7 @@ def record(
         raise must("dtype", f"one of {', '.join(DTYPES)}", dtype)
     if tokens is not None and (not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1):
         raise must("tokens", "a whole number of at least 1", tokens)
-    places = kept_layers(encoder, rows)
-    layers = [(encoder.layers[k], encoder.widths[k]) for k in places]
+    layers = list(zip(encoder.layers, encoder.widths, strict=True))
     specification = {
         "kind": "activations",
         "model": encoder.digest,
@@ -174,6 +183,7 @@ def record(
         names=tuple(f"{encoder.name}/{name}" for name, _ in layers),
         layers=LayerList(open_stack(entry.folder)),
         rows=rows,
+        constant=constant_layers(encoder, rows),
         address=entry.address,
         folder=entry.folder,
         facts=MappingProxyType(facts),

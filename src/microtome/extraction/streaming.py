@@ -35,7 +35,7 @@ class Window:
     start, stop : int
         Rows, among all rows.
     layers : tuple of tuple of Tensor of shape (stop - start, features)
-        For each encoder, its layers; float32, on the encoder's device.
+        For each encoder all of its layers, by their numbers; float32, on the encoder's device.
     tokens : int
         Tokens that ran together, after memory ran out perhaps.
     """
@@ -47,14 +47,14 @@ class Window:
     tokens: int
 
 
-def kept_layers(encoder: Encoder, rows: Rows) -> tuple[int, ...]:
+def constant_layers(encoder: Encoder, rows: Rows) -> tuple[int, ...]:
     """
-    Which layers have rows worth having.
+    Which layers are the same in every row, whatever the corpus: they have a place, and nothing to compare.
 
     The first token is the same in every example, so that layer 0 of models that read it is constant.
     """
     constant = rows.options.kind == "cls" and encoder.family.reads == "first" and rows.options.framed
-    return tuple(range(1 if constant else 0, len(encoder.layers)))
+    return (0,) if constant else ()
 
 
 def stream(
@@ -145,10 +145,7 @@ def _run(
             ]
         )
         out.append(
-            tuple(
-                torch.empty((end - begin, encoder.widths[layer]), device=encoder.device)
-                for layer in kept_layers(encoder, rows)
-            )
+            tuple(torch.empty((end - begin, width), device=encoder.device) for width in encoder.widths)
         )
     for batch in buckets([longest[k] for k in wanted], budget.tokens):
         members = [wanted[k] for k in batch]
@@ -161,7 +158,6 @@ def _run(
                     [picks[side][k] for k in part],
                     [int(offsets[k]) for k in part],
                     out[side],
-                    kept_layers(encoder, rows)[0],
                 )
 
         budget.run(members, longest, work)
@@ -174,7 +170,6 @@ def _fill(
     picks: list[Selection],
     offsets: list[int],
     out: tuple[torch.Tensor, ...],
-    skipped: int,
 ) -> None:
     """Run one batch, and put the rows of every layer where they belong."""
     import torch
@@ -193,8 +188,6 @@ def _fill(
     weight = torch.from_numpy(1 / sizes).to(device=device, dtype=torch.float32)[:, None]
 
     def visit(layer: int, states: torch.Tensor) -> None:
-        if layer < skipped:
-            return
         # Picking copies, so that an operation in place further up cannot change what was seen.
         flat = states.reshape(-1, states.shape[-1])
         if single:
@@ -204,6 +197,6 @@ def _fill(
         else:
             total = torch.zeros((len(sizes), flat.shape[1]), device=device)
             picked = total.index_add_(0, segment, flat.index_select(0, index).float()).mul_(weight)
-        out[layer - skipped].index_copy_(0, place, picked)
+        out[layer].index_copy_(0, place, picked)
 
     encoder.run(batch, visit)
