@@ -18,6 +18,7 @@ import pytest
 import microtome as mt
 import tiny
 from microtome.cli import main
+from microtome.findings.places import SAME_TOKEN
 from microtome.randomness import generator
 from microtome.store.shelf import Shelf
 
@@ -124,10 +125,16 @@ def test_a_folder_is_filled_and_read_again(
     assert found == [*figures, "methods.md", "references.bib", "result.json", "table.parquet"]
     assert json.loads((out / "result.json").read_text()) == read
     maps = mt.open(out)
-    assert maps["svcca"].left == tuple(f"{name}/{k}" for name in ("base", "seed 1") for k in (1, 2, 3))
-    assert pq.read_table(out / "table.parquet").num_rows == 2 * 36
+    assert maps["svcca"].left == tuple(f"{name}/{k}" for name in ("base", "seed 1") for k in range(4))
+    table = pq.read_table(out / "table.parquet").to_pylist()
+    assert len(table) == 2 * 64
+    empty = [row for row in table if "/0" in row["left"] + row["right"]]
+    assert {(row["value"], row["reason"]) for row in empty} == {(None, SAME_TOKEN)}
+    assert None not in {row["value"] for row in table if row not in empty}
     page = (out / "methods.md").read_text()
-    assert "The layers of 2 models (3 of `base`, 3 of `seed 1`) were compared with each other" in page
+    assert "The layers of 2 models (4 of `base`, 4 of `seed 1`) were compared with each other" in page
+    assert f"In `svcca`, 28 of 64 cells are undefined ({SAME_TOKEN})." in page
+    assert "on 0 " not in page
     assert "The rows are of `lines`: one row an example: the token that stands for it." in page
     assert "From base to seed 1" in page
     assert "microtome compare base 'seed 1' --on lines.txt" in page

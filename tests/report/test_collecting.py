@@ -21,6 +21,7 @@ import microtome as mt
 from figures.resulting import make_curve, make_result
 from microtome.errors import InputError
 from microtome.findings.maps import Maps
+from microtome.findings.places import SAME_TOKEN, with_places
 from microtome.report.collecting import collect
 from microtome.report.sections import result_parts
 from microtome.report.writing import write_page
@@ -219,6 +220,35 @@ def test_a_constant_layer_is_named_and_has_no_spectrum(tmp_path: Path) -> None:
     assert set(cells["reasons"]) == {f"{i},{j}" for i in range(4) for j in range(4) if 0 in (i, j)}
     assert found["sentences"][0].startswith("Layers 1 to 3 of a are alike in this sample")
     assert found["sentences"][1].startswith("Undefined in debiased CKA: a/0 (")
+
+
+def test_a_place_that_is_kept_changes_nothing_that_is_said(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    names, x = [f"{m}/{k}" for m in "ab" for k in range(1, 8)], rng.normal(size=(90, 6))
+    layers = [x + 0.1 * k * rng.normal(size=x.shape) for _ in "ab" for k in range(1, 8)]
+    measures = ["debiased_cka", "neuron_correlation", "svcca"]
+    maps = mt.similarity_matrix(layers, None, measures, names=names, spectra=True, certainty=True, halves=4)
+    every = [f"{m}/{k}" for m in "ab" for k in range(8)]
+    kept = Maps([with_places(one, every, {"a/0": 6, "b/0": 6}) for one in maps.values()])
+    told = []
+    for name, some in (("without", maps), ("with", kept)):
+        some.save(tmp_path / name)
+        told.append(collect(tmp_path / name))
+    plain, found = (one["sections"] for one in told)
+    assert [one["kind"] for one in found] == ["map", "curves", "scores"]
+    assert [one["sentences"] for one in found] == [one["sentences"] for one in plain]
+    strip = {"file", "id"}
+    for one, two in zip(plain[1:], found[1:], strict=True):
+        assert {k: v for k, v in one.items() if k not in strip} == {
+            k: v for k, v in two.items() if k not in strip
+        }
+    panel = found[0]["panels"][0]
+    assert panel["left"] == every[:8]
+    cells = panel["measures"][0]
+    assert cells["values"][0] == [None] * 8
+    assert set(cells["reasons"].values()) == {SAME_TOKEN}
+    assert found[0]["layers"]["a/0"]["spectrum"] is None
+    assert [row[1:] for row in cells["values"][1:]] == plain[0]["panels"][0]["measures"][0]["values"]
 
 
 def test_what_cannot_be_read_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:

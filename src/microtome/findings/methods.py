@@ -274,7 +274,9 @@ def _measure_words(one: Map) -> str:
     kept = ""
     if one.kept.left is not None:
         dimensions = np.concatenate([np.ravel(one.kept.left), np.ravel(one.kept.right)])
-        low, high = int(dimensions.min()), int(dimensions.max())
+        # A layer without any is undefined, and that is said of it.
+        dimensions = dimensions[dimensions > 0]
+        low, high = (int(dimensions.min()), int(dimensions.max())) if dimensions.size else (0, 0)
         kept = f", on {low} dimensions" if low == high else f", on {low} to {high} dimensions a layer"
     return f"{_code(one.measure)}, {one.estimator}{kept}" + (f" ({sources})" if sources else "")
 

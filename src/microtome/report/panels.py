@@ -14,6 +14,7 @@ from ..figures.heatmap import color_range
 from ..findings.localization import localization
 from ..findings.maps import Map, Maps
 from ..findings.methods import model_borders
+from ..findings.places import empty_places
 from ..findings.stackblocks import StackBlocks
 from ..findings.words import number
 from .alike import Window, alike, changed, level_of, step, undefined
@@ -227,16 +228,21 @@ def _before_after(lefts: list[Stack], rights: list[Stack], *, same: bool) -> lis
 
 
 def _window(one: Map, left: Stack, right: Stack) -> Window:
+    """Cut out what sentences are about: layers that only have a place have none."""
+    kept, others = (
+        [k for k, place in enumerate(stack.places) if place not in empty_places(one, side)]
+        for stack, side in ((left, "left"), (right, "right"))
+    )
     return Window(
         of=one,
-        left=left.places,
-        right=right.places,
+        left=tuple(left.places[k] for k in kept),
+        right=tuple(right.places[k] for k in others),
         left_model=left.model or ("the stack" if left is right else "the left stack"),
         right_model=right.model or ("the stack" if left is right else "the right stack"),
-        left_depths=left.depths,
-        right_depths=right.depths,
-        left_names=left.names,
-        right_names=right.names,
+        left_depths=tuple(left.depths[k] for k in kept),
+        right_depths=tuple(right.depths[k] for k in others),
+        left_names=tuple(left.names[k] for k in kept),
+        right_names=tuple(right.names[k] for k in others),
     )
 
 
@@ -369,8 +375,8 @@ def _local(group: Sequence[Map], stacks: Sequence[Stack], file: str, label: str)
         found = localization(known[LOCAL[0]].values, known[LOCAL[1]].values)
     except MicrotomeError:
         return []
-    names = [name for stack in stacks for name in stack.names]
-    places = [place for stack in stacks for place in stack.places]
+    empty = empty_places(known[LOCAL[0]])
+    named = [pair for stack in stacks for pair in zip(stack.names, stack.places, strict=True)]
     return [
         section(
             "scores",
@@ -387,7 +393,8 @@ def _local(group: Sequence[Map], stacks: Sequence[Stack], file: str, label: str)
                     name,
                     *(number(float(table[place]), 3) for table in (found.neuron, found.svcca, found.scores)),
                 ]
-                for name, place in zip(names, places, strict=True)
+                for name, place in named
+                if place not in empty
             ],
         )
     ]
