@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +248,28 @@ def test_layer_0_ties_and_missing_cells_are_left_out_and_told(cases: list[Case])
     assert "good: 96 spans from layer 0, whose similarity is undefined, were left out." in found.warnings
     assert "noise: 16 spans without a cost or a similarity were left out." in found.warnings
     assert found.more["measures"]["good"]["partial"]["high"] < 0
+
+
+def test_an_empty_place_of_layer_0_is_as_good_as_none(cases: list[Case]) -> None:
+    def told(some: list[Case], *, kept: bool) -> Any:
+        drawn = []
+        for case in some:
+            square = generator(0, "random", case.task, case.seed).random((6, 6))
+            found = {name: values[1:, 1:] for name, values in case.similarity.items()}
+            found["random"] = square + square.T
+            if kept:
+                found = {
+                    name: np.pad(values, ((1, 0), (1, 0)), constant_values=np.nan)
+                    for name, values in found.items()
+                }
+            drawn.append(replace(case, similarity=found))
+        result = predictive_validity(drawn)
+        # In words, where NaN is equal to NaN.
+        return repr([dict(row) for row in result.rows]), result.document()["more"], result.warnings
+
+    # One case alone is tested by relabeling layers, several by their spread.
+    for some in (cases, *([case] for case in cases[:3])):
+        assert told(some, kept=True) == told(some, kept=False)
 
 
 def test_a_case_that_says_nothing_is_left_out(cases: list[Case]) -> None:

@@ -257,7 +257,10 @@ def _mantel(case: Case, measure: str, seed: int) -> dict[str, Any]:
     i, j = np.triu_indices(depth + 1, 1)
     square[i, j] = square[j, i] = -cost[i, j - 1]
     similarity = np.asarray(case.similarity[measure], dtype=np.float64)
+    if len(similarity) == depth + 1 and not np.isfinite(similarity[0, 1:]).any():
+        similarity = similarity[1:, 1:]
     if len(similarity) == depth:
+        # Costs of what layer 0 has no similarity with must not take part in their ranks either.
         square = square[1:, 1:]
     try:
         found = mantel(_rank_map(similarity), _rank_map(square), _PERMUTATIONS, seed)
