@@ -54,6 +54,14 @@ def test_a_large_map_is_summarized_and_says_where_the_rest_is(capsys: pytest.Cap
     assert "All 256 cells are printed with --json, or written with --out." in out
 
 
+def test_a_layer_that_is_constant_has_no_best_match(capsys: pytest.CaptureFixture[str]) -> None:
+    left = stack(16)
+    left[2] = np.ones_like(left[2])
+    _, out = printed(capsys, left, stack(16))
+    line = next(line for line in out.splitlines() if re.match(r"2 +2 ", line))
+    assert line.split() == ["2", "2", "undefined"]
+
+
 def test_a_stack_with_itself_shows_neighbors(capsys: pytest.CaptureFixture[str]) -> None:
     one, out = printed(capsys, stack(15))
     assert chosen_pairs(one) == ("neighbors", [(i, i + 1) for i in range(14)])

@@ -338,8 +338,10 @@ def _print_pairs(console: Console, one: Map, *, best: bool) -> None:
         if one.reasons[i][j] is not None:
             row[3:] = [""] * len(row[3:])
         if best:
-            filled = np.where(np.isfinite(one.values[i]), one.values[i], -np.inf)
-            row += [plain(one.right[int(filled.argmax())]), number(float(filled.max()), 3)]
+            there = np.isfinite(one.values[i])
+            filled = np.where(there, one.values[i], -np.inf)
+            found = plain(one.right[int(filled.argmax())]), number(float(filled.max()), 3)
+            row += found if there.any() else ("", "")
         table.add_row(*(Text(cell) for cell in row))
     console.print(table)
 
