@@ -212,7 +212,7 @@ def test_an_edge_probe_pools_all_sub_words_of_the_words_that_models_share(tmp_pa
             (place, word) for place, one in zip(ran, cut, strict=True) for word in one.words if word >= 0
         ]
         assert list(zip(own.examples, own.units, strict=True)) == pieces
-        assert X.shape[:2] == (model.depth + 1, len(pieces))
+        assert X.shape[:2] == (len(model.layers), len(pieces))
         means = mt.extract(
             model, [annotated.sentences[place] for place in ran], subword="mean", store=tmp_path / "means"
         )
