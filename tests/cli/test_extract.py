@@ -206,6 +206,24 @@ def test_standard_output_is_json_and_nothing_else(here: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
+def test_a_dry_run_says_what_it_would_cost_and_records_nothing(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    read = as_json(capsys, "bert", "--on", "lines.txt", "--dry-run", "--out", "layers")
+    rows = sum(len(line.split()) for line in LINES)
+    assert read["format"] == "microtome/plan/1"
+    assert (read["models"], read["layers"], read["rows"], read["bytes"]) == (
+        ["bert"],
+        4,
+        rows,
+        rows * 4 * 4 * 32,
+    )
+    assert main(["extract", "bert", "--on", "lines.txt", "--dry-run"]) == 0
+    assert capsys.readouterr().out.startswith(f"1 model, 4 layers, {rows} rows")
+    assert not Path("store").exists()
+    assert not Path("layers").exists()
+
+
 def test_quiet_prints_the_result_alone(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["extract", "bert", "--on", "lines.txt", "--quiet"]) == 0
     said = capsys.readouterr()

@@ -87,6 +87,14 @@ def test_seeds_give_checkpoints_scores_and_a_mean(
     assert main(["evaluate", str(out / "seed-1"), *own(table), "--json"]) == 0
     scored = json.loads(capsys.readouterr().out)
     assert scored["format"] == "microtome/evaluate/1"
+    asked = ["evaluate", str(out / "seed-1"), *own(table), "--dry-run", "--out", str(tmp_path / "none")]
+    assert main([*asked, "--against", str(out / "seed-2"), "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["format"] == "microtome/plan/1"
+    assert (plan["split"], plan["examples"], len(plan["parameters"])) == ("validation", 20, 2)
+    assert main(asked) == 0
+    assert "weights): 20 examples of" in capsys.readouterr().out
+    assert not (tmp_path / "none").exists()
     judged = scored["provenance"]
     assert judged["task"] == made["task"]
     assert judged["torch"] == made["torch"]

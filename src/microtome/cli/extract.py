@@ -48,6 +48,9 @@ def extract(
     threads: ThreadsOption = None,
     seed: SeedOption = 0,
     store: StoreOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar="", help="Say what it would cost, and stop.")
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(help="Also put the layers into this folder, as `similarity` reads them."),
@@ -74,14 +77,19 @@ def extract(
         rows, subword=subword, special=special, longest=longest, sample=sample, seed=seed, exact=exact
     )
     texts = read_texts(on, read)
-    if out is not None:
+    if out is not None and not dry_run:
         make_folder(out)
     with screen.working() as progress, using_threads(threads):
         (encoder,) = load_models(
             [model], revision=revision, tokenizer=tokenizer, device=device, autocast=autocast
         )
         planned = plan_rows(texts.examples, [encoder], options, progress=progress)
-        screen.note(cost([encoder], planned, dtype=dtype)[0])
+    said, plan = cost([encoder], planned, dtype=dtype)
+    if dry_run:
+        screen.result({"format": "microtome/plan/1", **plan}, said)
+        return
+    screen.note(said)
+    with screen.working() as progress, using_threads(threads):
         used = torch.get_num_threads()
         found = record(
             encoder,

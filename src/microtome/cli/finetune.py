@@ -198,6 +198,9 @@ def evaluate(
     level: Annotated[float, typer.Option(help="Promised coverage of the intervals.")] = 0.95,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar="", help="Say what it would do, and stop.")
+    ] = False,
     out: OutOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -214,6 +217,9 @@ def evaluate(
     if not 0 < level < 1:
         raise must("--level", "between 0 and 1", level)
     opened = open_asked(task_options(task, data, column, held_out))
+    if dry_run:
+        _plan(screen, [model, *([] if against is None else [against])], opened, split, device)
+        return
     options: dict[str, Any] = {"split": split, "longest": longest, "level": level, "device": device}
     with screen.working() as progress, using_threads(threads):
         found = run(Path(model), opened, progress=progress, **options)
@@ -242,6 +248,28 @@ def evaluate(
         ],
         sentences,
     )
+
+
+def _plan(screen: Screen, models: list[str], task: Any, split: str | None, device: str) -> None:
+    """Open the models with their heads, and say what they would be scored on."""
+    from ..training.saving import load_task_model
+
+    found = [load_task_model(Path(model), task, device=device) for model in models]
+    chosen = task.split(split or task.validation, labeled=task.kind != "language_modeling")
+    weights = [sum(weight.numel() for weight in one.parameters()) for one in found]
+    document = {
+        "format": "microtome/plan/1",
+        "models": models,
+        "parameters": weights,
+        "split": chosen.name,
+        "examples": len(chosen),
+        "scores": list(task.scores),
+    }
+    sizes = ", ".join(f"{name} ({count:,} weights)" for name, count in zip(models, weights, strict=True))
+    said = (
+        f"{sizes}: {len(chosen):,} examples of {task.name}/{chosen.name}, scored by {', '.join(task.scores)}"
+    )
+    screen.result(document, said)
 
 
 def note_head(screen: Screen, folder: Path) -> None:
