@@ -21,6 +21,7 @@ from ..tasks.subset import subset
 from ..tasks.task import Task
 from ..training.cutkeeping import digest_model, read_cuts, write_cuts
 from ..training.cuts import Cut, predict_cuts
+from ..training.evaluating import guessed_from
 
 if TYPE_CHECKING:
     from ..training.taskmodel import TaskModel
@@ -156,24 +157,15 @@ def trained_on(one: Opened, task: Task) -> Split | None:
     return found if one.train_digest in (None, found.digest) else None
 
 
-def guess_line(task: Task, split: Split, models: Sequence[Opened] = ()) -> dict[str, float]:
-    """
-    Score the most frequent answer, by its name, where it is known.
-
-    It is that of the examples that each model was trained on, or else of the training split; the mean over
-    models is given.
-    """
-    train = task.split(task.train) if task.train in task.splits else None
-    if train is None or not train.labeled or task.kind == "language_modeling":
+def guess_line(task: Task, split: Split) -> dict[str, float]:
+    """Score the most frequent answer of the whole training split, by its name, where it is known."""
+    train = guessed_from(task)
+    if train is None or task.kind == "language_modeling":
         return {}
     targets = [item.target for item in split]
-    values = []
-    for learned in [trained_on(one, task) or train for one in models] or [train]:
-        answers = baseline(task.kind, [item.target for item in learned], targets, task.labels)
-        if answers is not None:
-            values.append(float(find_score(task.main).compute(answers, targets, task.labels)))
-    known = [value for value in values if math.isfinite(value)]
-    return {GUESS: sum(known) / len(known)} if known else {}
+    answers = baseline(task.kind, [item.target for item in train], targets, task.labels)
+    value = math.nan if answers is None else find_score(task.main).compute(answers, targets, task.labels)
+    return {GUESS: float(value)} if math.isfinite(value) else {}
 
 
 def cut_answers(

@@ -92,7 +92,7 @@ class Done:
     score : float
         Of the task; NaN where it has none.
     baseline : float
-        The same score of the most frequent answer of what was trained on.
+        The same score of the most frequent answer of the training split.
     failure : str, optional
         How it went wrong: it diverged, or collapsed to one answer to everything.
     course : mapping

@@ -107,7 +107,7 @@ def skipping(
         points=score.points,
         higher_is_better=score.higher_is_better,
         spans=(whole, *alone) if len(models) > 1 else (whole,),
-        lines=MappingProxyType({"whole model": whole.full, **guess_line(task, judged, models)}),
+        lines=MappingProxyType({"whole model": whole.full, **guess_line(task, judged)}),
         rows=rows,
         findings=span_findings(whole, score),
         methods=_methods(models, task, judged, score, depth, level),

@@ -189,7 +189,7 @@ def truncation(
         points=score.points,
         higher_is_better=score.higher_is_better,
         curves=tuple(curves[name] for name in (*NAMES, "gain") if name in curves),
-        lines=MappingProxyType(guess_line(task, judged, models)),
+        lines=MappingProxyType(guess_line(task, judged)),
         rows=tuple(row for each in gathered.values() for row in each.rows(task)),
         findings=(*said_cut(costs, score, depth, each["untuned"]), *said_heads(curves, score, each)),
         methods=_methods(task, models, judged, curves, chosen, head_seeds, trains, known, level),
