@@ -46,7 +46,8 @@ def test_both_sides_reach_the_same_and_the_tables_come_out(
     assert result["words"] == 200
     fits = result["fits"]
     assert fits["same"]["objective"] <= fits["sklearn"]["objective"] * (1 + 1e-6)
-    assert fits["same"]["objective"] == pytest.approx(fits["sklearn"]["objective"], rel=1e-2)
+    # The peer stops where its own rule lets it, which on few words is some percent above the least.
+    assert fits["same"]["objective"] == pytest.approx(fits["sklearn"]["objective"], rel=5e-2)
     assert result["converged"]
     assert set(result["ratios"]) == {"cpu", "wall"}
     tables = benchmark.tables(result)
