@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -21,3 +22,11 @@ def encoder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
         return load(tiny.save_checkpoint(tmp_path_factory.mktemp(model_type), model_type, head=head))
 
     return loaded
+
+
+@pytest.fixture
+def heeding() -> Iterator[None]:
+    """Interrupts are heard as on a terminal: a process that a shell starts behind it ignores them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -70,6 +70,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_one_others(
     assert len({weights(run) for run in (one, *others)}) == 4
 
 
+@pytest.mark.usefixtures("heeding")
 def test_an_interrupted_run_keeps_what_it_had_learned(folder: Path, task: Any, tmp_path: Path) -> None:
     """An interrupt in the middle of an update is heard after it: no state is written of half an update."""
     whole = tuned(folder, task, tmp_path / "whole", state_seconds=1e9, checkpoints=[4])

@@ -22,6 +22,7 @@ def _twice(stopping: Stopping) -> None:
         press()
 
 
+@pytest.mark.usefixtures("heeding")
 def test_the_first_interrupt_is_noted_and_the_second_stops() -> None:
     before = signal.getsignal(signal.SIGINT)
     stopping = Stopping()
