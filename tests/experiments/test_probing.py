@@ -239,7 +239,8 @@ def test_several_draws_of_control_labels_are_in_the_interval(
     assert scores[0] == pytest.approx(once[name].values[last])
     chosen = often[f"difference, selectivity of {encoder.name}"]
     assert chosen.values == pytest.approx(often[encoder.name].values - often[name].values)
-    assert "seed" in often[name].unit or "draw" in often[name].unit
+    assert often[name].unit == chosen.unit == "document and draw of control labels"
+    assert once[name].unit == "document"
     # With true labels that are read without fault, all doubt is that of the draws.
     reach = stats.t.ppf(0.975, 3) * np.std(scores, ddof=1) / 2
     assert chosen.high[last] - chosen.low[last] > reach

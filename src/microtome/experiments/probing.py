@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 AXIS = "layer"
 TWIN = "random twin"
+SELECTIVITY = "difference, selectivity"
 
 
 def probing(
@@ -144,7 +145,8 @@ def probing(
     first = next(iter(every[kinds[0]].values()))
     for kind, found in every.items():
         labels = [called(name, kind) for name in names]
-        drawn = [_with_unit(one, asked, chosen) for one in _curves(found, controls[kind], labels, level)]
+        made = _curves(found, controls[kind], labels, level)
+        drawn = [_with_unit(one, asked, chosen, several=draws > 1) for one in made]
         curves += drawn
         said += layer_findings(drawn, labels, first.score, target, kind=kind, lines=first.lines)
         said += mix_findings(found, labels, kind)
@@ -352,7 +354,7 @@ def _curves(
     for name, one in controls.items():
         # Two questions about the same words: how much oftener the true one is answered rightly.
         pair = rightness(found[name]), rightness(one)
-        curves.append(layer_differences(f"difference, selectivity of {name}", *pair, level, one.score))
+        curves.append(layer_differences(f"{SELECTIVITY} of {name}", *pair, level, one.score))
     for name in [*names[1:], *(name for name in found if name.startswith(TWIN))]:
         other = found[name]
         if len(other.answers) == len(first.answers):
@@ -413,8 +415,10 @@ def layer_differences(name: str, one: Probed, other: Probed, level: float, score
     )
 
 
-def _with_unit(curve: Curve, asked: Asked, probe: Probe) -> Curve:
-    """Call the unit by its name: what an example is, and what clusters examples, is known here."""
+def _with_unit(curve: Curve, asked: Asked, probe: Probe, *, several: bool) -> Curve:
+    """Call the unit by its name: what an example is, what clusters examples, and what was drawn, is known."""
     alone = "word" if probe.kind == "words" else "sentence"
     said = curve.unit.replace("group of examples", asked.unit).replace("example", alone)
+    if several and curve.name.startswith((f"{CONTROL}, ", SELECTIVITY)):
+        said = said.replace("seed", "draw of control labels")
     return replace(curve, unit=said)
