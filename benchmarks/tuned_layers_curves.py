@@ -16,7 +16,7 @@ SOLVERS = ("published", "converged")
 def read_curves(job: Job, encoder: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """Read the task's answers out of every layer, by published heads and by converged readouts."""
     from microtome.experiments.agreeing import seed_curves
-    from microtome.experiments.probing import TWIN
+    from microtome.experiments.probing_rows import TWIN
     from microtome.experiments.taskprobing import task_probing
 
     task = open_task(options["reinit_task"], options["data"])

@@ -11,7 +11,8 @@ import numpy as np
 from tuned_layers_change import plain_curve
 from zoo_job import once
 
-from microtome.experiments.probing import TWIN, layer_differences
+from microtome.experiments.probing import layer_differences
+from microtome.experiments.probing_rows import TWIN
 from microtome.inference.answers import Answers
 from microtome.inference.scoring import example_groups, freedom, unit_influence
 from microtome.inference.simultaneous import spread

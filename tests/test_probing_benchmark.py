@@ -34,6 +34,8 @@ def test_both_sides_reach_the_same_and_the_tables_come_out(
 ) -> None:
     monkeypatch.syspath_prepend(FOLDER)
     benchmark = importlib.import_module("probing")
+    # The peer's usual end is some percent above the least on so few words: here it is to get there.
+    monkeypatch.setattr(benchmark, "TOLERANCE", 1e-7)
     threads = torch.get_num_threads()
     train, test = (write_corpus(tmp_path / f"{seed}.conllu", 60, seed) for seed in (0, 1))
     encoder = load(tiny.save_checkpoint(tmp_path / "bert", "bert"))
@@ -46,8 +48,7 @@ def test_both_sides_reach_the_same_and_the_tables_come_out(
     assert result["words"] == 200
     fits = result["fits"]
     assert fits["same"]["objective"] <= fits["sklearn"]["objective"] * (1 + 1e-6)
-    # The peer stops where its own rule lets it, which on few words is some percent above the least.
-    assert fits["same"]["objective"] == pytest.approx(fits["sklearn"]["objective"], rel=5e-2)
+    assert fits["same"]["objective"] == pytest.approx(fits["sklearn"]["objective"], rel=1e-3)
     assert result["converged"]
     assert set(result["ratios"]) == {"cpu", "wall"}
     tables = benchmark.tables(result)

@@ -15,7 +15,7 @@ from experiments.test_probing import write_corpus
 from microtome.cli import main
 from microtome.errors import InputError
 from microtome.experiments.describing import UNIFORM, description_length
-from microtome.experiments.probing import TWIN
+from microtome.experiments.probing_rows import TWIN
 
 
 @pytest.fixture(scope="module")

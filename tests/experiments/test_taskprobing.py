@@ -21,7 +21,7 @@ from cats import cats_task
 from microtome.encoders.loading import load
 from microtome.errors import InputError, MicrotomeError
 from microtome.experiments.agreeing import curve_agreement, seed_curves
-from microtome.experiments.probing import TWIN
+from microtome.experiments.probing_rows import TWIN
 from microtome.experiments.taskprobing import task_probing
 from microtome.tasks.items import Item, Split
 from microtome.tasks.task import Task

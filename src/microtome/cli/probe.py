@@ -183,8 +183,9 @@ def _corpus(
     """What reads annotation, and the plan for the models, in words and as data."""
     from ..errors import must
     from ..experiments.describing import check_words, description_length
-    from ..experiments.probing import probing, sentences_read
+    from ..experiments.probing import probing
     from ..experiments.probing_mixes import LAYERS, find_probe
+    from ..experiments.probing_rows import sentences_read
     from ..probes.asking import divide
     from ..probes.targets import read_target
 

@@ -20,8 +20,9 @@ from ..rows.documents import document_codes
 from ..version import VERSION
 from .citations import cited
 from .models import Progress
-from .probing import AXIS, TWIN, open_models, probe_provenance, record_rows
+from .probing import AXIS, probe_provenance
 from .probing_facts import CONTROL
+from .probing_rows import TWIN, open_models, record_rows
 
 if TYPE_CHECKING:
     import os

@@ -21,7 +21,8 @@ from ..version import VERSION
 from .citations import cited
 from .headarms import Arm, Vectors, converged_arm, fitting_size, readout_refusal, trained_arm
 from .models import Opened, Progress, as_answers, guess_line
-from .probing import AXIS, TWIN, layer_differences
+from .probing import AXIS, layer_differences
+from .probing_rows import TWIN
 from .taskprobing_words import task_findings, task_methods
 from .taskreading import Read, pooler_note, reads_of, ready
 from .truncated import Said, curve_of
