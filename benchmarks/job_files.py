@@ -39,9 +39,12 @@ def keep_jobs(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     found : mapping of str to mapping
         By the names of the jobs.
     path : Path
+        Jobs that it has already stay, but for those of the same name.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [json.dumps([name, found[name]], separators=(",", ":")) for name in sorted(found)]
+    kept = dict(json.loads(line) for line in path.read_text().splitlines()) if path.is_file() else {}
+    every = {**kept, **found}
+    lines = [json.dumps([name, every[name]], separators=(",", ":")) for name in sorted(every)]
     path.write_text("".join(f"{line}\n" for line in lines))
 
 

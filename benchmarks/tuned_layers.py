@@ -255,8 +255,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = {
         name: str(value) if isinstance(value, Path) else value
         for name, value in given.items()
-        if name
-        not in ("models", "zoo", "time_limit", "load", "keep", "markdown", "figure", "freeze", "structural")
+        if name not in NO_OPTIONS
     }
     options["jobs"] = (*chosen.jobs, *(name for name in more if name not in chosen.jobs))
     options["treebank"] = chosen.treebank or str(Path(chosen.data or ".") / "UD_English-EWT")

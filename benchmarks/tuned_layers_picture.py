@@ -169,11 +169,12 @@ def _explain(figure: Figure, tuned: Documents) -> None:
     seeds = len(tuned[0]["tuned"]["runs"])
     counts = sorted({one["change"]["measures"][PUBLISHED]["n"] for one in tuned})
     sentences = " to ".join(f"{n:,}" for n in dict.fromkeys((counts[0], counts[-1])))
+    over = some["unit"]
     said = (
         f"similarity: {PUBLISHED}, n = {sentences} sentences; "
         f"readouts: {some['score']}, linear, {some['train']:,} sentences to learn from and "
-        f"{some['judged']:,} to judge on; means of {seeds} fine-tunings; shaded: 95 % for all layers of a "
-        "line at once, of readouts for the difference from before tuning"
+        f"{some['judged']:,} to judge on; means of {seeds} fine-tunings; shaded: 95 % over {over}s and "
+        "fine-tunings for all layers of a line at once, of readouts for the difference from before tuning"
     )
     lowest = figure.axes[len(figure.axes) - sum(axes.get_xlabel() != "" for axes in figure.axes)]
     add_caption(lowest, said, 72 * (wide - LEFT))

@@ -209,6 +209,22 @@ def test_jobs_measure_go_on_and_fill_a_page(
         question.main(["--load", str(out), "--markdown", str(page)])
 
 
+def test_the_page_says_what_is_kept(benchmark: Load, tmp_path: Path) -> None:
+    root = Path(__file__).parent.parent
+    kept, page = root / "benchmarks" / "results" / "tuned-layers.jsonl", tmp_path / "probes.md"
+    told = (root / "docs" / "probes.md").read_text()
+    page.write_text(told)
+    benchmark("tuned_layers_tables").fill(kept, page)
+    assert page.read_text() == told
+
+
+def test_what_is_kept_stays_when_more_comes(benchmark: Load, tmp_path: Path) -> None:
+    files, path = benchmark("job_files"), tmp_path / "kept.jsonl"
+    files.keep_jobs({"a": {"format": "f", "is": 1}, "b": {"format": "f", "is": 2}}, path)
+    files.keep_jobs({"b": {"format": "f", "is": 3}, "c": {"format": "f", "is": 4}}, path)
+    assert {name: one["is"] for name, one in files.read_jobs(path, "f").items()} == {"a": 1, "b": 3, "c": 4}
+
+
 def test_a_job_that_fails_is_told(benchmark: Load, data: Path, tmp_path: Path) -> None:
     job = benchmark("tuned_layers_job")
     told = job.do(job.Job(kind="base", model="no", source=str(tmp_path / "absent")), options(tmp_path, data))
