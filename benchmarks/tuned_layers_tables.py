@@ -218,7 +218,8 @@ def runs_text(documents: Documents) -> str:
     frozen = len(told["seeds"]) * sum(k > 0 for curve in curves for k in curve["x"])
     notes = {one["job"]["what"]: "; ".join(one["tuned"]["notes"]) for one in tuned if one["tuned"]["notes"]}
     said = [
-        f"{runs} fine-tunings on a task{f' and {frozen} with the bottom frozen' if frozen else ''}, recipe merchant2020 in {told['precision']} with a rate of "
+        f"{runs} fine-tunings on a task{f' and {frozen} with the bottom frozen' if frozen else ''}, recipe "
+        f"merchant2020 in {told['precision']} with a rate of "
         f"{told['rate']:g}, batches of {told['batch']} and {told['updates']:,} updates whatever the task. "
         f"Layers were compared on {told['rows']:,} tokens of at most {told['sentences']:,} sentences of UD "
         f"English EWT (dev), by {PUBLISHED} as published and by {' and '.join(MEASURES[1:])}. "
