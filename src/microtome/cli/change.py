@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from .models import BaseArgument, HalvesOption, MeasuresOption, OnOption, ReadOption, TunedArgument
+from .models import (
+    BaseArgument,
+    HalvesOption,
+    MeasuresOption,
+    OnOption,
+    ReadOption,
+    TunedArgument,
+    TwinsOption,
+)
 from .results import show_result
 from .sharing import Compared, Loading, Shown, Working
 
@@ -19,9 +25,7 @@ def change(
     on: OnOption,
     read: ReadOption = [],  # noqa: B006 - typer reads the default and changes nothing
     measures: MeasuresOption = "rsa,debiased_cka",
-    twins: Annotated[
-        int, typer.Option(min=0, help="Random twins of the base, for the floor; 0 for none.")
-    ] = 1,
+    twins: TwinsOption = 1,
     halves: HalvesOption = 40,
     compared: Compared,
     loading: Loading,

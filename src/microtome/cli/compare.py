@@ -23,6 +23,7 @@ from .models import (
     SubwordOption,
     TokenizerOption,
     TokensOption,
+    TwinsOption,
 )
 from .show import JsonOption, OutOption, QuietOption, Screen
 from .similarity import DeviceOption, SeedOption, ThreadsOption
@@ -41,12 +42,7 @@ def compare(
             help="Names of `microtome ls measures`, commas between them; attention measures too.",
         ),
     ] = "debiased_cka",
-    twins: Annotated[
-        str,
-        typer.Option(
-            help="Seeds of random twins of the first model, commas between them.", show_default=False
-        ),
-    ] = "",
+    twins: TwinsOption = 0,
     certainty: Annotated[
         bool,
         typer.Option("--certainty", metavar="", help="Give intervals, by document or else sentence."),
@@ -106,15 +102,16 @@ def compare(
     picked = {"subword": subword, "special": special, "longest": longest, "sample": sample, "exact": exact}
     options = row_options(rows, seed=seed, **picked)
     texts = read_texts(on, read)
-    try:
-        seeds = [int(one) for one in twins.split(",") if one]
-    except ValueError as error:
-        raise must("--twins", "seeds with commas between them", twins) from error
     if out is not None and not dry_run:
         make_folder(out)
     with screen.working() as progress, using_threads(threads):
         encoders = load_models(
-            models, revision=revision, tokenizer=tokenizer, device=device, autocast=autocast, twins=seeds
+            models,
+            revision=revision,
+            tokenizer=tokenizer,
+            device=device,
+            autocast=autocast,
+            twins=range(seed, seed + twins),
         )
         planned = plan_rows(texts.examples, encoders, options, progress=progress)
     said, document = cost(encoders, planned, dtype=dtype, kept=keep)

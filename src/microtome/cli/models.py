@@ -70,6 +70,14 @@ TokenizerOption = Annotated[
     typer.Option(help="A folder, hub id or vocab.txt of another tokenizer.", show_default=False),
 ]
 
+TwinsOption = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        help="Random twins of the first model, as a floor: so many, drawn with the seed and the next ones.",
+    ),
+]
+
 # `--read column.text=sentence` says which column is the text.
 COLUMN = "column."
 
