@@ -24,6 +24,7 @@ from microtome.probes.asking import Probed, divide
 from microtome.probes.edgebatch import find_edges
 from microtome.probes.table import PROBES
 from microtome.probes.targets import read_target
+from microtome.store.shelf import Shelf
 from microtome.tasks.scores import find_score
 from moving import saved
 
@@ -59,7 +60,7 @@ def test_parts_of_speech_are_read_and_random_labels_of_types_are_learned_by_hear
     name = encoder_of("bert").name
     curve: Any = found[name]
     assert curve.x == tuple(range(len(encoder_of("bert").layers)))
-    assert curve.unit == "document"
+    assert curve.unit == "sentence", "which is what each document is"
     # Words of this corpus have one tag each, which layer 0 already tells.
     assert curve.values[0] == 1.0
     assert found[f"control, {name}"].values[0] == 1.0
@@ -94,13 +95,16 @@ def test_of_few_documents_sentences_are_the_unit(
 def test_a_norm_behind_the_last_block_is_no_block_and_other_depths_are_told(
     corpus: Path, encoder_of: Callable[..., Any], tmp_path: Path
 ) -> None:
-    deeper, other = encoder_of("bert"), encoder_of("gpt2")
+    deeper, other = encoder_of("bert"), mt.apply(encoder_of("gpt2"), mt.Truncate(keep=2))
     found = mt.probing(other, corpus, "upos", others=[deeper], twin=False, store=tmp_path)
     assert len(other.layers) == other.depth + 2, "this family ends with a norm"
     curve: Any = found[other.name]
     assert curve.x == tuple(range(other.depth + 1))
-    told = [one for one in found.warnings if "are not compared layer by layer" in one]
-    assert len(told) == (deeper.depth != other.depth)
+    (told,) = [one for one in found.warnings if "are not compared layer by layer" in one]
+    assert told.startswith(f"{deeper.name} has {deeper.depth} blocks and {other.name} 2")
+    assert not any(
+        one.name.startswith(f"difference, {deeper.name} from {other.name}") for one in found.curves
+    )
 
 
 def test_a_model_does_not_differ_from_itself_under_another_name(
@@ -160,6 +164,9 @@ def test_where_nothing_tells_the_spread_there_is_no_band() -> None:
     found = layer_differences("d", one, other, 0.95, one.score)
     assert found.values[0] == 1.0
     assert np.isnan([found.low[0], found.band_low[0], found.band_high[0]]).all()
+    assert found.reasons[0] is not None
+    assert "same outcome" in found.reasons[0]
+    assert found.reasons[1] is None
 
 
 def test_trees_are_read_with_several_seeds(
@@ -195,6 +202,7 @@ def test_labels_of_spans_are_read(corpus: Path, encoder_of: Callable[..., Any], 
     assert found.lines == {"most frequent labels": 1.0}
     assert np.nanmax(found[encoder_of("bert").name].values) > 0.9
     assert {row["updates"] for row in found.rows} == {150}
+    assert {row["stopped"] for row in found.rows} == {False}
 
 
 def test_an_edge_probe_pools_all_sub_words_of_the_words_that_models_share(tmp_path: Path) -> None:
@@ -206,7 +214,7 @@ def test_an_edge_probe_pools_all_sub_words_of_the_words_that_models_share(tmp_pa
         annotated, names, PROBES["edge"], None, (0,), None, tmp_path / "store", None
     )
     for name, model in names.items():
-        own, X = recorded[name]
+        own, X = recorded[name].asked, recorded[name].X
         ran = np.unique(words.examples)
         cut = model.words([annotated.sentences[place] for place in ran])
         pieces = [
@@ -231,7 +239,8 @@ def test_several_draws_of_control_labels_are_in_the_interval(corpus: Path, tmp_p
     once, often = (mt.probing(encoder, corpus, "upos", control=n, **given) for n in (True, 4))
     name = f"control, {encoder.name}"
     drawn = [row for row in often.rows if row["labels"] == "control"]
-    assert {row["seed"] for row in drawn} == {0, 1, 2, 3}
+    assert {row["draw"] for row in drawn} == {0, 1, 2, 3}
+    assert {row["seed"] for row in drawn} == {0}
     last = len(encoder.layers) - 1
     scores = [row["score"] for row in drawn if row["layer"] == last]
     assert len(set(scores)) > 1
@@ -239,14 +248,118 @@ def test_several_draws_of_control_labels_are_in_the_interval(corpus: Path, tmp_p
     assert scores[0] == pytest.approx(once[name].values[last])
     chosen = often[f"difference, selectivity of {encoder.name}"]
     assert chosen.values == pytest.approx(often[encoder.name].values - often[name].values)
-    assert often[name].unit == chosen.unit == "document and draw of control labels"
-    assert once[name].unit == "document"
+    assert often[name].unit == chosen.unit == "sentence and draw of control labels"
+    assert once[name].unit == "sentence"
     # With true labels that are read without fault, all doubt is that of the draws.
     reach = stats.t.ppf(0.975, 3) * np.std(scores, ddof=1) / 2
     assert chosen.high[last] - chosen.low[last] > reach
     assert "drawn for every type of word from the frequencies of the labels (Hewitt and Liang 2019), 4 t" in (
         often.methods
     )
+
+
+def test_draws_of_control_labels_are_no_pairs_of_seeds(corpus: Path, tmp_path: Path) -> None:
+    encoder = mt.load(tiny.save_checkpoint(tmp_path / "bert", "bert"))
+    found = mt.probing(
+        encoder,
+        corpus,
+        "upos",
+        probe="edge",
+        seeds=(4, 7),
+        control=3,
+        steps=5,
+        twin=False,
+        store=tmp_path / "store",
+    )
+    drawn = [row for row in found.rows if row["labels"] == "control" and row["layer"] == 0]
+    assert [(row["draw"], row["seed"]) for row in drawn] == [(0, 4), (1, 7), (2, 4)]
+    chosen: Any = found[f"difference, selectivity of {encoder.name}"]
+    assert np.isfinite(chosen.low).all()
+
+
+def test_what_probes_answered_is_kept(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = mt.load(tiny.save_checkpoint(tmp_path / "bert", "bert"))
+    shared: dict[str, Any] = {"twin": False, "store": tmp_path / "store", "command": "typed"}
+    asked: list[dict[str, Any]] = [
+        {"target": "upos"},
+        {"target": "dep-distance", "seeds": (0, 1)},
+        {"target": "upos", "probe": "edge", "steps": 5, "control": 2, "seeds": (0, 1)},
+    ]
+
+    def probe(**more: Any) -> Any:
+        return mt.probing(encoder, corpus, **shared, **more)
+
+    whole = [probe(**one) for one in asked]
+    entries = list(Shelf(tmp_path / "store").entries())
+    assert {one.provenance["command"] for one in entries} == {"typed"}
+    assert sum(one.kind == "probes" for one in entries) == 1 + 1 + 3
+
+    def again(*_: Any, **__: Any) -> None:
+        raise AssertionError("a probe that is in the store is not trained again")
+
+    trainings = (("wordprobe", "fit_logistic"), ("treeprobe", "fit_structural"), ("spanprobe", "fit_edges"))
+    for module, name in trainings:
+        monkeypatch.setattr(f"microtome.probes.{module}.{name}", again)
+    for one, told in zip(asked, whole, strict=True):
+        documents = [told.document(), probe(**one).document()]
+        for each in documents:
+            each["provenance"].pop("seconds")
+        assert documents[0] == documents[1]
+    for other in ({**asked[2], "steps": 6}, {**asked[0], "train_size": 20}, {**asked[1], "seeds": (0, 2)}):
+        with pytest.raises(AssertionError, match="not trained again"):
+            probe(**other)
+
+
+def test_requests_that_cannot_succeed_are_refused_before_models_run(
+    corpus: Path, encoder_of: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ran(*_: Any, **__: Any) -> None:
+        raise AssertionError("no model is run")
+
+    monkeypatch.setattr("microtome.extraction.recording.record", ran)
+    encoder, one = encoder_of("bert"), write_corpus(tmp_path / "one.conllu", sentences=1)
+    with pytest.raises(InputError, match="at least 2 sentences to judge on, but there is 1"):
+        mt.probing(encoder, {"train": corpus, "test": one}, "upos")
+    with pytest.raises(InputError, match="at least 2 sentences to learn from, but there is 1"):
+        mt.probing(encoder, corpus, "upos", train_size=1)
+    with pytest.raises(MicrotomeError, match="train_size must be at least 1, but got -1"):
+        mt.probing(encoder, corpus, "upos", train_size=-1)
+    with pytest.raises(InputError, match="must have at least 2 labels of deprel, but they have 'dep'"):
+        mt.probing(encoder, corpus, "deprel")
+
+
+def test_words_behind_what_a_model_reads_are_told(encoder_of: Callable[..., Any], tmp_path: Path) -> None:
+    long = " ".join(["cat sees"] * 60).split()
+    lines: list[str] = []
+    for number in range(30):
+        words = long if number % 5 == 0 else ["the", "cat", "sees", "a", "dog"]
+        lines.append(f"# sent_id = s{number}")
+        for place, word in enumerate(words, start=1):
+            tag = {"the": "DET", "a": "DET", "sees": "VERB"}.get(word, "NOUN")
+            lines.append("\t".join([str(place), word, word, tag, tag, "_", str(place - 1), "dep", "_", "_"]))
+        lines.append("")
+    path = tmp_path / "long.conllu"
+    path.write_text("\n".join(lines) + "\n")
+    found = mt.probing(encoder_of("bert"), path, "upos", twin=False, store=tmp_path / "store")
+    (said,) = [one for one in found.warnings if "no row" in one]
+    assert said.endswith("words have labels but no row, as a model reads no further, and are left out.")
+
+
+def test_trees_of_short_sentences_have_edges_and_no_rank_correlation(
+    encoder_of: Callable[..., Any], tmp_path: Path
+) -> None:
+    lines: list[str] = []
+    for number in range(40):
+        lines += [f"# sent_id = s{number}"]
+        for place, (word, head) in enumerate((("the", 2), ("cat", 3), ("runs", 0)), start=1):
+            lines.append("\t".join([str(place), word, word, "X", "X", "_", str(head), "dep", "_", "_"]))
+        lines.append("")
+    path = tmp_path / "short.conllu"
+    path.write_text("\n".join(lines) + "\n")
+    found = mt.probing(encoder_of("bert"), path, "dep-distance", twin=False, store=tmp_path / "store")
+    curve: Any = found[encoder_of("bert").name]
+    assert np.isfinite(curve.values).all()
+    assert not any("spearman" in name for row in found.rows for name in row)
 
 
 def test_layers_are_read_alone_and_mixed(

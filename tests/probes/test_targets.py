@@ -214,8 +214,10 @@ def test_splits_are_known_by_the_names_of_files(tmp_path: Path) -> None:
 def test_a_file_may_be_given_for_each_split(files: dict[str, Path], tmp_path: Path) -> None:
     other = tmp_path / "b.conllu"
     other.write_text(CONLLU)
-    found = read_target({"train": files["conllu"], "probe": corpus(other)}, "deprel")
-    assert found.splits == ("train",) * 2 + ("probe",) * 2
+    found = read_target({"train": files["conllu"], "Dev": corpus(other)}, "deprel")
+    assert found.splits == ("train",) * 2 + ("validation",) * 2, "splits have several names"
+    with pytest.raises(UnknownNameError, match=r"split must be one of .*, but got 'vaildation'"):
+        read_target({"train": files["conllu"], "vaildation": other}, "deprel")
     with pytest.raises(InputError, match="names of the parts of a target must differ"):
         read_target({"train": other, "test": other}, "deprel")
 

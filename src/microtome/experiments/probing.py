@@ -18,12 +18,14 @@ from ..inference.pairing import compare_scores
 from ..probes.asking import Asked, Probed
 from ..probes.table import Probe
 from ..probes.targets import read_target
+from ..store.shelf import Shelf
 from ..tasks.scores_declare import Score
 from ..version import VERSION
 from .citations import cited
 from .models import Progress
 from .probing_control import control_questions, over_draws, rightness
 from .probing_facts import CONTROL, depth_notes, more_facts, probe_rows, sizes_of
+from .probing_kept import kept_probe, question
 from .probing_mixes import LAYERS, called, check_kinds, find_probe, mix_facts, mix_findings
 from .probing_rows import TWIN, open_models, record_rows
 from .probing_words import layer_findings, methods_of, said_lines
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     import os
 
 AXIS = "layer"
+NO_SPREAD = "every group of examples has the same outcome, which gives no interval"
 SELECTIVITY = "difference, selectivity"
 
 
@@ -91,9 +94,10 @@ def probing(
     level : float
         Of intervals and bands.
     store : path, optional
-        The folder of the store: layers are recorded there, and read when they are asked for again.
+        The folder of the store: layers are recorded there with what probes of them answered, and read when
+        they are asked for again.
     device : str, optional
-        Where the probes are trained.
+        Where the probes are trained, and where models that are given by their folders run.
     progress : callable, optional
     command : str
         What a user types to do it again.
@@ -120,12 +124,12 @@ def probing(
     kinds, draws = check_kinds(layers), int(control)
     annotated = read_target(on, target)
     chosen = find_probe(annotated, probe, kinds, draws > 0, seeds=seeds, steps=steps)
-    models = open_models(encoder, others, twin)
+    models = open_models(encoder, others, twin, device)
     asked, recorded, names = record_rows(
-        annotated, models, chosen, train_size, seeds, device, store, progress
+        annotated, models, chosen, train_size, seeds, device, store, progress, command=command
     )
     stacks = {name: one.X for name, one in recorded.items()}
-    run = chosen.function()
+    run, shelf = chosen.function(), Shelf(store)
     every: dict[str, dict[str, Probed]] = {}
     controls: dict[str, dict[str, Probed]] = {}
     for kind in kinds:
@@ -134,17 +138,21 @@ def probing(
             if progress is not None:
                 progress(f"probing {name}", place, len(stacks))
             reading = replace(recorded[name].asked, steps=steps, progress=progress, inputs=LAYERS[kind])
-            every[kind][called(name, kind)] = run(reading, X)
+            rows = recorded[name].address
+
+            def read(one: Asked, X: np.ndarray = X, rows: str = rows) -> Probed:
+                return kept_probe(shelf, question(one, chosen.name), rows, lambda: run(one, X), command)
+
+            every[kind][called(name, kind)] = read(reading)
             if draws and name in names:
-                controls[kind][called(name, kind)] = over_draws(
-                    [run(one, X) for one in control_questions(reading, draws)]
-                )
+                drawn = [read(one) for one in control_questions(reading, draws)]
+                controls[kind][called(name, kind)] = over_draws(drawn)
     curves: list[Curve] = []
     said: list[str] = []
     first = next(iter(every[kinds[0]].values()))
     for kind, found in every.items():
         labels = [called(name, kind) for name in names]
-        made = _curves(found, controls[kind], labels, level)
+        made = _curves(found, controls[kind], labels, level, draws)
         drawn = [_with_unit(one, asked, chosen, several=draws > 1) for one in made]
         curves += drawn
         said += layer_findings(drawn, labels, first.score, target, kind=kind, lines=first.lines)
@@ -185,7 +193,15 @@ def probing(
             }
         ),
         provenance=probe_provenance(
-            asked, models, started=started, seeds=list(seeds), device=device or "cpu", command=command
+            asked,
+            models,
+            started=started,
+            seeds=list(seeds),
+            train_size=train_size,
+            control=draws,
+            steps=steps,
+            device=device or "cpu",
+            command=command,
         ),
     )
 
@@ -228,7 +244,7 @@ def probe_provenance(
 
 
 def _curves(
-    found: dict[str, Probed], controls: dict[str, Probed], names: Sequence[str], level: float
+    found: dict[str, Probed], controls: dict[str, Probed], names: Sequence[str], level: float, draws: int
 ) -> list[Curve]:
     first = found[names[0]]
     told = {"axis": AXIS, "level": level}
@@ -255,7 +271,9 @@ def _curves(
     for name, one in controls.items():
         # Two questions about the same words: how much oftener the true one is answered rightly.
         pair = rightness(found[name]), rightness(one)
-        curves.append(layer_differences(f"{SELECTIVITY} of {name}", *pair, level, one.score))
+        curves.append(
+            layer_differences(f"{SELECTIVITY} of {name}", *pair, level, one.score, pair_seeds=draws == 1)
+        )
     for name in [*names[1:], *(name for name in found if name.startswith(TWIN))]:
         other = found[name]
         if len(other.answers) == len(first.answers):
@@ -265,7 +283,9 @@ def _curves(
     return curves
 
 
-def layer_differences(name: str, one: Probed, other: Probed, level: float, score: Score) -> Curve:
+def layer_differences(
+    name: str, one: Probed, other: Probed, level: float, score: Score, *, pair_seeds: bool = True
+) -> Curve:
     """
     Subtract the scores of one model's layers from those of another's, word by word.
 
@@ -276,6 +296,9 @@ def layer_differences(name: str, one: Probed, other: Probed, level: float, score
         With as many layers, on the same examples.
     level : float
     score : Score
+    pair_seeds : bool
+        Whether a seed of one belongs to the same seed of the other, where there are several; a draw of
+        control labels belongs to none.
 
     Returns
     -------
@@ -287,7 +310,9 @@ def layer_differences(name: str, one: Probed, other: Probed, level: float, score
     pairs: list[tuple[Answers, Answers]] = list(zip(one.answers, other.answers, strict=True))
     alone, together = (
         [
-            compare_scores(score, a, b, one.labels, level=each, pair_seeds=len(a.predictions) > 1)
+            compare_scores(
+                score, a, b, one.labels, level=each, pair_seeds=pair_seeds and len(a.predictions) > 1
+            )
             for a, b in pairs
         ]
         for each in (level, 1 - (1 - level) / count)
@@ -311,7 +336,7 @@ def layer_differences(name: str, one: Probed, other: Probed, level: float, score
         unit=next((each.interval.unit for each in alone if each.interval), "example"),
         n=alone[0].n,
         seeds=tuple(len(a.predictions) for a, _ in pairs),
-        reasons=(None,) * count,
+        reasons=tuple(None if each.interval else NO_SPREAD for each in alone),
         note="The band is Bonferroni's over the layers.",
     )
 

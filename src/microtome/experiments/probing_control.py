@@ -53,6 +53,7 @@ def over_draws(found: Sequence[Probed]) -> Probed:
     if len(found) == 1:
         return found[0]
     right = [rightness(one) for one in found]
+    seeds = tuple(one.answers[0].seeds[0] for one in found)
     return replace(
         right[0],
         answers=tuple(
@@ -63,7 +64,10 @@ def over_draws(found: Sequence[Probed]) -> Probed:
             )
             for each in zip(*(one.answers for one in right), strict=True)
         ),
-        rows=tuple(map(_together, zip(*(one.rows for one in found), strict=True))),
+        rows=tuple(
+            {**_together(told), "draw": tuple(range(len(found))), "seed": seeds}
+            for told in zip(*(one.rows or ({},) * len(one.answers) for one in found), strict=True)
+        ),
         note="",
     )
 

@@ -14,7 +14,7 @@ CONTROL = "control"
 
 
 def probe_rows(layers: str, found: dict[str, Probed], controls: dict[str, Probed]) -> list[dict[str, Any]]:
-    """One row for each probe: of which labels, model, layer and seed, and how well it reads."""
+    """One row for each probe: of which labels and draw, model, layer and seed, and how well it reads."""
     out = []
     for kind, each in (("target", found), (CONTROL, controls)):
         for name, one in each.items():
@@ -28,6 +28,7 @@ def probe_rows(layers: str, found: dict[str, Probed], controls: dict[str, Probed
                             "layers": layers,
                             "layer": layer,
                             "seed": answers.seeds[place] if len(answers.seeds) else 0,
+                            "draw": None if kind == "target" else 0,
                             "score": float(one.score.compute(predicted, answers.targets, one.labels)),
                             **{key: v[place] if isinstance(v, tuple) else v for key, v in told.items()},
                         }

@@ -8,21 +8,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import must
+from ..errors import InputError, must
 from ..probes.asking import Asked, divide
 from ..probes.table import Probe
 from ..probes.targets import Annotated
 from .layerwise import twin_of
 from .models import Progress
+from .tunedmodels import open_encoder
 
 TWIN = "random twin"
 
 
-def open_models(encoder: Any, others: Sequence[Any], twin: bool) -> dict[str, Any]:
+def open_models(encoder: Any, others: Sequence[Any], twin: bool, device: str | None = None) -> dict[str, Any]:
     """Open the models by their names, and the random twin of the first where it is asked for."""
-    from ..extraction.extracting import as_encoder
-
-    given = [as_encoder(one) for one in (encoder, *others)]
+    given = [open_encoder(one, device or "cpu") for one in (encoder, *others)]
     found = {one.name: one for one in given}
     if len(found) < len(given):
         raise must("models", "named differently", [one.name for one in given])
@@ -39,6 +38,34 @@ def sentences_read(
     return np.unique(np.concatenate([train, *([held] if probe.seeded else []), *([judged] * judging)]))
 
 
+def check_enough(annotated: Annotated, train: np.ndarray, judged: np.ndarray | None) -> None:
+    """
+    Refuse what cannot be learned or judged, before any model is run.
+
+    Parameters
+    ----------
+    annotated : Annotated
+    train : ndarray of int
+        Sentences to learn from.
+    judged : ndarray of int, optional
+        Sentences to judge on, where any are.
+    """
+    for sentences, what in ((train, "learn from"), (judged, "judge on")):
+        if sentences is not None and len(sentences) < 2:
+            raise InputError(
+                f"{annotated.source} must hold at least 2 sentences to {what}, but there is {len(sentences)}."
+            )
+    if annotated.target.kind != "words":
+        return
+    there = annotated.right[np.isin(annotated.owner, train)].any(0)
+    if there.sum() < 2:
+        known = ", ".join(repr(annotated.labels[k]) for k in np.flatnonzero(there)) or "none"
+        raise InputError(
+            f"the {len(train):,} sentences to learn from must have at least 2 labels of "
+            f"{annotated.target.name}, but they have {known}."
+        )
+
+
 class Recorded(NamedTuple):
     """
     What one model is asked, and what it has.
@@ -46,10 +73,13 @@ class Recorded(NamedTuple):
     asked : Asked
         With the rows of this model.
     X : ndarray of float32 of shape (layers, rows, features)
+    address : str
+        Of the rows in the store.
     """
 
     asked: Asked
     X: np.ndarray
+    address: str
 
 
 def record_rows(
@@ -63,6 +93,7 @@ def record_rows(
     progress: Progress | None,
     *,
     judging: bool = True,
+    command: str = "",
 ) -> tuple[Asked, dict[str, Recorded], list[str]]:
     """
     Run the models over the sentences that are needed, on the words that all of them have.
@@ -84,6 +115,7 @@ def record_rows(
     from ..store.shelf import Shelf
 
     train, held, judged, split = divide(annotated, train_size=train_size)
+    check_enough(annotated, train, judged if judging else None)
     needed = sentences_read(probe, train, held, judged, judging=judging)
     texts = make_texts([annotated.sentences[place] for place in needed])
     # Which words there are is the same whichever of their sub-words are read.
@@ -106,11 +138,12 @@ def record_rows(
         rows = shared
         if probe.subword == "each":
             rows = plan_rows(texts.examples, [model], replace(options, subword="each")).among(shared)
-        read = record(model, texts, rows, shelf=shelf, progress=progress)
+        read = record(model, texts, rows, shelf=shelf, command=command, progress=progress)
         # A norm behind the last block is a layer of some models, but no block of its own.
         layers = read.layers[: model.depth + 1]
         recorded[name] = Recorded(
             asked=replace(asked, examples=needed[np.asarray(rows.examples)], units=np.asarray(rows.units)),
             X=np.stack([np.asarray(layer, dtype=np.float32) for layer in layers]),
+            address=read.address,
         )
     return asked, recorded, [name for name in models if name != TWIN]

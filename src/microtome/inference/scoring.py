@@ -25,6 +25,7 @@ from .estimate import Estimate, Interval
 Array = NDArray[np.float64]
 
 TARGET = "score on other examples of the same kind"
+_ROUNDING = 1e-12  # of a score: less is how a mean is rounded
 FEW_GROUPS = 20  # below this many, t has to guess the spread from too little
 
 
@@ -158,7 +159,10 @@ def unit_influence(
     if clusters is not None:
         parts = cluster_sums(parts.T, clusters.codes).T
     without = score.from_parts(parts.sum(axis=0) - parts)
-    return (len(without) - 1) / len(without) * (without.mean() - without)
+    apart = without.mean() - without
+    # Where no unit moves the score, what is left is the rounding of the mean, and no spread.
+    apart[np.abs(apart) <= _ROUNDING * np.abs(without)] = 0.0
+    return (len(without) - 1) / len(without) * apart
 
 
 def standard_error(psi: Array) -> float:

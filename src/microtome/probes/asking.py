@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, must
 from ..inference.answers import Answers
 from ..randomness import generator
-from ..rows.documents import DOCUMENTS, too_few
+from ..rows.documents import DOCUMENTS, document_codes
 from ..tasks.scores_declare import Score
 from .targets import Annotated
 
@@ -67,7 +67,7 @@ class Asked:
     @property
     def unit(self) -> str:
         """What is taken as independent: documents, or sentences where too few are told of."""
-        return "document" if len(self._documents) >= DOCUMENTS else "sentence"
+        return "sentence" if self._documents[0] is None else "document"
 
     @property
     def units_judged(self) -> int:
@@ -76,17 +76,17 @@ class Asked:
 
     @property
     def few(self) -> str:
-        """What a reader must know of documents that are too few; empty where there is nothing to say."""
-        count = len(self._documents)
-        if not 0 < count < DOCUMENTS or count == len(self.judged):
-            return ""
-        return too_few(count, "judged")
+        """Why documents that there are were not taken; empty where there is nothing to say."""
+        return self._documents[1]
 
     @property
-    def _documents(self) -> set[str]:
+    def _documents(self) -> tuple[np.ndarray | None, str]:
+        """The document of each judged sentence, by the rule that holds for all measures of layers."""
         found = self.annotated
-        named = ((found.groups[place], found.ids[place]) for place in self.judged)
-        return {group for group, own in named if group not in ("", own)}
+        groups = [group or own for group, own in zip(found.groups, found.ids, strict=True)]
+        # Words of a sentence count, as rows do elsewhere.
+        words = np.repeat(self.judged, [max(1, len(found.sentences[place])) for place in self.judged])
+        return document_codes(words, found.ids, groups, what="judged")
 
     @property
     def digest(self) -> str:
@@ -97,6 +97,13 @@ class Asked:
         for each in (self.examples, self.units):
             found.update(np.ascontiguousarray(each, "<i8").tobytes())
         return found.hexdigest()
+
+    def words_lost(self, sentences: np.ndarray) -> int:
+        """How many words of some sentences have a label and no row, such as those behind what models read."""
+        found = self.annotated
+        there = np.zeros((len(found.sentences), max(map(len, found.sentences))), dtype=bool)
+        there[self.examples, self.units] = True
+        return int((np.isin(found.owner, sentences) & ~there[found.owner, found.spans[:, 0, 0]]).sum())
 
     def rows_of(self, sentences: np.ndarray) -> np.ndarray:
         """Numbers of the rows of some sentences."""
@@ -192,6 +199,8 @@ def divide(
     held = validation if len(test) and len(validation) else None
     if held is None:
         train, held, _ = _part(found, train, HELD, draw)
+    if train_size is not None and train_size < 1:
+        raise must("train_size", "at least 1", train_size)
     if train_size is not None and train_size < len(train):
         train = np.sort(draw.choice(train, train_size, replace=False))
     return train, held, judged, split

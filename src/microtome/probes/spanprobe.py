@@ -65,7 +65,7 @@ def probe_spans(asked: Asked, X: np.ndarray) -> Probed:
         lines=MappingProxyType({"most frequent labels": float(usual.f1[0, 0])}),
         note=f"{lost:,} targets have words without rows and are left out." if lost else "",
         rows=tuple(
-            {"updates": int(np.mean(each)), "stopped": str(sorted(set(map(str, ended))))}
+            {"updates": tuple(map(int, each)), "stopped": tuple(map(bool, ended))}
             for each, ended in zip(np.asarray(probes.updates).T, np.asarray(probes.stopped).T, strict=True)
         ),
     )

@@ -13,7 +13,7 @@ from ..corpora.brackets import PTB
 from ..corpora.files import kinds_at, listed
 from ..corpora.opening import Corpus, corpus
 from ..corpora.packed import is_archive, split_name
-from ..errors import InputError, must
+from ..errors import InputError, must, unknown
 from .spanlabels import FORMATS
 
 # Words in the names of files that say which split they are.
@@ -43,7 +43,7 @@ def target_parts(source: Any, name: str, formats: tuple[str, ...]) -> Iterator[t
     Yields
     ------
     split : str
-        "train", "validation", "test", what a mapping says, or "" where nothing tells.
+        "train", "validation", "test", or "" where nothing tells.
     opened : Corpus
         Whose sentences have the marks that the target needs.
     """
@@ -51,7 +51,8 @@ def target_parts(source: Any, name: str, formats: tuple[str, ...]) -> Iterator[t
         if not source:
             raise must("source", "at least one file, by the name of its split", source)
         for split, one in source.items():
-            yield from ((str(split), opened) for _, opened in target_parts(one, name, formats))
+            called = split_named(str(split))
+            yield from ((called, opened) for _, opened in target_parts(one, name, formats))
     elif isinstance(source, Corpus):
         yield "", _with_phrases(source, formats)
     elif not isinstance(source, (str, os.PathLike)):
@@ -66,6 +67,21 @@ def target_parts(source: Any, name: str, formats: tuple[str, ...]) -> Iterator[t
             yield split, _opened(file, name, formats)
         if not told:
             yield "", _opened(Path(source), name, formats)
+
+
+def split_named(word: str) -> str:
+    """
+    The split that somebody calls by one of its names.
+
+    Examples
+    --------
+    >>> split_named("Dev"), split_named("train")
+    ('validation', 'train')
+    """
+    for split, names in SPLITS.items():
+        if word.lower() in names:
+            return split
+    raise unknown("split", word, sorted(frozenset().union(*SPLITS.values())))
 
 
 def split_of(path: Path) -> str:

@@ -65,7 +65,9 @@ def probe_trees(asked: Asked, X: np.ndarray) -> Probed:
     main, other = TREE_SCORES[target]
     given = [answers(scores, main.name, layer)[1] for layer in range(len(X))]
     simple = answers(scores, main.name, None)[1]
-    more = layer_scores(scores, other.name)
+    by_length = _by_length(scores, other.name)
+    # Sentences of a few words have edges and a root, but no rank correlation.
+    more = layer_scores(scores, other.name) if by_length else ()
     return Probed(
         answers=tuple(given),
         score=main,
@@ -79,7 +81,7 @@ def probe_trees(asked: Asked, X: np.ndarray) -> Probed:
         ),
         note=f"{lost:,} sentences have words without rows and are left out." if lost else "",
         rows=tuple({other.name: tuple(map(float, each))} for each in np.transpose(more)),
-        more=_by_length(scores, other.name),
+        more=by_length,
     )
 
 

@@ -14,6 +14,22 @@ from .linear import fit_logistic
 from .targets import word_labels
 
 
+def words_left_out(count: int) -> str:
+    """
+    Say that labels of words are not read.
+
+    Examples
+    --------
+    >>> words_left_out(1)
+    '1 word has a label but no row, as a model reads no further, and is left out.'
+    """
+    one = count == 1
+    return (
+        f"{count:,} word{' has a label' if one else 's have labels'} but no row, as a model reads no "
+        f"further, and {'is' if one else 'are'} left out."
+    )
+
+
 def probe_words(asked: Asked, X: np.ndarray) -> Probed:
     """
     Read the labels of words out of every layer.
@@ -46,6 +62,7 @@ def probe_words(asked: Asked, X: np.ndarray) -> Probed:
     right = labels[judged]
     ids = [f"{found.ids[asked.examples[row]]}/{asked.units[row]}" for row in judged]
     groups = asked.groups(asked.examples[judged])
+    lost = asked.words_lost(np.concatenate([asked.train, asked.judged]))
     score = find_score("accuracy")
     usual = int(np.bincount(labels[train]).argmax())
     return Probed(
@@ -56,7 +73,14 @@ def probe_words(asked: Asked, X: np.ndarray) -> Probed:
         score=score,
         labels=found.labels,
         lines=MappingProxyType({f"always {found.labels[usual]}": float((right == usual).mean())}),
-        note="" if fitted.converged.all() else "Some readouts did not converge.",
+        note=" ".join(
+            said
+            for said, so in (
+                (words_left_out(lost), lost > 0),
+                ("Some readouts did not converge.", not fitted.converged.all()),
+            )
+            if so
+        ),
         rows=tuple(
             {"penalty": float(penalty), "converged": bool(done)}
             for penalty, done in zip(fitted.penalty, fitted.converged, strict=True)

@@ -26,7 +26,11 @@ def too_few(count: int, what: str = "read", noun: str = "sentence") -> str:
 
 
 def document_codes(
-    examples: np.ndarray, ids: Sequence[str], groups: Sequence[str], noun: str = "sentence"
+    examples: np.ndarray,
+    ids: Sequence[str],
+    groups: Sequence[str],
+    noun: str = "sentence",
+    what: str = "read",
 ) -> tuple[np.ndarray | None, str]:
     """
     Number the document of each row.
@@ -40,6 +44,8 @@ def document_codes(
         tells of no document.
     noun : {"sentence", "example"}
         What is independent without documents.
+    what : {"read", "judged"}
+        What is done with them.
 
     Returns
     -------
@@ -63,7 +69,7 @@ def document_codes(
         return None, ""
     named = {group for group, id_ in own if group != id_}
     if len(named) < DOCUMENTS:
-        return None, too_few(len(named), noun=noun)
+        return None, too_few(len(named), what, noun)
     found = codes[owner]
     share = np.bincount(found).max() / len(found)
     if share >= LARGEST:
