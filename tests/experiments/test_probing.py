@@ -258,6 +258,23 @@ def test_several_draws_of_control_labels_are_in_the_interval(corpus: Path, tmp_p
     )
 
 
+def test_a_smaller_probe_learns_less_by_heart(tmp_path: Path) -> None:
+    corpus = write_corpus(tmp_path / "many.conllu", sentences=120)
+    encoder = mt.load(tiny.save_checkpoint(tmp_path / "bert", "bert"), random_init=True, seed=5)
+    given: dict[str, Any] = {"control": True, "twin": False, "store": tmp_path / "store"}
+    small, whole = (mt.probing(encoder, corpus, "upos", size=size, **given) for size in (2, None))
+    name = f"control, {encoder.name}"
+    assert small[name].values[0] < whole[name].values[0] - 0.05
+    assert "the 2 principal components of largest variance" in small.methods
+    assert small.more["size"] == small.provenance["size"] == 2
+    with pytest.raises(
+        MicrotomeError, match="size must be from 1 to 32, the features of a layer, but got 33"
+    ):
+        mt.probing(encoder, corpus, "upos", size=33, **given)
+    with pytest.raises(InputError, match="size must be that of a linear probe"):
+        mt.probing(encoder, corpus, "dep-distance", size=2)
+
+
 def test_draws_of_control_labels_are_no_pairs_of_seeds(corpus: Path, tmp_path: Path) -> None:
     encoder = mt.load(tiny.save_checkpoint(tmp_path / "bert", "bert"))
     found = mt.probing(

@@ -16,14 +16,9 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
 from microtome.errors import InputError
-from microtome.probes.control import (
-    Selectivity,
-    control_draws,
-    control_labels,
-    control_spans,
-    fit_small,
-    selectivity,
-)
+from microtome.inference.answers import Answers
+from microtome.inference.pairing import Comparison, compare_scores
+from microtome.probes.control import control_draws, control_labels, control_spans, fit_small
 from microtome.probes.linear import fit_logistic
 from microtome.probes.targets import TARGETS, Annotated
 
@@ -111,23 +106,41 @@ def test_control_labels_are_as_frequent_as_the_true_ones() -> None:
     assert abs((drawn == other).mean() - share @ share) < 0.04
 
 
-def judged(fit: Any) -> Selectivity:
+def selectivity(right: Any, control: Any, groups: Any = None, level: float = 0.95) -> Comparison:
+    """How much oftener true labels are said rightly than drawn ones, as `probing` compares them."""
+    sides = [
+        Answers(
+            ids=[str(k) for k in range(len(one))], targets=[True] * len(one), predictions=[one], groups=groups
+        )
+        for one in (right, control)
+    ]
+    return compare_scores("accuracy", *sides, level=level)
+
+
+def judged(fit: Any) -> Comparison:
     """Fit probes of the true and of the control labels, and compare them on new sentences."""
     X, y, words, _ = corpus(2500, 0)
     new, right, others, groups = corpus(1500, 1)
     shares = np.bincount(y)
-    true = fit(X, y)(new) == right
-    drawn = fit(X, control_draws(words, shares))(new) == control_draws(others, shares)
-    return selectivity(np.atleast_2d(true), np.atleast_2d(drawn), groups=groups)
+    true = np.ravel(fit(X, y)(new)) == right
+    drawn = np.ravel(fit(X, control_draws(words, shares))(new)) == control_draws(others, shares)
+    return selectivity(true, drawn, groups)
 
 
 def test_selectivity_falls_with_the_components_that_a_readout_sees() -> None:
     found = [judged(lambda X, y, k=k: fit_small(X, y, CLASSES, k).predict) for k in (4, 20, 40)]
-    accuracy, control = ([float(getattr(one, name)[0]) for one in found] for name in ("accuracy", "control"))
-    assert min(accuracy) > 0.9
+    assert min(one.first for one in found) > 0.9
+    control = [one.second for one in found]
     assert control[0] + 0.05 < control[1] < control[2] - 0.05
-    assert found[0].values[0] > found[1].values[0] > found[2].values[0]
-    assert found[0].band.low[0] > found[2].band.high[0]
+    _surely_falls(found)
+
+
+def _surely_falls(found: list[Comparison]) -> None:
+    assert found[0].difference > found[1].difference > found[2].difference
+    ends = [one.interval for one in found]
+    assert ends[0] is not None
+    assert ends[2] is not None
+    assert ends[0].low > ends[2].high
 
 
 def test_selectivity_falls_with_the_hidden_units_of_a_network() -> None:
@@ -142,11 +155,10 @@ def test_selectivity_falls_with_the_hidden_units_of_a_network() -> None:
         return inner
 
     found = [judged(fit(hidden)) for hidden in (2, 5, 60)]
-    control, values = ([float(getattr(one, name)[0]) for one in found] for name in ("control", "values"))
-    assert min(one.accuracy[0] for one in found) > 0.95
+    assert min(one.first for one in found) > 0.95
+    control = [one.second for one in found]
     assert control[0] + 0.05 < control[1] < control[2] - 0.02
-    assert values[0] > values[1] > values[2]
-    assert found[0].band.low[0] > found[2].band.high[0]
+    _surely_falls(found)
 
 
 def test_a_readout_of_few_components_is_that_of_scikit_learn() -> None:
@@ -171,33 +183,6 @@ def test_all_components_are_as_good_as_the_features() -> None:
     assert (small.predict(X) == plain.predict(X)).mean() > 0.995
 
 
-def test_the_interval_is_paired_and_over_sentences() -> None:
-    rng = np.random.default_rng(4)
-    easy = np.repeat(rng.random(200) < 0.5, 5)
-    right = (rng.random((2, 1000)) < np.where(easy, 0.95, 0.3)).astype(bool)
-    control = right & (rng.random((2, 1000)) < 0.9)
-    groups = np.repeat(np.arange(200), 5)
-    found = selectivity(right, control, groups=groups)
-    np.testing.assert_allclose(found.values, right.mean(1) - control.mean(1))
-    gain = (right.astype(float) - control).reshape(2, 200, 5).mean(2)
-    np.testing.assert_allclose(found.band.se, gain.std(1, ddof=1) / np.sqrt(200), rtol=1e-9)
-    assert found.band.unit == "group of examples"
-    assert selectivity(right, control).band.unit == "example"
-
-
-def test_several_labelings_widen_the_interval_by_their_spread() -> None:
-    rng = np.random.default_rng(5)
-    right = rng.random((1, 400)) < 0.9
-    control = rng.random((6, 1, 400)) < np.array([0.3, 0.35, 0.4, 0.45, 0.5, 0.55])[:, None, None]
-    found, alone = selectivity(right, control), selectivity(right, control[2])
-    assert found.labelings == 6
-    assert found.control[0] == pytest.approx(control.mean())
-    assert "other control labels" in found.band.target
-    spread = control.mean(2)[:, 0].std(ddof=1) / np.sqrt(6)
-    assert found.band.se[0] >= spread
-    assert alone.band.se[0] < found.band.se[0]
-
-
 def test_labels_without_meaning_leave_no_selectivity() -> None:
     # Each row has a word of its own, so that there is nothing to learn by heart either.
     rng = np.random.default_rng(6)
@@ -205,11 +190,12 @@ def test_labels_without_meaning_leave_no_selectivity() -> None:
     drawn = control_labels([str(k) for k in range(2000)], y)
     learn, judge = slice(0, 1000), slice(1000, 2000)
     right, control = (
-        fit_logistic(X[:, learn], labels[learn], 2).predict(X[:, judge]) == labels[judge]
+        fit_logistic(X[:, learn], labels[learn], 2).predict(X[:, judge])[0] == labels[judge]
         for labels in (y, drawn)
     )
-    found = selectivity(right, control, level=0.999)
-    assert found.band.low[0] < 0 < found.band.high[0]
+    found = selectivity(right, control, level=0.999).interval
+    assert found is not None
+    assert found.low < 0 < found.high
 
 
 def test_bad_input_gets_a_sentence() -> None:
@@ -220,10 +206,6 @@ def test_bad_input_gets_a_sentence() -> None:
         (lambda: control_labels(["a"], [-1]), "labels must be known for some words"),
         (lambda: control_draws(["a"], [0.0, 0.0]), "shares must be numbers from 0 on, not all 0"),
         (lambda: control_draws(["a"], [1.0, -1.0]), "shares must be numbers from 0 on"),
-        (lambda: selectivity([1, 0], [1, 0]), "right must be of the shape"),
-        (lambda: selectivity([[1, 0]], [[1, 0, 0]]), "control must be of the shape"),
-        (lambda: selectivity([[1, 0]], [[1, 0]], level=1.0), "level must be between 0 and 1"),
-        (lambda: selectivity([[1, 0]], [[1, 0]], groups=[0]), "groups must be one for each of the 2"),
         (lambda: fit_small(X, y, 2, 4), "size must be a whole number from 1 to 3"),
         (lambda: fit_small(X, y, 2, 0), "size must be a whole number from 1 to 3"),
     ]

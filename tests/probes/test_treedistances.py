@@ -17,13 +17,11 @@ from microtome.corpora.opening import corpus
 from microtome.errors import InputError
 from microtome.probes.treedistances import (
     Trees,
-    is_punctuation,
     read_trees,
-    take_sentences,
     tree_distances,
     word_rows,
 )
-from tree_samples import drawn_heads, drawn_trees
+from tree_samples import drawn_heads
 
 SHARED = Path(os.environ.get("MICROTOME_SHARED", Path(__file__).parents[3] / "shared"))
 
@@ -104,22 +102,6 @@ def test_words_that_do_not_fit_their_sentences_are_refused() -> None:
         word_rows([np.zeros((2, 2, 5)), np.zeros((3, 1, 5))], trees)
 
 
-def test_sentences_can_be_taken_in_any_order() -> None:
-    trees = drawn_trees(6, punctuation=0.2)
-    X = np.random.default_rng(0).normal(size=(2, len(trees.heads), 3))
-    part, some = take_sentences(X, trees, [4, 1])
-    assert some.ids == ("s4", "s1")
-    assert some.groups == (1, 0)
-    for place, sentence in enumerate([4, 1]):
-        assert (part[:, some.rows(place)] == X[:, trees.rows(sentence)]).all()
-        assert (tree_distances(some, place) == tree_distances(trees, sentence)).all()
-        assert (some.punctuation[some.rows(place)] == trees.punctuation[trees.rows(sentence)]).all()
-    marked = take_sentences(X, trees, np.array([False, True, False, False, True, False]))[1]
-    assert marked.ids == ("s1", "s4")
-    with pytest.raises(InputError, match="the number of sentences must be at least 1"):
-        take_sentences(X, trees, np.zeros(6, dtype=bool))
-
-
 def test_a_real_treebank_is_made_of_trees(tmp_path: Path) -> None:
     source = SHARED / "data" / "UD_English-EWT" / "en_ewt-ud-dev.conllu.xz"
     if not source.exists():
@@ -129,7 +111,7 @@ def test_a_real_treebank_is_made_of_trees(tmp_path: Path) -> None:
     examples = list(corpus(path).examples())
     trees = read_trees(
         [one.marks["head"] for one in examples],
-        punctuation=[is_punctuation(one.marks["upos"]) for one in examples],
+        punctuation=[[tag == "PUNCT" for tag in one.marks["upos"]] for one in examples],
         ids=[one.id for one in examples],
     )
     assert len(trees) == 2001

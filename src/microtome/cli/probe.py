@@ -94,6 +94,14 @@ def probe(
         int | None,
         typer.Option(min=1, help="Updates of an edge probe; as published when absent.", show_default=False),
     ] = None,
+    size: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Principal components of a layer that a linear probe sees; the whole layer when absent.",
+            show_default=False,
+        ),
+    ] = None,
     solver: Annotated[
         str | None,
         typer.Option(
@@ -121,6 +129,7 @@ def probe(
         "--control-draws": draws is not None,
         "--mdl": mdl,
         "--steps": steps is not None,
+        "--size": size is not None,
         "--probe": probe is not None,
         "--layers": layers is not None,
     }
@@ -154,7 +163,7 @@ def probe(
             asked = files.asked(target.removeprefix(TASK))
             run, said, document = _task(asked, solver, epochs, shared, load)
         else:
-            how = {"probe": probe, "layers": layers, "steps": steps}
+            how = {"probe": probe, "layers": layers, "steps": steps, "size": size}
             run, said, document = _corpus(on, target, int(control) * (draws or 1), mdl, how, shared, load)
     if working.dry_run:
         screen.result(document, said)
@@ -185,7 +194,7 @@ def _corpus(
     from ..experiments.describing import check_words, description_length
     from ..experiments.probing import probing
     from ..experiments.probing_mixes import LAYERS, find_probe
-    from ..experiments.probing_rows import sentences_read
+    from ..experiments.probing_rows import check_enough, check_size, sentences_read
     from ..probes.asking import divide
     from ..probes.targets import read_target
 
@@ -194,17 +203,22 @@ def _corpus(
         apart = [f"--{name} {value}" for name, value in how.items() if value is not None]
         apart += [f"--seeds {','.join(map(str, seeds))}"] if len(seeds) > 1 else []
         if apart:
-            raise must("--mdl", "given one seed, and none of --probe, --layers, --steps", ", ".join(apart))
+            raise must(
+                "--mdl", "given one seed, and none of --probe, --layers, --steps, --size", ", ".join(apart)
+            )
     how["layers"] = read_names("--layers", how["layers"] or "single", tuple(LAYERS))
     found = read_target(on, target)
     if mdl:
         check_words(found)
-    chosen = find_probe(found, how["probe"], how["layers"], control > 0, seeds=seeds, steps=how["steps"])
+    limits = {name: how[name] for name in ("steps", "size")}
+    chosen = find_probe(found, how["probe"], how["layers"], control > 0, seeds=seeds, **limits)
     train, held, judged, split = divide(found, train_size=shared["train_size"])
+    check_enough(found, train, None if mdl else judged)
     sizes = {"train": len(train), "held": len(held), "judged": len(judged)}
     read = sentences_read(chosen, train, held, judged, judging=not mdl)
     words = sum(len(found.sentences[place]) for place in read)
     models = load()
+    check_size(how["size"], {one.name: one for one in models})
     rows = 4 * words * sum(sum(one.widths) for one in _with_twin(models, shared["twin"]))
     way = (
         f"bits of {target} of {counted(len(train), 'sentence')}, by an online code, at"

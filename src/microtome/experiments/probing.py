@@ -27,7 +27,7 @@ from .probing_control import control_questions, over_draws, rightness
 from .probing_facts import CONTROL, depth_notes, more_facts, probe_rows, sizes_of
 from .probing_kept import kept_probe, question
 from .probing_mixes import LAYERS, called, check_kinds, find_probe, mix_facts, mix_findings
-from .probing_rows import TWIN, open_models, record_rows
+from .probing_rows import TWIN, check_size, open_models, record_rows
 from .probing_words import layer_findings, methods_of, said_lines
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def probing(
     train_size: int | None = None,
     seeds: Sequence[int] = (0,),
     steps: int | None = None,
+    size: int | None = None,
     level: float = 0.95,
     store: str | os.PathLike[str] | None = None,
     device: str | None = None,
@@ -91,6 +92,9 @@ def probing(
         Of probes that begin at random.
     steps : int, optional
         Updates of an edge probe at most; as published when absent.
+    size : int, optional
+        Principal components of a layer, of features of variance 1, that a linear probe sees: a smaller probe
+        learns less by heart. The whole layer when absent.
     level : float
         Of intervals and bands.
     store : path, optional
@@ -123,8 +127,9 @@ def probing(
         raise must("control", "a number of draws", control)
     kinds, draws = check_kinds(layers), int(control)
     annotated = read_target(on, target)
-    chosen = find_probe(annotated, probe, kinds, draws > 0, seeds=seeds, steps=steps)
+    chosen = find_probe(annotated, probe, kinds, draws > 0, seeds=seeds, steps=steps, size=size)
     models = open_models(encoder, others, twin, device)
+    check_size(size, models)
     asked, recorded, names = record_rows(
         annotated, models, chosen, train_size, seeds, device, store, progress, command=command
     )
@@ -137,7 +142,9 @@ def probing(
         for place, (name, X) in enumerate(stacks.items()):
             if progress is not None:
                 progress(f"probing {name}", place, len(stacks))
-            reading = replace(recorded[name].asked, steps=steps, progress=progress, inputs=LAYERS[kind])
+            reading = replace(
+                recorded[name].asked, steps=steps, size=size, progress=progress, inputs=LAYERS[kind]
+            )
             rows = recorded[name].address
 
             def read(one: Asked, X: np.ndarray = X, rows: str = rows) -> Probed:
@@ -187,6 +194,7 @@ def probing(
                 "target": target,
                 "probe": chosen.name,
                 "layers": list(kinds),
+                "size": size,
                 "sentences": sizes_of(asked),
                 **mix_facts(every),
                 **more_facts(every),
@@ -200,6 +208,7 @@ def probing(
             train_size=train_size,
             control=draws,
             steps=steps,
+            size=size,
             device=device or "cpu",
             command=command,
         ),

@@ -54,6 +54,7 @@ def question(asked: Asked, probe: str) -> dict[str, Any]:
         "control": asked.control,
         "inputs": asked.inputs,
         "steps": asked.steps,
+        "size": asked.size,
         "device": str(asked.device or "cpu").partition(":")[0],
     }
 

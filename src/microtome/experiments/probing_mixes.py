@@ -51,6 +51,7 @@ def find_probe(
     *,
     seeds: Sequence[int] = (0,),
     steps: int | None = None,
+    size: int | None = None,
 ) -> Probe:
     """
     Take the probe that is wanted, or the usual one of a target, and refuse what it cannot do.
@@ -64,7 +65,7 @@ def find_probe(
         Names of `LAYERS`.
     control : bool
     seeds : sequence of int
-    steps : int, optional
+    steps, size : int, optional
 
     Returns
     -------
@@ -88,6 +89,10 @@ def find_probe(
     if steps is not None and not found.stepped:
         raise InputError(
             f"steps must be those of an edge probe, but {target.name} is read by a {found.name} one."
+        )
+    if size is not None and not found.sized:
+        raise InputError(
+            f"size must be that of a linear probe, but {target.name} is read by a {found.name} one."
         )
     if not found.mixes and list(kinds) != ["single"]:
         other = next((one.name for one in able.values() if one.mixes), None)

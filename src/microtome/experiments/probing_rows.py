@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -36,6 +36,13 @@ def sentences_read(
     """Which sentences models have to be run over, by their numbers."""
     # What converges has nothing to stop by, and a code is judged on what it learns from.
     return np.unique(np.concatenate([train, *([held] if probe.seeded else []), *([judged] * judging)]))
+
+
+def check_size(size: int | None, models: Mapping[str, Any]) -> None:
+    """Refuse more components than the narrowest layer has features."""
+    most = min(width for one in models.values() for width in one.widths)
+    if size is not None and not 1 <= size <= most:
+        raise must("size", f"from 1 to {most}, the features of a layer", size)
 
 
 def check_enough(annotated: Annotated, train: np.ndarray, judged: np.ndarray | None) -> None:

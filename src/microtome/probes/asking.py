@@ -44,6 +44,8 @@ class Asked:
         Where probes are trained.
     steps : int, optional
         Updates of an edge probe at most; as published when absent.
+    size : int, optional
+        Principal components of a layer that a linear probe sees; the whole layer when absent.
     inputs : str
         What each probe reads, a name of `microtome.probes.mixing.INPUTS`.
     progress : callable, optional
@@ -61,6 +63,7 @@ class Asked:
     control: int | None = None
     device: str | None = None
     steps: int | None = None
+    size: int | None = None
     inputs: str = "layers"
     progress: Callable[[str, int, int], None] | None = None
 

@@ -8,48 +8,18 @@ learn less by heart.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..errors import must
-from ..inference.clusters import cluster_sums
-from ..inference.jackknife import Band
-from ..inference.scoring import example_groups, freedom, unit_of
-from ..inference.simultaneous import spread
 from ..randomness import generator
 from .linear import Linear, fit_logistic
 from .standard import as_layers, chunks, scale_of
 from .targets import Annotated
 
-TARGET = "selectivity on other examples of the same kind"
 RANK = 1e-10  # axes with less than this share of the largest variance are rounding
-OTHER_LABELS = "selectivity on other examples of the same kind, with other control labels"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Selectivity:
-    """
-    Accuracy on true labels beyond that on control labels.
-
-    Parameters
-    ----------
-    accuracy, control : ndarray of shape (layers,)
-        Shares of rows that the probes are right about; that of the control is a mean over its labelings.
-    values : ndarray of shape (layers,)
-        The first minus the second.
-    band : Band
-        An interval for each layer.
-    labelings : int
-        How many control labelings there were.
-    """
-
-    accuracy: np.ndarray
-    control: np.ndarray
-    values: np.ndarray
-    band: Band
-    labelings: int
 
 
 def control_draws(types: Sequence[str], shares: Any, *, seed: int = 0) -> np.ndarray:
@@ -146,70 +116,6 @@ def control_spans(found: Annotated, *, seed: int = 0) -> np.ndarray:
     sets, counts = np.unique(found.right, axis=0, return_counts=True)
     # In the order of the labels, so that a word gets the label that `control_labels` draws for it.
     return sets[::-1][control_draws(types, counts[::-1], seed=seed)]
-
-
-def selectivity(right: Any, control: Any, *, groups: Any = None, level: float = 0.95) -> Selectivity:
-    """
-    Subtract the accuracy on control labels from that on true ones, row by row.
-
-    Parameters
-    ----------
-    right : array of bool of shape (layers, rows)
-        Where the probes of the true labels are right.
-    control : array of bool of shape (layers, rows), or (labelings, layers, rows)
-        Where those of the control labels are right, about the same rows. With several labelings the
-        interval also covers other ones.
-    groups : array of shape (rows,), optional
-        The sentence of each row: its rows are not independent.
-    level : float
-
-    Returns
-    -------
-    Selectivity
-
-    References
-    ----------
-    Hewitt and Liang (2019), Designing and interpreting probes with control tasks, EMNLP.
-
-    Examples
-    --------
-    >>> found = selectivity([[1, 1, 1, 0]], [[0, 1, 0, 0]], groups=[0, 0, 1, 2])
-    >>> found.values.tolist()
-    [0.5]
-    """
-    true, drawn = np.asarray(right, dtype=np.float64), np.asarray(control, dtype=np.float64)
-    drawn = drawn[None] if drawn.ndim == 2 else drawn
-    if true.ndim != 2 or true.shape[1] < 2:
-        raise must("right", "of the shape (layers, rows), with 2 rows at least", true.shape)
-    if drawn.ndim != 3 or drawn.shape[1:] != true.shape or not len(drawn):
-        raise must("control", f"of the shape (labelings, *{true.shape})", np.shape(control))
-    clusters, rows = example_groups(groups, true.shape[1]), true.shape[1]
-    gain = true - drawn
-    values = gain.mean(-1)
-    # What each row adds to the error of the mean, summed over the rows that belong together.
-    psi = (gain - values[..., None]) / rows
-    psi = psi if clusters is None else cluster_sums(psi, clusters.codes)
-    dof = freedom(clusters, rows)
-    found = [spread([psi[:, layer]], [values[:, layer]], dof) for layer in range(len(true))]
-    if not 0 < level < 1:
-        raise must("level", "between 0 and 1", level)
-    center, arms = values.mean(0), np.array([one.alone(level) for one in found])
-    band = Band(
-        low=center - arms,
-        high=center + arms,
-        se=np.array([one.se for one in found]),
-        level=level,
-        method="jackknife",
-        unit=unit_of(clusters),
-        target=TARGET if len(drawn) == 1 else OTHER_LABELS,
-    )
-    return Selectivity(
-        accuracy=true.mean(1),
-        control=drawn.mean((0, 2)),
-        values=center,
-        band=band,
-        labelings=len(drawn),
-    )
 
 
 def fit_small(X: Any, labels: Any, classes: int, size: int, **more: Any) -> Linear:

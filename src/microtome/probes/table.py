@@ -31,6 +31,8 @@ class Probe:
         Whether it can read several layers, mixed with weights that it learns.
     stepped : bool
         Whether one can say how many updates it takes at most.
+    sized : bool
+        Whether it can be held to some principal components of a layer.
     seeded : bool
         Whether it begins at random, so that several seeds tell something.
     control : bool
@@ -53,6 +55,7 @@ class Probe:
     also: tuple[Kind, ...] = ()
     mixes: bool = False
     stepped: bool = False
+    sized: bool = False
 
     def function(self) -> Run:
         """Import the function `run(asked, X)`, which reads all layers at once."""
@@ -70,6 +73,7 @@ _ALL = (
         subword="last",
         cites="hewitt2019control",
         module="wordprobe",
+        sized=True,
     ),
     Probe(
         name="edge",

@@ -13,7 +13,6 @@ from ..errors import InputError, must
 from .standard import as_layers
 
 # Tags of the Penn Treebank that the published probe leaves out, and that of Universal Dependencies.
-PUNCTUATION = frozenset(("''", ",", ".", ":", "``", "-LRB-", "-RRB-", "PUNCT"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -72,7 +71,7 @@ def read_trees(
     sentences : array of shape (rows,), optional
         The sentence of each word. Words of one sentence stand together.
     punctuation : of the form of `heads`, of bool, optional
-        Words to leave out of the scores of trees; see `is_punctuation`. None when absent.
+        Words to leave out of the scores of trees. None when absent.
     ids : iterable, optional
         Names of the sentences; those in `sentences`, or their numbers, when absent.
     groups : iterable, optional
@@ -123,18 +122,6 @@ def read_trees(
     )
 
 
-def is_punctuation(tags: Iterable[str]) -> np.ndarray:
-    """
-    Mark punctuation by its tag, of the Penn Treebank or of Universal Dependencies.
-
-    Examples
-    --------
-    >>> is_punctuation(["NN", "-LRB-", "PUNCT", "HYPH"]).tolist()
-    [False, True, True, False]
-    """
-    return np.array([tag in PUNCTUATION for tag in tags], dtype=bool)
-
-
 def tree_distances(trees: Trees, sentence: int) -> np.ndarray:
     """
     Count the edges between every two words of a sentence.
@@ -154,40 +141,6 @@ def tree_distances(trees: Trees, sentence: int) -> np.ndarray:
     # Two words share those above them up to the lowest, and each path goes from there.
     shared = (above @ above.T).astype(np.int64) - 1
     return depths[:, None] + depths[None, :] - 2 * shared
-
-
-def take_sentences(X: Any, trees: Trees, chosen: Any) -> tuple[np.ndarray, Trees]:
-    """
-    Keep some of the sentences, in the order given.
-
-    Parameters
-    ----------
-    X : ndarray or Tensor of shape (layers, rows, features), or sequence of them
-        As in `word_rows`.
-    trees : Trees
-    chosen : array of int of shape (sentences,), or of bool
-        Which.
-
-    Returns
-    -------
-    X : ndarray of shape (layers, rows, features)
-    trees : Trees
-    """
-    found, kept = word_rows(X, trees), np.arange(len(trees))[np.asarray(chosen)]
-    if not len(kept):
-        raise must("the number of sentences", "at least 1", 0)
-    rows = np.concatenate([np.arange(trees.rows(each).start, trees.rows(each).stop) for each in kept])
-    lengths = trees.lengths[kept]
-    part = Trees(
-        ids=tuple(trees.ids[each] for each in kept),
-        starts=np.concatenate([[0], np.cumsum(lengths)[:-1]]),
-        lengths=lengths,
-        heads=trees.heads[rows],
-        depths=trees.depths[rows],
-        punctuation=trees.punctuation[rows],
-        groups=tuple(trees.groups[each] for each in kept) if trees.groups else (),
-    )
-    return found[:, rows], part
 
 
 def word_rows(X: Any, trees: Trees) -> np.ndarray:

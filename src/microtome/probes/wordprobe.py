@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from ..errors import InputError
 from ..inference.answers import Answers
 from ..tasks.scores import find_score
 from .asking import Asked, Probed
+from .control import control_labels, fit_small
 from .linear import fit_logistic
 from .targets import word_labels
 
@@ -48,16 +50,14 @@ def probe_words(asked: Asked, X: np.ndarray) -> Probed:
     found = asked.annotated
     labels = word_labels(found, asked.examples, asked.units)
     if asked.control is not None:
-        from .control import control_labels
-
         words = [found.sentences[row][unit] for row, unit in zip(asked.examples, asked.units, strict=True)]
         labels = np.where(labels < 0, -1, control_labels(words, labels, seed=asked.control))
     train, judged = (rows[labels[rows] >= 0] for rows in map(asked.rows_of, (asked.train, asked.judged)))
     if not len(train) or not len(judged):
         raise InputError(f"{found.source} must hold {found.target.name} to learn from and to judge on.")
-    fitted = fit_logistic(
-        X[:, train], labels[train], len(found.labels), groups=asked.examples[train], device=asked.device
-    )
+    given = X[:, train], labels[train], len(found.labels)
+    more: dict[str, Any] = {"groups": asked.examples[train], "device": asked.device}
+    fitted = fit_logistic(*given, **more) if asked.size is None else fit_small(*given, asked.size, **more)
     predictions = fitted.predict(X[:, judged])
     right = labels[judged]
     ids = [f"{found.ids[asked.examples[row]]}/{asked.units[row]}" for row in judged]
