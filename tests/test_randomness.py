@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import torch
 
-from microtome.randomness import generator
+from microtome.randomness import generator, repeatable
 
 
 def drawn(seed: int, *names: str | int) -> list[float]:
@@ -40,3 +41,14 @@ def test_global_state_is_neither_read_nor_changed() -> None:
     assert random.getstate() == before[1]
     np.random.seed(2)  # noqa: NPY002
     assert drawn(0, "a") == first
+
+
+def test_sums_of_a_gpu_are_in_order_for_as_long_as_it_lasts() -> None:
+    told = torch.are_deterministic_algorithms_enabled, torch.is_deterministic_algorithms_warn_only_enabled
+    before = [each() for each in told]
+    with repeatable("cpu"):
+        assert [each() for each in told] == before, "those of a processor always are"
+    for strict in (True, False):
+        with repeatable("cuda:0", strict=strict):
+            assert [each() for each in told] == [True, not strict]
+        assert [each() for each in told] == before

@@ -1,8 +1,12 @@
-"""Where do random numbers come from? From a seed and a name, never from global state."""
+"""What makes the same bits again? Random numbers from a seed and a name, and sums that add in order."""
 
 from __future__ import annotations
 
 import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -33,3 +37,33 @@ def generator(seed: int, *names: str | int) -> np.random.Generator:
     """
     digest = hashlib.blake2b("\x1f".join(str(name) for name in names).encode(), digest_size=16).digest()
     return np.random.default_rng([seed, *np.frombuffer(digest, dtype=np.uint32).tolist()])
+
+
+@contextmanager
+def repeatable(device: str, *, strict: bool = True) -> Iterator[None]:
+    """
+    Leave out kernels of a GPU that add in the order of arrival, for as long as it lasts.
+
+    Parameters
+    ----------
+    device : str
+        Such as "cpu", "cuda" or "cuda:1".
+    strict : bool
+        Whether a step that has no other kernel is an error, and not merely warned of.
+    """
+    import torch
+
+    before = torch.are_deterministic_algorithms_enabled()
+    warned = torch.is_deterministic_algorithms_warn_only_enabled()
+    settings: Any = torch.utils.deterministic
+    filled = settings.fill_uninitialized_memory
+    if device.startswith("cuda"):
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True, warn_only=not strict)
+        # Nothing reads memory that was not written; filling it would take a kernel for each result.
+        settings.fill_uninitialized_memory = False
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before, warn_only=warned)
+        settings.fill_uninitialized_memory = filled

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import os
 
 AXIS = "layer"
-NO_SPREAD = "every group of examples has the same outcome, which gives no interval"
+NO_SPREAD = "every group of examples has the same outcome"
 SELECTIVITY = "difference, selectivity"
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, must
-from ..randomness import generator
+from ..randomness import generator, repeatable
 from .edgebatch import Edges
 from .edgecounts import EdgeCounts, by_sentence
 from .edgereading import LayerRows, edge_shapes, named
@@ -137,7 +137,9 @@ def fit_edges(
         hidden=recipe.hidden,
     )
     training = Training(rows, edges, shapes, chosen, tuple(seeds), recipe)
-    found = training.run(learned, checked, progress)
+    # Rows of spans are added up, on the way forth and back.
+    with repeatable(str(device), strict=False):
+        found = training.run(learned, checked, progress)
     table = found["table"]
     shares, gamma = _mixes(table, shapes, chosen, rows.layers)
     return EdgeProbes(

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError, must
-from ..randomness import generator
+from ..randomness import generator, repeatable
 from ..store.address import address
 from ..training.progress import LOG, Log, read_state, write_state
 from ..training.replay import Replay
@@ -132,7 +130,7 @@ def pretrain(
     if kept and not 0 < min(kept) <= max(kept) <= design.steps:
         raise must("checkpoints", f"updates between 1 and {design.steps}", sorted(kept)[-1])
     entries = len(json.loads(text.tokenizer)["model"]["vocab"])
-    with _repeatable(device):
+    with repeatable(device):
         learner = Learner(design, entries, seed=seed).to(device)
         optimizer = _optimizer(learner, design, device)
         done, adding = read_state(place, learner, optimizer)
@@ -276,26 +274,6 @@ def _one_pass(length: int, inside: int, seed: int, epoch: int) -> np.ndarray:
     draw = generator(seed, "zoo", "pass", epoch)
     shift = int(draw.integers(inside))
     return draw.permutation((length - inside) // inside) * inside + shift
-
-
-@contextmanager
-def _repeatable(device: str) -> Iterator[None]:
-    """Leave out kernels that add in the order of arrival, for as long as it lasts."""
-    import torch
-
-    before = torch.are_deterministic_algorithms_enabled()
-    settings: Any = torch.utils.deterministic
-    filled = settings.fill_uninitialized_memory
-    if device == "cuda":
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        # Not merely warned of: attention would then add in the order of arrival on its way back.
-        torch.use_deterministic_algorithms(True)
-        settings.fill_uninitialized_memory = False
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(before)
-        settings.fill_uninitialized_memory = filled
 
 
 def _optimizer(learner: torch.nn.Module, design: Design, device: str) -> Any:
