@@ -70,6 +70,17 @@ def test_the_same_model_takes_the_same_bits(
     assert found.findings[-1].endswith("which is not shown to be a difference.")
 
 
+def test_models_may_be_called_by_any_words(
+    corpus: Path, encoder_of: Callable[..., Any], tmp_path: Path
+) -> None:
+    given = encoder_of("bert").source.given
+    first, other = mt.load(given, name="bert from its layer 0"), mt.load(given, name="b from a from c")
+    found = description_length(first, corpus, others=[other], twin=False, store=tmp_path)
+    about = [one for one in found.findings if " against " in one]
+    assert len(about) == 1
+    assert about[0].startswith(f"{other.name} against {first.name}: ")
+
+
 def test_trees_have_no_labels_to_send(
     corpus: Path, encoder_of: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

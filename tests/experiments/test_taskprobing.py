@@ -331,6 +331,15 @@ def test_other_depths_are_not_subtracted(
     assert found.more["examples"] == {"train": 40, "judged": 80}
 
 
+def test_models_may_be_called_by_any_words(encoder_of: Callable[..., Any], task: Task, store: Path) -> None:
+    encoder = encoder_of("bert")
+    first, other = (load(encoder.source.given, name=name) for name in ("a from b", "c from d"))
+    found = task_probing(
+        first, task, others=[other], twin=False, solvers=["converged"], store=store, train_size=40
+    )
+    assert sum(said.startswith(f"{other.name} against {first.name} (converged): ") for said in found.findings)
+
+
 def test_wrong_requests_are_refused(encoder_of: Callable[..., Any], task: Task) -> None:
     encoder = encoder_of("bert")
     with pytest.raises(MicrotomeError, match="solver must be one of converged, published"):

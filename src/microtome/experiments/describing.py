@@ -19,6 +19,7 @@ from ..probes.targets import Annotated, read_target, word_labels
 from ..rows.documents import document_codes
 from ..version import VERSION
 from .citations import cited
+from .curve_words import differences_from
 from .models import Progress
 from .probing import AXIS, probe_provenance
 from .probing_facts import CONTROL
@@ -217,13 +218,12 @@ def _findings(
         drawn = known.get(f"{CONTROL}, {name}")
         if drawn is not None:
             said.append(f"{name}: random labels of word types take {_at(drawn, best)} a word there.")
-    for one in known.values():
-        if " from " in one.name and "its layer 0" not in one.name:
-            other, _, first = one.name.removeprefix("difference, ").partition(" from ")
-            most = int(np.nanargmax(np.abs(one.values)))
-            shown = one.band_low[most] > 0 or one.band_high[most] < 0
-            doubt = "" if shown else ", which is not shown to be a difference"
-            said.append(f"{other} against {first}: {_at(one, most)} a word at layer {most}{doubt}.")
+    for found in differences_from(list(known.values()), names[0]):
+        one = found.curve
+        most = int(np.nanargmax(np.abs(one.values)))
+        shown = one.band_low[most] > 0 or one.band_high[most] < 0
+        doubt = "" if shown else ", which is not shown to be a difference"
+        said.append(f"{found.one} against {found.other}: {_at(one, most)} a word at layer {most}{doubt}.")
     return tuple(said)
 
 

@@ -6,14 +6,23 @@ import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-import numpy as np
-
 from ..findings.results import Curve
 from ..findings.words import number
 from ..probes.asking import Asked
 from ..probes.table import Probe
 from ..tasks.scores_declare import Score
 from ..version import VERSION
+from .curve_words import (
+    best_place,
+    differences_from,
+    doubt,
+    reasons_at,
+    said_best,
+    said_difference,
+    said_points,
+    without_interval,
+)
+from .curve_words import said_lines as said_lines
 
 
 def layer_findings(
@@ -49,102 +58,49 @@ def layer_findings(
     said = []
     for name in names:
         curve, gain = known[name], known.get(f"difference, {name} from its layer 0")
-        best = int(np.nanargmax(curve.values))
+        best = best_place(curve, score)
+        if best is None:
+            why = reasons_at(curve, range(len(curve.x))) or f"its {score.name} is undefined"
+            said.append(f"{name}: nothing can be said of {target}, since {why}.")
+            continue
         where = {
-            "single": f"best at layer {best}",
-            "upto": f"best from layers 0 to {best}" if best else "best from layer 0 alone",
+            "single": None,
+            "upto": f"best from layers 0 to {curve.x[best]}" if best else "best from layer 0 alone",
             "mix": "from all layers at once",
         }[kind]
-        sentence = f"{name}: {target} is read {where}, {score.name} {_at(curve, best, 1.0, 3)}"
+        sentence = said_best(curve, best, score, target, where)
         if best and gain is not None:
-            sure = gain.band_low[best] > 0
-            above = "above layer 0" if sure else "from layer 0, which is no sure difference"
-            sentence += f", {_points(gain, best, score)} {above}"
-        said.append(f"{sentence}{_not_above(curve, best, lines or {})}.")
+            sentence += f", {said_points(gain, best, score)} {_from_bottom(gain, best, score)}"
+        said.append(f"{sentence}{_not_better(curve, best, score, lines or {})}.")
         chosen = known.get(f"difference, selectivity of {name}")
         if chosen is not None:
             said.append(
                 f"{name}: labels drawn at random for each type are read there with "
                 f"{number(known[f'control, {name}'].values[best], 3)}, so that its selectivity is "
-                f"{_points(chosen, best, score)}."
+                f"{said_points(chosen, best, score)}{without_interval(chosen, best)}."
             )
-    for curve in curves:
-        if " from " in curve.name and "its layer 0" not in curve.name:
-            said.append(_difference(curve, score))
-    return tuple(said)
+    return (*said, *(said_difference(one, score) for one in differences_from(curves, names[0])))
 
 
-def _not_above(curve: Curve, best: int, lines: Mapping[str, float]) -> str:
+def _from_bottom(gain: Curve, best: int, score: Score) -> str:
+    """How the best layer stands to layer 0, with doubt where it is not shown to be better."""
+    better = gain.band_low[best] > 0 if score.higher_is_better else gain.band_high[best] < 0
+    if not better:
+        return f"from layer 0{doubt(gain, best)}"
+    return "above layer 0" if score.higher_is_better else "from layer 0"
+
+
+def _not_better(curve: Curve, best: int, score: Score, lines: Mapping[str, float]) -> str:
     """What is as good without any layer, where something is."""
-    higher = {name: value for name, value in lines.items() if math.isfinite(value)}
-    if not higher:
+    sign = 1 if score.higher_is_better else -1
+    known = {name: value for name, value in lines.items() if math.isfinite(value)}
+    if not known:
         return ""
-    name = max(higher, key=lambda each: higher[each])
-    if curve.band_low[best] > higher[name]:
+    name = max(known, key=lambda each: sign * known[each])
+    if (curve.band_low[best] > known[name]) if sign > 0 else (curve.band_high[best] < known[name]):
         return ""
-    return f"; it is not shown to be above what needs no layer ({name}: {number(higher[name], 3)})"
-
-
-def said_lines(lines: Mapping[str, float]) -> tuple[str, ...]:
-    """Say what can be had without any layer."""
-    told = [f"{name} {number(value, 3)}" for name, value in lines.items() if math.isfinite(value)]
-    return (f"Without any layer: {', '.join(told)}.",) if told else ()
-
-
-def _difference(curve: Curve, score: Score) -> str:
-    name = curve.name.removeprefix("difference, ")
-    if len(curve.x) == 1:
-        sure = curve.band_high[0] < 0 or curve.band_low[0] > 0
-        return f"{_apart(name)} {_points(curve, 0, score)}{'' if sure else ', which is no sure difference'}."
-    down = [at for at in range(len(curve.x)) if curve.band_high[at] < 0]
-    up = [at for at in range(len(curve.x)) if curve.band_low[at] > 0]
-    if not down and not up:
-        worst = int(np.nanargmax(np.abs(curve.values)))
-        return (
-            f"{_apart(name)} no difference is shown at any layer; the largest is "
-            f"{_points(curve, worst, score)} at layer {worst}."
-        )
-    parts = []
-    for places, way in ((down, "less"), (up, "more")):
-        if places:
-            most = max(places, key=lambda at: abs(curve.values[at]))
-            parts.append(
-                f"{way} is read at {_layers(places)}, most so at layer {most}: {_points(curve, most, score)}"
-            )
-    return f"{_apart(name)} {'; '.join(parts)}."
-
-
-def _apart(name: str) -> str:
-    one, _, other = name.partition(" from ")
-    return f"{one} against {other}:"
-
-
-def _layers(places: Sequence[int]) -> str:
-    runs: list[list[int]] = []
-    for place in places:
-        if runs and place == runs[-1][1] + 1:
-            runs[-1][1] = place
-        else:
-            runs.append([place, place])
-    said = [f"{a}" if a == b else f"{a} to {b}" for a, b in runs]
-    noun = "layer" if len(places) == 1 else "layers"
-    return f"{noun} {', '.join(said)}"
-
-
-def _points(curve: Curve, at: int, score: Score) -> str:
-    whole = score.points == 100
-    return _at(curve, at, score.points, 1 if whole else 3, " points" if whole else "")
-
-
-def _at(curve: Curve, at: int, scale: float, digits: int, unit: str = "") -> str:
-    value, low, high = (scale * float(each[at]) for each in (curve.values, curve.band_low, curve.band_high))
-    said = f"{number(value, digits)}{unit}"
-    if not (math.isfinite(low) and math.isfinite(high)):
-        return said
-    return (
-        f"{said} [{number(low, digits)}, {number(high, digits)}] "
-        f"({curve.level * 100:g}% for all layers, unit: {curve.unit})"
-    )
+    way = "above" if sign > 0 else "below"
+    return f"; it is not shown to be {way} what needs no layer ({name}: {number(known[name], 3)})"
 
 
 _READ = MappingProxyType(

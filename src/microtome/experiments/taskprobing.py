@@ -19,6 +19,7 @@ from ..training.recipe import Recipe, find_recipe
 from ..training.stock import SEQUENCE
 from ..version import VERSION
 from .citations import cited
+from .curve_words import Difference
 from .headarms import Arm, Vectors, converged_arm, fitting_size, readout_refusal, trained_arm
 from .models import Opened, Progress, as_answers, guess_line
 from .probing import AXIS, layer_differences
@@ -136,7 +137,7 @@ def task_probing(
         score=score.name,
         points=score.points,
         higher_is_better=score.higher_is_better,
-        curves=(*curves.values(), *differences),
+        curves=(*curves.values(), *(one.curve for one in differences)),
         lines=MappingProxyType(lines),
         rows=tuple(_rows(said, task)),
         findings=task_findings(
@@ -257,18 +258,19 @@ def _differences(
     names: Sequence[str],
     task: Task,
     level: float,
-) -> tuple[list[Curve], list[str]]:
+) -> tuple[list[Difference], list[str]]:
     """Of other models and of the twin from the first, and of what converged from what did not."""
     first, found, notes = names[0], [], []
     pairs = [
-        (f"{name} from {first} ({solver})", (name, solver), (first, solver))
+        (name, f"{first} ({solver})", (name, solver), (first, solver))
         for name, solver in said
         if name != first
     ]
     both = (first, "converged"), (first, "published")
     if all(key in said for key in both):
-        pairs.append((f"{said[both[0]].name} from {said[both[1]].name}", *both))
-    for name, *keys in pairs:
+        pairs.append((said[both[0]].name, said[both[1]].name, *both))
+    for left, right, *keys in pairs:
+        name = f"{left} from {right}"
         one, other = (said[key] for key in keys)
         if len(one.layers) != len(other.layers):
             notes.append(f"{name}: no difference, since they have different numbers of layers.")
@@ -280,7 +282,8 @@ def _differences(
             curve = layer_differences(f"difference, {name}", sides[0], sides[1], level, sides[0].score)
             # What is independent in either of them is so in their difference.
             unit = max((curves[key].unit for key in keys), key=len)
-            found.append(replace(curve, x=one.layers, unit=unit))
+            curve = replace(curve, x=one.layers, unit=unit)
+            found.append(Difference(curve=curve, one=left, other=right))
     return found, notes
 
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..findings.results import Curve
-from ..findings.words import layer_list, number
+from ..findings.words import layer_list
 from ..tasks.items import Split
 from ..tasks.scores import find_score
 from ..tasks.scores_declare import Score
 from ..tasks.task import Task
 from ..training.recipe import Recipe
 from ..version import VERSION
+from .curve_words import Difference, best_place, said_best, said_difference, said_lines
 from .taskreading import VECTOR, reads_of
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 def task_findings(
     curves: Sequence[Curve],
-    differences: Sequence[Curve],
+    differences: Sequence[Difference],
     score: Score,
     lines: Mapping[str, float],
     task: str,
@@ -34,8 +35,9 @@ def task_findings(
 
     Parameters
     ----------
-    curves, differences : sequence of Curve
+    curves : sequence of Curve
         Of `task_probing`, without the random twin's own scores.
+    differences : sequence of Difference
     score : Score
     lines : mapping of str to float
         Scores without any layer.
@@ -47,65 +49,21 @@ def task_findings(
     """
     known = {name: value for name, value in lines.items() if math.isfinite(value)}
     said = [_best(curve, score, known, task) for curve in curves]
-    said += [_difference(curve, score) for curve in differences]
-    if known:
-        told = ", ".join(f"{name} {number(value, 3)}" for name, value in known.items())
-        said.append(f"Without any layer: {told}.")
-    return tuple(said)
+    said += [said_difference(one, score) for one in differences]
+    return (*said, *said_lines(known))
 
 
 def _best(curve: Curve, score: Score, lines: Mapping[str, float], task: str) -> str:
-    sign = 1 if score.higher_is_better else -1
-    if not np.isfinite(curve.values).any():
+    best = best_place(curve, score)
+    if best is None:
         return f"{curve.name}: nothing can be said of {task}, since no head is sound."
-    best = int(np.nanargmax(sign * curve.values))
-    text = (
-        f"{curve.name}: {task} is read best at layer {curve.x[best]}, {score.name} {_at(curve, best, 1, 3)}"
-    )
+    text = said_best(curve, best, score, task)
     for name, value in lines.items():
         # NaN compares as false: nothing is shown where a band is undefined.
-        ahead = curve.band_low > value if sign > 0 else curve.band_high < value
+        ahead = curve.band_low > value if score.higher_is_better else curve.band_high < value
         where = layer_list(int(curve.x[place]) for place in np.flatnonzero(ahead))
         text += f"; the band is clear of the {name} at {where}"
     return f"{text}."
-
-
-def _difference(curve: Curve, score: Score) -> str:
-    one, _, other = curve.name.removeprefix("difference, ").partition(" from ")
-    down, up = (np.flatnonzero(side) for side in (curve.band_high < 0, curve.band_low > 0))
-    if not score.higher_is_better:
-        down, up = up, down
-    if not len(down) and not len(up):
-        text = f"{one} against {other}: no difference is shown at any layer"
-        if not np.isfinite(curve.values).any():
-            return f"{text}."
-        most = int(np.nanargmax(np.abs(curve.values)))
-        return f"{text}; the largest is {_points(curve, most, score)} at layer {curve.x[most]}."
-    parts = []
-    for places, way in ((down, "less"), (up, "more")):
-        if len(places):
-            most = int(max(places, key=lambda place: abs(curve.values[place])))
-            where = layer_list(int(curve.x[place]) for place in places)
-            parts.append(
-                f"{way} is read at {where}, most so at layer {curve.x[most]}: {_points(curve, most, score)}"
-            )
-    return f"{one} against {other}: {'; '.join(parts)}."
-
-
-def _points(curve: Curve, place: int, score: Score) -> str:
-    whole = score.points == 100
-    return _at(curve, place, score.points, 1 if whole else 3, " points" if whole else "")
-
-
-def _at(curve: Curve, place: int, scale: float, digits: int, unit: str = "") -> str:
-    ends = (curve.values, curve.band_low, curve.band_high)
-    value, low, high = (scale * float(each[place]) for each in ends)
-    if not (math.isfinite(low) and math.isfinite(high)):
-        return f"{number(value, digits)}{unit}"
-    return (
-        f"{number(value, digits)}{unit} [{number(low, digits)}, {number(high, digits)}] "
-        f"({curve.level * 100:g}% for all layers, unit: {curve.unit})"
-    )
 
 
 def task_methods(

@@ -1,0 +1,200 @@
+"""How is it said what curves over layers show? The best layer, and how two differ, with bands or without."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..findings.results import Curve
+from ..findings.words import layer_list, number
+from ..tasks.scores_declare import Score
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Difference:
+    """
+    How one curve differs from another.
+
+    Parameters
+    ----------
+    curve : Curve
+        Scores of one minus those of the other.
+    one, other : str
+        What they are called. Models may be called by any words, so that these are never read out of the name
+        of the curve.
+    """
+
+    curve: Curve
+    one: str
+    other: str
+
+
+def differences_from(curves: Sequence[Curve], first: str) -> list[Difference]:
+    """
+    Find how each of some curves differs from one of them.
+
+    Parameters
+    ----------
+    curves : sequence of Curve
+        Of scores, and of differences, which are called "difference, ONE from OTHER".
+    first : str
+        What the one is called that others are compared with.
+
+    Returns
+    -------
+    list of Difference
+        In the order of the scores.
+    """
+    known = {one.name: one for one in curves}
+    pairs = [(name, known.get(f"difference, {name} from {first}")) for name in known]
+    return [Difference(curve=one, one=name, other=first) for name, one in pairs if one is not None]
+
+
+def best_place(curve: Curve, score: Score) -> int | None:
+    """Where a curve is best, whichever way the score runs; None where it has no value."""
+    if np.isnan(curve.values).all():
+        return None
+    return int(np.nanargmax(curve.values if score.higher_is_better else -curve.values))
+
+
+def said_best(curve: Curve, place: int, score: Score, what: str, where: str | None = None) -> str:
+    """
+    Say where something is read best, as a sentence without its end.
+
+    Parameters
+    ----------
+    curve : Curve
+    place : int
+        Of `best_place`.
+    score : Score
+    what : str
+        That is read.
+    where : str, optional
+        In words; "best at layer L" when absent.
+
+    Returns
+    -------
+    str
+    """
+    where = f"best at layer {curve.x[place]}" if where is None else where
+    return f"{curve.name}: {what} is read {where}, {score.name} {_at(curve, place, 1.0, 3)}"
+
+
+def said_difference(found: Difference, score: Score) -> str:
+    """
+    Say at which layers more is read or less, at which nothing is shown, and where nothing can be.
+
+    Parameters
+    ----------
+    found : Difference
+    score : Score
+
+    Returns
+    -------
+    str
+    """
+    curve, head = found.curve, f"{found.one} against {found.other}:"
+    if len(curve.x) == 1:
+        return f"{head} {said_points(curve, 0, score)}{doubt(curve, 0)}."
+    down, up = (np.flatnonzero(side) for side in (curve.band_high < 0, curve.band_low > 0))
+    if not score.higher_is_better:
+        down, up = up, down
+    known = [place for place in range(len(curve.x)) if has_interval(curve, place)]
+    without = [place for place in range(len(curve.x)) if place not in known]
+    parts = []
+    for places, way in ((down, "less"), (up, "more")):
+        if len(places):
+            most = _largest(curve, places)
+            parts.append(
+                f"{way} is read at {_layers(curve, places)}, most so at layer {curve.x[most]}: "
+                f"{said_points(curve, most, score)}"
+            )
+    if not known:
+        parts.append(
+            f"there is no interval at any layer{_why(curve, without)}, so that no difference can be shown"
+        )
+        if np.isfinite(curve.values).any():
+            parts.append(_said_largest(curve, without, score))
+    elif not parts:
+        where = _layers(curve, known) if without else "any layer"
+        parts += [f"no difference is shown at {where}", _said_largest(curve, known, score)]
+    if known and without:
+        it = "it is" if len(without) == 1 else "the largest is"
+        most = _largest(curve, without)
+        at = "" if len(without) == 1 else f" at layer {curve.x[most]}"
+        parts.append(
+            f"there is no interval at {_layers(curve, without)}{_why(curve, without)}, where {it} "
+            f"{said_points(curve, most, score)}{at}"
+        )
+    return f"{head} {'; '.join(parts)}."
+
+
+def said_points(curve: Curve, place: int, score: Score) -> str:
+    """Say the difference at one place, in points of 100 where the score has them."""
+    whole = score.points == 100
+    return _at(curve, place, score.points, 1 if whole else 3, " points" if whole else "")
+
+
+def has_interval(curve: Curve, place: int) -> bool:
+    """Whether anything tells how far the value at a place may be off."""
+    return not (np.isnan(curve.band_low[place]) or np.isnan(curve.band_high[place]))
+
+
+def doubt(curve: Curve, place: int) -> str:
+    """What must be said behind a difference that is not shown: that it is not sure, or has no interval."""
+    if not has_interval(curve, place):
+        return without_interval(curve, place)
+    sure = curve.band_low[place] > 0 or curve.band_high[place] < 0
+    return "" if sure else ", which is no sure difference"
+
+
+def without_interval(curve: Curve, place: int) -> str:
+    """What must be said behind a value that has no interval, with the reason; nothing behind others."""
+    if has_interval(curve, place):
+        return ""
+    return f", for which there is no interval{_why(curve, [place])}"
+
+
+def reasons_at(curve: Curve, places: Iterable[int]) -> str:
+    """Reasons of some places, each once."""
+    return "; ".join(dict.fromkeys(why for place in places if (why := curve.reasons[place])))
+
+
+def said_lines(lines: Mapping[str, float]) -> tuple[str, ...]:
+    """Say what can be had without any layer."""
+    told = [f"{name} {number(value, 3)}" for name, value in lines.items() if math.isfinite(value)]
+    return (f"Without any layer: {', '.join(told)}.",) if told else ()
+
+
+def _said_largest(curve: Curve, places: Iterable[int], score: Score) -> str:
+    most = _largest(curve, places)
+    return f"the largest is {said_points(curve, most, score)} at layer {curve.x[most]}"
+
+
+def _largest(curve: Curve, places: Iterable[int]) -> int:
+    """Where a difference is largest, either way; what is undefined comes last."""
+    return int(max(places, key=lambda place: np.nan_to_num(abs(curve.values[place]), nan=-1.0)))
+
+
+def _layers(curve: Curve, places: Iterable[int]) -> str:
+    return layer_list(int(curve.x[place]) for place in places)
+
+
+def _why(curve: Curve, places: Iterable[int]) -> str:
+    told = reasons_at(curve, places)
+    return f" ({told})" if told else ""
+
+
+def _at(curve: Curve, place: int, scale: float, digits: int, unit: str = "") -> str:
+    ends = (curve.values, curve.band_low, curve.band_high)
+    value, low, high = (scale * float(each[place]) for each in ends)
+    said = f"{number(value, digits)}{unit}"
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return said
+    return (
+        f"{said} [{number(low, digits)}, {number(high, digits)}] "
+        f"({curve.level * 100:g}% for all layers, unit: {curve.unit})"
+    )
