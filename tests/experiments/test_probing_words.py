@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import microtome as mt
 from experiments.test_probing import write_corpus
@@ -42,6 +43,16 @@ def test_models_may_be_called_by_any_words(encoder_of: Callable[..., Any], tmp_p
     about = [one for one in found.findings if " against " in one]
     assert len(about) == 1
     assert about[0].startswith(f"{other.name} against {first.name}: no difference is shown at any layer")
+
+
+@pytest.mark.parametrize("probe", ["edge", "linear"])
+def test_the_article_fits_the_probe(encoder_of: Callable[..., Any], tmp_path: Path, probe: str) -> None:
+    corpus = write_corpus(tmp_path / "small.conllu", 30)
+    steps = 2 if probe == "edge" else None
+    found = mt.probing(
+        encoder_of("bert"), corpus, "upos", probe=probe, twin=False, store=tmp_path / "store", steps=steps
+    )
+    assert f" by {'an edge' if probe == 'edge' else 'a linear'} probe " in found.methods
 
 
 def test_layers_at_which_models_differ_are_listed() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from ..findings.results import Curve
-from ..findings.words import number
+from ..findings.words import number, with_article
 from ..probes.asking import Asked
 from ..probes.table import Probe
 from ..tasks.scores_declare import Score
@@ -127,7 +127,8 @@ def methods_of(
     sizes = [f"{len(each):,}" for each in (asked.train, asked.held, asked.judged)]
     texts = ", ".join(dict.fromkeys(str(one["name"]) for one in found.texts)) or found.source
     parts = [
-        f"{found.target.name} was read out of every layer of {', '.join(names)} by a {probe.name} probe "
+        f"{found.target.name} was read out of every layer of {', '.join(names)} by "
+        f"{with_article(probe.name)} probe "
         f"({probe.about}), trained on {sizes[0]} sentences and judged on {sizes[2]} others ({asked.split}), "
         f"all of {texts}.",
         "Every model ran once over the corpus, and all were probed on the same words."

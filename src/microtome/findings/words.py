@@ -43,6 +43,18 @@ def score_label(name: str) -> str:
     return " ".join(part.upper() if part in _ACRONYMS else part for part in name.replace("_", " ").split(" "))
 
 
+def with_article(noun: str) -> str:
+    """
+    Write a noun with the article that fits how it begins.
+
+    Examples
+    --------
+    >>> with_article("edge probe"), with_article("linear probe")
+    ('an edge probe', 'a linear probe')
+    """
+    return f"{'an' if noun[:1].lower() in tuple('aeiou') else 'a'} {noun}"
+
+
 def small_number(value: float) -> str:
     """
     Write a number with two decimals, or with two digits that count where those would be lost.
