@@ -13,7 +13,7 @@ import pytest
 
 from microtome.errors import InputError
 from microtome.experiments.prediction import Case, predictive_validity
-from microtome.experiments.prediction_words import holm
+from microtome.experiments.prediction_words import adjusted_p
 from microtome.findings.results import SpanMap, open_result
 from microtome.randomness import generator
 
@@ -297,7 +297,9 @@ def test_a_measure_that_some_cases_lack_is_judged_on_the_others(cases: list[Case
 
 
 def test_holm_corrects_in_steps() -> None:
-    assert holm({"a": 0.04, "b": 0.01, "c": None, "d": 0.03}) == {"b": 0.03, "d": 0.06, "a": 0.06}
+    given = {"a": 0.04, "b": 0.01, "c": None, "d": 0.03}
+    table = {name: {"partial": {"p": p}} for name, p in given.items()}
+    assert adjusted_p(table, list(given)) == {"b": 0.03, "d": 0.06, "a": 0.06}
 
 
 def test_bad_cases_are_told(cases: list[Case]) -> None:

@@ -11,6 +11,7 @@ from ..encoders.encoder import Encoder
 from ..errors import InputError, must, unknown
 from ..findings.results import Curve, Result
 from ..findings.words import number, p_value
+from ..inference.holm import holm
 from ..interventions.freeze import Freeze
 from ..tasks.scores import find_score
 from ..tasks.task import Task
@@ -26,7 +27,6 @@ from .gathering import (
     compared,
     curves_of,
     gathered,
-    holm,
     rows_of,
     said_loss,
     several,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from ..findings.validity import FEWEST, RIDGE
 from ..findings.words import number, p_value
+from ..inference.holm import holm
 from ..version import VERSION
 
 Table = Mapping[str, Mapping[str, Any]]
@@ -34,7 +36,7 @@ def findings(
     -------
     list of str
     """
-    adjusted = holm({measure: table[measure]["partial"].get("p") for measure in ranking})
+    adjusted = adjusted_p(table, ranking)
     said = [_verdict(table, ranking, adjusted, level), _unseen(table, ranking, level)]
     for what in ("model", "task"):
         if len(names[what]) == 1:
@@ -42,22 +44,23 @@ def findings(
     return [*(one for one in said if one), *(_measure(name, table[name], level) for name in ranking)]
 
 
-def holm(found: Mapping[str, float | None]) -> dict[str, float]:
+def adjusted_p(table: Table, ranking: Sequence[str]) -> dict[str, float]:
     """
-    Correct p-values for their number, by Holm's steps.
+    Correct the p-values of partial effects for their number.
 
-    Examples
-    --------
-    >>> holm({"a": 0.01, "b": 0.03, "c": 0.5})
-    {'a': 0.03, 'b': 0.06, 'c': 0.5}
+    Parameters
+    ----------
+    table, ranking
+        As in `findings`.
+
+    Returns
+    -------
+    dict of str to float
+        By measure; those without a test are not there.
     """
-    known = sorted(((p, name) for name, p in found.items() if p is not None), key=lambda one: one[0])
-    corrected: dict[str, float] = {}
-    largest = 0.0
-    for place, (p, name) in enumerate(known):
-        largest = max(largest, min(1.0, (len(known) - place) * p))
-        corrected[name] = largest
-    return corrected
+    given = [table[measure]["partial"].get("p") for measure in ranking]
+    found = holm([math.nan if p is None else p for p in given])
+    return {measure: p for measure, p in zip(ranking, found, strict=True) if not math.isnan(p)}
 
 
 def methods(measures: Sequence[str], names: Mapping[str, Sequence[str]], cases: int, level: float) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from ..encoders.encoder import Encoder
 from ..findings.results import Curve, Result
 from ..findings.words import number, p_value
+from ..inference.holm import holm
 from ..tasks.items import Split
 from ..tasks.scores import find_score
 from ..tasks.task import Task
@@ -24,7 +25,6 @@ from .gathering import (
     compared,
     curves_of,
     gathered,
-    holm,
     lost,
     said_loss,
     several,

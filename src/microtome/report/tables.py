@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ..experiments.prediction_words import adjusted_p
 from ..experiments.prediction_words import findings as prediction_findings
-from ..experiments.prediction_words import holm
 from ..findings.results import Result
 from ..findings.words import number
 from .sections import Part, section, title_of, tuned_name
@@ -223,7 +223,7 @@ def prediction_parts(result: Result, file: str, label: str) -> list[Part]:
     table, ranking = result.more["measures"], list(result.more["ranking"])
     level = float(result.more["level"])
     names = {what: list(result.provenance.get(f"{what}s", [])) for what in ("model", "task")}
-    adjusted = holm({measure: table[measure]["partial"].get("p") for measure in ranking})
+    adjusted = adjusted_p(table, ranking)
     clear = any(p < 1 - level for p in adjusted.values())
     told = prediction_findings({m: _undefined(table[m]) for m in ranking}, ranking, names, level)
     return [
