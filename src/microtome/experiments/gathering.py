@@ -22,7 +22,7 @@ from ..tasks.scores_declare import Score
 from ..tasks.task import Task
 from .fewseeds import said_seeds, too_few
 from .models import as_answers
-from .runs import Done, Run
+from .runs import Done
 
 MARGIN = 1.0  # points of 100 that findings call a loss
 COLLAPSED = "collapsed"  # how the failure of a run begins that gave one answer to everything
@@ -101,11 +101,6 @@ def _said_same(some: Sequence[Done]) -> str | None:
     told = "run" if len(some) == 1 else "runs"
     verb = "counts" if bad == 1 else "count"
     return f"{bad} of {len(some)} {told} gave one answer to everything, and {verb}"
-
-
-def arms_of(runs: Sequence[Run] | Sequence[Done]) -> tuple[str, ...]:
-    """Names of the arms, in the order in which they come first."""
-    return tuple(dict.fromkeys((one.run if isinstance(one, Done) else one).arm for one in runs))
 
 
 def curves_of(
