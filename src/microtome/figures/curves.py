@@ -33,7 +33,7 @@ LONGEST_NAME = 36  # characters of a curve's name in the legend
 MOST_REASONS = 3
 MOST_TICKS = 14
 # A curve of differences is called so, perhaps after the name of a task.
-DIFFERENCE = re.compile(r"(^|: )difference\b", re.IGNORECASE)
+DIFFERENCE = re.compile(r"(^|: )difference\b,? ?", re.IGNORECASE)
 # Axes whose numbers are mere names, so that no line leads from one to the next.
 UNORDERED = frozenset({"seed of the order", "order", "reversed"})
 
@@ -128,7 +128,7 @@ def label_of(curve: Curve) -> str:
     -------
     str
     """
-    return re.sub(r"(^|: )difference\b,? ?", r"\1", curve.name, flags=re.IGNORECASE) or curve.name
+    return DIFFERENCE.sub(r"\1", curve.name).strip() or curve.name
 
 
 def basis(curves: Sequence[Curve]) -> str:

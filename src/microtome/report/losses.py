@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ..figures.curves import label_of
 from ..findings.results import Curve, Result, SpanMap
 from ..findings.words import number
-from .lost import Losses, arm_of, digits_of, each_of, losses_of
+from .lost import Losses, digits_of, each_of, losses_of
 from .sentences import MARGIN, Said, amount, at_most, counted
 
 UNTUNED, GUESS = "UNTUNED", "most frequent answer"
@@ -219,11 +220,11 @@ def _no_better(one: SpanMap, result: Result) -> str:
 
 
 def _frozen(curve: Curve, x: Any) -> str:
-    return f"with the {arm_of(curve)} {x} {'block' if x == 1 else 'blocks'} frozen"
+    return f"with the {label_of(curve)} {x} {'block' if x == 1 else 'blocks'} frozen"
 
 
 def _dropped(curve: Curve, x: Any) -> str:
-    noun, arm = "block" if x == 1 else "blocks", arm_of(curve)
+    noun, arm = "block" if x == 1 else "blocks", label_of(curve)
     if arm.startswith("random"):
         # A point of this curve is no single choice of blocks.
         return f"with {x} {noun} dropped ({arm}, in the mean over draws)"
@@ -231,11 +232,11 @@ def _dropped(curve: Curve, x: Any) -> str:
 
 
 def _kept(curve: Curve, x: Any) -> str:
-    return f"with {x} {'block' if x == 1 else 'blocks'} kept ({arm_of(curve)})"
+    return f"with {x} {'block' if x == 1 else 'blocks'} kept ({label_of(curve)})"
 
 
 def _anything(curve: Curve, x: Any) -> str:
-    return f"at {curve.axis} {x} ({arm_of(curve)})"
+    return f"at {curve.axis} {x} ({label_of(curve)})"
 
 
 # How a point of a curve is called by its axis, and whether larger numbers change a model more; None where
@@ -295,7 +296,7 @@ def points(curve: Curve, result: Result, name: str) -> list[Said]:
 
 
 def _arm_words(curve: Curve) -> str:
-    return f"{arm_of(curve)}, {curve.axis}"
+    return f"{label_of(curve)}, {curve.axis}"
 
 
 def _least_and_most(

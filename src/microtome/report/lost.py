@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +13,6 @@ from ..experiments.fewseeds import said_seeds, too_few
 from ..findings.results import Curve, Result
 from ..findings.words import number
 from .sentences import amount, at_most, between, doubt
-
-# A curve of differences is called so, perhaps after the name of a task.
-_DIFFERENCE = re.compile(r"(^|: )difference\b,? ?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -75,16 +71,6 @@ class Losses:
 def digits_of(points: float) -> int:
     """Decimals of a loss: tenths of a point, hundredths of other units."""
     return 1 if points == 100 else 2
-
-
-def is_difference(curve: Curve) -> bool:
-    """Whether a curve is about differences from a reference, by its name or by its note."""
-    return any(_DIFFERENCE.search(text) for text in (curve.name, curve.note))
-
-
-def arm_of(curve: Curve) -> str:
-    """Name of the curve that a curve of differences belongs to."""
-    return _DIFFERENCE.sub(r"\1", curve.name).strip() or curve.name
 
 
 def losses_of(curve: Curve, result: Result, what: str, each: np.ndarray | None = None) -> Losses:

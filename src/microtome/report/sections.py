@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..experiments.fewseeds import wide_for_seeds
+from ..figures.curves import is_difference, label_of
 from ..findings.results import Curve, Result, SpanMap, plain
 from ..findings.words import score_label
 from . import losses
-from .lost import arm_of, is_difference
 from .sentences import Said, listed, percent
 
 # Axes that count layers or blocks from the bottom, so that a layer of a map can be found on them.
@@ -207,7 +207,7 @@ def _curves(
         lines={} if differences else lines,
         curves=[
             {
-                "name": arm_of(one) if differences else one.name,
+                "name": label_of(one) if differences else one.name,
                 "x": list(one.x),
                 **{end: getattr(one, end) for end in ("values", "low", "high", "band_low", "band_high")},
                 "n": one.n,
