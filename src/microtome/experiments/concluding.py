@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..encoders.versions import versions
 from ..findings.results import Curve, Result
 from ..tasks.scores import find_score
 from ..tasks.task import Task
@@ -115,13 +116,10 @@ def _provenance(
 ) -> dict[str, Any]:
     """Say what it takes to make a result again."""
     import torch
-    import transformers
 
     spent = {one.address: one.course["seconds"] for one in done}
     return {
-        "microtome": VERSION,
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
+        **versions(),
         "model": encoder.digest,
         "task": task.digest(task.validation),
         "task_source": task.source,

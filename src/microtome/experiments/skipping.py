@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..encoders.versions import versions
 from ..errors import must
 from ..findings.results import Result, SpanMap
 from ..findings.scorecurves import span_map
@@ -268,13 +269,8 @@ def _methods(
 def _provenance(
     models: Sequence[Opened], task: Task, judged: Split, seeds: Sequence[int], started: float, command: str
 ) -> dict[str, Any]:
-    import torch
-    import transformers
-
     return {
-        "microtome": VERSION,
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
+        **versions(),
         "models": [one.digest for one in models],
         "seeds": list(seeds),
         "task": task.digest(judged.name),

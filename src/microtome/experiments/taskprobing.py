@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ..encoders.versions import versions
 from ..errors import InputError, must, unknown
 from ..findings.results import Curve, Result
 from ..probes.asking import Probed
@@ -17,7 +18,6 @@ from ..tasks.subset import subset
 from ..tasks.task import Task
 from ..training.recipe import Recipe, find_recipe
 from ..training.stock import SEQUENCE
-from ..version import VERSION
 from .citations import cited
 from .curve_words import Difference
 from .headarms import Arm, Vectors, converged_arm, fitting_size, readout_refusal, trained_arm
@@ -172,7 +172,7 @@ def task_probing(
         ),
         provenance=MappingProxyType(
             {
-                **_versions(),
+                **versions(),
                 "models": {name: each.one.digest for name, each in models.items()},
                 "seeds": list(seeds),
                 "task": task.digest(judged.name),
@@ -328,10 +328,3 @@ def _warnings(said: Mapping[tuple[str, str], Said]) -> list[str]:
         if still:
             found.append(f"{one.name} did not converge at layer {', '.join(still)}.")
     return found
-
-
-def _versions() -> dict[str, str]:
-    import torch
-    import transformers
-
-    return {"microtome": VERSION, "torch": torch.__version__, "transformers": transformers.__version__}

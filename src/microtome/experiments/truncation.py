@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ..encoders.versions import versions
 from ..errors import InputError, must, unknown
 from ..findings.results import Curve, Result
 from ..tasks.items import Split
@@ -208,7 +209,7 @@ def truncation(
         ),
         provenance=MappingProxyType(
             {
-                **_versions(),
+                **versions(),
                 "models": [one.digest for one in models],
                 "seeds": list(named_seeds(models)),
                 "head_seeds": list(head_seeds),
@@ -326,13 +327,6 @@ def _base_vectors(
         return fresh_model(encoder, task, one.model, seeds[0])
 
     return Vectors(known, task, train, judged, make=make, progress=progress)
-
-
-def _versions() -> dict[str, str]:
-    import torch
-    import transformers
-
-    return {"microtome": VERSION, "torch": torch.__version__, "transformers": transformers.__version__}
 
 
 def _warnings(gathered: Mapping[str, Said]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..comparison.models import tuned_facts
+from ..encoders.versions import versions
 from ..errors import InputError, must
 from ..extraction.extracting import as_encoder
 from ..extraction.texts import Texts
@@ -184,13 +185,8 @@ def told_provenance(
     recorded: Sequence[Recorded], texts: Sequence[Texts], *, started: float, **more: Any
 ) -> dict[str, Any]:
     """Say what it takes to make a result again."""
-    import torch
-    import transformers
-
     return {
-        "microtome": VERSION,
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
+        **versions(),
         "models": dict(recorded[0].digests),
         "texts": [dict(one.facts) for one in texts],
         "rows": [{"count": len(one.rows), "digest": one.rows.digest} for one in recorded],
