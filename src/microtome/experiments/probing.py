@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..encoders.versions import versions
 from ..errors import must
 from ..findings.results import Curve, Result
 from ..findings.scorecurves import difference_curve, score_curve
@@ -20,7 +21,6 @@ from ..probes.table import Probe
 from ..probes.targets import read_target
 from ..store.shelf import Shelf
 from ..tasks.scores_declare import Score
-from ..version import VERSION
 from .citations import cited
 from .models import Progress
 from .probing_control import control_questions, over_draws, rightness
@@ -234,14 +234,9 @@ def probe_provenance(
     -------
     mapping
     """
-    import torch
-    import transformers
-
     return MappingProxyType(
         {
-            "microtome": VERSION,
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
+            **versions(),
             "models": {name: one.digest for name, one in models.items()},
             "corpus": asked.annotated.source,
             "texts": [dict(one) for one in asked.annotated.texts],
