@@ -70,6 +70,24 @@ def test_the_same_model_takes_the_same_bits(
     assert found.findings[-1].endswith("which is not shown to be a difference.")
 
 
+def test_codes_are_kept(
+    corpus: Path, encoder_of: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {"control": True, "twin": False, "store": tmp_path / "store"}
+    first = description_length(encoder_of("bert"), corpus, **asked)
+
+    def again(*_: Any, **__: Any) -> None:
+        raise AssertionError("what was sent is not sent again")
+
+    monkeypatch.setattr("microtome.experiments.describing.online_code", again)
+    documents = [one.document() for one in (first, description_length(encoder_of("bert"), corpus, **asked))]
+    for each in documents:
+        each["provenance"].pop("seconds")
+    assert documents[0] == documents[1]
+    with pytest.raises(AssertionError, match="not sent again"):
+        description_length(encoder_of("bert"), corpus, seed=1, **asked)
+
+
 def test_models_may_be_called_by_any_words(
     corpus: Path, encoder_of: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +18,16 @@ from ..probes.asking import Asked
 from ..probes.mdl import Code, code_difference, code_interval, online_code
 from ..probes.table import PROBES
 from ..probes.targets import Annotated, read_target, word_labels
+from ..probes.wordprobe import words_left_out
 from ..rows.documents import document_codes
+from ..store.shelf import Shelf
 from ..version import VERSION
 from .citations import cited
 from .curve_words import differences_from
 from .models import Progress
 from .probing import AXIS, probe_provenance
 from .probing_facts import CONTROL
+from .probing_kept import kept_code, question
 from .probing_rows import TWIN, open_models, record_rows
 
 if TYPE_CHECKING:
@@ -79,30 +84,36 @@ def description_length(
         raise must("level", "between 0 and 1", level)
     annotated = read_target(on, target)
     check_words(annotated)
-    models = open_models(encoder, others, twin)
+    models = open_models(encoder, others, twin, device)
     probe = PROBES["linear"]
     asked, recorded, names = record_rows(
-        annotated, models, probe, train_size, (seed,), device, store, progress, judging=False
+        annotated, models, probe, train_size, (seed,), device, store, progress, judging=False, command=command
     )
-    stacks = {name: one.X for name, one in recorded.items()}
     labels = word_labels(annotated, asked.examples, asked.units)
     rows = asked.rows_of(asked.train)
     rows = rows[labels[rows] >= 0]
-    wanted = {name: (X, labels) for name, X in stacks.items()}
+    # What is asked of which model, and the labels that are right.
+    wanted = {name: (name, asked, labels) for name in recorded}
     if control:
+        drawing = replace(asked, control=seed)
         drawn = _drawn(asked, labels, seed)
-        wanted |= {f"{CONTROL}, {name}": (stacks[name], drawn) for name in names}
+        wanted |= {f"{CONTROL}, {name}": (name, drawing, drawn) for name in names}
     codes: dict[str, Code] = {}
-    for place, (name, (X, right)) in enumerate(wanted.items()):
+    shelf, lost = Shelf(store), asked.words_lost(asked.train)
+    for place, (name, (model, asking, right)) in enumerate(wanted.items()):
         if progress is not None:
             progress(f"coding {name}", place, len(wanted))
-        codes[name] = online_code(
-            X[:, rows],
+        send = partial(
+            online_code,
+            recorded[model].X[:, rows],
             right[rows],
             len(annotated.labels),
             groups=asked.examples[rows],
             seed=seed,
             device=device,
+        )
+        codes[name] = kept_code(
+            shelf, question(asking, "online code"), recorded[model].address, send, command
         )
     sent = next(iter(codes.values())).groups
     documents, few = document_codes(sent, annotated.ids, annotated.groups)
@@ -123,10 +134,21 @@ def description_length(
         findings=_findings({one.name: one for one in curves}, names, target, uniform),
         methods=_methods(asked, names, target, len(rows), curves[0].unit, level),
         references=cited("voita2020", "merchant2020"),
-        warnings=(*([few] if few else []), *([] if done else ["Some readouts did not converge."])),
+        warnings=(
+            *([few] if few else []),
+            *([words_left_out(lost)] if lost else []),
+            *([] if done else ["Some readouts did not converge."]),
+        ),
         more=MappingProxyType({"target": target, "probe": "online code", "words": len(rows)}),
         provenance=probe_provenance(
-            asked, models, started=started, seeds=[seed], device=device or "cpu", command=command
+            asked,
+            models,
+            started=started,
+            seeds=[seed],
+            train_size=train_size,
+            control=control,
+            device=device or "cpu",
+            command=command,
         ),
     )
 

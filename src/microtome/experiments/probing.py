@@ -176,7 +176,17 @@ def probing(
         lines=first.lines,
         rows=tuple(row for kind, found in every.items() for row in probe_rows(kind, found, controls[kind])),
         findings=(*said, *said_lines(first.lines)),
-        methods=methods_of(asked, chosen, names, twin=twin, control=draws, level=level, kinds=kinds),
+        methods=methods_of(
+            asked,
+            chosen,
+            names,
+            twin=twin,
+            control=draws,
+            level=level,
+            kinds=kinds,
+            steps=steps,
+            size=size,
+        ),
         references=cited("merchant2020", chosen.cites, *(["tenney2019pipeline"] if "upto" in kinds else [])),
         warnings=tuple(
             dict.fromkeys(

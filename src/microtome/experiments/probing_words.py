@@ -121,6 +121,8 @@ def methods_of(
     control: int,
     level: float,
     kinds: Sequence[str] = ("single",),
+    steps: int | None = None,
+    size: int | None = None,
 ) -> str:
     """Write the paragraph for a paper."""
     found = asked.annotated
@@ -146,6 +148,13 @@ def methods_of(
             f"Probes read {' or '.join(read[kind] for kind in kinds)}; weights of a mix are a "
             "softmax, learned with the probe, times a learned number (Tenney et al. 2019)."
         )
+    if size is not None:
+        parts.append(
+            f"Probes saw the {size} principal component{'' if size == 1 else 's'} of largest variance of "
+            "each layer, of features of variance 1."
+        )
+    if steps is not None:
+        parts.append(f"Training ended after {steps:,} update{'' if steps == 1 else 's'} at the latest.")
     if probe.seeded:
         parts.append(f"{sizes[1]} further sentences ended the training; seeds {_listed(asked.seeds)}.")
     if twin:
