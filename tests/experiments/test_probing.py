@@ -252,7 +252,7 @@ def test_several_draws_of_control_labels_are_in_the_interval(corpus: Path, tmp_p
     assert once[name].unit == "sentence"
     # With true labels that are read without fault, all doubt is that of the draws.
     reach = stats.t.ppf(0.975, 3) * np.std(scores, ddof=1) / 2
-    assert chosen.high[last] - chosen.low[last] > reach
+    assert 2 * reach <= chosen.high[last] - chosen.low[last] < 3 * reach, "true labels have no draws"
     assert "drawn for every type of word from the frequencies of the labels (Hewitt and Liang 2019), 4 t" in (
         often.methods
     )
@@ -292,6 +292,24 @@ def test_draws_of_control_labels_are_no_pairs_of_seeds(corpus: Path, tmp_path: P
     assert [(row["draw"], row["seed"]) for row in drawn] == [(0, 4), (1, 7), (2, 4)]
     chosen: Any = found[f"difference, selectivity of {encoder.name}"]
     assert np.isfinite(chosen.low).all()
+    as_named = mt.probing(
+        encoder,
+        corpus,
+        "upos",
+        probe="edge",
+        seeds=(0, 1),
+        control=2,
+        steps=5,
+        twin=False,
+        store=tmp_path / "store",
+    )
+    scores = {
+        kind: [row["score"] for row in as_named.rows if row["labels"] == kind and row["layer"] == 0]
+        for kind in ("target", "control")
+    }
+    apart = sum(np.var(each, ddof=1) / 2 for each in scores.values())
+    first: Any = as_named[f"difference, selectivity of {encoder.name}"]
+    assert first.high[0] - first.low[0] >= min(1.99, 2 * stats.t.ppf(0.975, 1) * np.sqrt(apart)) - 1e-9
 
 
 def test_what_probes_answered_is_kept(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from ..store.shelf import Shelf
 from ..tasks.scores_declare import Score
 from .citations import cited
 from .models import Progress
-from .probing_control import control_questions, over_draws, rightness
+from .probing_control import beside_draws, control_questions, over_draws, rightness
 from .probing_facts import CONTROL, depth_notes, more_facts, probe_rows, sizes_of
 from .probing_kept import kept_probe, question
 from .probing_mixes import LAYERS, called, check_kinds, find_probe, mix_facts, mix_findings
@@ -284,9 +284,12 @@ def _curves(
         )
     for name, one in controls.items():
         # Two questions about the same words: how much oftener the true one is answered rightly.
-        pair = rightness(found[name]), rightness(one)
+        true = beside_draws(rightness(found[name]), one)
+        alike = draws == 1 or true.answers[0].seeds == one.answers[0].seeds
         curves.append(
-            layer_differences(f"{SELECTIVITY} of {name}", *pair, level, one.score, pair_seeds=draws == 1)
+            layer_differences(
+                f"{SELECTIVITY} of {name}", true, rightness(one), level, one.score, pair_seeds=alike
+            )
         )
     for name in [*names[1:], *(name for name in found if name.startswith(TWIN))]:
         other = found[name]

@@ -60,7 +60,8 @@ def over_draws(found: Sequence[Probed]) -> Probed:
             replace(
                 each[0],
                 predictions=[one for answers in each for one in answers.predictions],
-                seeds=tuple(range(len(found))),
+                # Names that no seed of a probe has: a draw belongs to none of them.
+                seeds=tuple(f"draw {number}" for number in range(len(found))),
             )
             for each in zip(*(one.answers for one in right), strict=True)
         ),
@@ -69,6 +70,34 @@ def over_draws(found: Sequence[Probed]) -> Probed:
             for told in zip(*(one.rows or ({},) * len(one.answers) for one in found), strict=True)
         ),
         note="",
+    )
+
+
+def beside_draws(one: Probed, drawn: Probed) -> Probed:
+    """
+    Repeat the answers of a single probe for every draw of control labels, to which they belong alike.
+
+    Parameters
+    ----------
+    one : Probed
+        Of the true labels.
+    drawn : Probed
+        From `over_draws`.
+
+    Returns
+    -------
+    Probed
+        As it is, where it has several seeds: they are drawn apart from the labels. A single probe is no
+        draw of several, and must not count as one whose spread is unknown.
+    """
+    draws = drawn.answers[0].seeds
+    if len(one.answers[0].predictions) > 1 or len(draws) == 1:
+        return one
+    return replace(
+        one,
+        answers=tuple(
+            replace(each, predictions=[each.predictions[0]] * len(draws), seeds=draws) for each in one.answers
+        ),
     )
 
 

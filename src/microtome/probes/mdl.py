@@ -253,6 +253,9 @@ def _summed(found: Code, parts: np.ndarray, level: float, clusters: Any) -> tupl
         codes = np.asarray(clusters)
         if codes.shape != found.blocks.shape:
             raise must("clusters", f"one for each of {len(found.blocks)} groups", codes.shape)
+        # A block's mean bends towards the few clusters that it has; without each of them it would not.
+        held = np.bincount(np.unique(np.stack([strata, codes]), axis=1)[0])
+        off = off * np.where(held > 1, held / np.maximum(held - 1, 1), 1.0)[strata]
         # What a cluster costs too much in one block it does in others, so its parts are added up first.
         together, sizes = cluster_sums(off, codes), cluster_sums(found.rows, codes)
         variance = (together**2).sum(1) * len(sizes) / max(1, len(sizes) - 1)
