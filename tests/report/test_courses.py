@@ -13,16 +13,16 @@ from microtome.findings.results import Result
 from microtome.report.courses import MOST, course_parts, some_of
 
 
-def course(steps: int = 3, layers: int = 4, **more: Any) -> Result:
+def course(steps: int = 3, depth: int = 4, **more: Any) -> Result:
     """Layers that come closer from step to step, with a border in the middle that stands out at the end."""
-    distance = np.abs(np.subtract.outer(np.arange(layers), np.arange(layers)))
+    distance = np.abs(np.subtract.outer(np.arange(depth), np.arange(depth)))
     maps = [(0.2 + 0.7 * step / steps) ** distance for step in range(1, steps + 1)]
     told = {
         "steps": [10 * step for step in range(steps)],
-        "layers": list(range(layers)),
+        "layers": list(range(depth)),
         "measure": "debiased_cka",
         "maps": [one.tolist() for one in maps],
-        "blocks": [{"finding": {"border": layers // 2 - 1}} for _ in range(steps - 1)] + [{"finding": None}],
+        "blocks": [{"finding": {"border": depth // 2 - 1}} for _ in range(steps - 1)] + [{"finding": None}],
         "stands": [False] * (steps - 2) + [True, False],
     }
     return make_result(
@@ -54,6 +54,19 @@ def test_borders_are_told_with_their_doubt() -> None:
         (0, 1, False, "step 0: between layers 1 and 2, no step stands out"),
         (1, 1, True, "step 10: between layers 1 and 2"),
         (2, None, False, "step 20: no border"),
+    ]
+
+
+def test_a_border_is_a_layer_also_where_layer_0_is_left_out() -> None:
+    blocks = [
+        {"finding": {"border": border, "used": used}} for border, used in ((2, [1, 2, 3, 4]), (1, [1, 3, 4]))
+    ]
+    told = course(layers=[1, 2, 3, 4], blocks=[*blocks, {"finding": {"border": 4}}])
+    (part,) = course_parts(told, "result.json", "")
+    assert [(one["after"], one["text"]) for one in part.document["blocks"]] == [
+        (2, "step 0: between layers 2 and 3, no step stands out"),
+        (1, "step 10: between layers 1 and 3"),
+        (None, "step 20: no border"),
     ]
 
 

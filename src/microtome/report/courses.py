@@ -118,20 +118,22 @@ def _borders(
     for panel, (place, step) in enumerate(zip(chosen, steps, strict=True)):
         if place >= len(blocks) or place >= len(stands):
             continue
-        finding = blocks[place].get("finding") if isinstance(blocks[place], Mapping) else None
-        below = None if finding is None else finding.get("border")
+        finding = (blocks[place].get("finding") or {}) if isinstance(blocks[place], Mapping) else {}
+        # A border is the number of a layer, which is not its place where layer 0 is left out.
+        below, used = finding.get("border"), finding.get("used") or depths
+        above = None if below is None else next((depth for depth in used if depth > below), None)
         sure = bool(stands[place])
-        if below is None or below + 1 >= len(depths):
+        if above is None:
             text = f"step {step:,}: no border"
         else:
-            text = f"step {step:,}: between layers {depths[below]} and {depths[below + 1]}"
+            text = f"step {step:,}: between layers {below} and {above}"
             text += "" if sure else ", no step stands out"
         out.append(
             {
                 "panel": panel,
                 "measure": measure,
                 "model": model,
-                "after": None if below is None or below + 1 >= len(depths) else depths[below],
+                "after": None if above is None else below,
                 "text": text,
                 "short": text,
                 "sure": sure,
