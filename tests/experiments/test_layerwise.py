@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from microtome.comparison.similarity import similarity
+from microtome.comparison.similarity import similarity, similarity_matrix
 from microtome.encoders.loading import load
-from microtome.errors import InputError, UnknownNameError
+from microtome.errors import InputError, SmallSampleWarning, UnknownNameError
 from microtome.experiments.layerwise import alike, called, random_twin, record_models
+from microtome.experiments.spreads import points_of
+from microtome.experiments.tunedmodels import layer_curve
 from microtome.extraction.texts import make_texts
 from moving import moved, saved, sentences
 
@@ -61,6 +63,20 @@ def test_every_cell_is_the_similarity_of_that_layer_in_two_models(place: Path, t
     np.testing.assert_allclose(against.values[:, 0, 0], one.values[:, 0, 2])
     with pytest.raises(UnknownNameError, match="option must be one of memory, precision, threads"):
         alike(recorded, "rsa", speed=3)
+
+
+def test_what_is_undefined_has_the_reason_of_its_map(place: Path, tmp_path: Path) -> None:
+    models = {"base": load(place), "moved": moved(place, 2)}
+    recorded = record_models(models, make_texts(TEXT), sample=40, store=tmp_path)
+    x, y = (recorded.found[name].layers[3] for name in models)
+    with pytest.warns(SmallSampleWarning):
+        (expected,) = similarity_matrix([x], [y], "pwcca")["pwcca"].reasons[0]
+    assert expected is not None
+    assert "add up to more than" in expected
+    one = alike(recorded, "pwcca", halves=4)["pwcca"]
+    assert one.reasons[3][0][1] == expected
+    curve = layer_curve("a", recorded, points_of(one.sample([("base", "moved")])))
+    assert curve.reasons[3] == expected
 
 
 def test_names_and_twins_leave_the_encoder_alone(place: Path) -> None:

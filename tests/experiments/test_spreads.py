@@ -7,7 +7,7 @@ import pytest
 
 from microtome.comparison.similarity import similarity_matrix
 from microtome.errors import InputError
-from microtome.experiments.spreads import Sample, center_of, curve_of, errors_of, points_of
+from microtome.experiments.spreads import Sample, apart, center_of, curve_of, errors_of, points_of
 from microtome.inference.scoring import quantile
 from microtome.randomness import generator
 
@@ -146,3 +146,26 @@ def test_without_change_there_is_no_center_and_undefined_layers_are_left_out() -
     assert np.isnan(Sample(values=np.full((1, 2), np.nan), errors=np.zeros((1, 2, 4)), dof=3.0).mean().values)
     curve = curve_of("a", "layer", [0, 1, 2], points_of(holes), unit="sentence", n=4)
     assert curve.reasons == ("the similarity is undefined", None, None)
+
+
+def test_the_reason_of_a_cell_is_that_of_the_points_made_of_it() -> None:
+    values = np.array([[np.nan, 0.9], [0.8, 0.7]])
+    one = Sample(
+        values=values, errors=np.zeros((2, 2, 4)), dof=3.0, reasons=(("few rows", None), (None, None))
+    )
+    for found in (
+        points_of(one),
+        points_of(one.together()),
+        points_of(one, one),
+        points_of(apart(one, one)[0]),
+    ):
+        curve = curve_of("a", "layer", [0, 1], found, unit="sentence", n=4)
+        assert curve.reasons == ("few rows", None)
+    assert points_of(one.alone(0)).reasons == ("few rows", None)
+    assert points_of(one.alone(1)).reasons == (None, None)
+    known = Sample(values=values[1:], errors=np.zeros((1, 2, 4)), dof=3.0)
+    assert points_of(known, one.alone(0)).reasons == ("few rows", None)
+    blank = Sample(
+        values=np.full((1, 2), np.nan), errors=np.zeros((1, 2, 4)), dof=3.0, reasons=((None, "b"),)
+    )
+    assert points_of(blank.mean()).reasons == ("b",)

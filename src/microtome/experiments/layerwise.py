@@ -24,7 +24,7 @@ from ..measures.table import chosen_all
 from ..rows.options import row_options
 from ..rows.planning import Rows, plan_rows
 from ..store.shelf import Shelf
-from .spreads import Sample, errors_of
+from .spreads import Reasons, Sample, errors_of
 
 # Rows that are compared at most, where nobody says how many: RSA looks at every pair of them.
 SAMPLE = 5_000
@@ -109,6 +109,8 @@ class Alike:
     dof : float
     bounds : pair of float
         Of the measure.
+    reasons : tuple of tuple of tuple of (str or None)
+        Why a similarity is undefined, by layer, left and right; empty where nothing is.
     """
 
     measure: str
@@ -119,6 +121,7 @@ class Alike:
     errors: np.ndarray
     dof: float
     bounds: tuple[float, float]
+    reasons: tuple[tuple[Reasons, ...], ...] = ()
 
     def sample(self, pairs: Sequence[tuple[str, str]]) -> Sample:
         """The similarities of some pairs of models: values of shape (pairs, layers), and their errors."""
@@ -127,6 +130,7 @@ class Alike:
             values=np.stack([self.values[:, i, j] for i, j in at]),
             errors=np.stack([self.errors[:, i, j] for i, j in at]),
             dof=self.dof,
+            reasons=tuple(tuple(each[i][j] for each in self.reasons) for i, j in at) if self.reasons else (),
         )
 
 
@@ -245,6 +249,7 @@ def alike(
     choices = list(chosen_all(measures))
     values: dict[str, list[np.ndarray]] = {one.label: [] for one in choices}
     errors: dict[str, list[np.ndarray]] = {one.label: [] for one in choices}
+    reasons: dict[str, list[tuple[Reasons, ...]]] = {one.label: [] for one in choices}
     dof: dict[str, float] = {}
     for place, number in enumerate(recorded.layers):
         with warnings.catch_warnings():
@@ -268,6 +273,7 @@ def alike(
             still = np.abs(one.values - 1) <= ROUNDING
             values[label].append(np.where(still, 1.0, one.values))
             errors[label].append(np.where(still[..., None], 0.0, found))
+            reasons[label].append(one.reasons)
         if progress is not None:
             progress("layers compared", place + 1, len(recorded.layers))
     return {
@@ -280,6 +286,7 @@ def alike(
             errors=np.stack(errors[one.label]),
             dof=dof[one.label],
             bounds=one.declared("range"),
+            reasons=tuple(reasons[one.label]),
         )
         for one in choices
     }

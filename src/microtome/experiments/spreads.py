@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,8 @@ from ..findings.results import Curve, X
 from ..inference.simultaneous import Spread, band_arms, spread
 
 Array = NDArray[np.float64]
+Reasons = tuple[str | None, ...]
+UNDEFINED = "the similarity is undefined"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,18 +31,37 @@ class Sample:
         the numbers is the same linear function of the errors.
     dof : float
         Degrees of freedom of a standard error over the units.
+    reasons : tuple of tuple of (str or None)
+        Why each number of each model is undefined, where that is known; empty where nothing is.
     """
 
     values: Array
     errors: Array
     dof: float
+    reasons: tuple[Reasons, ...] = ()
+
+    @property
+    def why(self) -> Reasons:
+        """The first reason of any model why each point is undefined."""
+        given = self.reasons or ((None,) * self.values.shape[1],)
+        return tuple(_first(each) for each in zip(*given, strict=True))
+
+    def alone(self, place: int) -> Sample:
+        """One of the models."""
+        return Sample(
+            values=self.values[place][None],
+            errors=self.errors[place][None],
+            dof=self.dof,
+            reasons=self.reasons[place : place + 1],
+        )
 
     def mean(self) -> Sample:
         """The mean over the points that are defined, as one point."""
         kept = np.isfinite(self.values).all(axis=0)
         if not kept.any():
             blank = np.full((len(self.values), 1), np.nan)
-            return Sample(values=blank, errors=np.zeros((*blank.shape, self.errors.shape[2])), dof=self.dof)
+            errors, why = np.zeros((*blank.shape, self.errors.shape[2])), (_first(self.why),)
+            return Sample(values=blank, errors=errors, dof=self.dof, reasons=(why,) * len(blank))
         values = self.values[:, kept].mean(axis=1, keepdims=True)
         return Sample(values=values, errors=self.errors[:, kept].mean(axis=1, keepdims=True), dof=self.dof)
 
@@ -50,6 +71,7 @@ class Sample:
             values=self.values.mean(axis=0, keepdims=True),
             errors=self.errors.mean(axis=0, keepdims=True),
             dof=self.dof,
+            reasons=(self.why,),
         )
 
 
@@ -66,6 +88,8 @@ class Points:
         Two-sided probability of such a value where the truth is 0.
     level : float
     models : int
+    reasons : tuple of (str or None)
+        Why each point is undefined, where that is known; empty where nothing is.
     """
 
     values: Array
@@ -76,6 +100,7 @@ class Points:
     p: Array
     level: float
     models: int
+    reasons: Reasons = ()
 
     def plain(self, *, tested: bool = False) -> dict[str, float]:
         """The first point as plain data, with its p where the question is whether it is 0."""
@@ -110,7 +135,7 @@ def apart(one: Sample, other: Sample) -> tuple[Sample, Sample]:
         scaled = side.errors * np.sqrt(own / (own - 1) * (total - 1) / total)
         blank = np.zeros((*side.errors.shape[:2], total - own))
         parts = [scaled, blank] if place == 0 else [blank, scaled]
-        found.append(Sample(values=side.values, errors=np.concatenate(parts, axis=2), dof=side.dof))
+        found.append(replace(side, errors=np.concatenate(parts, axis=2)))
     return found[0], found[1]
 
 
@@ -210,6 +235,7 @@ def points_of(
         p=np.array([1.0 if v == e.se == 0 else e.p(v) for v, e in zip(values.tolist(), found, strict=True)]),
         level=level,
         models=max(len(side.values) for side in sides),
+        reasons=tuple(_first(each) for each in zip(*(side.why for side in sides), strict=True)),
     )
 
 
@@ -242,7 +268,10 @@ def curve_of(
         unit=unit,
         n=n,
         seeds=(found.models,) * len(x),
-        reasons=tuple(None if np.isfinite(v) else "the similarity is undefined" for v in found.values),
+        reasons=tuple(
+            None if np.isfinite(value) else why or UNDEFINED
+            for value, why in zip(found.values, found.reasons or (None,) * len(x), strict=True)
+        ),
         note=note,
     )
 
@@ -275,3 +304,7 @@ def center_of(similar: Sample, positions: Sequence[float]) -> Sample | None:
     slopes = -np.where(weights > 0, places - center[:, None], 0.0) / total[:, None]
     errors = np.einsum("ml,mlu->mu", slopes, similar.errors[:, kept])
     return Sample(values=center[:, None], errors=errors[:, None], dof=similar.dof)
+
+
+def _first(reasons: Iterable[str | None]) -> str | None:
+    return next((each for each in reasons if each is not None), None)
