@@ -13,11 +13,12 @@ import cats
 from microtome.encoders.loading import load
 from microtome.errors import InputError
 from microtome.experiments.trajectory import trajectory
+from microtome.figures.trajectories import save_trajectory
 from microtome.findings.results import open_result
 from microtome.tasks.items import Split
 from microtome.training.evaluating import evaluate
 from microtome.training.finetuning import finetune
-from moving import moved, parted, saved, sentences
+from moving import collapsed, moved, parted, saved, sentences
 
 TEXT = sentences(70, seed=1)
 
@@ -69,6 +70,26 @@ def test_only_the_layers_that_move_change(place: Path, tmp_path: Path) -> None:
     maps = np.array(found.more["maps"])
     assert maps.shape == (3, 9, 9)
     np.testing.assert_allclose(maps[0][:7, :7], maps[2][:7, :7])
+
+
+def test_a_collapsed_checkpoint_is_undefined_and_leaves_the_others(place: Path, tmp_path: Path) -> None:
+    end, why = collapsed(place), "a layer is constant over the rows"
+    found = trajectory({0: load(place), 5: moved(place, 8), 10: end}, TEXT, store=tmp_path / "s")
+    assert found.findings[0] == f"How far step 10 is from step 0 is undefined: {why}."
+    curve = found.curves[0]
+    assert (curve.values[0], np.isfinite(curve.values).tolist()) == (1, [True, True, False])
+    assert curve.values[1] < 1
+    assert curve.reasons == (None, None, why)
+    assert np.isnan(found.curves[1].values).all()
+    assert found.more["blocks"][2] is None
+    assert any(
+        said.startswith("At step 10 no border could be tested: a border needs") for said in found.warnings
+    )
+    found.save(tmp_path / "out")
+    save_trajectory(found, tmp_path / "figures", ["svg"])
+    shallow = saved(tmp_path / "shallow")
+    found = trajectory({0: load(shallow), 5: collapsed(shallow)}, TEXT, store=tmp_path / "s")
+    assert found.findings[0] == f"How far step 5 is from step 0 is undefined: {why}."
 
 
 @pytest.mark.parametrize(("border", "score", "verdict"), [(80, 20, "after"), (20, 80, "before")])

@@ -12,7 +12,7 @@ from ..comparison.certainty import leave_out_values, subset
 from ..comparison.inputs import using_threads
 from ..comparison.similarity import compute, prepare
 from ..errors import SmallSampleWarning
-from ..findings.blocks import LEAST_SIDE, BlockFinding, block_structure
+from ..findings.blocks import LEAST_SIDE, BlockFinding, block_structure, usable_layers
 from ..inference.clusters import Clusters, halves
 from .layerwise import ROUNDING, Recorded
 
@@ -105,6 +105,10 @@ def find_border(
     select, evaluate, left_out = (
         np.where(np.abs(one - 1) <= ROUNDING, 1.0, one) for one in (select, evaluate, left_out)
     )
+    least, defined = 2 * LEAST_SIDE, len(usable_layers(select, evaluate, left_out)[0])
+    if defined < least:
+        why = f"a border needs at least {least} layers with defined similarities, and there are fewer"
+        return Border(map=whole, finding=None, errors=np.zeros(groups), reason=why)
     finding = _of_layers(
         block_structure(select, evaluate, left_out, level=level, unit=recorded.unit), recorded.layers
     )

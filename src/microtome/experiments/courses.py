@@ -23,7 +23,7 @@ from .borders import Border
 from .layerwise import Alike, Recorded
 from .ordering import Order, which_first
 from .readings import GUESS, Reading
-from .spreads import Sample, center_of, curve_of, points_of
+from .spreads import UNDEFINED, Sample, center_of, curve_of, points_of
 from .tunedmodels import layer_curve
 
 AXIS, LAYERS = "step", "layers kept"
@@ -89,8 +89,8 @@ def change_of(course: Course, end: str) -> dict[str, Any]:
     every = course.likeness(end)
     out: dict[str, list[Any]] = {name: [] for name in ("values", "low", "high", "band_low", "band_high")}
     centers: list[dict[str, float] | None] = []
-    for values, errors in zip(every.values, every.errors, strict=True):
-        one = Sample(values=values[None], errors=errors[None], dof=every.dof)
+    for place in range(len(course.steps)):
+        one = every.alone(place)
         points = points_of(one, level=course.level, bounds=course.against.bounds)
         for name, line in out.items():
             line.append(getattr(points, name).tolist())
@@ -116,18 +116,24 @@ def curves_of(course: Course) -> list[Curve]:
         return [replace(found, reasons=tuple(told))]
     found = []
     for end in ("first", "last"):
-        every = course.likeness(end)
-        kept = np.isfinite(every.values).all(axis=0)
-        # The checkpoints are the points here, and the mean over layers is what is shown of each.
-        one = Sample(
-            values=every.values[:, kept].mean(axis=1)[None],
-            errors=every.errors[:, kept].mean(axis=1)[None],
-            dof=every.dof,
-        )
+        one = _over_layers(course.likeness(end))
         points = points_of(one, level=course.level, bounds=course.against.bounds)
         unit, n = course.recorded.unit, course.recorded.examples
         found.append(curve_of(f"similarity to the {end}", AXIS, course.steps, points, unit=unit, n=n))
     return found
+
+
+def _over_layers(every: Sample) -> Sample:
+    """The mean over layers of each checkpoint, as points of one sample; a collapsed one leaves the others."""
+    defined = np.isfinite(every.values)
+    # The same layers at all checkpoints, but for those that have none.
+    kept = defined[defined.any(axis=1)].all(axis=0)
+    count, _, units = every.errors.shape
+    values, errors = np.full(count, np.nan), np.zeros((count, units))
+    if kept.any():
+        values, errors = every.values[:, kept].mean(axis=1), every.errors[:, kept].mean(axis=1)
+    why = tuple(every.alone(place).mean().why[0] for place in range(count))
+    return Sample(values=values[None], errors=errors[None], dof=every.dof, reasons=(why,))
 
 
 def layer_curves(course: Course, which: str) -> list[Curve]:
@@ -182,8 +188,7 @@ def shown_curves(course: Course, layered: Mapping[str, Sequence[Curve]]) -> list
     every = course.likeness("first")
     found = []
     for k in _spread(len(course.steps) - 1):
-        one = Sample(values=every.values[k + 1][None], errors=every.errors[k + 1][None], dof=every.dof)
-        points = points_of(one, level=course.level, bounds=course.against.bounds)
+        points = points_of(every.alone(k + 1), level=course.level, bounds=course.against.bounds)
         name = f"step {course.steps[k + 1]:,} to the first"
         found.append(layer_curve(name, course.recorded, points))
     return found
@@ -278,7 +283,10 @@ def said_course(
     values = np.array(change["first"]["values"], dtype=float)[-1]
     steps, layers = course.steps, course.recorded.layers
     said = []
-    if np.nanmin(values) == 1:
+    if not np.isfinite(values).any():
+        why = course.likeness("first").alone(-1).mean().why[0] or UNDEFINED
+        said.append(f"How far step {steps[-1]:,} is from step {steps[0]:,} is undefined: {why}.")
+    elif np.nanmin(values) == 1:
         said.append(f"No layer changed from step {steps[0]:,} to step {steps[-1]:,}.")
     else:
         most = layers[int(np.nanargmin(values))]
@@ -362,10 +370,12 @@ def _kind(by: str) -> str:
 
 def warned_of(course: Course) -> tuple[str, ...]:
     """What went less well."""
+    # Where none could be tested, the findings say so.
+    tested = any(one.finding is not None for one in course.borders)
     said = [
         f"At step {step:,} no border could be tested: {one.reason}."
         for step, one in zip(course.steps, course.borders, strict=True)
-        if one.finding is not None and one.finding.verdict == "undefined"
+        if (tested and one.finding is None) or (one.finding and one.finding.verdict == "undefined")
     ]
     slow = [str(one.step) for one in course.readings if not one.converged]
     if slow:

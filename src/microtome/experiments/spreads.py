@@ -52,7 +52,7 @@ class Sample:
             values=self.values[place][None],
             errors=self.errors[place][None],
             dof=self.dof,
-            reasons=self.reasons[place : place + 1],
+            reasons=(self.reasons[place],) if self.reasons else (),
         )
 
     def mean(self) -> Sample:
