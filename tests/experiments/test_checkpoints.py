@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import tiny
 from microtome.encoders.loading import load
 from microtome.encoders.series import series
 from microtome.errors import InputError
-from microtome.experiments.checkpoints import find_checkpoints
+from microtome.experiments.checkpoints import find_checkpoints, said_lost
 from microtome.experiments.trajectory import trajectory
 from microtome.training.finetuning import finetune
 from microtome.zoo.designs import find_design
@@ -69,6 +70,35 @@ def test_a_fine_tuning_that_kept_checkpoints(encoder_of: Encoders, tmp_path: Pat
         assert len({one.load().digest for one in found}) == 4
     with pytest.raises(InputError, match="must be in the store"):
         find_checkpoints(tuned.folder, store=tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize(("kept", "lost", "left"), [
+    ([2, 4, 5], [0], "those of step 2"),
+    ([2, 4, 5], [0, 2], "those of steps 2, 5"),
+    ("epochs", [1], "those of step 4"),
+])  # fmt: skip
+def test_checkpoints_that_are_gone_are_named(
+    encoder_of: Encoders, tmp_path: Path, kept: Any, lost: list[int], left: str
+) -> None:
+    given: dict[str, Any] = {**cats.QUICK, "steps": 6, "store": tmp_path / "s"}
+    tuned = finetune(encoder_of("bert"), cats.cats_task(32, 20), "wu2020", checkpoints=kept, **given)
+    assert said_lost(tuned.folder, store=tmp_path / "s") == ()
+    for place in lost:
+        shutil.rmtree(tuned.checkpoints[place])
+    for handed in (tuned, tuned.folder):
+        (said,) = said_lost(handed, store=tmp_path / "s")
+        assert said.endswith(f"left out: {left}.")
+        found = [one.step for one in find_checkpoints(handed, store=tmp_path / "s")]
+        assert len(found) == len(tuned.checkpoints) + (kept != "epochs") - len(lost)
+    result = trajectory(tuned, ["the red cat runs", "a blue dog", "never"] * 25, store=tmp_path / "s")
+    assert result.warnings[0] == said
+
+
+def test_the_start_stands_for_step_0_alone(encoder_of: Encoders, tmp_path: Path) -> None:
+    one = encoder_of("bert")
+    with pytest.raises(InputError, match="start must be left out where a checkpoint is of step 0"):
+        find_checkpoints({0: one, 3: one}, start=one)
+    assert said_lost({0: one, 3: one}) == said_lost(tmp_path) == ()
 
 
 def test_encoders_by_their_steps(encoder_of: Encoders) -> None:

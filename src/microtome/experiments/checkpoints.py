@@ -66,7 +66,7 @@ def find_checkpoints(
         state beside them; the folder of a fine-tuning that kept checkpoints, or what `finetune` returned;
         or encoders by their steps.
     start : Encoder or path, optional
-        The model before the first update: step 0.
+        The model before the first update: step 0, where no checkpoint is of it.
     store : path, optional
         Where the checkpoints of a fine-tuning are, for one that is given by its folder.
     device : str
@@ -79,10 +79,52 @@ def find_checkpoints(
     """
     found = _found(given, store, device)
     if start is not None:
+        if 0 in found:
+            raise InputError(
+                f"start must be left out where a checkpoint is of step 0, but one of {_called(given)} is."
+            )
         found = {0: _one(0, start, device), **found}
     if len(found) < 2:
         raise must("a training", "of at least two checkpoints", f"{len(found)} in {_called(given)}")
     return tuple(found[step] for step in sorted(found))
+
+
+def said_lost(given: Any, *, store: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
+    """
+    Say which checkpoints a fine-tuning kept that the store no longer has.
+
+    Parameters
+    ----------
+    given, store
+        As in `find_checkpoints`.
+
+    Returns
+    -------
+    tuple of str
+        One sentence with their steps, or none.
+    """
+    if not _is_tuning(given):
+        return ()
+    last, kept = _kept(given, store)
+    there = {k: _read(folder / RECORD)["specification"] for k, folder in enumerate(kept) if folder}
+    if not there:
+        return ()
+    end = int(_read(last / RUN)["course"]["updates"])
+    place, told = next(iter(there.items()))
+    asked = told["run"]["checkpoints"]
+    # They are kept in the order of their steps, and all epochs have as many.
+    steps = (
+        [told["update"] // (place + 1) * (k + 1) for k in range(len(kept))]
+        if isinstance(asked, str)
+        else [step for step in asked if step <= end]
+    )
+    lost = [f"{step:,}" for k, step in enumerate(steps) if k not in there and step != end]
+    if not lost:
+        return ()
+    return (
+        f"Checkpoints that the fine-tuning kept are not in the store any more, and are left out: those of "
+        f"step{'' if len(lost) == 1 else 's'} {', '.join(lost)}.",
+    )
 
 
 def _found(given: Any, store: Any, device: str) -> dict[int, Checkpoint]:
@@ -90,18 +132,16 @@ def _found(given: Any, store: Any, device: str) -> dict[int, Checkpoint]:
         return {step: _one(step, one, device) for step, one in given.items()}
     if isinstance(given, Series):
         return _of_series(given, device)
-    if hasattr(given, "checkpoints") and hasattr(given, "folder"):
-        return _of_tuning(Path(given.folder), [Path(one) for one in given.checkpoints], device)
+    if _is_tuning(given):
+        last, kept = _kept(given, store)
+        if kept and not any(kept):
+            raise InputError(
+                f"the checkpoints of {last} must be in the store {Shelf(store).root}, but none is."
+            )
+        return _of_tuning(last, [folder for folder in kept if folder is not None], device)
     if not isinstance(given, str | os.PathLike):
         raise must("checkpoints", "a folder, a fine-tuned model, or encoders by their steps", given)
     place = Path(given)
-    if (place / RUN).is_file():
-        shelf = Shelf(store)
-        kept = json.loads((place / RUN).read_text())["checkpoints"]
-        entries = [shelf.get(address) for address in kept]
-        if kept and all(entry is None for entry in entries):
-            raise InputError(f"the checkpoints of {place} must be in the store {shelf.root}, but none is.")
-        return _of_tuning(place, [Path(entry.folder) for entry in entries if entry is not None], device)
     found = _of_series(series(place), device)
     told = _read(place / PRETRAINING)
     if told and (place / "config.json").is_file() and told["updates"] not in found:
@@ -117,6 +157,24 @@ def _of_series(given: Series, device: str) -> dict[int, Checkpoint]:
         step: Checkpoint(step=step, load=loader(place), folder=given.folders[place])
         for place, step in enumerate(given.steps)
     }
+
+
+def _is_tuning(given: Any) -> bool:
+    """Whether this is what fine-tuning returned, or the folder that it wrote."""
+    if isinstance(given, str | os.PathLike):
+        return (Path(given) / RUN).is_file()
+    return hasattr(given, "checkpoints") and hasattr(given, "folder")
+
+
+def _kept(given: Any, store: Any) -> tuple[Path, list[Path | None]]:
+    """The folder of a fine-tuning, and those of the checkpoints it kept, in order; None where one is lost."""
+    last = Path(getattr(given, "folder", given))
+    known = {_read(Path(one) / RECORD).get("address"): Path(one) for one in getattr(given, "checkpoints", ())}
+    shelf, found = Shelf(store), []
+    for address in _read(last / RUN).get("checkpoints", ()):
+        entry = None if address in known else shelf.get(address)
+        found.append(known.get(address) if entry is None else Path(entry.folder))
+    return last, found
 
 
 def _of_tuning(last: Path, kept: Sequence[Path], device: str) -> dict[int, Checkpoint]:

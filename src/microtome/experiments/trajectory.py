@@ -16,7 +16,7 @@ from ..tasks.scores import find_score
 from ..tasks.task import Task
 from ..training.tuned import RUN
 from .borders import GROUPS, MEASURE, find_border
-from .checkpoints import Checkpoint, find_checkpoints
+from .checkpoints import Checkpoint, find_checkpoints, said_lost
 from .citations import cited
 from .courses import (
     Course,
@@ -179,7 +179,7 @@ def trajectory(
         findings=tuple(said_course(course, change, curves, order)),
         methods=said_how(course, called, groups),
         references=cited("phang2021"),
-        warnings=warned_of(course),
+        warnings=(*said_lost(checkpoints, store=store), *warned_of(course)),
         more=MappingProxyType(
             {
                 "steps": list(course.steps),
