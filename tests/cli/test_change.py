@@ -12,6 +12,7 @@ from microtome.cli import main
 from moving import moved, saved, sentences
 
 Capture = pytest.CaptureFixture[str]
+TWICE = "names of models must differ, but"
 
 
 @pytest.fixture(scope="module")
@@ -148,25 +149,30 @@ def test_layers_are_scored_for_their_neurons(
     ("words", "said"),
     [
         (["change", "BASE", "--on", "TEXT"], "Missing argument 'TUNED...'"),
-        (["change", "BASE", "BASE", "BASE", "--on", "TEXT"], "one of them is there twice"),
-        (["change", "BASE", "BASE", "--on", "TEXT", "--measures", "rsaa"], "Did you mean rsa?"),
-        (["change", "BASE", "BASE", "--on", "TEXT", "--level", "2"], "--level must be between 0 and 1"),
-        (["change", "BASE", "BASE", "--on", "TEXT", "--rows", "words"], "rows must be one of cls, mean"),
-        (["domains", "BASE", "BASE", "--inside", "TEXT"], "Missing option '--outside'"),
+        (["change", "BASE", "TUNED", "TUNED", "--on", "TEXT"], TWICE),
+        (["change", "BASE", "TUNED", "--on", "TEXT", "--measures", "rsaa"], "Did you mean rsa?"),
+        (["change", "BASE", "TUNED", "--on", "TEXT", "--level", "2"], "--level must be between 0 and 1"),
+        (["change", "BASE", "TUNED", "--on", "TEXT", "--rows", "words"], "rows must be one of cls, mean"),
+        (["domains", "BASE", "TUNED", "--inside", "TEXT"], "Missing option '--outside'"),
         (
-            ["domains", "BASE", "BASE", "--inside", "TEXT", "--outside", "TEXT", "--template", "triple"],
+            ["domains", "BASE", "TUNED", "--inside", "TEXT", "--outside", "TEXT", "--template", "triple"],
             "template must be",
         ),
         (
-            ["domains", "BASE", "BASE", "--inside", "TEXT", "--outside", "TEXT", "--read-outside", "x"],
+            ["domains", "BASE", "TUNED", "--inside", "TEXT", "--outside", "TEXT", "--read-outside", "x"],
             "--read-outside must be name=value, but got 'x'",
         ),
+        (["change", "BASE", "BASE", "--on", "TEXT"], TWICE),
+        (["domains", "BASE", "BASE/", "--inside", "TEXT", "--outside", "TEXT"], TWICE),
+        (["localize", "BASE", "BASE", "--on", "TEXT"], TWICE),
+        (["localize", "BASE", "BASE/", "--on", "TEXT"], TWICE),
         (["localize", "BASE", "--on", "TEXT", "--direction", "up"], "--direction must be in or out"),
     ],
 )
 def test_what_cannot_be_is_refused(
     words: list[str], said: str, models: list[str], text: str, store: list[str], capsys: Capture
 ) -> None:
-    given = [{"BASE": models[0], "TEXT": text}.get(word, word) for word in words]
+    known = {"BASE": models[0], "BASE/": f"{models[0]}/", "TUNED": models[1], "TEXT": text}
+    given = [known.get(word, word) for word in words]
     assert main([*given, *store]) == 2
     assert said in capsys.readouterr().err

@@ -47,10 +47,21 @@ def test_twins_are_called_after_the_first_model(folder: Path, monkeypatch: pytes
     assert len({encoder.digest for encoder in found[1:]}) == 3
 
 
-def test_one_model_twice_is_refused_where_rows_are_planned(folder: Path) -> None:
-    twice = load_models([str(folder / "bert")] * 2)
+@pytest.mark.parametrize("again", ["bert", "bert/", "./bert", "b/../bert", "FOLDER/bert", "FOLDER/bert/"])
+def test_one_model_twice_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch, again: str) -> None:
+    monkeypatch.chdir(folder)
     with pytest.raises(InputError, match="names of models must differ, but 'bert' stands twice"):
-        plan_rows(read_texts_of("The cat."), twice, row_options("word"))
+        load_models(["bert", again.replace("FOLDER", str(folder))])
+
+
+def test_the_root_is_no_folder_that_tells_models_apart(tmp_path: Path) -> None:
+    place = tiny.save_checkpoint(tmp_path / "best", "bert")
+    other = tmp_path.joinpath("x", *place.parts[1:])
+    other.parent.mkdir(parents=True)
+    other.symlink_to(place)
+    found = [encoder.name for encoder in load_models([str(place), str(other)])]
+    assert found[0] == "-".join(place.parts[1:])
+    assert found[1].endswith(f"x-{found[0]}")
 
 
 def read_texts_of(*texts: str) -> Any:
