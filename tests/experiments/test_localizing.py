@@ -55,3 +55,19 @@ def test_scores_of_all_layers_with_their_doubt(tmp_path: Path) -> None:
     assert found.more["agreement"] == pytest.approx(stats.spearmanr(mine, coded)[0])
     with pytest.raises(InputError, match="options must be among precision, memory, threads, but got 'speed'"):
         localized({"base": base}, TEXT, speed=1, store=tmp_path / "s")
+
+
+@pytest.mark.parametrize("count", [2, 7])
+def test_too_few_rows_are_refused(count: int, tmp_path: Path) -> None:
+    models: dict[str, Any] = {"base": load(saved(tmp_path / "m"))}
+    said = f"localization must have at least 8 rows, 4 in every half, but got {count}"
+    with pytest.raises(InputError, match=said):
+        localized(models, TEXT[:count], rows="mean", store=tmp_path / "s")
+
+
+def test_halves_with_too_few_rows_are_refused(tmp_path: Path) -> None:
+    models: dict[str, Any] = {"base": load(saved(tmp_path / "m"))}
+    uneven = ["cat", "tea", "cat sit on", "who likes it", "sit"]
+    said = "localization must have at least 4 rows in every half of its sentences, but got 2 of 9 in one"
+    with pytest.raises(InputError, match=said):
+        localized(models, uneven, store=tmp_path / "s")

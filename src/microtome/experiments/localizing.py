@@ -13,7 +13,7 @@ import numpy as np
 
 from ..comparison.similarity import similarity_matrix
 from ..comparison.structure import find_localization
-from ..errors import SmallSampleWarning, must
+from ..errors import InputError, SmallSampleWarning, must
 from ..extraction.texts import make_texts
 from ..findings.localization import Direction, Localizations, localizations
 from ..findings.results import Curve, Result
@@ -25,6 +25,8 @@ from .gathering import check_level, whole_number
 from .layerwise import COMPUTING, SAMPLE, Progress, Recorded, record_models
 from .tunedmodels import open_encoder, told_provenance
 
+# Rows that each half must have: of fewer, the correlations of rotated neurons are 1 but for rounding.
+LEAST = 4
 BEYOND, DESCRIBED, CODED = "beyond rotations", "published, as described", "published, as coded"
 
 
@@ -107,14 +109,10 @@ def localized(
     names = [(model, layer) for model in recorded.found for layer in recorded.layers]
     labels = [f"{model}/{layer}" for model, layer in names]
     given: dict[str, Any] = {"rotations": rotations, "seed": seed, "device": device, **options}
+    units, plan = _halved(recorded, halves, seed)
     whole = _score(recorded, names, None, direction, given)
-    units = (
-        Clusters.singletons(len(recorded.rows))
-        if recorded.clusters is None
-        else Clusters.from_ids(recorded.clusters)
-    )
     drawn: list[Localizations] = []
-    for place, kept in enumerate(half_plan(units, halves, seed)):
+    for place, kept in enumerate(plan):
         out = np.ones(len(recorded.rows), dtype=bool)
         out[kept] = False
         drawn.append(_score(recorded, names, out, direction, given))
@@ -166,6 +164,24 @@ def localized(
             told_provenance([recorded], [texts], started=started, seed=seed, device=device, command=command)
         ),
     )
+
+
+def _halved(recorded: Recorded, halves: int, seed: int) -> tuple[Clusters, list[np.ndarray]]:
+    """What is independent, and the rows of every half of it; refused where some half has too few."""
+    count, ids = len(recorded.rows), recorded.clusters
+    if count < 2 * LEAST:
+        raise InputError(
+            f"localization must have at least {2 * LEAST} rows, {LEAST} in every half, but got {count}."
+        )
+    units = Clusters.singletons(count) if ids is None else Clusters.from_ids(ids)
+    plan = half_plan(units, halves, seed)
+    fewest = min(len(kept) for kept in plan)
+    if fewest < LEAST:
+        raise InputError(
+            f"localization must have at least {LEAST} rows in every half of its {recorded.unit}s, but got "
+            f"{fewest} of {count} in one."
+        )
+    return units, plan
 
 
 def _score(
