@@ -8,6 +8,8 @@ import pytest
 
 import cats
 from microtome.encoders.loading import load
+from microtome.errors import InputError
+from microtome.experiments import headarms
 from microtome.experiments.checkpoints import find_checkpoints
 from microtome.experiments.readings import read_steps
 from microtome.tasks.scores import find_score
@@ -44,6 +46,12 @@ def test_readouts_of_a_model_that_tells_cats_from_tea_and_of_one_that_cannot(tmp
     assert again[1].answers == sees.answers
     few = read_steps(found, task, train_size=10, store=tmp_path / "s")[1]
     assert few[1].readouts != sees.readouts
+    assert [len(one.learned) for one in (few[1], sees) if one.learned is not None] == [10, 80]
+    assert few[1].notes == sees.notes == ()
+    with pytest.raises(
+        InputError, match="train_size must be a whole number between 1 and 80, the size of cats"
+    ):
+        read_steps(found, task, train_size=81, store=tmp_path / "s")
 
 
 def test_another_split_can_be_read(tmp_path: Path) -> None:
@@ -56,3 +64,16 @@ def test_another_split_can_be_read(tmp_path: Path) -> None:
     assert len(readings[0].answers.ids) == 40
     with pytest.raises(KeyError, match="split of cats"):
         read_steps(found, task, split="hidden", store=tmp_path / "s")
+
+
+def test_examples_that_memory_leaves_out_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = saved(tmp_path / "m")
+    found = find_checkpoints({1: load(place), 2: parted(place, 1.0)})
+    monkeypatch.setattr(headarms, "MOST", {"cpu": 3 * 32 * 4 * 20})
+    for one in read_steps(found, cats.cats_task(40, 20), store=tmp_path / "s")[1]:
+        assert one.notes == (
+            "Heads were trained on 20 of 40 examples, drawn with seed 0: the vectors of more would not fit "
+            "into memory.",
+        )
+        assert one.learned is not None
+        assert len(one.learned) == 20

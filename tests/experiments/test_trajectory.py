@@ -12,10 +12,12 @@ import pytest
 import cats
 from microtome.encoders.loading import load
 from microtome.errors import InputError
+from microtome.experiments import headarms
 from microtome.experiments.trajectory import trajectory
 from microtome.figures.trajectories import save_trajectory
 from microtome.findings.results import open_result
 from microtome.tasks.items import Split
+from microtome.tasks.subset import subset
 from microtome.training.evaluating import evaluate
 from microtome.training.finetuning import finetune
 from moving import collapsed, moved, parted, saved, sentences
@@ -160,6 +162,29 @@ def test_a_fine_tuning_is_scored_by_its_own_head(tmp_path: Path) -> None:
     np.testing.assert_array_equal(by_folder.curves[0].values, curve.values)
 
 
+def test_what_readouts_learned_from_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shallow, task = saved(tmp_path / "m"), cats.cats_task(40, 20)
+    steps = {0: load(shallow), 1: moved(shallow, 3)}
+    few, every = (
+        trajectory(steps, TEXT, task=task, train_size=size, store=tmp_path / "s") for size in (10, None)
+    )
+    assert "to convergence on 10 training examples" in few.methods
+    assert "to convergence on 40 training examples" in every.methods
+    for found, size in ((few, 10), (every, 40)):
+        (learned,) = found.provenance["train"]
+        assert learned == {"examples": size, "digest": subset(task.split("train"), size).digest}
+    assert few.provenance["options"]["train_size"] == 10
+    assert every.provenance["options"] == {**few.provenance["options"], "train_size": None}
+    assert {"rows", "sample", "groups", "draws", "level", "readouts"} <= set(few.provenance["options"])
+    monkeypatch.setattr(headarms, "MOST", {"cpu": 3 * 32 * 4 * 20})
+    fitting = trajectory(steps, TEXT, task=task, store=tmp_path / "s")
+    (said,) = [one for one in fitting.warnings if "would not fit into memory" in one]
+    assert said.startswith("Heads were trained on 20 of 40 examples")
+    alone = trajectory(steps, TEXT, store=tmp_path / "s")
+    assert alone.provenance["train"] == []
+    assert "Readouts" not in alone.methods
+
+
 def test_bad_input_is_told_before_the_work(place: Path, tmp_path: Path) -> None:
     steps = {0: load(place), 1: moved(place, 8)}
     with pytest.raises(InputError, match="level must be between 0 and 1, but got 2"):
@@ -167,6 +192,8 @@ def test_bad_input_is_told_before_the_work(place: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="groups must be a whole number above 2, but got 1"):
         trajectory(steps, TEXT, groups=1, store=tmp_path)
     task = cats.cats_task(20, 20)
+    with pytest.raises(InputError, match="train_size must be a whole number between 1 and 20"):
+        trajectory(steps, TEXT, task=task, train_size=21, store=tmp_path)
     spans = Split(name="train", items=task.split("train").items)
     other = type(task)(
         name="spans",
@@ -179,3 +206,4 @@ def test_bad_input_is_told_before_the_work(place: Path, tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match="Converged readouts must be of tasks with a label"):
         trajectory(steps, TEXT, task=other, store=tmp_path)
+    assert not [*tmp_path.iterdir()]

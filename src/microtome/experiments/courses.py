@@ -349,13 +349,19 @@ def said_how(course: Course, name: str, groups: int) -> str:
     ]
     if course.task is not None:
         by = list(dict.fromkeys(_kind(one.by) for one in course.readings))
+        parts.append(f"Checkpoints were scored on {course.task.title} by {' and '.join(by)}.")
+        sizes = sorted({len(one.learned) for one in course.readings if one.learned is not None})
+        if sizes:
+            parts.append(
+                "Readouts are logistic (ridge, for numbers) regressions fitted to convergence on "
+                f"{' or '.join(f'{size:,}' for size in sizes)} training examples, with a penalty chosen by "
+                "cross-validation, and the layer that is scored is the one that foretells held-out training "
+                "examples best."
+            )
         parts.append(
-            f"Checkpoints were scored on {course.task.title} by {' and '.join(by)}. Readouts are logistic "
-            "(ridge, for numbers) regressions fitted to convergence on training examples, with a penalty "
-            "chosen by cross-validation, and the layer that is scored is the one that foretells held-out "
-            "training examples best. A border is said to come before, with or after the score by the "
-            "checkpoint from which on it stands, and that from which on half of the final gain is kept; the "
-            f"interval is of errors drawn for {rec.unit}s and examples, each shared by all checkpoints."
+            "A border is said to come before, with or after the score by the checkpoint from which on it "
+            "stands, and that from which on half of the final gain is kept; the interval is of errors drawn "
+            f"for {rec.unit}s and examples, each shared by all checkpoints."
         )
     parts.append(
         f"Intervals of {course.level * 100:g}% are over {rec.unit}s or examples, and say nothing of another "
@@ -380,4 +386,5 @@ def warned_of(course: Course) -> tuple[str, ...]:
     slow = [str(one.step) for one in course.readings if not one.converged]
     if slow:
         said.append(f"Some readouts did not converge at step {', '.join(slow)}.")
-    return (*course.recorded.warned, *said)
+    notes = dict.fromkeys(note for one in course.readings for note in one.notes)
+    return (*course.recorded.warned, *notes, *said)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, must
 from ..inference.answers import Answers
 from ..tasks.baselines import baseline
 from ..tasks.items import Split
@@ -22,6 +22,7 @@ from .models import Opened, as_answers, cut_answers, opened
 
 Progress = Callable[[str, int, int], None]
 GUESS = "the most frequent answer"
+DRAWN = 0  # the seed of the examples that readouts learn from, where not all are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,12 @@ class Reading:
         That was read, where it was chosen.
     heads, readouts : tuple of Answers, or None
         Of the layers from 1 on.
+    converged : bool
+        Whether the solvers of all readouts were.
+    learned : Split, optional
+        What readouts were fitted on.
+    notes : tuple of str
+        What a reader must know of that.
     """
 
     step: int
@@ -50,6 +57,45 @@ class Reading:
     heads: tuple[Answers, ...] | None = None
     readouts: tuple[Answers, ...] | None = None
     converged: bool = True
+    learned: Split | None = None
+    notes: tuple[str, ...] = ()
+
+
+def check_reading(
+    checkpoints: Sequence[Checkpoint],
+    task: Task,
+    *,
+    split: str | None = None,
+    readouts: bool = True,
+    train_size: int | None = None,
+) -> tuple[Split, bool]:
+    """
+    Refuse what cannot be read before any model runs.
+
+    Parameters
+    ----------
+    checkpoints, task, split, readouts, train_size
+        As in `read_steps`.
+
+    Returns
+    -------
+    split : Split
+        To answer.
+    fitted : bool
+        Whether readouts are fitted.
+    """
+    judged = task.split(split or task.validation, labeled=True)
+    heads = any(one.tuned for one in checkpoints)
+    refused = readout_refusal(task.kind)
+    if refused is not None and not heads:
+        raise InputError(refused)
+    fitted = refused is None and (readouts or not heads)
+    if fitted and train_size is not None:
+        most = len(task.split(task.train, labeled=True))
+        if not isinstance(train_size, int) or not 1 <= train_size <= most:
+            said = f"a whole number between 1 and {most:,}, the size of {task.name}/{task.train}"
+            raise must("train_size", said, train_size)
+    return judged, fitted
 
 
 def read_steps(
@@ -89,12 +135,8 @@ def read_steps(
     readings : tuple of Reading
         One a checkpoint.
     """
-    judged = task.split(split or task.validation, labeled=True)
+    judged, fitted = check_reading(checkpoints, task, split=split, readouts=readouts, train_size=train_size)
     heads = any(one.tuned for one in checkpoints)
-    refused = readout_refusal(task.kind)
-    if refused is not None and not heads:
-        raise InputError(refused)
-    fitted = refused is None and (readouts or not heads)
     out = []
     keeping: dict[str, Any] = {"store": store, "command": command}
     for place, one in enumerate(checkpoints):
@@ -104,11 +146,12 @@ def read_steps(
             every = list(every_truncation(depth_of(seen.model)).values())
             found = cut_answers(seen, task, judged, every, progress=progress, **keeping)
             cuts = tuple(as_answers(judged, [each]) for each in found)
-        arm = None
+        arm, learned = None, {}
         if fitted:
-            train = _train(task, seen, train_size)
+            train, notes = _train(task, seen, train_size)
             arm = converged_arm(Vectors(seen, task, train, judged, progress=progress), **keeping)
-        out.append(_reading(one, task, judged, cuts, arm, heads))
+            learned = {"learned": train, "notes": notes}
+        out.append(replace(_reading(one, task, judged, cuts, arm, heads), **learned))
         if progress is not None:
             progress("checkpoints read", place + 1, len(checkpoints))
     return judged, tuple(out)
@@ -164,9 +207,16 @@ def _open(one: Checkpoint, task: Task, longest: int | None, device: str) -> Open
     )
 
 
-def _train(task: Task, seen: Opened, size: int | None) -> Split:
+def _train(task: Task, seen: Opened, size: int | None) -> tuple[Split, tuple[str, ...]]:
+    """What readouts are fitted on: as many examples as were asked for, or as fit into memory."""
     train = task.split(task.train, labeled=True)
     if size is not None:
-        return subset(train, size, seed=0)
+        return subset(train, size, seed=DRAWN), ()
     fits = fitting_size(seen, train)
-    return train if fits is None else subset(train, fits, seed=0)
+    if fits is None:
+        return train, ()
+    part = subset(train, fits, seed=DRAWN)
+    return part, (
+        f"Heads were trained on {len(part):,} of {len(train):,} examples, drawn with seed {DRAWN}: the "
+        "vectors of more would not fit into memory.",
+    )

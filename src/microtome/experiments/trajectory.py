@@ -35,7 +35,7 @@ from .courses import (
 from .gathering import check_level, whole_number
 from .layerwise import SAMPLE, Progress, alike, record_models
 from .ordering import DRAWS
-from .readings import read_steps
+from .readings import Reading, check_reading, read_steps
 from .tunedmodels import told_provenance
 
 
@@ -120,6 +120,9 @@ def trajectory(
     groups, draws = whole_number("groups", groups, 3), whole_number("draws", draws, 100)
     found = find_checkpoints(checkpoints, start=start, store=store, device=device)
     texts = make_texts(on)
+    reading = {"split": split, "readouts": readouts, "train_size": train_size}
+    if task is not None:
+        check_reading(found, task, **reading)
     keeping: dict[str, Any] = {"store": store, "command": command, "progress": progress}
     recorded = record_models(
         {one.name: one.load for one in found},
@@ -145,9 +148,7 @@ def trajectory(
         judged, readings = read_steps(
             found,
             task,
-            split=split,
-            readouts=readouts,
-            train_size=train_size,
+            **reading,
             longest=longest,
             device=device,
             **keeping,
@@ -203,12 +204,30 @@ def trajectory(
                 started=started,
                 task=None if task is None or judged is None else task.digest(judged.name),
                 task_source=None if task is None else task.source,
+                train=_learned(readings),
+                options={
+                    **reading,
+                    "rows": rows,
+                    "sample": sample,
+                    "longest": longest,
+                    "groups": groups,
+                    "draws": draws,
+                    "level": level,
+                    "dtype": dtype,
+                    **options,
+                },
                 seed=seed,
                 device=device,
                 command=command,
             )
         ),
     )
+
+
+def _learned(readings: Sequence[Reading]) -> list[dict[str, Any]]:
+    """What readouts were fitted on; one entry, unless checkpoints fit different numbers into memory."""
+    found = {one.learned.digest: one.learned for one in readings if one.learned is not None}
+    return [{"examples": len(one), "digest": digest} for digest, one in found.items()]
 
 
 def _called(given: Any, found: Sequence[Checkpoint]) -> str:
