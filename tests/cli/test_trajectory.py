@@ -14,6 +14,9 @@ from moving import sentences
 from zoo.test_pretraining import small
 from zoo.test_text import written
 
+Capture = pytest.CaptureFixture[str]
+COLUMNS = ["--column", "text=text", "--column", "label=label"]
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -30,14 +33,28 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_pretraining_is_followed(
-    run: Path, lines: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A task of the user's own."""
+    path = tmp_path_factory.mktemp("task") / "mine.csv"
+    rows = [f"{text},{number % 2}" for number, text in enumerate(sentences(50, seed=2))]
+    path.write_text("\n".join(["text,label", *rows]) + "\n")
+    return path
+
+
+def test_a_pretraining_is_followed(run: Path, lines: Path, tmp_path: Path, capsys: Capture) -> None:
     told = ["trajectory", str(run), "--on", str(lines), "--store", str(tmp_path / "store")]
     assert main([*told, "--dry-run"]) == 0
-    assert capsys.readouterr().out.strip() == "3 checkpoints: 2, 4, 6"
+    assert capsys.readouterr().out.startswith("3 checkpoints: 2, 4, 6; 3 models, 21 layers, ")
+    assert main([*told, "--sample", "200", "--dry-run", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert (plan["format"], plan["steps"], plan["rows"]) == ("microtome/plan/1", [2, 4, 6], 200)
+    assert plan["models"] == ["step 2", "step 4", "step 6"]
+    assert not (tmp_path / "store").exists()
     assert main([*told, "--out", str(tmp_path / "out"), "--sample", "200", "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    shown = capsys.readouterr()
+    assert shown.err.startswith("3 checkpoints: 2, 4, 6; 3 models, 21 layers, 200 rows")
+    document = json.loads(shown.out)
     assert document["format"] == "microtome/trajectory/1"
     assert document["more"]["steps"] == [2, 4, 6]
     assert len(document["more"]["maps"]) == 3
@@ -50,8 +67,46 @@ def test_a_pretraining_is_followed(
         assert f'"name":"step {step}"' in page
 
 
-def test_a_folder_without_checkpoints_is_refused(
-    lines: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_the_plan_names_the_task(
+    run: Path, lines: Path, table: Path, tmp_path: Path, capsys: Capture
 ) -> None:
+    told = ["trajectory", str(run), "--on", str(lines), "--task", str(table), *COLUMNS, "--train-size", "10"]
+    assert main([*told, "--store", str(tmp_path / "store"), "--dry-run"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "; scored on " in said
+    assert said.endswith(" examples of mine/validation")
+
+
+def test_a_folder_without_checkpoints_is_refused(lines: Path, tmp_path: Path, capsys: Capture) -> None:
     assert main(["trajectory", str(tmp_path), "--on", str(lines)]) == 2
     assert "must hold checkpoints whose names end in a step" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("dry", [["--dry-run"], []])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--on", "/nope.txt"], "/nope.txt"),
+        (["--task", "nonsense"], "nonsense"),
+        (["--rows", "foo"], "rows must be one of cls, mean"),
+        (
+            ["--task", "TASK", *COLUMNS, "--train-size", "60"],
+            "train_size must be a whole number between 1 and",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_before_the_work(
+    words: list[str],
+    said: str,
+    dry: list[str],
+    run: Path,
+    lines: Path,
+    table: Path,
+    tmp_path: Path,
+    capsys: Capture,
+) -> None:
+    given = [str(table) if word == "TASK" else word for word in words]
+    store = tmp_path / "store"
+    assert main(["trajectory", str(run), "--on", str(lines), *given, *dry, "--store", str(store)]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+    assert not store.exists()

@@ -43,24 +43,37 @@ def trajectory(
 ) -> None:
     """Follow layers along a training: maps, change, the border between blocks, and the score, by step."""
     from ..comparison.inputs import using_threads
-    from ..experiments.checkpoints import find_checkpoints
+    from ..experiments.checkpoints import find_checkpoints, said_lost
+    from ..experiments.readings import check_reading
     from ..experiments.trajectory import trajectory as run
     from ..tasks.loading import task as open_task
-    from .models import read_texts
+    from .models import cost, read_texts
 
     screen = shown.screen
     shown.check(working)
+    found = find_checkpoints(folder, start=start, store=working.store, device=working.device)
+    steps = [one.step for one in found]
+    texts, asked = read_texts(on, read), None if task is None else open_task(**files.asked(task))
+    judged = None if asked is None else check_reading(found, asked, train_size=train_size)[0]
+    with screen.working() as progress, using_threads(working.threads):
+        first = found[0].load()
+        told, document = cost([first] * len(found), compared.planned([first], texts, progress))
+    document |= {"models": [one.name for one in found], "steps": steps}
+    said = f"{counted(len(steps), 'checkpoint')}: {', '.join(f'{step:,}' for step in steps)}; {told}"
+    if asked is not None and judged is not None:
+        said += f"; scored on {counted(len(judged), 'example')} of {asked.name}/{judged.name}"
+        document["examples"] = len(judged)
     if working.dry_run:
-        found = find_checkpoints(folder, start=start, store=working.store, device=working.device)
-        steps = [one.step for one in found]
-        said = f"{counted(len(steps), 'checkpoint')}: {', '.join(f'{step:,}' for step in steps)}"
-        screen.result({"format": "microtome/plan/1", "steps": steps}, said)
+        for lost in said_lost(folder, store=working.store):
+            screen.note(f"warning: {lost}")
+        screen.result({"format": "microtome/plan/1", **document}, said)
         return
+    screen.note(said)
     with screen.working() as progress, using_threads(working.threads):
         result = run(
             folder,
-            read_texts(on, read),
-            task=None if task is None else open_task(**files.asked(task)),
+            texts,
+            task=asked,
             start=start,
             train_size=train_size,
             level=working.level,
