@@ -114,7 +114,7 @@ def selectivity(right: Any, control: Any, groups: Any = None, level: float = 0.9
         )
         for one in (right, control)
     ]
-    return compare_scores("accuracy", *sides, level=level)
+    return compare_scores("accuracy", sides[0], sides[1], level=level)
 
 
 def judged(fit: Any) -> Comparison:

@@ -121,7 +121,8 @@ def kept_code(
         _write_arrays(folder, {name: np.asarray(getattr(code, name)) for name in names})
 
     found = _read_arrays(_kept(shelf, asked, rows, write, command))
-    return Code(**{name: found[name].item() if name == "uniform" else found[name] for name in names})
+    uniform = float(found.pop("uniform").item())
+    return Code(uniform=uniform, **found)
 
 
 def _kept(
