@@ -40,7 +40,7 @@ def test_only_layers_above_the_moved_block_change(place: Path, tmp_path: Path) -
         "rsa: base to tuned",
         "rsa: between seeds",
         "rsa: base to random twin",
-        "rsa: difference base to tuned",
+        "rsa: difference, base to tuned minus between seeds",
     ]
     for measure in ("rsa", "debiased_cka"):
         names = ("base to tuned", "between seeds", "base to random twin")

@@ -14,6 +14,8 @@ from microtome.encoders.loading import load
 from microtome.errors import InputError
 from microtome.experiments.localizing import localized
 from microtome.extraction.extracting import extract
+from microtome.interventions.applying import apply
+from microtome.interventions.truncate import Truncate
 from moving import moved, saved, sentences
 
 TEXT = sentences(70, seed=1)
@@ -53,6 +55,14 @@ def test_scores_of_all_layers_with_their_doubt(tmp_path: Path) -> None:
     )
     assert found.more["agreement_described"] == pytest.approx(stats.spearmanr(mine, described)[0])
     assert found.more["agreement"] == pytest.approx(stats.spearmanr(mine, coded)[0])
+    again = localized([load(place, name="base"), moved(place, 3, by=1.0)], TEXT, **given)
+    assert again.rows[0]["beyond rotations"] == found.rows[0]["beyond rotations"], "models may be a list"
+    with pytest.raises(InputError, match="models must be one or more, named differently"):
+        localized([base, base], TEXT, **given)
+    with pytest.raises(
+        InputError, match="layers to localize must be at least 3, of all models together, but got 2"
+    ):
+        localized(apply(base, Truncate(keep=1)), TEXT, **given)
     with pytest.raises(InputError, match="options must be among precision, memory, threads, but got 'speed'"):
         localized({"base": base}, TEXT, speed=1, store=tmp_path / "s")
 

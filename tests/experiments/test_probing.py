@@ -17,6 +17,7 @@ import tiny
 from microtome.cli import main
 from microtome.errors import InputError, MicrotomeError
 from microtome.experiments.probing import layer_differences
+from microtome.experiments.probing_mixes import mix_findings
 from microtome.experiments.probing_rows import TWIN, record_rows
 from microtome.inference.answers import Answers
 from microtome.inference.pairing import compare_scores
@@ -71,7 +72,12 @@ def test_parts_of_speech_are_read_and_random_labels_of_types_are_learned_by_hear
     }
     assert found.experiment == "probing"
     assert {row["model"] for row in found.rows} == {name, TWIN}
-    assert any(sentence.startswith(f"{name}: upos is read best at layer 0") for sentence in found.findings)
+    best = np.flatnonzero(curve.values == 1)
+    assert len(best) > 1
+    assert any(
+        sentence.startswith(f"{name}: upos is read best at layers 0 ") and " alike, accuracy" in sentence
+        for sentence in found.findings
+    )
     again = mt.open(_saved(found, tmp_path / "out"))
     assert again[name].values.tolist() == curve.values.tolist()
 
@@ -256,6 +262,25 @@ def test_several_draws_of_control_labels_are_in_the_interval(corpus: Path, tmp_p
     assert "drawn for every type of word from the frequencies of the labels (Hewitt and Liang 2019), 4 t" in (
         often.methods
     )
+
+
+def test_layers_that_take_away_are_not_said_to_add() -> None:
+    def answers(share: float) -> Answers:
+        said = np.arange(100) < 100 * share
+        return Answers(
+            ids=[str(k) for k in range(100)], targets=np.ones(100, dtype=int), predictions=[said.astype(int)]
+        )
+
+    def mixed(*shares: float) -> Probed:
+        weights = tuple((1 / len(shares),) * len(shares) for _ in shares)
+        return Probed(answers=tuple(map(answers, shares)), score=find_score("accuracy"), shares=weights)
+
+    def told(one: Probed) -> list[str]:
+        return mix_findings({"bert": one}, ["bert"], "upto")
+
+    assert len(told(mixed(0.5, 0.6, 0.8))) == 2
+    assert "read at layer 1.7 on average" in told(mixed(0.5, 0.6, 0.8))[1]
+    assert len(told(mixed(0.8, 0.6, 0.5))) == 1
 
 
 def test_a_smaller_probe_learns_less_by_heart(tmp_path: Path) -> None:

@@ -71,7 +71,11 @@ def test_where_lower_is_better_less_of_the_score_is_more_that_is_read() -> None:
     best, apart = layer_findings(curves, ["bert"], score, "upos", lines={"a guess": 0.4})
     assert best.startswith("bert: upos is read best at layer 1, accuracy 0.500 [0.490, 0.510]")
     assert "-20.0 points [-21.0, -19.0] (95% for all layers, unit: document) from layer 0;" in best
-    assert best.endswith("it is not shown to be below what needs no layer (a guess: 0.400).")
+    assert best.endswith(
+        "that is above what needs no layer (a guess: 0.400), so that nothing is shown to be read."
+    )
+    near, _ = layer_findings(curves, ["bert"], score, "upos", lines={"a guess": 0.495})
+    assert near.endswith("it is not shown to be below what needs no layer (a guess: 0.495).")
     assert apart.startswith("tuned against bert: more is read at layer 1, ")
 
 

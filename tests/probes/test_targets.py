@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import lzma
 import os
+import re
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -124,14 +125,31 @@ def test_the_table_declares_what_is_so() -> None:
 def test_every_target_can_be_read_from_each_of_its_formats(name: str, files: dict[str, Path]) -> None:
     target = TARGETS[name]
     for one in target.formats:
-        suffix = _SUFFIXES[one]
-        found = read_target(files[suffix], name)
+        source = files[_SUFFIXES[one]]
+        if one == "edges" and name != "spr":
+            source = files["jsonl"].parent / f"{name}.jsonl"
+            spans = {f"span{slot}": [slot - 1, slot] for slot in range(1, target.slots + 1)}
+            text = json.dumps({"text": "Ann drinks", "targets": [{**spans, "label": "A"}]})
+            source.write_text(f"{text}\n{text}\n")
+        found = read_target(source, name)
         assert len(found.sentences) == len(found.ids) == len(found.splits) == len(found.groups) == 2
         assert found.spans.shape[1:] == (target.slots, 2)
         assert found.right.shape == (len(found.owner), len(found.labels))
         assert bool(len(found.heads)) == (target.kind == "trees")
-        if not target.multilabel and name not in ("constituents", "relations", "entities"):
+        if not target.multilabel and target.kind != "trees":
             assert (found.right.sum(1) == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("relations", "target 0 of sentence '1' must have one label, but it has 2: is it of another target?"),
+        ("constituents", "target 0 of sentence '1' must have 1 span, but it has span2 too"),
+    ],
+)
+def test_what_another_target_has_is_refused(name: str, said: str, files: dict[str, Path]) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        read_target(files["jsonl"], name)
 
 
 def test_classes_of_words(files: dict[str, Path]) -> None:

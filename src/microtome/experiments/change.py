@@ -17,7 +17,7 @@ from .changed import said_beyond, said_center, said_levels
 from .citations import cited
 from .gathering import check_level
 from .layerwise import SAMPLE, Progress, alike, record_models
-from .spreads import Points, Sample, center_of, points_of
+from .spreads import Points, points_of
 from .tunedmodels import (
     SEEDS,
     TUNED,
@@ -96,7 +96,7 @@ def change(
     -------
     Result
         For each measure curves over layers: "base to tuned", "between seeds", "base to random twin", and
-        "difference", that of the first and the second. `more["change"]` has where the change sits, with the
+        "difference, base to tuned minus between seeds". `more["change"]` has where the change sits, with the
         share of the upper third ("top_share", of the models' mean share), `more["average"]` the means over
         layers, and `more["tuned_on"]` the task of the tuned models; `task` and `split` name the text that
         they were compared on.
@@ -139,11 +139,10 @@ def change(
         if SEEDS in series:
             beyond = points_of(series[TUNED].together(), series[SEEDS], level=level)
             note = "similarity of base and tuned minus that of two seeds, for these models"
-            curves.append(layer_curve(f"{label}: difference {TUNED}", recorded, beyond, note))
+            curves.append(layer_curve(f"{label}: difference, {TUNED} minus {SEEDS}", recorded, beyond, note))
             said += said_beyond(label, beyond, recorded.layers)
         told, sentence = said_center(label, series[TUNED], recorded.layers, level, recorded.unit)
-        share = _top_share(series[TUNED], level)
-        more["change"][label] = {**told, "top_share": share, "rescaled": _rescaled(points)}
+        more["change"][label] = {**told, "rescaled": _rescaled(points)}
         said.append(sentence)
     return Result(
         experiment="change",
@@ -181,16 +180,6 @@ def _rescaled(points: Mapping[str, Points]) -> list[float] | None:
     room = high - low
     value = points[TUNED].values - low
     return np.where(room > 0, value / np.where(room > 0, room, 1.0), np.nan).tolist()
-
-
-def _top_share(similar: Sample, level: float) -> dict[str, float] | None:
-    """The share of the upper third with its interval, the mean over models; see `ChangeProfile`."""
-    kept = np.flatnonzero(np.isfinite(similar.values).all(axis=0))
-    inside = np.zeros(similar.values.shape[1])
-    inside[kept] = np.clip(len(kept) / 3 - np.arange(len(kept))[::-1], 0, 1)
-    # A share is the center of the change where layers stand at how much of them lies within the third.
-    found = center_of(similar, inside.tolist())
-    return None if found is None else points_of(found, level=level, bounds=(0.0, 1.0)).plain()
 
 
 def _warnings(models: Models) -> tuple[str, ...]:

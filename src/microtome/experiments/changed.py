@@ -45,7 +45,7 @@ def said_beyond(label: str, beyond: Points, layers: Sequence[int]) -> list[str]:
     if less:
         said.append(
             f"By {label}, tuned models are surely more like the base than like each other in "
-            f"{layer_list(less)}: seeds went different ways."
+            f"{layer_list(less)} (bands for all layers at once, for these models): seeds went different ways."
         )
     return said
 
@@ -69,7 +69,8 @@ def said_center(
     Returns
     -------
     told : dict
-        Plain data: change, low, high, center with its interval, and the share of the upper third.
+        Plain data: change, low, high, center and share of the upper third with intervals ("top_share", of the
+        models' mean share), and what equal steps of all blocks would put there ("even").
     sentence : str
     """
     found = points_of(similar, level=level, bounds=(-1.0, 1.0))
@@ -81,16 +82,33 @@ def said_center(
         "low": [] if profile.low is None else profile.low.tolist(),
         "high": [] if profile.high is None else profile.high.tolist(),
         "top_third": profile.top_third,
+        "even": profile.even,
         "center": None,
+        "top_share": None,
     }
-    center = center_of(similar, layers)
-    sentence = f"By {label}: {profile.sentence([str(layer) for layer in layers])}"
-    if center is None:
-        return told, sentence
+    names = [str(layer) for layer in layers]
+    center, share = center_of(similar, layers), top_share(similar)
+    if center is None or share is None:
+        return told, f"By {label}: {profile.sentence(names)}"
     one = points_of(center, level=level, bounds=(layers[0], layers[-1]))
-    told["center"] = one.plain()
-    shown = f"{said_value(one, 2)} ({level * 100:g}%, unit: {said_unit(unit, one)})"
-    return told, f"{sentence} With its interval the center is at {shown}."
+    part = points_of(share, level=level, bounds=(0.0, 1.0))
+    told |= {"center": one.plain(), "top_share": part.plain()}
+    value, low, high = (100 * float(each[0]) for each in (part.values, part.low, part.high))
+    shown = {
+        "center": said_value(one, 2),
+        "share": f"{number(value, 0)}% [{number(low, 0)}, {number(high, 0)}]",
+    }
+    sentence = profile.sentence(names, **shown)
+    return told, f"By {label}: {sentence} Intervals: {level * 100:g}%, unit: {said_unit(unit, one)}."
+
+
+def top_share(similar: Sample) -> Sample | None:
+    """The share of the upper third of each model, as `ChangeProfile` has it; None where nothing changed."""
+    kept = np.flatnonzero(np.isfinite(similar.values).all(axis=0))
+    inside = np.zeros(similar.values.shape[1])
+    inside[kept] = np.clip(len(kept) / 3 - np.arange(len(kept))[::-1], 0, 1)
+    # A share is the center of the change where layers stand at how much of them lies within the third.
+    return center_of(similar, inside.tolist())
 
 
 def said_domains(label: str, mean: Points, apart: Points, layers: Sequence[int], unit: str) -> list[str]:

@@ -12,7 +12,7 @@ from ..findings.blocks import STEP_CONTRAST
 from ..findings.results import Curve
 from ..findings.scorecurves import score_curve
 from ..findings.stackblocks import StackBlocks, blocks_document
-from ..findings.words import layer_list, number
+from ..findings.words import layer_list, number, small_number
 from ..inference.answers import Answers
 from ..inference.scoring import example_groups, unit_influence
 from ..tasks.items import Split
@@ -301,7 +301,7 @@ def said_course(
         )
         said.append(
             f"From step {steps[0]:,} to step {steps[-1]:,}, by {course.against.measure}, layer {most} "
-            f"changed most, to a similarity of {number(float(np.nanmin(values)))}{where}."
+            f"changed most ({small_number(1 - float(np.nanmin(values)))}){where}."
         )
     said.append(_said_borders(course))
     if course.task is not None:

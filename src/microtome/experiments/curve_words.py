@@ -73,13 +73,15 @@ def said_best(curve: Curve, place: int, score: Score, what: str, where: str | No
     what : str
         That is read.
     where : str, optional
-        In words; "best at layer L" when absent.
+        In words; "best at layer L", or at several alike, when absent.
 
     Returns
     -------
     str
     """
-    where = f"best at layer {curve.x[place]}" if where is None else where
+    if where is None:
+        alike = np.flatnonzero(curve.values == curve.values[place])
+        where = f"best at {_layers(curve, alike)}{' alike' if len(alike) > 1 else ''}"
     return f"{curve.name}: {what} is read {where}, {score.name} {_at(curve, place, 1.0, 3)}"
 
 

@@ -31,7 +31,7 @@ BEYOND, DESCRIBED, CODED = "beyond rotations", "published, as described", "publi
 
 
 def localized(
-    models: Mapping[str, Any],
+    models: Any,
     on: Any,
     *,
     rows: str = "token",
@@ -58,9 +58,9 @@ def localized(
 
     Parameters
     ----------
-    models : mapping of str to Encoder or path
-        By the names that their layers get, with as many layers and the same tokens, such as a base and what
-        fine-tuning made of it.
+    models : Encoder or path, list of them, or mapping of str to them
+        By the names that their layers get, their own when absent, with as many layers and the same tokens,
+        such as a base and what fine-tuning made of it.
     on : Corpus, path or list of texts
     rows, sample, longest, seed, dtype, store, progress, command
         As in `change`.
@@ -95,7 +95,7 @@ def localized(
             raise must("options", f"among {', '.join(COMPUTING)}", name)
     texts = make_texts(on)
     recorded = record_models(
-        {name: open_encoder(one, device) for name, one in models.items()},
+        _by_name(models, device),
         texts,
         rows=rows,
         sample=sample,
@@ -107,6 +107,9 @@ def localized(
         progress=progress,
     )
     names = [(model, layer) for model in recorded.found for layer in recorded.layers]
+    if len(names) < 3:
+        # Of two layers, each is compared with the other alone, and published scores are the same for both.
+        raise must("layers to localize", "at least 3, of all models together", len(names))
     labels = [f"{model}/{layer}" for model, layer in names]
     given: dict[str, Any] = {"rotations": rotations, "seed": seed, "device": device, **options}
     units, plan = _halved(recorded, halves, seed)
@@ -164,6 +167,18 @@ def localized(
             told_provenance([recorded], [texts], started=started, seed=seed, device=device, command=command)
         ),
     )
+
+
+def _by_name(models: Any, device: str) -> dict[str, Any]:
+    """Open models, each by the name it was given or has."""
+    if isinstance(models, Mapping):
+        return {str(name): open_encoder(one, device) for name, one in models.items()}
+    several = models if isinstance(models, list | tuple) else [models]
+    opened = [open_encoder(one, device) for one in several]
+    found = {one.name: one for one in opened}
+    if not found or len(found) < len(opened):
+        raise must("models", "one or more, named differently", [one.name for one in opened])
+    return found
 
 
 def _halved(recorded: Recorded, halves: int, seed: int) -> tuple[Clusters, list[np.ndarray]]:

@@ -177,5 +177,9 @@ def _expected(one: Probed) -> float | None:
         np.mean([one.score.compute(each, answers.targets, one.labels) for each in answers.predictions])
         for answers in one.answers
     ]
+    # Where layers take away more than they add, the mean of what they add is of nothing.
+    added = scores[-1] - scores[0]
+    if added <= 0 if one.score.higher_is_better else added >= 0:
+        return None
     value = float(expected_layer(scores))
     return value if np.isfinite(value) else None

@@ -99,8 +99,12 @@ def _not_better(curve: Curve, best: int, score: Score, lines: Mapping[str, float
     name = max(known, key=lambda each: sign * known[each])
     if (curve.band_low[best] > known[name]) if sign > 0 else (curve.band_high[best] < known[name]):
         return ""
-    way = "above" if sign > 0 else "below"
-    return f"; it is not shown to be {way} what needs no layer ({name}: {number(known[name], 3)})"
+    way, other = ("above", "below") if sign > 0 else ("below", "above")
+    than = f"what needs no layer ({name}: {number(known[name], 3)})"
+    worse = (curve.band_high[best] < known[name]) if sign > 0 else (curve.band_low[best] > known[name])
+    if worse:
+        return f"; that is {other} {than}, so that nothing is shown to be read"
+    return f"; it is not shown to be {way} {than}"
 
 
 _READ = MappingProxyType(

@@ -239,6 +239,13 @@ def said_scores(task: Task, told: Mapping[str, Mapping[str, Any]]) -> list[str]:
     told_guess = "".join(f"; {name}: {number(score.points * value, 1)}" for name, value in guess.items())
     count = len(task.split(task.validation))
     said = [f"{score.name} on {task.name}, in points, n = {count:,}: {shown}{told_guess}."]
+    sign = 1.0 if score.higher_is_better else -1.0
+    best = max((sign * one["score"] for one in known.values()), default=math.nan)
+    floor = max((sign * score.points * value for value in guess.values()), default=-math.inf)
+    if best <= floor:
+        said.append(
+            "No way scores above what needs no reading: nothing was learned, and the changes are of that."
+        )
     if len(known) > 1:
         values = [one["score"] for one in known.values()]
         said.append(f"Scores are matched to within {number(max(values) - min(values), 1)} points.")

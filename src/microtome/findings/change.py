@@ -45,8 +45,29 @@ class ChangeProfile:
     left_out: tuple[int, ...]
     reason: str | None = None
 
-    def sentence(self, names: Sequence[str] | None = None) -> str:
-        """Say where the change sits, with layers called by `names` or by their indices."""
+    @property
+    def even(self) -> float:
+        """Share of the upper third if every block changed as much again, counted from no change at 0."""
+        places = self.positions[np.isfinite(self.change)]
+        return float(_upper_third(len(places)) @ places / places.sum()) if places.any() else float("nan")
+
+    def sentence(
+        self, names: Sequence[str] | None = None, *, center: str | None = None, share: str | None = None
+    ) -> str:
+        """
+        Say where the change sits.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            What layers are called; their indices when absent.
+        center, share : str, optional
+            The center and the share of the upper third in words, where intervals are known of them.
+
+        Returns
+        -------
+        str
+        """
         check_names(names, len(self.change))
         kept = f" Left out as undefined: {layer_list(self.left_out, names)}." if self.left_out else ""
         if self.reason is not None:
@@ -55,9 +76,10 @@ class ChangeProfile:
         defined = self.positions[np.isfinite(self.change)]
         return (
             f"{layer_list([most], names).replace('layer', 'Layer', 1)} changed most "
-            f"({small_number(self.change[most])}); the center of change is at {number(self.center, 1)} "
-            f"(layers from {defined.min():g} to {defined.max():g}), and the upper third holds "
-            f"{percent(self.top_third)} of the change.{kept}"
+            f"({small_number(self.change[most])}); the center of change is at "
+            f"{center or number(self.center, 1)} (layers from {defined.min():g} to {defined.max():g}), and "
+            f"the upper third holds {share or percent(self.top_third)} of the change "
+            f"({percent(self.even)} if every block added as much).{kept}"
         )
 
 
@@ -107,9 +129,7 @@ def change_profile(
         reason = "no layer has a defined similarity"
     elif total <= 1e-9:
         reason = "no layer changed"
-    third = len(weight) / 3
-    # Counted from the top: how much of each layer's unit of depth lies within the upper third.
-    inside = np.clip(third - np.arange(len(weight))[::-1], 0, 1)
+    inside = _upper_third(len(weight))
     return ChangeProfile(
         change=change,
         low=bounds[0],
@@ -120,6 +140,11 @@ def change_profile(
         left_out=tuple(np.flatnonzero(~defined).tolist()),
         reason=reason,
     )
+
+
+def _upper_third(layers: int) -> NDArray[np.float64]:
+    """How much of each layer's unit of depth lies within the upper third."""
+    return np.clip(layers / 3 - np.arange(layers)[::-1], 0, 1)
 
 
 def _diagonal(name: str, values: ArrayLike) -> NDArray[np.float64]:

@@ -178,18 +178,33 @@ def marks_of(example: Example, mark: str) -> tuple[str, ...]:
     return found
 
 
-def labeled_spans(slots: int, example: Example) -> list[Labeled]:
-    """Targets in the layout of edge probing."""
+def labeled_spans(slots: int, several: bool, example: Example) -> list[Labeled]:
+    """
+    Targets in the layout of edge probing.
+
+    Parameters
+    ----------
+    slots : int
+        Spans of each.
+    several : bool
+        Whether one may have several labels or none.
+    example : Example
+
+    Returns
+    -------
+    list of Labeled
+    """
     given = example.marks.get(MARK)
     if not isinstance(given, tuple):
         raise InputError(f"sentence {example.id!r} must have a list of targets, but it has none.")
     length = len(words_in(example))
     return [
-        _read(text, slots, length, f"target {n} of sentence {example.id!r}") for n, text in enumerate(given)
+        _read(text, slots, several, length, f"target {n} of sentence {example.id!r}")
+        for n, text in enumerate(given)
     ]
 
 
-def _read(text: str, slots: int, length: int, what: str) -> Labeled:
+def _read(text: str, slots: int, several: bool, length: int, what: str) -> Labeled:
     try:
         told = json.loads(text)
     except ValueError:
@@ -209,4 +224,9 @@ def _read(text: str, slots: int, length: int, what: str) -> Labeled:
     labels = [told["label"]] if isinstance(told["label"], str) else told["label"]
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise InputError(f"label of {what} must be a text or a list of texts, but got {told['label']!r}.")
+    # A file of another target has the same layout, and would be read as what it is not.
+    if told.get(f"span{slots + 1}") is not None:
+        raise InputError(f"{what} must have {slots} span{'s' * (slots > 1)}, but it has span{slots + 1} too.")
+    if not several and len(labels) != 1:
+        raise InputError(f"{what} must have one label, but it has {len(labels)}: is it of another target?")
     return tuple(spans), tuple(labels)

@@ -57,7 +57,7 @@ def _words(name: str, about: str, **more: Any) -> Target:
 
 
 def _spans(name: str, about: str, formats: tuple[str, ...], slots: int = 1, **more: Any) -> Target:
-    found = partial(labeled_spans, slots)
+    found = partial(labeled_spans, slots, more.get("multilabel", False))
     return Target(name=name, about=about, kind="spans", formats=formats, slots=slots, find=found, **more)
 
 
