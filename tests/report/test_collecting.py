@@ -22,6 +22,7 @@ from figures.resulting import make_curve, make_result
 from microtome.errors import InputError
 from microtome.findings.maps import Maps
 from microtome.findings.places import SAME_TOKEN, with_places
+from microtome.findings.results import Result
 from microtome.report.collecting import collect
 from microtome.report.sections import result_parts
 from microtome.report.writing import write_page
@@ -344,6 +345,52 @@ def test_results_of_one_name_are_told_apart(tmp_path: Path) -> None:
     texts = [one["text"] for one in document["findings"]]
     assert len(set(texts)) == len(texts)
     assert any("layers of bert (two) can go" in text for text in texts)
+
+
+def _probing(**more: Any) -> Result:
+    """What probes of words find in three models and a random twin."""
+    given: dict[str, Any] = {
+        "experiment": "probing",
+        "model": "masked, seed-1, replaced",
+        "task": "upos",
+        "curves": (make_curve("masked", [0.5, 0.6], axis="layer", seeds=(1, 1)),),
+        "findings": (
+            "masked (all layers): upos is read from all layers at once.",
+            "replaced against masked: less is read at layers 1 and 2.",
+            "random twin against masked: less is read at layer 2.",
+            "Without any layer: most frequent 0.200.",
+        ),
+        "more": {"probe": "edge"},
+    }
+    return make_result(**{**given, **more})
+
+
+def test_a_sentence_that_begins_with_its_model_is_not_told_again_of_which_models(tmp_path: Path) -> None:
+    one = _probing()
+    one.save(tmp_path / "one")
+    told = collect(tmp_path)["sections"][0]["sentences"]
+    assert told == [*one.findings[:3], f"masked, seed-1, replaced: {one.findings[3]}"]
+    one.save(tmp_path / "two")
+    told = collect(tmp_path)["sections"][1]["sentences"]
+    assert told == [
+        *(f"two: {text}" for text in one.findings[:3]),
+        f"masked, seed-1, replaced (two): {one.findings[3]}",
+    ]
+
+
+def test_a_name_that_only_begins_alike_is_not_the_model(tmp_path: Path) -> None:
+    _probing(model="With", findings=("Without any layer: chance 0.2.",)).save(tmp_path)
+    assert collect(tmp_path)["sections"][0]["sentences"] == ["With: Without any layer: chance 0.2."]
+
+
+@pytest.mark.parametrize("probe, drawn", [("edge", True), ("linear", False), ("online code", False)])
+def test_other_seeds_are_spoken_of_only_where_something_is_drawn(
+    tmp_path: Path, probe: str, drawn: bool
+) -> None:
+    _probing(more={"probe": probe}).save(tmp_path)
+    basis = collect(tmp_path)["sections"][0]["basis"]
+    assert ("1 run a point: other seeds are not covered" in basis) == drawn
+    assert "intervals: 95 % for each point alone" in basis
 
 
 @pytest.mark.parametrize("made", [True, False])

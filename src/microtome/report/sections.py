@@ -47,6 +47,12 @@ TITLES: Mapping[str, str] = {
     "trajectory": "Along a training",
     "prediction": "Foretelling what can be cut",
 }
+# What follows on the name of a model where a sentence begins with it; other words may only look like one.
+_BEHIND = (":", " (", "/", " against ")
+# Models that no result is named after.
+_TWINS = ("random twin",)
+# Probes that nothing is drawn for, so that there are no seeds that could be covered.
+_UNSEEDED = ("linear", "online code")
 # Their differences are what an intervention costs; those of others are told by the experiment itself.
 COSTS = ("freezing", "reinitialization", "permutation", "dropping")
 
@@ -137,7 +143,7 @@ def result_parts(result: Result, file: str, label: str) -> list[Part]:
     if parts and not joined and not any(part.said for part in parts) and result.findings:
         # An experiment of which nothing is known here says itself what it found.
         told = [
-            Said(text=text if text.startswith(f"{name}: ") else f"{name}: {text}", sure=None, headline=k == 0)
+            Said(text=with_models(text, result, label), sure=None, headline=k == 0)
             for k, text in enumerate(result.findings)
         ]
         first = parts[0]
@@ -153,6 +159,30 @@ def _said(result: Result, curves: Sequence[Curve], name: str, *, differences: bo
     if not differences or result.experiment not in COSTS:
         return []
     return [one for curve in curves for one in losses.points(curve, result, name)]
+
+
+def with_models(text: str, result: Result, label: str) -> str:
+    """
+    Say of which models a sentence is, where it does not begin with one of them.
+
+    Parameters
+    ----------
+    text : str
+        A finding of the result.
+    result : Result
+    label : str
+        As in `result_parts`: a folder in parentheses, or nothing.
+
+    Returns
+    -------
+    str
+    """
+    called = model_of(result)
+    names = {called, *called.split(", "), *_TWINS}
+    if not any(text.startswith(f"{name}{behind}") for name in names for behind in _BEHIND):
+        return f"{called}{label}: {text}"
+    folder = label.removeprefix(" (").removesuffix(")")
+    return f"{folder}: {text}" if folder else text
 
 
 def title_of(result: Result, label: str) -> str:
@@ -244,11 +274,10 @@ def _basis(result: Result, curves: Sequence[Curve], *, few: bool) -> str:
     if counts:
         parts.append(f"n = {_span(counts)} examples")
     parts.append(f"unit: {', '.join(dict.fromkeys(one.unit for one in curves))}")
-    if runs:
-        single = runs[-1] == 1
-        parts.append(
-            "1 run a point: other seeds are not covered" if single else f"{_span(runs)} runs a point"
-        )
+    if runs and runs[-1] > 1:
+        parts.append(f"{_span(runs)} runs a point")
+    elif runs and result.more.get("probe") not in _UNSEEDED:
+        parts.append("1 run a point: other seeds are not covered")
     if few:
         parts[-1] += ": too few for useful intervals, which are in the data and are not drawn"
         return "; ".join(parts)

@@ -10,7 +10,7 @@ from ..experiments.prediction_words import adjusted_p
 from ..experiments.prediction_words import findings as prediction_findings
 from ..findings.results import Result
 from ..findings.words import number
-from .sections import Part, section, title_of, tuned_name
+from .sections import Part, section, title_of, tuned_name, with_models
 from .sentences import Said, at_most, between, counted, doubt, percent
 from .verdicts import pruned, tuned, value_of
 
@@ -307,7 +307,7 @@ def more_parts(result: Result, file: str, label: str) -> list[Part]:
                 "scores",
                 title=f"Do tasks agree on orders of blocks? {result.model}{label}",
                 basis="correlation of the scores of the same orders between two tasks; unit: order",
-                said=[Said(text=f"{result.model}{label}: {text}") for text in result.findings],
+                said=[Said(text=with_models(text, result, label)) for text in result.findings],
                 columns=["tasks", "orders", "Pearson", "Spearman"],
                 rows=[
                     [
