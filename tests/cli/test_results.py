@@ -12,6 +12,7 @@ import pytest
 from figures.resulting import make_curve, make_result, make_spans
 from microtome.cli.results import show_result
 from microtome.cli.show import Screen
+from microtome.findings.results import Curve
 
 CURVES = (
     make_curve("UNTUNED", [0.5, 0.625], band_low=[0.1, 0.2]),
@@ -44,6 +45,24 @@ def test_captions_call_scores_as_people_do(capsys: Capture) -> None:
     assert "Differences in edge F1 on rte/validation: n = 277" in said
     show_result(Screen(), make_result(curves=CURVES, score="uuas"), None)
     assert "UUAS on rte/validation: n = 277" in capsys.readouterr().out
+
+
+def test_layers_are_in_order_and_a_mix_of_all_of_them_is_not_the_last(capsys: Capture) -> None:
+    def curve(name: str, x: tuple[int, ...]) -> Curve:
+        return make_curve(name, [0.5] * len(x), x=x, axis="layer")
+
+    twin = "difference, random twin (all layers) from bert (all layers)"
+    every = (curve("bert (all layers)", (2,)), curve("bert (layers 0 to l)", (0, 1, 2)), curve(twin, (2,)))
+    more = {"layers": ["mix", "upto"]}
+    show_result(Screen(), make_result(experiment="probing", curves=every, more=more), None)
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [row[0] for row in rows[:5]] == ["layer", "0", "1", "2", "all"]
+    assert [len(row) for row in rows[1:5]] == [4] * 4
+    assert rows[5][:1] != ["2"]
+    assert [row[0] for row in rows if row[:1] in (["all"], ["2"])] == ["2", "all", "all"]
+    # Of one layer without any mix, the number is that of the layer.
+    show_result(Screen(), make_result(curves=(curve("bert (all layers)", (2,)),)), None)
+    assert capsys.readouterr().out.splitlines()[1].split()[0] == "2"
 
 
 def test_a_table_too_wide_for_the_terminal_is_a_long_one(

@@ -6,13 +6,14 @@ import math
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .show import MOST_COLUMNS, Screen
 
 if TYPE_CHECKING:
-    from ..findings.results import Curve, Result, SpanMap
+    from ..findings.results import Curve, Result, SpanMap, X
 
 # A span whose cost is not 0 by the band of all spans at once.
 SURE = "*"
@@ -61,14 +62,14 @@ def _curve_tables(result: Result) -> Iterable[Table]:
     # They are told once, below the first table.
     lines = [f"{name}: {value:.4f}." for name, value in result.lines.items() if math.isfinite(value)]
     for differences in (False, True):
-        found = [one for one in result.curves if is_difference(one) == differences]
+        found = [one for one in _called_all(result) if is_difference(one) == differences]
         for axis in dict.fromkeys(one.axis for one in found):
             curves = [one for one in found if one.axis == axis]
             scale = result.points if differences else 1.0
             score = score_label(result.score)
             unit = "points" if result.points == 100 else score
             what = f"differences in {unit}" if differences else score
-            places = list(dict.fromkeys(x for one in curves for x in one.x))
+            places = _places(axis, curves)
             cells = [[_at(one, x, scale, signed=differences) for one in curves] for x in places]
             head = [axis, *(label_of(one) for one in curves)]
             rows = [[str(x), *row] for x, row in zip(places, cells, strict=True)]
@@ -83,6 +84,28 @@ def _curve_tables(result: Result) -> Iterable[Table]:
             said = f"{what[:1].upper()}{what[1:]} on {_where(result)}: {_words(basis(curves))}."
             yield head, rows, [said, *lines]
             lines = []
+
+
+def _called_all(result: Result) -> Iterable[Curve]:
+    """The curves, where the one value of a mix of all layers stands at no layer."""
+    if "mix" not in result.more.get("layers", ()):
+        return result.curves
+    from ..experiments.probing_mixes import called
+
+    mixed = called("", "mix")
+    return [
+        replace(one, x=("all",)) if one.name.endswith(mixed) and len(one.x) == 1 else one
+        for one in result.curves
+    ]
+
+
+def _places(axis: str, curves: Sequence[Curve]) -> list[X]:
+    """Where any curve has a value; layers from the bottom, whichever curve comes first, and then words."""
+    found = list(dict.fromkeys(x for one in curves for x in one.x))
+    if axis != "layer":
+        return found
+    numbers = sorted(x for x in found if not isinstance(x, str))
+    return [*numbers, *(x for x in found if isinstance(x, str))]
 
 
 def _where(result: Result) -> str:
