@@ -184,6 +184,7 @@ def test_trees_are_read_with_several_seeds(
     assert set(curve.seeds) == {2}
     rows = {(row["layer"], row["seed"]): row["distance_spearman"] for row in found.rows}
     assert rows[0, 0] != rows[0, 1], "each seed has its own"
+    assert sum("correlation of distances by length (Spearman" in one for one in found.findings) == 1
     lengths = found.more["distance_spearman"][encoder_of("bert").name]
     assert lengths["lengths"] == [5]
     both = np.mean([rows[layer, seed] for layer in curve.x for seed in (0, 1)])

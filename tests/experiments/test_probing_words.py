@@ -13,7 +13,7 @@ import pytest
 import microtome as mt
 from experiments.test_probing import write_corpus
 from microtome.experiments.curve_words import Difference
-from microtome.experiments.probing_words import layer_findings
+from microtome.experiments.probing_words import layer_findings, length_findings
 from microtome.experiments.taskprobing_words import task_findings
 from microtome.findings.results import Curve
 from microtome.tasks.scores import find_score
@@ -160,3 +160,22 @@ def test_answers_of_a_task_are_said_in_the_same_words() -> None:
         "difference can be shown; the largest is 100.0 points at layer 1.",
         "Without any layer: most frequent answer 0.500.",
     )
+
+
+@pytest.mark.parametrize("what, noun", [("distance", "distances"), ("depth", "depths")])
+def test_the_best_layer_by_length_is_said_of_models_that_were_given(what: str, noun: str) -> None:
+    means = {"masked": [0.2, 0.652, 0.6], "random twin": [0.1, 0.2, 0.1], "tuned": [float("nan"), 0.1, 0.3]}
+    facts = {
+        f"{what}_spearman": {name: {"mean": mean, "lengths": [7, 9]} for name, mean in means.items()},
+        "else": 1,
+    }
+    shared = f"correlation of {noun} by length (Spearman, mean over lengths 5 to 50 that occur) is highest at"
+    assert length_findings(facts, ["masked", "tuned"]) == [
+        f"masked: {shared} layer 1, 0.652.",
+        f"tuned: {shared} layer 2, 0.300.",
+    ]
+
+
+def test_nothing_is_said_of_lengths_that_do_not_occur() -> None:
+    nothing = {"distance_spearman": {"masked": {"mean": [float("nan")] * 2, "lengths": [6]}}}
+    assert length_findings({}, ["masked"]) == length_findings(nothing, ["masked", "other"]) == []

@@ -28,7 +28,7 @@ from .probing_facts import CONTROL, depth_notes, more_facts, probe_rows, sizes_o
 from .probing_kept import kept_probe, question
 from .probing_mixes import LAYERS, called, check_kinds, find_probe, mix_facts, mix_findings
 from .probing_rows import TWIN, check_size, open_models, record_rows
-from .probing_words import layer_findings, methods_of, said_lines
+from .probing_words import layer_findings, length_findings, methods_of, said_lines
 
 if TYPE_CHECKING:
     import os
@@ -164,6 +164,8 @@ def probing(
         curves += drawn
         said += layer_findings(drawn, labels, first.score, target, kind=kind, lines=first.lines)
         said += mix_findings(found, labels, kind)
+    facts = more_facts(every)
+    said += length_findings(facts, names)
     return Result(
         experiment="probing",
         model=", ".join(names),
@@ -207,7 +209,7 @@ def probing(
                 "size": size,
                 "sentences": sizes_of(asked),
                 **mix_facts(every),
-                **more_facts(every),
+                **facts,
             }
         ),
         provenance=probe_provenance(

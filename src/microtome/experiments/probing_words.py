@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
+
+import numpy as np
 
 from ..findings.results import Curve
 from ..findings.words import number, with_article
 from ..probes.asking import Asked
 from ..probes.table import Probe
+from ..probes.treescores import DEPTH_SPEARMAN, DISTANCE_SPEARMAN, LONGEST, SHORTEST
 from ..tasks.scores_declare import Score
 from ..version import VERSION
 from .curve_words import (
@@ -80,6 +84,37 @@ def layer_findings(
                 f"{said_points(chosen, best, score)}{without_interval(chosen, best)}."
             )
     return (*said, *(said_difference(one, score) for one in differences_from(curves, names[0])))
+
+
+def length_findings(facts: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    """
+    Say at which layer trees are read best by the correlation that is averaged over lengths of sentences.
+
+    Parameters
+    ----------
+    facts : mapping
+        What probes found beside the score, by what it is and then by curve.
+    names : sequence of str
+        Of curves, without the random twin.
+
+    Returns
+    -------
+    list of str
+        None where no sentence has such a length.
+    """
+    said = []
+    for score, noun in ((DISTANCE_SPEARMAN, "distances"), (DEPTH_SPEARMAN, "depths")):
+        found = facts.get(score.name, {})
+        for name in names:
+            means = np.array(found[name]["mean"], dtype=float) if name in found else np.empty(0)
+            if not np.isfinite(means).any():
+                continue
+            best = int(np.nanargmax(means))
+            said.append(
+                f"{name}: correlation of {noun} by length (Spearman, mean over lengths {SHORTEST} to "
+                f"{LONGEST} that occur) is highest at layer {best}, {number(means[best], 3)}."
+            )
+    return said
 
 
 def _from_bottom(gain: Curve, best: int, score: Score) -> str:
