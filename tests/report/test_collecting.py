@@ -378,6 +378,16 @@ def test_a_sentence_that_begins_with_its_model_is_not_told_again_of_which_models
     ]
 
 
+def test_correlations_by_length_are_drawn_over_layers(tmp_path: Path) -> None:
+    found = {"masked": {"mean": [0.1, None, 0.3], "lengths": [5, 8, 21], "by_length": [[0.1] * 3] * 3}}
+    _probing(more={"probe": "structural", "distance_spearman": found}).save(tmp_path)
+    (one,) = sections(collect(tmp_path), "lines")
+    assert one["series"] == [{"name": "masked", "x": [0, 1, 2], "y": [0.1, None, 0.3]}]
+    assert one["title"] == "Correlation of distances by length: masked, seed-1, replaced on upos"
+    assert "3 lengths from 5 to 21 words" in one["basis"]
+    assert "no intervals" in one["basis"]
+
+
 def test_a_name_that_only_begins_alike_is_not_the_model(tmp_path: Path) -> None:
     _probing(model="With", findings=("Without any layer: chance 0.2.",)).save(tmp_path)
     assert collect(tmp_path)["sections"][0]["sentences"] == ["With: Without any layer: chance 0.2."]

@@ -282,7 +282,7 @@ def more_parts(result: Result, file: str, label: str) -> list[Part]:
     Returns
     -------
     list of Part
-        What freezing saves; how tasks agree on orders of blocks.
+        What freezing saves; how tasks agree on orders of blocks; correlations of trees by length.
     """
     shared: dict[str, Any] = {"task": result.task, "model": result.model, "file": file}
     parts = []
@@ -323,6 +323,26 @@ def more_parts(result: Result, file: str, label: str) -> list[Part]:
                 **shared,
             )
         )
+    for noun, name in (("distances", "distance_spearman"), ("depths", "depth_spearman")):
+        by_length = result.more.get(name)
+        if by_length:
+            lengths = sorted({one for each in by_length.values() for one in each["lengths"]})
+            parts.append(
+                section(
+                    "lines",
+                    title=f"Correlation of {noun} by length: {result.model} on {result.task}{label}",
+                    basis=f"Spearman correlation, mean over {len(lengths)} lengths from {lengths[0]} to "
+                    f"{lengths[-1]} words that occur; no intervals",
+                    said=[],
+                    series=[
+                        {"name": curve, "x": list(range(len(each["mean"]))), "y": each["mean"]}
+                        for curve, each in by_length.items()
+                    ],
+                    x_label="layer",
+                    y_label="Spearman correlation",
+                    **shared,
+                )
+            )
     return parts
 
 
