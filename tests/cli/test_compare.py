@@ -34,6 +34,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tiny.save_checkpoint(folder / "gpt", "gpt2")
     shutil.copytree(folder / "base", folder / "bare")
     (folder / "one.txt").write_text("the cat sat on the mat\n")
+    (folder / "few.txt").write_text(f"{'the cat ' * 6}\nthe cat sat\nthe mat sat\n")
     for path in (folder / "bare").glob("*token*"):
         path.unlink()
     rng = generator(0, "corpus")
@@ -227,6 +228,7 @@ def test_models_of_one_name_are_told_apart(
         ("base --on lines.txt --precision most", "precision must be "),
         ("base --on lines.txt --exact li", "exact must be 'wu', but got 'li'."),
         ("base --on one.txt --certainty", "come from one: that is too few for intervals and for debiased"),
+        ("base --on few.txt", "every sentence must hold fewer than half of the rows, but one holds 12 of"),
         ("base --on lines.txt --out lines.txt", "one that can be made, but got lines.txt: it is a file."),
     ],
 )  # fmt: skip

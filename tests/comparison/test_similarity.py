@@ -299,7 +299,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"clusters": [1, 2]}, "clusters must be one id for each of the 20 rows, but got '2 ids'."),
     (
         {"clusters": [0] * 10 + [*range(10)]},
-        "fewer than half of the 20 rows (n > 2 m), but cluster 0 holds 11.",
+        "every cluster must hold fewer than half of the rows, but 0 holds 11 of 20: give more clusters.",
     ),
     ({"measures": "cka"}, "measure must be one of"),
     ({"measures": []}, "measures must name at least one measure, but got none."),

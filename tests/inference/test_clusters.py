@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from microtome.errors import InputError
-from microtome.inference.clusters import Clusters, cluster_sums, groups, halves
+from microtome.inference.clusters import Clusters, check_balanced, cluster_sums, groups, halves
 
 lists_of_ids = st.lists(st.integers(-3, 8), min_size=12, max_size=40).filter(
     lambda ids: 2 * max(ids.count(i) for i in ids) < len(ids)
@@ -89,8 +89,8 @@ def test_the_arrays_cannot_be_changed() -> None:
         ([1, 2, 3], 4, "one id for each of the 4 rows, but got '3 ids'"),
         ([1, 1, 1], 3, "at least 2 clusters, such as sentences or documents, but all 3 come from one"),
         ([], 0, "at least 2 clusters, .* but there are none"),
-        (["a", "a", "b", "c"], 4, "cluster 'a' holds 2"),
-        (np.array([5, 7, 7, 9]), 4, "cluster 7 holds 2"),
+        (["a", "a", "b", "c"], 4, "fewer than half of the rows, but 'a' holds 2 of 4: give more clusters."),
+        (np.array([5, 7, 7, 9]), 4, "every cluster must hold .* but 7 holds 2 of 4"),
         ([1, None, 2, 3], 4, "the id of row 1 is None"),
         ([1.0, 2.0, float("nan"), 3.0], 4, "the id of row 2 is nan"),
         ([[1], [2], [3]], 3, "hashable"),
@@ -100,6 +100,17 @@ def test_the_arrays_cannot_be_changed() -> None:
 def test_what_is_wrong_is_said(ids: Any, n: int, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         Clusters.from_ids(ids, n)
+
+
+def test_what_holds_too_many_rows_is_said_in_words_of_its_unit() -> None:
+    said = "every sentence must hold fewer than half of the rows, but one holds 3 of 6: give more sentences."
+    with pytest.raises(InputError, match=f"^{said}$"):
+        check_balanced([1, 1, 1, 2, 2, 3], "sentence")
+    check_balanced([1, 1, 1, 2, 2, 3, 3], "sentence")
+    # That all come from one is said elsewhere, with what it means.
+    check_balanced([1, 1, 1], "sentence")
+    with pytest.raises(InputError, match="every document must hold"):
+        Clusters.from_ids([1, 1, 2], noun="document")
 
 
 def test_cluster_sums_against_a_loop() -> None:

@@ -21,6 +21,7 @@ from ..extraction.texts import Texts, make_texts
 from ..findings.maps import Map, Maps
 from ..findings.places import with_places
 from ..findings.stackblocks import StackBlocks
+from ..inference.clusters import check_balanced
 from ..measures.declare import Chosen, Measure
 from ..measures.table import chosen_all
 from ..rows.documents import DOCUMENTS
@@ -135,6 +136,8 @@ def compare(
             encoders, planned, run, of_rows, grouped=clusters is not None, seed=seed, device=device, **options
         ).values()
     elif of_rows:
+        if clusters is not None and any(c.measure.interval == "debiased" for c in of_rows):
+            check_balanced(clusters, unit)
         shelf = Shelf(store)
         for encoder in encoders:
             found.append(

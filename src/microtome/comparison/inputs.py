@@ -120,7 +120,7 @@ def _numpy_threads(threads: int) -> contextlib.AbstractContextManager[Any]:
     return threadpool_limits(limits=threads, user_api="blas")
 
 
-def read_clusters(clusters: Any, n: int, *, balanced: bool = True) -> Clusters | None:
+def read_clusters(clusters: Any, n: int, *, balanced: bool = True, noun: str = "cluster") -> Clusters | None:
     """
     Read cluster ids: an array or list, or the path of a .npy file.
 
@@ -131,6 +131,8 @@ def read_clusters(clusters: Any, n: int, *, balanced: bool = True) -> Clusters |
         Rows.
     balanced : bool
         Whether to refuse a cluster of half of the rows or more, which cannot be debiased.
+    noun : str
+        What a user calls a cluster.
 
     Returns
     -------
@@ -151,7 +153,7 @@ def read_clusters(clusters: Any, n: int, *, balanced: bool = True) -> Clusters |
                 ) from error
         elif type(clusters).__module__.split(".")[0] == "torch":
             clusters = clusters.cpu().numpy()
-        found = Clusters.from_ids(clusters, n, balanced=balanced)
+        found = Clusters.from_ids(clusters, n, balanced=balanced, noun=noun)
     return None if found.single else found
 
 

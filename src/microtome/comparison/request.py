@@ -79,12 +79,13 @@ def prepare(
     total = one.rows
     debiased = any(c.measure.interval == "debiased" for c in choices)
     told = recorded_grouping(left, right) if clusters is None else None
-    grouped = read_clusters(clusters if told is None else told.codes, total, balanced=debiased)
+    asked: dict[str, Any] = {"balanced": debiased, "noun": "cluster" if told is None else told.unit}
+    grouped = read_clusters(clusters if told is None else told.codes, total, **asked)
     index = choose_rows(total, grouped, rows=rows, leave_out=leave_out, seed=seed)
     if index is not None:
         one, two = one.take(index), None if two is None else two.take(index)
         if grouped is not None:
-            grouped = read_clusters(grouped.codes[index], len(index), balanced=debiased)
+            grouped = read_clusters(grouped.codes[index], len(index), **asked)
     notes = [f"{len(index)} of {total} rows"] if index is not None else []
     if zscore or remove_top:
         one = controlled(one, zscore=zscore, remove_top=remove_top, device=where)

@@ -13,7 +13,7 @@ from ..comparison.inputs import using_threads
 from ..comparison.similarity import compute, prepare
 from ..errors import SmallSampleWarning
 from ..findings.blocks import LEAST_SIDE, BlockFinding, block_structure, usable_layers
-from ..inference.clusters import Clusters, halves
+from ..inference.clusters import Clusters, check_balanced, halves
 from .layerwise import ROUNDING, Recorded
 
 MEASURE = "debiased_cka"  # the rule was calibrated on maps of it
@@ -86,6 +86,8 @@ def find_border(
     Border
     """
     layers = recorded.stack(model)
+    if recorded.clusters is not None:
+        check_balanced(recorded.clusters, recorded.unit)
     with warnings.catch_warnings(), using_threads(threads):
         warnings.simplefilter("ignore", SmallSampleWarning)
         request, _, _ = prepare(

@@ -18,7 +18,7 @@ from ..errors import InputError, SmallSampleWarning, must, unknown
 from ..extraction.extracting import as_encoder
 from ..extraction.recording import Activations, record
 from ..extraction.texts import Texts
-from ..inference.clusters import Clusters
+from ..inference.clusters import Clusters, check_balanced
 from ..inference.scoring import freedom
 from ..measures.table import chosen_all
 from ..rows.options import row_options
@@ -75,7 +75,7 @@ class Recorded:
         """Degrees of freedom at most: documents of unequal sizes count as fewer, as they do in probing."""
         if self.unit != "document":
             return float("inf")
-        return freedom(Clusters.from_ids(self.rows.clusters), len(self.rows))
+        return freedom(Clusters.from_ids(self.rows.clusters, noun=self.unit), len(self.rows))
 
     @property
     def warned(self) -> tuple[str, ...]:
@@ -247,6 +247,8 @@ def alike(
     names = tuple(recorded.found) if left is None else tuple(left)
     others = None if left is None and right is None else tuple(names if right is None else right)
     choices = list(chosen_all(measures))
+    if recorded.clusters is not None and any(one.measure.interval == "debiased" for one in choices):
+        check_balanced(recorded.clusters, recorded.unit)
     values: dict[str, list[np.ndarray]] = {one.label: [] for one in choices}
     errors: dict[str, list[np.ndarray]] = {one.label: [] for one in choices}
     reasons: dict[str, list[tuple[Reasons, ...]]] = {one.label: [] for one in choices}

@@ -188,7 +188,7 @@ def _halved(recorded: Recorded, halves: int, seed: int) -> tuple[Clusters, list[
         raise InputError(
             f"localization must have at least {2 * LEAST} rows, {LEAST} in every half, but got {count}."
         )
-    units = Clusters.singletons(count) if ids is None else Clusters.from_ids(ids)
+    units = Clusters.singletons(count) if ids is None else Clusters.from_ids(ids, noun=recorded.unit)
     plan = half_plan(units, halves, seed)
     fewest = min(len(kept) for kept in plan)
     if fewest < LEAST:

@@ -82,7 +82,9 @@ class Clusters:
         return np.flatnonzero(marks[self.codes])
 
     @classmethod
-    def from_ids(cls, ids: Iterable[Any], n: int | None = None, *, balanced: bool = True) -> Clusters:
+    def from_ids(
+        cls, ids: Iterable[Any], n: int | None = None, *, balanced: bool = True, noun: str = "cluster"
+    ) -> Clusters:
         """
         Read the cluster of each row from its name.
 
@@ -94,6 +96,8 @@ class Clusters:
             The number of rows there should be.
         balanced : bool
             Whether to refuse a cluster of half of the rows or more, which cannot be debiased.
+        noun : str
+            What a user calls a cluster, such as "sentence".
         """
         names = np.asarray(ids) if hasattr(ids, "__array__") else list(ids)
         if isinstance(names, np.ndarray) and names.ndim != 1:
@@ -118,10 +122,7 @@ class Clusters:
         if balanced and 2 * clusters.sizes[largest] >= len(codes):
             name = names[int(np.argmax(codes == largest))]
             name = name.item() if isinstance(name, np.generic) else name
-            raise InputError(
-                f"Every cluster must hold fewer than half of the {len(codes)} rows (n > 2 m), "
-                f"but cluster {name!r} holds {clusters.sizes[largest]}."
-            )
+            raise too_large(int(clusters.sizes[largest]), len(codes), noun, repr(name))
         return clusters
 
     @classmethod
@@ -130,6 +131,37 @@ class Clusters:
         if n < 3:
             raise must("the number of rows", "at least 3", n)
         return _from_codes(np.arange(n, dtype=np.int64))
+
+
+def check_balanced(ids: ArrayLike, noun: str) -> None:
+    """
+    Refuse rows of which half or more are of one cluster, before anything is read for them.
+
+    Parameters
+    ----------
+    ids : array_like, shape (n,)
+    noun : str
+        What a user calls a cluster, such as "sentence".
+    """
+    _, sizes = np.unique(ids, return_counts=True)
+    # That all rows are of one cluster is worse, and said where clusters are read.
+    if len(sizes) > 1 and 2 * sizes.max() >= sizes.sum():
+        raise too_large(int(sizes.max()), int(sizes.sum()), noun)
+
+
+def too_large(size: int, n: int, noun: str = "cluster", name: str = "one") -> InputError:
+    """
+    Say that a cluster holds too many of the rows to be debiased.
+
+    Examples
+    --------
+    >>> str(too_large(30, 56, "sentence"))
+    'every sentence must hold fewer than half of the rows, but one holds 30 of 56: give more sentences.'
+    """
+    return InputError(
+        f"every {noun} must hold fewer than half of the rows, but {name} holds {size:,} of {n:,}: give more "
+        f"{noun}s."
+    )
 
 
 def _number(names: Iterable[Any]) -> NDArray[np.int64]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InputError, must
-from .clusters import cluster_sums
+from ..errors import must
+from .clusters import cluster_sums, too_large
 from .jackknife import POPULATION, Band, student_band
 
 # Below this many clusters the scores come out up to a tenth too small (95 % intervals cover about 91 %
@@ -59,9 +59,7 @@ def off_cluster_weights(k_rows: ArrayLike, codes: ArrayLike) -> NDArray[np.float
     n, sizes = len(codes), np.bincount(codes)
     room = n - 2 * sizes
     if room.min() <= 0:
-        raise InputError(
-            f"Every cluster must hold fewer than half of the {n} rows (n > 2 m), but one holds {sizes.max()}."
-        )
+        raise too_large(int(sizes.max()), n)
     totals = cluster_sums(k_rows, codes)
     overall = ((totals / room).sum(-1) / (1 + (sizes / room).sum()))[..., None]
     per_cluster = (totals - sizes * overall) / room
