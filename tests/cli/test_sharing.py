@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated
 
+import pytest
 import typer
 
+from figures.resulting import make_result
+from microtome.cli import main
 from microtome.cli.sharing import Shown, Working, taken_apart
 
 Names = Annotated[list[str], typer.Option("--name")]
@@ -71,3 +75,37 @@ def test_groups_share_no_name() -> None:
         assert not first & second
     assert Shown().screen.json is False
     assert Working().level == 0.95
+
+
+@pytest.mark.parametrize(
+    "words, kind",
+    [
+        ("change base tuned --on text", "change"),
+        ("compare base --on text", "similarity"),
+        ("domains base tuned --inside text --outside text", "domains"),
+        ("drop base --task rte", "dropping"),
+        ("evaluate tuned --task rte", "evaluate"),
+        ("finetune base --task rte", "finetune"),
+        ("freeze base --task rte", "freezing"),
+        ("localize base --on text", "localization"),
+        ("permute base --task rte", "permutation"),
+        ("probe base --on text --target upos", "probing"),
+        ("reinit base --task rte", "reinitialization"),
+        ("similarity x.npy", "similarity"),
+        ("skip tuned --task rte", "skipping"),
+        ("trajectory run --on text", "trajectory"),
+        ("truncate tuned --task rte", "truncation"),
+        ("ways base --task rte", "tuning_ways"),
+    ],
+)
+@pytest.mark.parametrize("dry", [True, False])
+def test_the_result_of_another_verb_is_not_replaced(
+    words: str, kind: str, dry: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_result(experiment="other").save(tmp_path)
+    before = (tmp_path / "result.json").read_bytes()
+    given = [*words.split(), "--out", str(tmp_path), *(["--dry-run"] if dry else [])]
+    assert main(given) == 2
+    said = f"--out must be a new folder or one of an earlier `{kind}`, but {tmp_path} holds the result of "
+    assert capsys.readouterr().err.endswith(f"{said}`other`.\n")
+    assert (tmp_path / "result.json").read_bytes() == before

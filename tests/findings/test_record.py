@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import fields, replace
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -16,6 +17,7 @@ from microtome.errors import InputError
 from microtome.findings.maps import Map, Maps
 from microtome.findings.record import (
     HASHED_BYTES,
+    check_earlier,
     describe_file,
     document,
     from_json,
@@ -198,3 +200,19 @@ def test_a_file_is_known_by_its_content_and_a_large_one_by_size_and_time(tmp_pat
     assert (said["bytes"], said["modified_ns"]) == (HASHED_BYTES + 1, large.stat().st_mtime_ns)
     with pytest.raises(InputError, match="readable file"):
         describe_file(tmp_path / "missing")
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '"microtome/probing/1"', '{"format": "microtome/change/1"}']
+)
+def test_what_is_no_result_of_another_kind_may_be_replaced(content: str, tmp_path: Path) -> None:
+    check_earlier(tmp_path / "none", "change")
+    (tmp_path / "result.json").write_text(content)
+    check_earlier(tmp_path, "change")
+
+
+@pytest.mark.parametrize("told, found", [("microtome/probing/1", "probing"), ("mine", "mine")])
+def test_a_result_of_another_kind_is_named(told: str, found: str, tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_text(json.dumps({"format": told}))
+    with pytest.raises(InputError, match=f"one of an earlier `change`, but .* the result of `{found}`."):
+        check_earlier(tmp_path, "change")

@@ -40,7 +40,7 @@ def change(
 
     screen = shown.screen
     chosen_all(measures)
-    shown.check(working)
+    shown.check(working, "change")
     texts = read_texts(on, read)
     with screen.working() as progress, using_threads(working.threads):
         first, *others = loading.models([base, *tuned], working.device)

@@ -88,7 +88,7 @@ def compare(
     from ..comparison.compare import compare as run
     from ..comparison.inputs import find_device, using_threads
     from ..errors import must
-    from ..findings.record import make_folder, with_source
+    from ..findings.record import check_earlier, make_folder, with_source
     from ..measures.table import chosen_all
     from ..rows.options import row_options
     from ..rows.planning import plan_rows
@@ -101,6 +101,8 @@ def compare(
         raise must("--level", "between 0 and 1", level)
     picked = {"subword": subword, "special": special, "longest": longest, "sample": sample, "exact": exact}
     options = row_options(rows, seed=seed, **picked)
+    if out is not None:
+        check_earlier(out, "similarity")
     texts = read_texts(on, read)
     if out is not None and not dry_run:
         make_folder(out)

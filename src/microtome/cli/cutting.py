@@ -191,7 +191,7 @@ def truncate(
     screen = shown.screen
     chosen = read_names("--arms", arms, ARMS)
     drawn = read_numbers("--head-seeds", head_seeds)
-    shown.check(working)
+    shown.check(working, "truncation")
     asked = files.asked(task)
     request = _request(
         context, models, seeds, recipe, asked=asked, tuning=tuning, loading=loading, working=working
@@ -258,7 +258,7 @@ def skip(
     from ..training.several import open_asked
 
     screen = shown.screen
-    shown.check(working)
+    shown.check(working, "skipping")
     request = _request(
         context,
         models,

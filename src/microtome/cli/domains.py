@@ -49,7 +49,7 @@ def domains(
 
     screen = shown.screen
     chosen_all(measures)
-    shown.check(working)
+    shown.check(working, "domains")
     texts = [
         read_texts(inside, read_inside, "--read-inside"),
         read_texts(outside, read_outside, "--read-outside"),

@@ -56,6 +56,7 @@ def drop(
     }
     chosen_all(measure)
     grid = Grid(
+        experiment="dropping",
         context=context,
         model=model,
         tasks=[task],

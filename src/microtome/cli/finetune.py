@@ -96,13 +96,15 @@ def finetune(
 ) -> None:
     """Fine-tune a model on a task, once for each seed, and score it."""
     from ..comparison.inputs import find_device, using_threads
-    from ..findings.record import make_folder
+    from ..findings.record import check_earlier, make_folder
     from ..training.recipe import find_recipe
     from ..training.several import finetune_seeds, open_asked, over_seeds
     from ..training.writing import runs_document, write_runs
 
     screen = Screen(json=json, quiet=quiet)
     find_device(device)
+    if out is not None:
+        check_earlier(out, "finetune")
     drawn = read_numbers("--seeds", seeds)
     at = "epochs" if checkpoints == "epochs" else read_numbers("--checkpoints", checkpoints, empty=True)
     values = read_values(change)
@@ -208,6 +210,7 @@ def evaluate(
     """Score a fine-tuned model on a task, with intervals over examples."""
     from ..comparison.inputs import find_device, using_threads
     from ..errors import must
+    from ..findings.record import check_earlier
     from ..training.evaluating import evaluate as run
     from ..training.several import open_asked
     from ..training.writing import evaluation_document, write_evaluation
@@ -216,6 +219,8 @@ def evaluate(
     find_device(device)
     if not 0 < level < 1:
         raise must("--level", "between 0 and 1", level)
+    if out is not None:
+        check_earlier(out, "evaluate")
     opened = open_asked(task_options(task, data, column, held_out))
     if dry_run:
         _plan(screen, [model, *([] if against is None else [against])], opened, split, device)

@@ -51,6 +51,7 @@ def freeze(
         "train_size": training.train_size,
     }
     grid = Grid(
+        experiment="freezing",
         context=context,
         model=model,
         tasks=[task],

@@ -31,6 +31,7 @@ RecipeOption = Annotated[str, typer.Option(help="A name of `microtome ls recipes
 class Grid:
     """Many fine-tunings of one model: what a user asked for."""
 
+    experiment: str
     context: typer.Context
     model: str
     tasks: Sequence[str]
@@ -57,7 +58,7 @@ def run_grid(
     training, working, screen = grid.training, grid.working, grid.shown.screen
     recipe = changed_recipe(grid.recipe, training.change, grid.recipe)
     every = [grid.files.asked(one) for one in grid.tasks]
-    grid.shown.check(working)
+    grid.shown.check(working, grid.experiment)
     tasks = [open_asked(asked) for asked in every]
     loaded = loading(grid.model, grid.loading.revision, grid.loading.tokenizer)
     encoder: Any = load(**loaded)

@@ -37,7 +37,7 @@ def localize(
     screen = shown.screen
     if direction not in ("in", "out"):
         raise must("--direction", "in or out", direction)
-    shown.check(working)
+    shown.check(working, "localization")
     texts = read_texts(on, read)
     chosen: dict[str, Any] = {"direction": direction, "rotations": rotations, "halves": halves}
     with screen.working() as progress, using_threads(working.threads):

@@ -45,6 +45,7 @@ def permute(
         "train_size": training.train_size,
     }
     grid = Grid(
+        experiment="permutation",
         context=context,
         model=model,
         tasks=task,

@@ -150,7 +150,7 @@ def probe(
         )
     if draws is not None and (mdl or not control):
         raise InputError("--control-draws must be given with --control, and not with --mdl.")
-    shown.check(working)
+    shown.check(working, "probing")
     shared: dict[str, Any] = {
         "twin": twin,
         "train_size": train_size,

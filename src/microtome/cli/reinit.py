@@ -73,6 +73,7 @@ def reinit(
         "seeds": read_numbers("--seeds", seeds),
     }
     grid = Grid(
+        experiment="reinitialization",
         context=context,
         model=model,
         tasks=[task],

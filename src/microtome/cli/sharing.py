@@ -127,9 +127,9 @@ class Shown:
         """Where to show it."""
         return Screen(json=self.json, quiet=self.quiet)
 
-    def check(self, working: Working) -> None:
-        """Refuse what cannot work before anything is loaded."""
-        check(device=working.device, level=working.level, out=self.out, dry_run=working.dry_run)
+    def check(self, working: Working, kind: str) -> None:
+        """Refuse what cannot work before anything is loaded; the kind is the experiment of the result."""
+        check(device=working.device, level=working.level, out=self.out, dry_run=working.dry_run, kind=kind)
 
 
 def taken_apart(verb: Callable[..., None]) -> Callable[..., None]:

@@ -77,9 +77,11 @@ def similarity(
     from ..comparison.inputs import using_threads
     from ..comparison.request import prepare
     from ..comparison.similarity import similarity_matrix
-    from ..findings.record import describe_file, make_folder, with_source
+    from ..findings.record import check_earlier, describe_file, make_folder, with_source
 
     screen = Screen(json=json, quiet=quiet)
+    if out is not None:
+        check_earlier(out, "similarity")
     chosen = {
         "clusters": None if clusters is None else str(clusters),
         "precision": precision,

@@ -39,17 +39,19 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", metavar="", help="Say w
 Progress = Callable[[str, int, int], None]
 
 
-def check(*, device: str, level: float, out: Path | None, dry_run: bool) -> None:
-    """Refuse what cannot work before anything is loaded."""
+def check(*, device: str, level: float, out: Path | None, dry_run: bool, kind: str) -> None:
+    """Refuse what cannot work before anything is loaded; the kind is that of the result."""
     from ..comparison.inputs import find_device
     from ..errors import must
-    from ..findings.record import make_folder
+    from ..findings.record import check_earlier, make_folder
 
     find_device(device)
     if not 0 < level < 1:
         raise must("--level", "between 0 and 1", level)
-    if out is not None and not dry_run:
-        make_folder(out)
+    if out is not None:
+        check_earlier(out, kind)
+        if not dry_run:
+            make_folder(out)
 
 
 def changed_recipe(recipe: str | None, change: list[str], default: str) -> Recipe:

@@ -50,7 +50,7 @@ def trajectory(
     from .models import cost, read_texts
 
     screen = shown.screen
-    shown.check(working)
+    shown.check(working, "trajectory")
     found = find_checkpoints(folder, start=start, store=working.store, device=working.device)
     steps = [one.step for one in found]
     texts, asked = read_texts(on, read), None if task is None else open_task(**files.asked(task))

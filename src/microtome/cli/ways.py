@@ -89,6 +89,7 @@ def ways(
         **sampled.given,
     }
     grid = Grid(
+        experiment="tuning_ways",
         context=context,
         model=model,
         tasks=[task],

@@ -173,6 +173,30 @@ def make_folder(path: str | os.PathLike[str]) -> Path:
     return folder
 
 
+def check_earlier(path: str | os.PathLike[str], kind: str) -> None:
+    """
+    Refuse a folder with a result of another kind, which would be lost.
+
+    Parameters
+    ----------
+    path : path
+        Of `--out`; it need not be there.
+    kind : str
+        What is to be written, as its format has it: "change" for "microtome/change/1".
+    """
+    try:
+        told = json.loads((Path(path) / RESULT).read_bytes())["format"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        # What cannot be read, or is no result, is none that could be taken for another.
+        return
+    found = str(told).removeprefix("microtome/").rpartition("/")[0] or str(told)
+    if found != kind:
+        raise InputError(
+            f"--out must be a new folder or one of an earlier `{kind}`, but {path} holds the result of "
+            f"`{found}`."
+        )
+
+
 def with_source(maps: Maps, *, command: str, inputs: Iterable[Mapping[str, Any]]) -> Maps:
     """
     Add to the provenance of every map the command that makes it again, and what it was made from.
