@@ -104,8 +104,13 @@ def test_scores_that_stay_apart_are_told() -> None:
     assert told["head"]["low"] == pytest.approx(50 - arm, abs=0.01)
     assert told["head"]["high"] == pytest.approx(50 + arm, abs=0.01)
     assert told["lora"]["low"] is None
-    assert said[1] == "Scores are matched to within 50.0 points."
+    assert said[1].startswith("Scores are not matched, they lie 50.0 points apart: ")
     assert "head stays 50.0 points below full" in said[2]
+    few = [*right[:20], *wrong[20:]]
+    poor = {name: replace(found[name], done=(answered(name, few, 20 / 60),)) for name in ("full", "head")}
+    said = said_scores(task, told_scores(task, poor, 0.95))
+    assert said[1].startswith("No way scores above what needs no reading: nothing was learned")
+    assert said[2] == "Scores are matched to within 0.0 points."
 
 
 def test_what_scores_are_matched_to() -> None:

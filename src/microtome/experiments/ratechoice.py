@@ -22,6 +22,7 @@ from .gathering import check_seeds, counts, several
 from .models import as_answers, guess_line
 from .runs import Done, Run
 
+MATCHED = 5.0  # points that scores of ways may lie apart and be called matched
 WAYS = ("full", "lora", "bitfit", "head")
 WEAKEST, BEST = "weakest", "best"
 # Of the recipe's rate, which is one for all weights: where few of them learn, more of it does no harm.
@@ -248,7 +249,13 @@ def said_scores(task: Task, told: Mapping[str, Mapping[str, Any]]) -> list[str]:
         )
     if len(known) > 1:
         values = [one["score"] for one in known.values()]
-        said.append(f"Scores are matched to within {number(max(values) - min(values), 1)} points.")
+        between = max(values) - min(values)
+        said.append(
+            f"Scores are matched to within {number(between, 1)} points."
+            if between <= MATCHED
+            else f"Scores are not matched, they lie {number(between, 1)} points apart: other rates may bring "
+            "them closer."
+        )
     for name, one in known.items():
         apart = one["apart"]
         if apart is not None and apart["low"] is not None and (apart["low"] > 0 or apart["high"] < 0):
