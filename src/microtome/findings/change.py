@@ -144,7 +144,8 @@ def change_profile(
 
 def _upper_third(layers: int) -> NDArray[np.float64]:
     """How much of each layer's unit of depth lies within the upper third."""
-    return np.clip(layers / 3 - np.arange(layers)[::-1], 0, 1)
+    above = np.arange(layers, dtype=np.float64)[::-1]
+    return np.clip(layers / 3 - above, 0.0, 1.0)
 
 
 def _diagonal(name: str, values: ArrayLike) -> NDArray[np.float64]:
