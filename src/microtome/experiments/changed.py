@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..findings.change import change_profile
+from ..findings.change import change_profile, upper_third
 from ..findings.words import layer_list, number, p_value
 from .spreads import Points, Sample, center_of, points_of
 from .tunedmodels import SEEDS, TUNED, TWIN
@@ -106,7 +106,7 @@ def top_share(similar: Sample) -> Sample | None:
     """The share of the upper third of each model, as `ChangeProfile` has it; None where nothing changed."""
     kept = np.flatnonzero(np.isfinite(similar.values).all(axis=0))
     inside = np.zeros(similar.values.shape[1])
-    inside[kept] = np.clip(len(kept) / 3 - np.arange(len(kept))[::-1], 0, 1)
+    inside[kept] = upper_third(len(kept))
     # A share is the center of the change where layers stand at how much of them lies within the third.
     return center_of(similar, inside.tolist())
 

@@ -49,7 +49,7 @@ class ChangeProfile:
     def even(self) -> float:
         """Share of the upper third if every block changed as much again, counted from no change at 0."""
         places = self.positions[np.isfinite(self.change)]
-        return float(_upper_third(len(places)) @ places / places.sum()) if places.any() else float("nan")
+        return float(upper_third(len(places)) @ places / places.sum()) if places.any() else float("nan")
 
     def sentence(
         self, names: Sequence[str] | None = None, *, center: str | None = None, share: str | None = None
@@ -129,7 +129,7 @@ def change_profile(
         reason = "no layer has a defined similarity"
     elif total <= 1e-9:
         reason = "no layer changed"
-    inside = _upper_third(len(weight))
+    inside = upper_third(len(weight))
     return ChangeProfile(
         change=change,
         low=bounds[0],
@@ -142,7 +142,7 @@ def change_profile(
     )
 
 
-def _upper_third(layers: int) -> NDArray[np.float64]:
+def upper_third(layers: int) -> NDArray[np.float64]:
     """How much of each layer's unit of depth lies within the upper third."""
     above = np.arange(layers, dtype=np.float64)[::-1]
     return np.clip(layers / 3 - above, 0.0, 1.0)
