@@ -12,12 +12,13 @@ LINT := $(VENV)/.lint
 PEERS := $(VENV)/.peers
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check format bench certainty clean
+.PHONY: help demo test test-fast test-benchmarks check format bench certainty clean
 
 help:
 	@echo "make demo       take three small encoders apart in a few minutes, write demo/report.html"
-	@echo "make test       all tests"
+	@echo "make test       all tests of the package"
 	@echo "make test-fast  all but the slow ones"
+	@echo "make test-benchmarks  tests of the scripts in benchmarks/, and of the pages that they write"
 	@echo "make check      lint, types and import floors"
 	@echo "make format     bring the code into the house form"
 	@echo "make bench      speed and memory, against the hardware and against other packages"
@@ -48,10 +49,13 @@ demo: $(BASE)
 	$(BIN)/microtome demo
 
 test: $(TEST)
-	$(BIN)/python -m pytest -q -n auto
+	$(BIN)/python -m pytest -q -n auto --ignore tests/benchmarks
 
 test-fast: $(TEST)
-	$(BIN)/python -m pytest -q -n auto -m "not slow"
+	$(BIN)/python -m pytest -q -n auto --ignore tests/benchmarks -m "not slow"
+
+test-benchmarks: $(TEST)
+	$(BIN)/python -m pytest -q -n auto tests/benchmarks
 
 check: $(LINT)
 	$(BIN)/ruff check .

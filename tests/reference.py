@@ -183,13 +183,16 @@ def svcca(
     scaling: str = "center",
     threshold: float = 0.99,
     inclusive: bool = True,
+    top: float = 1.0,
 ) -> float:
+    """Mean over the largest `top` of the canonical correlations (that many, rounded up)."""
     u, v = (principal(side, scaling, threshold, inclusive) for side in (x, y))
-    return _mean(_correlations(u, v)[1])
+    rho = _correlations(u, v)[1]
+    return _mean(rho[: math.ceil(round(top * rho.size, 9))])
 
 
 def pwcca(
-    x: np.ndarray, y: np.ndarray, variant: str = "morcos", threshold: float = 0.99
+    x: np.ndarray, y: np.ndarray, variant: str = "morcos", threshold: float = 0.99, top: float = 1.0
 ) -> tuple[float, float]:
     """
     Projection-weighted CCA, weighted by the left side, then by the right side.
@@ -200,6 +203,8 @@ def pwcca(
         Canonical variates of the whole layers; of the principal components that hold `threshold` of the
         variance; of those of the standardized layers, without the one that crosses it. Weights come from
         the centered columns in their own scale each time.
+    top : float
+        Share of the largest correlations (that many, rounded up), with their own weights.
     """
     if variant == "morcos":
         u, v = basis(x), basis(y)
@@ -210,6 +215,8 @@ def pwcca(
     if u.shape[1] + v.shape[1] > len(x) - 1 or min(u.shape[1], v.shape[1]) == 0:
         return math.nan, math.nan  # several correlations are exactly 1, and their variates are arbitrary
     h, rho, g = _correlations(u, v)
+    largest = slice(math.ceil(round(top * rho.size, 9)))
+    h, rho, g = h[:, largest], rho[largest], g[:, largest]
     alpha, beta = np.abs(h.T @ centered(x)).sum(axis=1), np.abs(g.T @ centered(y)).sum(axis=1)
     return float(alpha @ rho / alpha.sum()), float(beta @ rho / beta.sum())
 
@@ -242,8 +249,10 @@ def multiple_correlations(x: np.ndarray, y: np.ndarray, tau: float = TAU) -> np.
     return np.minimum(np.linalg.norm(basis(y, tau).T @ standardized(x), axis=0), 1)
 
 
-def mixed_regression(x: np.ndarray, y: np.ndarray, tau: float = TAU) -> float:
-    return _mean(multiple_correlations(x, y, tau))
+def mixed_regression(x: np.ndarray, y: np.ndarray, tau: float = TAU, top: float = 1.0) -> float:
+    """Mean over the best predicted `top` of the neurons of x (that many, rounded up)."""
+    r = np.sort(multiple_correlations(x, y, tau))[::-1]
+    return _mean(r[: math.ceil(round(top * r.size, 9))])
 
 
 def linear_regression(x: np.ndarray, y: np.ndarray, tau: float = TAU) -> float:

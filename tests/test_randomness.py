@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
+from microtome.errors import InputError
 from microtome.randomness import generator, repeatable
 
 
@@ -25,6 +28,12 @@ def test_another_seed_or_name_gives_other_numbers() -> None:
     several = [drawn(0, "a"), drawn(1, "a"), drawn(0, "b"), drawn(0), drawn(0, "a", "b"), drawn(0, "ab")]
     several += [drawn(0, "a", 1), drawn(0, "a", 11), drawn(0, "a", 1, 1)]
     assert len({tuple(numbers) for numbers in several}) == len(several)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "1", True, None])
+def test_a_seed_is_a_whole_number_of_at_least_0(seed: Any) -> None:
+    with pytest.raises(InputError, match="seed must be a whole number of at least 0, but got"):
+        generator(seed, "rows")
 
 
 def test_purposes_are_unrelated() -> None:

@@ -31,9 +31,10 @@ def commands() -> list[str]:
     return [line for line in lines if line]
 
 
-@pytest.fixture
-def place(tmp_path):
-    """A folder with everything that the examples name."""
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with everything that the examples name; a reader stays in one folder too."""
+    tmp_path = tmp_path_factory.mktemp("readme")
     rng = np.random.default_rng(0)
     before = rng.normal(size=(3, 400, 8))
     np.save(tmp_path / "before.npy", before)
@@ -52,9 +53,9 @@ def place(tmp_path):
     return tmp_path
 
 
-@pytest.fixture
-def environment(tmp_path):
-    return {**os.environ, "MICROTOME_STORE": str(tmp_path / "store"), "HF_HUB_OFFLINE": "1"}
+@pytest.fixture(scope="module")
+def environment(place):
+    return {**os.environ, "MICROTOME_STORE": str(place / "store"), "HF_HUB_OFFLINE": "1"}
 
 
 def test_models_are_compared_as_printed(place, environment):
@@ -64,7 +65,7 @@ def test_models_are_compared_as_printed(place, environment):
     )
     assert done.returncode == 0, done.stderr
     assert re.search(r"debiased_cka -?0\.\d+ \[.*unit: sentence\)", done.stdout)
-    assert "From base to tuned, by debiased_cka" in done.stdout
+    assert "Between base and tuned, by debiased_cka" in done.stdout
 
 
 def test_a_model_is_tuned_as_printed(place, environment):
@@ -83,7 +84,8 @@ def test_layers_are_cut_as_printed(place, environment):
     )
     assert done.returncode == 0, done.stderr
     assert "2 of 3 blocks" in done.stdout or "blocks 1 to 2" in done.stdout or "kept" in done.stdout
-    assert "Of single blocks, leaving out block" in done.stdout
+    # So few updates may not beat the majority baseline, which is said instead.
+    assert "Of single blocks, leaving out block" in done.stdout or "Nothing is concluded" in done.stdout
 
 
 def test_the_python_example_runs_as_printed(tmp_path):
@@ -113,7 +115,9 @@ def test_the_shell_commands_run_as_printed(command, place, environment):
         for part, end in needed.items()
         if part in command
     ]:  # what an earlier line of the README has written
-        subprocess.run([sys.executable, "-m", *shlex.split(before)], cwd=place, env=environment, check=True)
+        words = shlex.split(before)
+        if not (place / words[-1]).exists():
+            subprocess.run([sys.executable, "-m", *words], cwd=place, env=environment, check=True)
     done = subprocess.run(
         [sys.executable, "-m", *shlex.split(command)],
         capture_output=True,

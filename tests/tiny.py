@@ -82,13 +82,9 @@ TEXT = [
 
 def wordpiece() -> Any:
     """A tokenizer as BERT has it, trained on a few sentences."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+    from microtome.zoo.wordpiece import train_wordpiece
 
-    made = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    made.normalizer = normalizers.BertNormalizer(lowercase=True)
-    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    made.train_from_iterator(TEXT, trainers.WordPieceTrainer(vocab_size=150, special_tokens=special))
+    made = train_wordpiece(TEXT, 150)
     return _framed(made, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", ("[CLS]", "[SEP]"))
 
 

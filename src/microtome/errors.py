@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import difflib
+import os
+import re
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class MicrotomeError(Exception):
     """The base of every error this package raises on purpose."""
 
     def __str__(self) -> str:
-        # KeyError would print the repr of its argument; a sentence should stay a sentence.
-        return str(self.args[0]) if self.args else self.__class__.__name__
+        # KeyError would print the repr of its argument; a sentence should stay a sentence, and on one line.
+        text = str(self.args[0]) if self.args else self.__class__.__name__
+        return re.sub(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*", " ", text)
 
 
 class InputError(MicrotomeError, ValueError):
@@ -34,6 +38,10 @@ class SmallSampleWarning(UserWarning):
     """There are too few rows for the number to mean what it seems to mean."""
 
 
+class DamageWarning(UserWarning):
+    """Something in the store is not as it was written."""
+
+
 def must(argument: str, allowed: str, got: object) -> InputError:
     """
     Write the house sentence for a bad value.
@@ -43,7 +51,29 @@ def must(argument: str, allowed: str, got: object) -> InputError:
     >>> str(must("threshold", "between 0 and 1", 3))
     'threshold must be between 0 and 1, but got 3.'
     """
-    return InputError(f"{argument} must be {allowed}, but got {got!r}.")
+    return InputError(f"{argument} must be {allowed}, but got {shown(got)}.")
+
+
+def shown(value: object) -> str:
+    """
+    Write a value as it may stand in a sentence: on one line, and not too long.
+
+    Examples
+    --------
+    >>> shown([1, 2])
+    '[1, 2]'
+    >>> len(shown("a" * 5000))
+    203
+    """
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+def check_plain(path: str | os.PathLike[str]) -> None:
+    """Refuse a pipe or a device in the place of a file: reading it would wait without an end."""
+    place = Path(path)
+    if place.exists() and not place.is_file() and not place.is_dir():
+        raise InputError(f"{place} must be a plain file, but it is a pipe or a device.")
 
 
 def unknown(kind: str, name: object, known: Iterable[str]) -> UnknownNameError:
@@ -58,4 +88,4 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> UnknownNameError:
     names = sorted(known)
     close = difflib.get_close_matches(str(name), names, n=1)
     guess = f" Did you mean {close[0]}?" if close else ""
-    return UnknownNameError(f"{kind} must be one of {', '.join(names)}, but got {name!r}.{guess}")
+    return UnknownNameError(f"{kind} must be one of {', '.join(names)}, but got {shown(name)}.{guess}")

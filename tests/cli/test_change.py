@@ -145,6 +145,22 @@ def test_layers_are_scored_for_their_neurons(
     assert "base: beyond rotations" in opened(tmp_path, capsys)
 
 
+def test_layers_are_scored_as_the_paper_did(
+    models: list[str], text: str, store: list[str], tmp_path: Path, capsys: Capture
+) -> None:
+    words = ["localize", models[0], "--on", text, "--halves", "2", "--rotations", "2", "--exact", "wu"]
+    assert main([*words, *store, "--dry-run"]) == 0
+    assert "one row a word: its last sub-word; no special tokens in the input" in capsys.readouterr().out
+    assert main([*words, *store, "--out", str(tmp_path), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert document["more"]["exact"] == "wu"
+    assert document["more"]["svcca"] == {
+        "published, as described": "svcca",
+        "published, as coded": "svcca:scaling=standardize:inclusive=False",
+    }
+    assert (tmp_path / "figures" / "scores_published_as_coded.png").is_file()
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -167,6 +183,7 @@ def test_layers_are_scored_for_their_neurons(
         (["localize", "BASE", "BASE", "--on", "TEXT"], TWICE),
         (["localize", "BASE", "BASE/", "--on", "TEXT"], TWICE),
         (["localize", "BASE", "--on", "TEXT", "--direction", "up"], "--direction must be in or out"),
+        (["localize", "BASE", "--on", "TEXT", "--exact", "liu"], "exact must be 'wu', but got 'liu'"),
     ],
 )
 def test_what_cannot_be_is_refused(

@@ -171,8 +171,21 @@ def test_what_a_user_does_to_the_folder_does_not_reach_the_store(
 ) -> None:
     as_json(capsys, "bert", "--on", "lines.txt", "--out", "layers")
     for path in Path("layers").iterdir():
-        path.unlink()
+        path.write_bytes(bytes(path.stat().st_size))
     assert Shelf("store").verify() == []
+
+
+def test_files_of_others_stay_beside_the_layers(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["bert", "--on", "lines.txt", "--rows", "mean", "--out", "layers"]
+    as_json(capsys, *words)
+    Path("layers/notes.txt").write_text("mine")
+    as_json(capsys, *words)
+    Path("layers/shard-00001.safetensors").write_text("mine")
+    assert main(["extract", *words]) == 2
+    said = "layers holds shard-00001.safetensors, which microtome did not write there; name another folder."
+    assert said in capsys.readouterr().err
+    assert Path("layers/notes.txt").read_text() == "mine"
+    assert Path("layers/shard-00001.safetensors").read_text() == "mine"
 
 
 def test_options_reach_the_rows(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ import transformers
 import microtome as mt
 import tiny
 from microtome.cli import main
+from microtome.cli.app import command
 
 QUICK = [
     "--set",
@@ -51,7 +52,8 @@ def test_seeds_give_checkpoints_scores_and_a_mean(
     model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, store = tmp_path / "out", str(tmp_path / "shelf")
-    words = ["finetune", model, *own(table), *QUICK, "--seeds", "1,2", "--store", store, "--out", str(out)]
+    alone = ["finetune", model, *own(table), *QUICK, "--store", store, "--out", str(out)]
+    words = [*alone, "--seeds", "1,2"]
     assert main([*words, "--json"]) == 0
     told: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert told["format"] == "microtome/finetune/1"
@@ -79,7 +81,7 @@ def test_seeds_give_checkpoints_scores_and_a_mean(
     none = "There is no mean over seeds: all 2 runs failed."
     assert (f"Mean of accuracy over {seeds}: " if sound else none) in said
     assert "nan" not in said
-    assert main([*words, "--seeds", "1"]) == 0
+    assert main([*alone, "--seeds", "1"]) == 0
     said = capsys.readouterr().out
     assert ". one seed" not in said
     assert told["runs"][0]["failure"] or ". One seed tells nothing of others" in said
@@ -135,6 +137,11 @@ def test_a_dry_run_trains_nothing(
         (["--task", "polarity", "--column", "held_out=5"], "role of a column must be one of"),
         (["--task", "rte", "--data", "nowhere"], "must be"),
         (["--task", "polarity", "--column", "text"], "--column must be role=NAME"),
+        (["--task", "mine.csv", "--pairs", "a,b"], "--pairs must be three columns, as TEXT,OTHER,SCORE, but"),
+        (
+            ["--task", "mine.csv", "--pairs", "a,b,c", "--column", "pair=d"],
+            "--column pair must be left out where --pairs names the columns, but got 'd'.",
+        ),
     ],
 )
 def test_wrong_requests_are_one_sentence(
@@ -226,3 +233,29 @@ def test_a_head_that_stock_classes_would_not_read_is_told_of(
     assert "another head" not in capsys.readouterr().err
     assert not (out / "seed-1" / "head.json").exists()
     transformers.AutoModelForSequenceClassification.from_pretrained(out / "seed-1")
+
+
+def test_pairs_of_ones_own_with_scores(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "".join(f"the cat {i} sleeps,the dog {i} sleeps,{i % 11 / 2}\n" for i in range(60))
+    (tmp_path / "mine.csv").write_text(f"a,b,score\n{rows}")
+    words = ["finetune", model, "--task", str(tmp_path / "mine.csv"), "--pairs", "a,b,score"]
+    assert main([*words, *QUICK, "--store", str(tmp_path / "shelf"), "--json"]) == 0
+    said = capsys.readouterr()
+    assert "mine: 'score' holds numbers that are not whole, so they are learned as numbers" in said.err
+    told = json.loads(said.out)["runs"][0]
+    assert told["evaluation"]["kind"] == "regression"
+    assert any(note.startswith("'score' holds numbers") for note in told["train"]["notes"])
+    assert any(note.startswith("'score' holds numbers") for note in told["evaluation"]["notes"])
+
+
+def test_every_verb_that_takes_columns_takes_pairs() -> None:
+    verbs: Any = command()
+    taken = {
+        name: {option for parameter in verb.params for option in parameter.opts}
+        for name, verb in verbs.commands.items()
+    }
+    with_columns = {name for name, options in taken.items() if "--column" in options}
+    assert with_columns >= {"finetune", "evaluate", "prune", "truncate", "skip", "freeze"}
+    assert all("--pairs" in taken[name] for name in with_columns)

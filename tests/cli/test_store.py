@@ -135,7 +135,7 @@ def test_a_store_may_be_given(
     (tmp_path / "other").mkdir()
     assert read(capsys, "ls", "--store", str(root))["entries"]
     assert read(capsys, "ls", "--store", str(tmp_path / "other"))["entries"] == []
-    for verb in (["ls"], ["show", "ab"], ["verify"], ["gc"]):
+    for verb in (["ls"], ["show", "ab"], ["verify"], ["rm", "ab"], ["gc"]):
         said = wrong(capsys, *verb, "--store", str(tmp_path / "nowhere"))
         assert said.startswith("microtome: --store must be a folder that exists, but got ")
     (tmp_path / "other" / "thesis.tex").touch()
@@ -245,24 +245,29 @@ def test_gc_without_an_age_removes_no_entry(
         (work.folder / "a").write_text("12345")
     assert told(capsys, "gc") == "Removed 0 things, 0 B.\n"
     assert len(Shelf(root).addresses()) == 3
-    out = told(capsys, "gc", "--partial")
+    out = told(capsys, "gc", "--partial", "--grace", "0")
     assert work.address in out
     assert out.endswith("Removed 1 thing, 5 B.\n")
     assert Shelf(root).partial() == []
 
 
 def test_gc_by_age(entries: list[Entry], root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    would = told(capsys, "gc", "--older-than", "15", "--dry-run")
+    would = told(capsys, "gc", "--older-than", "15", "--grace", "0", "--dry-run")
     assert [line.split()[1] for line in would.splitlines()[1:3]] == sorted(e.address for e in entries[:2])
     assert "Would remove 2 things, " in would
     assert len(Shelf(root).addresses()) == 3
-    document = read(capsys, "gc", "--older-than", "15", "--keep", "map")
+    document = read(capsys, "gc", "--older-than", "15", "--grace", "0", "--keep", "map")
     (removed,) = document["removed"]
     assert (document["format"], document["dry_run"]) == ("microtome/store-gc/1", False)
     assert (removed["what"], removed["name"]) == ("entry", entries[0].address)
     assert document["bytes"] == removed["bytes"] > 1000
     assert set(Shelf(root).addresses()) == {entry.address for entry in entries[1:]}
-    assert "Removed 2 things" in told(capsys, "gc", "--older-than", "0")
+    said = told(capsys, "gc", "--older-than", "0")
+    assert said == (
+        "Removed 0 things, 0 B. 2 things made, changed or read within 24 hours stay; "
+        "--grace 0 would remove them, too.\n"
+    )
+    assert "Removed 2 things" in told(capsys, "gc", "--older-than", "0", "--grace", "0")
     assert Shelf(root).addresses() == []
 
 
@@ -272,11 +277,36 @@ def test_an_age_that_is_none(entries: list[Entry], days: str, capsys: pytest.Cap
     assert said.startswith("microtome: --older-than must be a number of days, at least 0, but got ")
 
 
+# rm
+
+
+def test_rm_takes_beginnings_and_broken_records(
+    entries: list[Entry], root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second, third = (entry.address for entry in entries)
+    (entries[0].folder / "entry.json").write_text("{")
+    assert f"{entries[0].folder / 'entry.json'} must be the whole record" in told(capsys, "verify", code=1)
+    assert read(capsys, "verify", code=1)["problems"]
+    assert told(capsys, "rm", first[:9], "--dry-run") == f"{first}\nWould remove 1 entry.\n"
+    assert told(capsys, "rm", first[:9], second, second[:8]) == f"{first}\n{second}\nRemoved 2 entries.\n"
+    assert Shelf(root).addresses() == [third]
+    assert told(capsys, "verify") == "1 entry checked: all is as it was written.\n"
+    document = read(capsys, "rm", third)
+    assert document == {
+        "format": "microtome/store-rm/1",
+        "store": str(root),
+        "dry_run": False,
+        "removed": [third],
+    }
+    assert wrong(capsys, "rm", third).startswith("microtome: address must be that of an entry in ")
+    assert list((root / "trash").iterdir()) == []
+
+
 # The program
 
 
 def test_without_words_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (["store"], ["store", "show"]):
+    for words in (["store"], ["store", "show"], ["store", "rm"]):
         assert main(words) == 2
         said = capsys.readouterr()
         assert "Usage: microtome store" in said.out + said.err

@@ -231,3 +231,14 @@ def test_wrong_requests_are_one_sentence(
     assert sentence in said.err
     assert said.err.count("\n") == 1
     assert said.out == ""
+
+
+@pytest.mark.parametrize("verb", ["truncate", "skip"])
+def test_a_model_is_fine_tuned_first_as_in_the_paper(
+    verb: str, model: str, task: list[str], capsys: Capture
+) -> None:
+    words = [verb, model, *task, "--seeds", "1", "--dry-run"]
+    plan = told(capsys, words)
+    assert (plan["recipe"], plan["updates"]) == ("phang2021", 10_000)
+    assert main(words) == 0
+    assert "by the recipe phang2021 with the jiant head" in capsys.readouterr().out

@@ -106,7 +106,8 @@ def test_what_cannot_be_is_refused_before_the_work(
     capsys: Capture,
 ) -> None:
     given = [str(table) if word == "TASK" else word for word in words]
+    given += [] if "--on" in words else ["--on", str(lines)]
     store = tmp_path / "store"
-    assert main(["trajectory", str(run), "--on", str(lines), *given, *dry, "--store", str(store)]) == 2
+    assert main(["trajectory", str(run), *given, *dry, "--store", str(store)]) == 2
     assert said in " ".join(capsys.readouterr().err.split())
     assert not store.exists()

@@ -256,6 +256,27 @@ def test_differences_of_cells_and_of_maps(measure: str) -> None:
     assert cell.interval.width != pytest.approx(alone, rel=1e-6)  # paired, not added up
 
 
+@pytest.mark.parametrize("measure", ["debiased_cka", "svcca"])
+def test_the_p_value_of_a_difference_goes_with_its_interval(measure: str) -> None:
+    one: Any = ask(stack(6, 4, 6), measure=measure)
+    kept = one.resamples
+    if kept.kind == "scores":
+        psi = kept.array[0, 1] - kept.array[0, 2]
+        error, law = math.sqrt(len(psi) / (len(psi) - 1) * float(psi @ psi)), norm()
+    else:
+        drawn = kept.array[:, 0, 1] - kept.array[:, 0, 2]
+        half = kept.units // 2
+        error = math.sqrt(half / (kept.units - half) * drawn.var(ddof=1))
+        law = t(1 / (1 / (len(drawn) - 1) + 1 / (kept.units - 1)))
+    cell = one.difference((0, 1), (0, 2))
+    assert cell.z == pytest.approx(cell.value / error, rel=1e-9)
+    assert cell.p == pytest.approx(2 * law.sf(abs(cell.value) / error), rel=1e-9)
+    assert (cell.p < 0.05) == (not cell.low <= 0 <= cell.high)
+    assert one.difference((0, 2), (0, 1)).p == pytest.approx(cell.p)
+    same = one.difference((0, 1), (0, 1))
+    assert (same.z, same.p) == (0, 1)
+
+
 def test_a_difference_needs_intervals_of_the_same_rows() -> None:
     bare = mt.similarity_matrix(stack(6, 4, 6))["debiased_cka"]
     with pytest.raises(InputError, match="a difference must be asked of maps computed with certainty=True"):

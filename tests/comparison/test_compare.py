@@ -251,8 +251,8 @@ def test_blocks_and_sentences_of_first_tokens_leave_layer_0_out(base: Any, tuned
     assert np.isnan(one.low[0]).all()
     assert np.isfinite(one.low[1:4, 1:4]).all()
     profile = change_profile(np.diag(one.values[1:4, 5:]), positions=[1, 2, 3])
-    told = profile.sentence(["tuned/1", "tuned/2", "tuned/3"])
-    assert f"From base to tuned, by debiased_cka: {told}" in found.findings
+    told = profile.sentence(["tuned/1", "tuned/2", "tuned/3"], tuned=False)
+    assert f"Between base and tuned, by debiased_cka: {told}" in found.findings
     matched = layer_matching(one.values[1:4, 5:]).sentence(["base/1", "base/2", "base/3"])
     assert f"base in tuned, by debiased_cka: {matched}" in found.findings
     step = one.difference(("base/1", "base/2"), ("base/2", "base/3"))
@@ -329,11 +329,12 @@ def test_a_random_twin_is_one_more_model(base: Any, folder: Path, store: Path) -
 def test_what_changed_is_said_in_words(base: Any, tuned: Any, other: Any, store: Path) -> None:
     said = mt.compare([base, tuned, other], on=CORPUS, store=store).findings
     assert said[0].startswith(f"{sum(len(e.words or ()) for e in CORPUS) - 1} rows (one row a word: its last")
-    (change,) = [s for s in said if s.startswith("From base to tuned, by debiased_cka: ")]
-    assert "Layer tuned/3 changed most" in change or "Layer tuned/2 changed most" in change
+    # Nobody wrote down that one was trained from the other.
+    (change,) = [s for s in said if s.startswith("Between base and tuned, by debiased_cka: ")]
+    assert "Layer tuned/3 differs most" in change or "Layer tuned/2 differs most" in change
     assert "(layers from 0 to 3)" in change
     assert any(s.startswith("base in tuned, by debiased_cka: Of 4 layers ") for s in said)
-    assert any(s.startswith("From tuned to other, by debiased_cka: ") for s in said)
+    assert any(s.startswith("Between tuned and other, by debiased_cka: ") for s in said)
     # The last state normed once more is a layer, but has no depth that another could match.
     assert not any("norm" in s for s in said)
 
@@ -432,3 +433,27 @@ def test_the_names_are_public() -> None:
     for name in ("compare", "extract", "load", "corpus", "open", "FAMILIES", "CORPORA"):
         assert name in dir(mt)
         assert getattr(mt, name) is not None
+
+
+def test_inputs_are_as_long_as_those_of_fine_tuning(tmp_path: Path) -> None:
+    """Maps of a tuned model rest on what its curves rest on, unless another length is asked for."""
+    folders = [tiny.save_checkpoint(tmp_path / name, "bert", seed=seed) for seed, name in enumerate("ab")]
+    (folders[1] / "windows.json").write_text('{"longest": 6, "stride": null}')
+    known = ("mat", "reader", "long", "books", "knows", "short", "one", "sleeps", "every", "cat")
+    others = (*known[3:], *known[:3])
+    texts = [f"{one} {two} knows every cat {two} {one}" for one, two in zip(known, others, strict=True)]
+    kept: dict[str, Any] = {"rows": "mean", "store": tmp_path / "store"}
+    options: dict[str, Any] = {"on": texts, "measures": "linear_cka", **kept}
+
+    def values(names: list[Path], **more: Any) -> Any:
+        return mt.compare([mt.load(name) for name in names], **options, **more)
+
+    found = values(folders)
+    assert "inputs of at most 6 tokens" in found.findings[0]
+    short, whole = values(folders, longest=6), values(folders, longest=64)
+    np.testing.assert_array_equal(found["linear_cka"].values, short["linear_cka"].values)
+    assert np.isfinite(found["linear_cka"].values).all()
+    assert not np.allclose(found["linear_cka"].values, whole["linear_cka"].values, equal_nan=True)
+    # A model that was not fine-tuned reads as much as it can.
+    assert "tokens" not in values(folders[:1]).findings[0].partition("the mean of its tokens")[2]
+    assert mt.extract(mt.load(folders[1]), texts, **kept).rows.options.longest == 6

@@ -44,7 +44,7 @@ def pair(block: np.ndarray, first: list[str], second: list[str]) -> Map:
 def test_change_and_matching_are_those_of_the_block() -> None:
     names = [f"a/{k}" for k in range(3)], [f"b/{k}" for k in range(3)]
     block = np.array([[1.0, 0.4, 0.3], [0.5, 0.9, 0.6], [0.7, 0.4, 0.5]])
-    said = say(pair(block, *names), ["a", "b"])
+    said = say(pair(block, *names), ["a", "b"], {"b": "a"})
     assert said == [
         f"From a to b, by debiased_cka: {mt.change_profile(block).sentence(names[1])}",
         f"a in b, by debiased_cka: {mt.layer_matching(block).sentence(names[0])}",
@@ -52,10 +52,22 @@ def test_change_and_matching_are_those_of_the_block() -> None:
     assert "Layer b/2 changed most (0.50)" in said[0]
 
 
+@pytest.mark.parametrize("tuned_from", [{}, {"a": "base", "b": "base"}, {"a": "b"}])
+def test_models_differ_unless_one_is_known_to_be_the_other_after_training(tuned_from: dict[str, str]) -> None:
+    """Two unrelated models, two seeds of one base, and a model before the one that it was tuned from."""
+    names = [f"a/{k}" for k in range(3)], [f"b/{k}" for k in range(3)]
+    block = np.array([[1.0, 0.4, 0.3], [0.5, 0.9, 0.6], [0.7, 0.4, 0.5]])
+    said = say(pair(block, *names), ["a", "b"], tuned_from)
+    assert said[0].startswith("Between a and b, by debiased_cka: Layer b/2 differs most (0.50); the")
+    assert "chang" not in said[0]
+    same = say(pair(np.full((3, 3), 0.2) + 0.8 * np.eye(3), *names), ["a", "b"], tuned_from)
+    assert same[0].endswith("The center of difference is undefined: no layer differs.")
+
+
 def test_rounding_is_no_change() -> None:
     names = [f"a/{k}" for k in range(3)], [f"b/{k}" for k in range(3)]
     block = np.full((3, 3), 0.2) + np.diag([0.8 + 2e-16, 0.8 - 2e-8, 0.8 + 3e-8])
-    said = say(pair(block, *names), ["a", "b"])
+    said = say(pair(block, *names), ["a", "b"], {"b": "a"})
     assert said[0].endswith("The center of change is undefined: no layer changed.")
 
 
@@ -67,7 +79,7 @@ def test_layers_keep_their_depth_where_the_first_is_left_out() -> None:
 
 def test_a_name_may_hold_a_slash_and_a_norm_has_no_depth() -> None:
     block = np.array([[0.9, 0.1, 0.0], [0.2, 0.5, 0.0]])
-    said = say(pair(block, ["org/a/0", "org/a/1"], ["b/0", "b/1", "b/norm"]), ["org/a", "b"])
+    said = say(pair(block, ["org/a/0", "org/a/1"], ["b/0", "b/1", "b/norm"]), ["org/a", "b"], {"b": "org/a"})
     assert said[0].startswith("From org/a to b, by debiased_cka: Layer b/1 changed most (0.50)")
     assert "Of 2 layers 100%" in said[1]
 

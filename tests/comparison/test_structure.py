@@ -4,49 +4,79 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import microtome as mt
 from microtome.errors import InputError
+from microtome.findings.paired import cell_errors
 from microtome.randomness import generator
 from reference import neuron_correlation
 
 
-def chain(border: int | None, *, layers: int = 9, rows: int = 500, features: int = 12) -> list[np.ndarray]:
+def chain(
+    block: tuple[int, int] | None, *, layers: int = 9, rows: int = 500, features: int = 12
+) -> list[np.ndarray]:
+    """Layers that change evenly; those of a block share a component."""
     rng = generator(0, "chain")
-    x = rng.standard_normal((rows, features))
-    found = [x]
-    for layer in range(1, layers):
-        step = 0.5 if layer == border else 0.05
-        x = np.sqrt(1 - step) * x + np.sqrt(step) * rng.standard_normal((rows, features))
-        found.append(x)
+    x, common = rng.standard_normal((2, rows, features))
+    found = []
+    for layer in range(layers):
+        x = np.sqrt(0.95) * x + np.sqrt(0.05) * rng.standard_normal((rows, features))
+        shares = block is not None and block[0] <= layer <= block[1]
+        found.append(np.sqrt(0.6) * x + np.sqrt(0.4) * common if shares else x)
     return found
 
 
 @pytest.mark.parametrize("clusters", [None, np.repeat(np.arange(100), 5)])
-def test_a_planted_border_is_found_and_named(clusters: np.ndarray | None) -> None:
-    found = mt.find_blocks(chain(4), clusters=clusters)
-    assert found.verdict == "two blocks"
-    assert found.lower == (0, 1, 2, 3)
-    assert found.interval is not None
-    assert found.interval.unit == ("row" if clusters is None else "cluster")
-    assert "layers 0 to 3" in found.sentence()
+def test_a_planted_block_is_found_and_named(clusters: np.ndarray | None) -> None:
+    found = mt.find_blocks(chain((3, 6)), clusters=clusters)
+    # The layers below share less with the block than among themselves, so they form one too.
+    below, block = found.blocks
+    assert (below.first, below.last, below.certain) == (0, 2, True)
+    assert (block.first, block.last, block.certain) == (3, 6, True)
+    assert block.interval is not None
+    assert block.interval.unit == ("row" if clusters is None else "cluster")
+    assert block.interval.low < block.margin < block.interval.high
+    assert found.headline() == "Layers 0-2 and layers 3-6 each form a block."
 
 
 def test_equal_steps_are_no_blocks() -> None:
     found = mt.find_blocks(chain(None))
-    assert found.verdict == "none"
-    assert found.sentence().startswith("No step stands out")
+    assert found.blocks == ()
+    assert found.headline() == "The layers form no blocks."
 
 
-def test_the_split_follows_the_seed() -> None:
-    one, same, other = (mt.find_blocks(chain(4), seed=seed).contrast for seed in (0, 0, 1))
-    assert one == same
-    assert one != other
+@pytest.mark.parametrize("measure", ["debiased_cka", "linear_cka", "svcca"])
+def test_errors_of_a_difference_are_those_of_the_paired_interval(measure: str) -> None:
+    # Scores, half-samples and the jackknife over few clusters.
+    for clusters in (None, np.repeat(np.arange(20), 25)):
+        maps = mt.similarity_matrix(
+            chain((3, 6)), measures=measure, certainty=True, halves=12, clusters=clusters
+        )
+        one = next(iter(maps.values()))
+        assert one.resamples is not None
+        errors, dof = cell_errors(one.resamples, one.values)
+        paired = one.difference((3, 6), (2, 3))
+        assert paired.interval is not None
+        se = np.linalg.norm(errors[:, 3, 6] - errors[:, 2, 3])
+        quantile = (
+            stats.norm.ppf(0.975)
+            if paired.interval.method == "influence function"
+            else stats.t.ppf(0.975, dof)
+        )
+        assert paired.interval.width == pytest.approx(2 * quantile * se)
 
 
-def test_too_few_groups_are_refused() -> None:
-    with pytest.raises(InputError, match="groups must be a whole number of at least 3, but got 2"):
-        mt.find_blocks(chain(4), groups=2)
+def test_blocks_that_two_models_share() -> None:
+    rng = generator(1, "other")
+    stack = chain((3, 6))
+    other = [0.7 * x + 0.7 * rng.standard_normal(x.shape) for x in stack]
+    found = mt.find_blocks(stack, other)
+    assert [(block.first, block.last) for block in found.certain] == [(0, 2), (3, 6)]
+    # A model with a block elsewhere has none in common with it.
+    assert not mt.find_blocks(stack, chain((1, 4))).certain
+    with pytest.raises(InputError, match="asked of models with equally many layers, but got '9 and 8'"):
+        mt.find_blocks(stack, other[1:])
 
 
 def test_a_biased_value_falls_towards_the_debiased_one_as_rows_are_added() -> None:
@@ -95,4 +125,4 @@ def test_a_rotated_copy_is_not_localized() -> None:
 
 def test_one_rotation_is_refused() -> None:
     with pytest.raises(InputError, match="rotations must be a whole number of at least 2, but got 1"):
-        mt.find_localization(chain(4), rotations=1)
+        mt.find_localization(chain(None), rotations=1)

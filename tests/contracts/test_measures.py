@@ -12,13 +12,25 @@ from microtome.measures.declare import Chosen
 from microtome.measures.table import MEASURES, chosen
 from microtome.randomness import generator
 from microtome.testing.measures import Check, Reference, contract, variants
-from reference import VALUES, neuron_correlation, procrustes_angle, rbf_cka, rsa, svcca
+from reference import (
+    VALUES,
+    mixed_regression,
+    neuron_correlation,
+    procrustes_angle,
+    pwcca,
+    rbf_cka,
+    rsa,
+    svcca,
+)
 
 OF_ROWS = [measure for measure in MEASURES.values() if measure.needs != "attention"]
 CHOICES: list[Chosen] = [
     *(choice for measure in OF_ROWS for choice in variants(measure)),
     chosen("svcca:threshold=0.9"),
     chosen("svcca:scaling=standardize:inclusive=False"),
+    chosen("svcca:top=0.5"),
+    chosen("pwcca:variant=svcca:top=0.5"),
+    chosen("mixed_regression:top=0.5"),
     chosen("neuron_correlation:top=0.5"),
     chosen("linear_regression:estimator=cross_validated:ridge=0.1"),
     chosen("rsa:inner=euclidean:outer=spearman"),
@@ -33,13 +45,21 @@ TRUTHS: dict[str, Reference] = {
     "svcca": VALUES["svcca"],
     "svcca:threshold=0.9": lambda x, y: svcca(x, y, threshold=0.9),
     "svcca:scaling=standardize:inclusive=False": VALUES["svcca_wu"],
+    "svcca:top=0.5": lambda x, y: svcca(x, y, top=0.5),
+    "svcca:scaling=standardize:inclusive=False:top=0.1": lambda x, y: svcca(
+        x, y, "standardize", 0.99, False, 0.1
+    ),
     "pwcca": VALUES["pwcca"],
+    "pwcca:top=0.5": lambda x, y: pwcca(x, y, top=0.5)[0],
+    "pwcca:variant=svcca:top=0.3": lambda x, y: pwcca(x, y, "svcca", top=0.3)[0],
+    "pwcca:variant=wu:top=0.5": lambda x, y: pwcca(x, y, "wu", top=0.5)[0],
     "pwcca:variant=svcca": VALUES["pwcca_svcca"],
     "pwcca:variant=wu": VALUES["pwcca_wu"],
     "neuron_correlation": VALUES["neuron_correlation"],
     "neuron_correlation:match=one_to_one": VALUES["neuron_matching"],
     "neuron_correlation:top=0.5": lambda x, y: neuron_correlation(x, y, top=0.5),
     "mixed_regression": VALUES["mixed_regression"],
+    "mixed_regression:top=0.5": lambda x, y: mixed_regression(x, y, top=0.5),
     "linear_regression": VALUES["linear_regression"],
     "rsa": VALUES["rsa"],
     "rsa:inner=pearson": lambda x, y: rsa(x, y, "correlation"),

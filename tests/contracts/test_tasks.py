@@ -31,7 +31,7 @@ def test_every_card_has_a_sample() -> None:
 
 @pytest.mark.parametrize("name", TASKS)
 def test_what_a_card_says(name: str) -> None:
-    from microtome.tasks.scores import SCORES
+    from microtome.scores.table import SCORES
 
     card = TASKS[name]
     assert card.name == name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pickle
@@ -139,6 +140,101 @@ def test_weights_that_are_missing_or_of_another_shape_are_named(bert: Path, tmp_
         load(folder)
 
 
+@pytest.mark.parametrize("model_type", ["bert", "distilbert", "gpt2"])
+@pytest.mark.parametrize("layers", [2, 5, 0, -1, 10**300])
+def test_a_configuration_that_disagrees_with_the_weights_is_refused(
+    model_type: str, layers: int, tmp_path: Path
+) -> None:
+    folder = tiny.save_checkpoint(tmp_path / "m", model_type)
+    config = json.loads((folder / "config.json").read_text())
+    (name,) = {"num_hidden_layers", "n_layers", "n_layer"} & set(config)
+    (folder / "config.json").write_text(json.dumps(config | {name: layers}))
+    words = {2: "must declare the 3 blocks of its weights, but it declares 2, so that [0-9]+ tensors such as"}
+    words |= {
+        0: "must declare the 3 blocks of its weights, but it declares 0, so that [0-9]+ tensors such as"
+    }
+    words |= {5: "[0-9]+ tensors are missing, such as", -1: "must be between 0 and 10,000, but got -1"}
+    words |= {10**300: "must be between 0 and 10,000, but got 10000"}
+    with pytest.raises(InputError, match=words[layers]):
+        load(folder)
+
+
+def test_a_tokenizer_that_breaks_its_library_is_refused(tmp_path: Path) -> None:
+    folder = tiny.save_checkpoint(tmp_path / "m", "roberta")
+    document = json.loads((folder / "tokenizer.json").read_text())
+    special = document["post_processor"]["special_tokens"]
+    special["nobody"] = special.pop("<s>")
+    (folder / "tokenizer.json").write_text(json.dumps(document))
+    encoder: Any = load(folder)
+    with pytest.raises(InputError, match=r"tokenizer\.json must be whole, but its library failed"):
+        encoder.tokenizer.texts([("a cat", None)])
+
+
+def test_a_huge_pad_token_is_not_used(tmp_path: Path) -> None:
+    # GPT-2 has no padding among its embeddings, so that the library takes any number.
+    folder = tiny.save_checkpoint(tmp_path / "m", "gpt2")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"pad_token_id": 2**63 + 1}))
+    tokenizer = opened(folder).tokenizer
+    batch = tokenizer.collate(tokenizer.texts([("a cat sleeps", None), ("a", None)]))
+    assert batch["input_ids"].dtype == torch.int64
+
+
+def test_windows_that_are_nested_too_deep_are_ignored(bert: Path, tmp_path: Path) -> None:
+    folder = copied(bert, tmp_path / "deep")
+    (folder / "windows.json").write_text("[" * 100_000)
+    encoder: Any = load(folder)
+    assert encoder.depth == 3
+
+
+def test_tensors_of_the_encoder_that_have_no_place_are_told(bert: Path, tmp_path: Path) -> None:
+    folder = copied(bert, tmp_path / "more")
+    weights = load_file(folder / "model.safetensors")
+    more = {"encoder.layer.1.extra.weight": torch.zeros(2), "cls.predictions.bias": torch.zeros(2)}
+    save_file(weights | more, folder / "model.safetensors", {"format": "pt"})
+    told = "1 tensors of its file left out, such as encoder.layer.1.extra.weight"
+    assert opened(folder).source.changes == (told,)
+
+
+WRONG = [None, -1, 1e25, "x", [1]]
+# By file, what is put in the place of the whole document or of one of its values.
+MUTATIONS = [
+    (file, None, text) for file in ("config.json", "tokenizer.json") for text in ("", "[]", "3", '"x"')
+]
+MUTATIONS += [("tokenizer_config.json", "model_input_names", json.dumps(value)) for value in WRONG]
+MUTATIONS += [("tokenizer_config.json", "model_max_length", json.dumps(value)) for value in ("x", [1], {})]
+MUTATIONS += [
+    ("config.json", name, json.dumps(value))
+    for name in ("architectures", "dtype", "hidden_size", "model_type", "num_attention_heads", "vocab_size")
+    for value in WRONG
+]
+MUTATIONS += [
+    ("tokenizer.json", name, json.dumps(value))
+    for name in ("added_tokens", "model", "normalizer", "version")
+    for value in WRONG
+]
+
+
+def test_files_with_wrong_types_load_or_are_refused_in_words(bert: Path, tmp_path: Path) -> None:
+    folder = copied(bert, tmp_path / "m")
+    for file, name, value in MUTATIONS:
+        text = (folder / file).read_text()
+        changed = value if name is None else json.dumps(json.loads(text) | {name: json.loads(value)})
+        (folder / file).write_text(changed)
+        with contextlib.suppress(MicrotomeError):
+            encoder = opened(folder)
+            encoder.run(encoder.texts([("The cat.", None)]), lambda layer, states: None)
+        (folder / file).write_text(text)
+
+
+def test_a_pipe_among_the_files_is_refused_and_not_waited_for(bert: Path, tmp_path: Path) -> None:
+    folder = copied(bert, tmp_path / "m")
+    (folder / "config.json").unlink()
+    os.mkfifo(folder / "config.json")
+    with pytest.raises(InputError, match=r"config\.json must be a plain file"):
+        load(folder)
+
+
 def test_a_pooler_may_be_absent(bert: Path, tmp_path: Path) -> None:
     folder = copied(bert, tmp_path / "pooled")
     weights = {k: v for k, v in load_file(folder / "model.safetensors").items() if "pooler" not in k}
@@ -175,11 +271,16 @@ def test_a_type_of_no_family_is_named(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-@pytest.mark.parametrize("options", [{"dtype": "int8"}, {"embeddings": "some"}, {"source": ""}])
+@pytest.mark.parametrize("options", [{"dtype": "int8"}, {"embeddings": "some"}])
 def test_bad_options_are_told(bert: Path, options: dict[str, Any]) -> None:
     given: dict[str, Any] = {"source": bert} | options
     with pytest.raises(InputError, match=r" must be .*, but got"):
         load(given.pop("source"), **given)
+
+
+def test_a_folder_has_no_revisions(bert: Path) -> None:
+    with pytest.raises(InputError, match=r"revision must be left out for .*, which is a folder, but got"):
+        load(bert, revision="main")
 
 
 def test_loading_makes_no_noise(bert: Path, tmp_path: Path) -> None:
@@ -309,3 +410,26 @@ def test_mixed_precision_rounds_products_and_says_so(bert: Path) -> None:
     assert mixed.source.changes == ("matrix products in bfloat16",)
     with pytest.raises(InputError, match="autocast must be one of float16, bfloat16, but got 'int8'"):
         opened(bert, autocast="int8")
+
+
+@pytest.mark.parametrize(
+    "file, content",
+    [
+        ("1_Pooling/config.json", "0.5"),
+        ("sentence_bert_config.json", "3"),
+        ("modules.json", json.dumps([{"type": "x.Transformer", "path": "1" * 400}])),
+    ],
+)
+def test_a_sentence_encoder_of_wrong_types_is_refused(
+    bert: Path, file: str, content: str, tmp_path: Path
+) -> None:
+    folder = copied(bert, tmp_path / "m")
+    (folder / "1_Pooling").mkdir()
+    modules = [{"type": "x.Transformer", "path": ""}, {"type": "x.Pooling", "path": "1_Pooling"}]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 32}')
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    assert opened(folder).depth == 3
+    (folder / file).write_text(content)
+    with pytest.raises(InputError, match="must be as sentence-transformers wrote it"):
+        load(folder)

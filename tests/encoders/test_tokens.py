@@ -49,6 +49,33 @@ def test_every_word_is_cut_as_in_running_text(tokenizer: Tokenizer) -> None:
     assert split.ids.tolist() == whole.ids.tolist()
 
 
+def test_words_of_two_texts_stand_as_the_tokenizer_puts_a_pair(tokenizer: Tokenizer) -> None:
+    first, second = "The cat sleeps", "every mat is long"
+    words = [*first.split(), *second.split()]
+    (split,) = tokenizer.words([words], second=[3])
+    space = " " if tokenizer._space else ""
+    (whole,) = tokenizer.texts([(f"{space}{first}", f"{space}{second}")])
+    assert split.ids.tolist() == whole.ids.tolist()
+    assert split.types.tolist() == whole.types.tolist()
+    assert split.special.tolist() == whole.special.tolist()
+    # Words are counted through both texts, and each stands in its own.
+    assert sorted(set(split.words[split.words >= 0].tolist())) == list(range(7))
+    (joined,) = tokenizer.words([words], special=False)
+    alone = split.words >= 0
+    assert split.ids[alone].tolist() == joined.ids.tolist()
+    assert split.words[alone].tolist() == joined.words.tolist()
+
+
+def test_of_two_texts_the_longer_is_cut_and_words_keep_their_numbers(tokenizer: Tokenizer) -> None:
+    words = ["mat"] * 30 + ["cat"] * 3
+    (found,) = tokenizer.words([words], second=[30], longest=16)
+    assert found.truncated
+    assert len(found) == 16
+    there = set(found.words[found.words >= 0].tolist())
+    assert {30, 31, 32} <= there
+    assert 29 not in there
+
+
 def test_the_first_word_is_cut_like_any_other(tokenizer: Tokenizer) -> None:
     (found,) = tokenizer.words([["mat", "mat"]], special=False)
     first, second = (found.ids[found.words == k].tolist() for k in (0, 1))

@@ -46,6 +46,16 @@ def test_a_folder_of_steps_as_pretraining_leaves_it(tmp_path: Path) -> None:
     assert [one.step for one in find_checkpoints(series(tmp_path))] == [5, 20]
 
 
+@pytest.mark.parametrize("updates", [None, "x", float("inf"), float("nan"), {}, [3], 2.5])
+def test_a_record_of_pretraining_that_was_changed(tmp_path: Path, updates: Any) -> None:
+    tiny.save_checkpoint(tmp_path / "step-5", "bert")
+    tiny.save_checkpoint(tmp_path, "bert")
+    for record in ({"updates": updates}, {"loss": 3}):
+        (tmp_path / "pretraining.json").write_text(json.dumps(record))
+        with pytest.raises(InputError, match=r"pretraining\.json must be as microtome wrote it"):
+            find_checkpoints(tmp_path)
+
+
 def test_what_pretraining_wrote(tmp_path: Path) -> None:
     text = read_text(written(tmp_path), vocabulary=60)
     shape = {"layers": 2, "width": 32, "heads": 2, "inner": 64, "length": 24, "batch": 4, "steps": 6}

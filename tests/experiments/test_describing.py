@@ -67,7 +67,7 @@ def test_the_same_model_takes_the_same_bits(
     same = mt.load(encoder.source.given, name="same")
     found = description_length(encoder, corpus, others=[same], twin=False, store=tmp_path)
     assert not found[f"difference, same from {encoder.name}"].values.any()
-    assert found.findings[-1].endswith("which is not shown to be a difference.")
+    assert found.findings[-1].endswith("not significant by the 95% band of all layers.")
 
 
 def test_codes_are_kept(

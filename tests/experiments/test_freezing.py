@@ -15,7 +15,7 @@ from microtome.experiments.costs import freezing_costs
 from microtome.experiments.freezing import _said_cost, _said_part, freezing, planned
 from microtome.findings.results import Curve, open_result
 from microtome.interventions.freeze import Freeze
-from microtome.tasks.scores import find_score
+from microtome.scores.table import find_score
 from microtome.training.asking import ask
 
 Encoders = Callable[..., Any]

@@ -11,11 +11,12 @@ import pytest
 from scipy import stats
 
 import cats
+from microtome.checks import check_seeds
 from microtome.errors import InputError
 from microtome.experiments.drawn import curves_over_draws
 from microtome.experiments.dropping import dropping
 from microtome.experiments.freezing import freezing
-from microtome.experiments.gathering import check_seeds, curves_of, failures, gathered
+from microtome.experiments.gathering import curves_of, failures, gathered
 from microtome.experiments.permutation import permutation
 from microtome.experiments.reinitialization import reinitialization
 from microtome.experiments.runs import Done, Run
@@ -105,8 +106,8 @@ def test_seeds_may_come_from_numpy(given: Any, found: tuple[int, ...]) -> None:
     ("given", "words"),
     [
         ({"level": 95}, "level must be between 0 and 1, but got 95"),
-        ({"seeds": 1.5}, r"seeds must be whole numbers, one or more, each once, but got 1\.5"),
-        ({"seeds": "12"}, "seeds must be whole numbers, one or more, each once, but got '12'"),
+        ({"seeds": 1.5}, r"seeds must be a whole number or whole numbers, but got 1\.5"),
+        ({"seeds": "12"}, "seeds must be a whole number or whole numbers, but got '12'"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_first(

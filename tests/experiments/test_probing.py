@@ -25,8 +25,8 @@ from microtome.probes.asking import Probed, divide
 from microtome.probes.edgebatch import find_edges
 from microtome.probes.table import PROBES
 from microtome.probes.targets import read_target
+from microtome.scores.table import find_score
 from microtome.store.shelf import Shelf
-from microtome.tasks.scores import find_score
 from moving import saved
 
 NOUNS, VERBS = ["cat", "dog", "bird", "fish"], ["runs", "sees", "likes", "hears"]

@@ -16,7 +16,7 @@ from microtome.experiments.curve_words import Difference
 from microtome.experiments.probing_words import layer_findings, length_findings
 from microtome.experiments.taskprobing_words import task_findings
 from microtome.findings.results import Curve
-from microtome.tasks.scores import find_score
+from microtome.scores.table import find_score
 
 WHY = "each of 2 documents has one answer"
 
@@ -58,8 +58,8 @@ def test_the_article_fits_the_probe(encoder_of: Callable[..., Any], tmp_path: Pa
 def test_layers_at_which_models_differ_are_listed() -> None:
     told = said([curve("difference, tuned from bert", [-0.1, -0.2, 0.0])])
     assert told == [
-        "tuned against bert: less is read at layers 0 and 1, most so at layer 1: -20.0 points "
-        "[-21.0, -19.0] (95% for all layers, unit: document)."
+        "tuned against bert: less is read at layers 0 and 1 by the 95% band of all layers, most so at layer "
+        "1: -20.0 points [-21.0, -19.0] (95%, unit: document)."
     ]
 
 
@@ -69,14 +69,16 @@ def test_where_lower_is_better_less_of_the_score_is_more_that_is_read() -> None:
     curves = [curve("bert", [0.7, 0.5, 0.6]), curve("tuned", [0.7, 0.4, 0.6])]
     curves += [gain, curve("difference, tuned from bert", [0.0, -0.1, 0.0])]
     best, apart = layer_findings(curves, ["bert"], score, "upos", lines={"a guess": 0.4})
-    assert best.startswith("bert: upos is read best at layer 1, accuracy 0.500 [0.490, 0.510]")
-    assert "-20.0 points [-21.0, -19.0] (95% for all layers, unit: document) from layer 0;" in best
-    assert best.endswith(
-        "that is above what needs no layer (a guess: 0.400), so that nothing is shown to be read."
+    assert best.startswith(
+        "bert: nothing of upos is read out, since no layer is shown to be below what needs"
     )
+    assert "no layer (a guess: 0.400); the best, layer 1, has accuracy 0.500 [0.490, 0.510]" in best
     near, _ = layer_findings(curves, ["bert"], score, "upos", lines={"a guess": 0.495})
-    assert near.endswith("it is not shown to be below what needs no layer (a guess: 0.495).")
-    assert apart.startswith("tuned against bert: more is read at layer 1, ")
+    assert near.startswith("bert: nothing of upos is read out")
+    read, _ = layer_findings(curves, ["bert"], score, "upos", lines={"a guess": 0.6})
+    assert read.startswith("bert: upos is read best at layer 1, accuracy 0.500 [0.490, 0.510]")
+    assert read.endswith("-20.0 points [-21.0, -19.0] (95%, unit: document) from layer 0.")
+    assert apart.startswith("tuned against bert: more is read at layer 1 by the 95% band of all layers, ")
 
 
 def test_a_curve_without_values_is_no_error() -> None:
@@ -105,30 +107,29 @@ def test_layers_without_an_interval_are_told_apart_from_those_with_one() -> None
     arm: Any = np.array([0.01, np.nan, 0.01])
     some = curve("difference, tuned from bert", [0.0, 1.0, 0.005], arm, reasons=(None, WHY, None))
     assert said([some]) == [
-        "tuned against bert: no difference is shown at layers 0 and 2; the largest is 0.5 points [-0.5, 1.5] "
-        f"(95% for all layers, unit: document) at layer 2; there is no interval at layer 1 ({WHY}), where it "
-        "is 100.0 points."
+        "tuned against bert: no difference is shown at layers 0 and 2 by the 95% band of all layers; the "
+        "largest is 0.5 points [-0.5, 1.5] (95%, unit: document) at layer 2; there is no interval at layer 1 "
+        f"({WHY}), where it is 100.0 points."
     ]
     shown = curve("difference, tuned from bert", [0.2, 1.0, 0.005], arm, reasons=(None, WHY, None))
     assert said([shown]) == [
-        "tuned against bert: more is read at layer 0, most so at layer 0: 20.0 points [19.0, 21.0] "
-        f"(95% for all layers, unit: document); there is no interval at layer 1 ({WHY}), where it is 100.0 "
-        "points."
+        "tuned against bert: more is read at layer 0 by the 95% band of all layers, most so at layer 0: 20.0 "
+        f"points [19.0, 21.0] (95%, unit: document); there is no interval at layer 1 ({WHY}), where it is "
+        "100.0 points."
     ]
 
 
 def test_reasons_of_points_with_an_interval_are_not_why_there_is_none() -> None:
     told = said([curve("difference, tuned from bert", [0.0] * 3, reasons=("seed 2 was left out",) * 3)])
-    assert told[0].startswith("tuned against bert: no difference is shown at any layer; the largest is 0.0")
+    start = "tuned against bert: no difference is shown at any layer by the 95% band of all layers; "
+    assert told[0].startswith(f"{start}the largest is 0.0")
 
 
 def test_one_place_is_said_without_a_layer() -> None:
     mixed = curve("difference, tuned from bert", [-0.1], x=(3,))
-    assert said([mixed], [0.7]) == [
-        "tuned against bert: -10.0 points [-11.0, -9.0] (95% for all layers, unit: document)."
-    ]
+    assert said([mixed], [0.7]) == ["tuned against bert: -10.0 points [-11.0, -9.0] (95%, unit: document)."]
     assert said([curve("difference, tuned from bert", [-0.1], 0.2, x=(3,))], [0.7])[0].endswith(
-        ", which is no sure difference."
+        ", not significant by the 95% interval."
     )
     unknown = curve("difference, tuned from bert", [-0.1], np.nan, x=(3,), reasons=(WHY,))
     assert said([unknown], [0.7]) == [
@@ -154,8 +155,8 @@ def test_answers_of_a_task_are_said_in_the_same_words() -> None:
     )
     assert told == (
         "a (converged): nothing can be said of cats, since no head is sound.",
-        "b (converged): cats is read best at layer 1, accuracy 0.700 [0.690, 0.710] (95% for all layers, "
-        "unit: document); the band is clear of the most frequent answer at layers 0 and 1.",
+        "b (converged): cats is read best at layer 1, accuracy 0.700 [0.690, 0.710] (95%, unit: "
+        "document); the band is clear of the most frequent answer at layers 0 and 1.",
         f"c from d against a from b (converged): there is no interval at any layer ({WHY}), so that no "
         "difference can be shown; the largest is 100.0 points at layer 1.",
         "Without any layer: most frequent answer 0.500.",

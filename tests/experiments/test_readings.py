@@ -12,7 +12,7 @@ from microtome.errors import InputError
 from microtome.experiments import headarms
 from microtome.experiments.checkpoints import find_checkpoints
 from microtome.experiments.readings import read_steps
-from microtome.tasks.scores import find_score
+from microtome.scores.table import find_score
 from moving import parted, saved
 
 

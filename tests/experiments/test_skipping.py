@@ -22,8 +22,8 @@ from microtome.experiments.models import opened
 from microtome.experiments.skipping import skipping, span_findings
 from microtome.findings.results import Result, SpanMap, open_result
 from microtome.randomness import generator
+from microtome.scores.table import SCORES
 from microtome.tasks.items import Item, Split
-from microtome.tasks.scores import SCORES
 from microtome.tasks.task import Task
 from microtome.training.evaluating import predict, score_answers
 
@@ -190,9 +190,9 @@ def test_what_is_found_is_said_with_its_doubt(runs: list[Any], task: Task, tmp_p
     result = skipping(runs[0], task, store=tmp_path, level=0.9)
     said = result.findings[0]
     assert said.startswith("Of single blocks, leaving out block ")
-    assert "(90% for all spans, unit: example)" in said
+    assert "(90%, unit: example)" in said
     costs = np.diag(result.spans[0].values) * 100
-    assert f"costs most, {costs.max():.2f} points" in said
+    assert f"costs most on these examples, {costs.max():.2f} points" in said
     assert (
         "and the head read the last state; without any block it read the embedding output" in result.methods
     )
@@ -222,7 +222,7 @@ def planted(costs: dict[tuple[int, int], float], spread: float) -> SpanMap:
         for last in range(first, 3):
             values[first, last] = costs.get((first + 1, last + 1), 0.09)
     ends = {"low": values - spread, "high": values + spread}
-    bands = {f"band_{name}": end for name, end in ends.items()}
+    bands = {"band_low": values - 2 * spread, "band_high": values + 2 * spread}
     told: dict[str, Any] = {"full": 0.9, "level": 0.95, "unit": "example", "n": 50}
     return SpanMap(name="m", depth=3, values=values, **ends, **bands, **told)
 
@@ -232,11 +232,11 @@ def test_the_longest_free_span_is_named_only_where_the_band_allows_it() -> None:
     accuracy = SCORES["accuracy"]
     first, second = span_findings(planted(costs, 0.001), accuracy)
     assert first == (
-        "Of single blocks, leaving out block 1 costs most, 2.00 points [1.90, 2.10] (95% for all spans, "
-        "unit: example), and block 3 least, 0.00 points [-0.10, 0.10] (95% for all spans, unit: example)."
+        "Of single blocks, leaving out block 1 costs most on these examples, 2.00 points [1.90, 2.10] (95%, "
+        "unit: example), and block 3 least, 0.00 points [-0.10, 0.10] (95%, unit: example)."
     )
     assert second.startswith("The longest span for which a cost of more than 1 point is ruled out is blocks ")
-    assert "is blocks 2 to 3 of 3: 0.80 points [0.70, 0.90]" in second
+    assert "is blocks 2 to 3 of 3: 0.80 points [0.70, 0.90] (95%, unit: example), at most 1.00 for" in second
     _, second = span_findings(planted(costs, 0.005), accuracy)
     assert "is ruled out is block 3 of 3: 0.00 points" in second
     assert "; blocks 2 to 3 seem to cost no more: 0.80 points" in second
@@ -251,7 +251,7 @@ def test_the_longest_free_span_is_named_only_where_the_band_allows_it() -> None:
 def test_the_first_block_is_always_told_and_costs_without_doubt_stand_alone() -> None:
     first, second = span_findings(planted({(2, 2): 0.5, (3, 3): 0.02}, np.nan), SCORES["accuracy"])
     assert first == (
-        "Of single blocks, leaving out block 2 costs most, 50.00 points, and block 3 least, 2.00 points; the "
-        "first block costs 9.00 points."
+        "Of single blocks, leaving out block 2 costs most on these examples, 50.00 points, and block 3 "
+        "least, 2.00 points; the first block costs 9.00 points."
     )
     assert second == "No span costs at most 1 point."

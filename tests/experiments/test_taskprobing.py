@@ -20,7 +20,6 @@ import tiny
 from cats import cats_task
 from microtome.encoders.loading import load
 from microtome.errors import InputError, MicrotomeError
-from microtome.experiments.agreeing import curve_agreement, seed_curves
 from microtome.experiments.probing_rows import TWIN
 from microtome.experiments.taskprobing import task_probing
 from microtome.tasks.items import Item, Split
@@ -189,7 +188,7 @@ def test_random_labels_give_chance(encoder_of: Callable[..., Any], task: Task, s
         curve = found[f"{encoder_of('bert').name} ({solver})"]
         assert (np.abs(curve.values - 0.5) < 0.2).all()
         assert (curve.band_low < 0.5).all()
-    assert any("the band is clear of the most frequent answer at no layer" in said for said in found.findings)
+    assert all("nothing of cats is read out" in said for said in found.findings[:2])
 
 
 def test_models_and_solvers_are_compared_on_the_same_examples(
@@ -225,10 +224,6 @@ def test_models_and_solvers_are_compared_on_the_same_examples(
     assert "the pooler of the checkpoint" in found.methods
     assert found.references[0].startswith("@inproceedings{tamkin2020")
     assert not found.warnings
-    curves = seed_curves(found.rows, "layer", [1, 2, 3], model=first, solver="published")
-    assert curves.shape == (2, 3)
-    np.testing.assert_allclose(curves.mean(0), found[f"{first} (published)"].values)
-    assert curve_agreement(curves, np.arange(3.0)).n == 3
     found.save(tmp_path / "out")
     again = mt.open(tmp_path / "out")
     assert again[f"{first} (published)"].values.tolist() == found[f"{first} (published)"].values.tolist()

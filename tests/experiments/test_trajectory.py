@@ -30,17 +30,17 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return saved(tmp_path_factory.mktemp("base"), depth=8)
 
 
-def test_where_nothing_changes_there_is_no_change_and_no_border(place: Path, tmp_path: Path) -> None:
+def test_where_nothing_changes_there_is_no_change_and_no_block(place: Path, tmp_path: Path) -> None:
     flat = parted(place, 1.0)
     found = trajectory({0: flat, 10: flat, 100: flat}, TEXT, store=tmp_path)
     np.testing.assert_array_equal(found.more["change"]["first"]["values"], 1)
     np.testing.assert_array_equal(found.more["change"]["last"]["band_low"], 1)
     assert found.more["change"]["first"]["center"] == [None] * 3
-    assert found.more["stands"] == [False] * 3
-    assert len(set(found.more["contrast"])) == 1
+    assert found.more["certain"] == [False] * 3
+    assert len(set(found.more["margins"])) == 1
     assert found.findings == (
         "No layer changed from step 0 to step 100.",
-        "At none of 3 checkpoints does a border stand out between layers.",
+        "At none of 3 checkpoints is a block of layers certain.",
     )
     assert [one.name for one in found.curves[:2]] == ["similarity to the first", "similarity to the last"]
     # Layer by layer too, at some of the steps.
@@ -83,10 +83,8 @@ def test_a_collapsed_checkpoint_is_undefined_and_leaves_the_others(place: Path, 
     assert curve.values[1] < 1
     assert curve.reasons == (None, None, why)
     assert np.isnan(found.curves[1].values).all()
-    assert found.more["blocks"][2] is None
-    assert any(
-        said.startswith("At step 10 no border could be tested: a border needs") for said in found.warnings
-    )
+    assert found.more["blocks"][2]["finding"]["blocks"] == ()
+    assert any(said.startswith("At step 10 blocks could not be tested: they need") for said in found.warnings)
     found.save(tmp_path / "out")
     save_trajectory(found, tmp_path / "figures", ["svg"])
     shallow = saved(tmp_path / "shallow")
@@ -94,17 +92,17 @@ def test_a_collapsed_checkpoint_is_undefined_and_leaves_the_others(place: Path, 
     assert found.findings[0] == f"How far step 5 is from step 0 is undefined: {why}."
 
 
-@pytest.mark.parametrize(("border", "score", "verdict"), [(80, 20, "after"), (20, 80, "before")])
-def test_the_order_in_which_border_and_score_came(
-    border: int, score: int, verdict: str, place: Path, tmp_path: Path
+@pytest.mark.parametrize(("block", "score", "verdict"), [(80, 20, "after"), (20, 80, "before")])
+def test_the_order_in_which_blocks_and_score_came(
+    block: int, score: int, verdict: str, place: Path, tmp_path: Path
 ) -> None:
     steps = {
-        step: parted(place, 40.0 if step >= border else 1.0, alike=step < score)
+        step: parted(place, 40.0 if step >= block else 1.0, alike=step < score)
         for step in (5, 10, 20, 40, 80)
     }
     task = cats.cats_task(100, 60)
     found = trajectory(steps, TEXT, task=task, store=tmp_path / "s", command="microtome trajectory")
-    assert found.more["stands"] == [step >= border for step in steps]
+    assert found.more["certain"] == [step >= block for step in steps]
     assert found.curves[0].name == "best readout"
     # Readouts of every layer, at a few steps with the last among them.
     layered = found.curves[1:]
@@ -116,7 +114,7 @@ def test_the_order_in_which_border_and_score_came(
     values = dict(zip(steps, found.curves[0].values, strict=True))
     assert all((value > 0.9) == (step >= score) for step, value in values.items())
     assert found.more["order"]["verdict"] == verdict
-    assert any(said.startswith(f"The border came {verdict} the score") for said in found.findings)
+    assert any(said.startswith(f"Blocks appear {verdict} the score rises") for said in found.findings)
     assert len(found.more["readouts"]) == 5
     assert len(found.more["readouts"][0]["values"]) == 8
     assert found.more["heads"] == []
@@ -129,7 +127,7 @@ def test_the_order_in_which_border_and_score_came(
     assert {row["quantity"] for row in again.rows} == {
         "similarity to the first",
         "similarity to the last",
-        "contrast",
+        "margin",
         "readouts",
     }
 
@@ -153,9 +151,7 @@ def test_a_fine_tuning_is_scored_by_its_own_head(tmp_path: Path) -> None:
     assert [one["values"][-1] for one in heads] == pytest.approx(list(curve.values[1:]))
     assert found.more["readouts"] == []
     assert found.model == "m-cats"
-    # Four layers are too few for a border.
-    assert found.findings[1] == "No border was looked for: a border needs at least 6 layers, and there are 4."
-    assert found.more["order"]["reason"] == "no border can be tested at some checkpoints"
+    assert found.more["order"]["reason"] == "no block is certain at the last checkpoint"
     by_folder = trajectory(tuned.folder, TEXT, **given)
     assert by_folder.model == "m-cats"
     assert [one["name"] for one in by_folder.more["readouts"]] == [f"step {s}" for s in (0, 10, 25, 40)]
@@ -175,7 +171,7 @@ def test_what_readouts_learned_from_is_told(tmp_path: Path, monkeypatch: pytest.
         assert learned == {"examples": size, "digest": subset(task.split("train"), size).digest}
     assert few.provenance["options"]["train_size"] == 10
     assert every.provenance["options"] == {**few.provenance["options"], "train_size": None}
-    assert {"rows", "sample", "groups", "draws", "level", "readouts"} <= set(few.provenance["options"])
+    assert {"rows", "sample", "draws", "level", "readouts"} <= set(few.provenance["options"])
     monkeypatch.setattr(headarms, "MOST", {"cpu": 3 * 32 * 4 * 20})
     fitting = trajectory(steps, TEXT, task=task, store=tmp_path / "s")
     (said,) = [one for one in fitting.warnings if "would not fit into memory" in one]
@@ -189,8 +185,6 @@ def test_bad_input_is_told_before_the_work(place: Path, tmp_path: Path) -> None:
     steps = {0: load(place), 1: moved(place, 8)}
     with pytest.raises(InputError, match="level must be between 0 and 1, but got 2"):
         trajectory(steps, TEXT, level=2, store=tmp_path)
-    with pytest.raises(InputError, match="groups must be a whole number above 2, but got 1"):
-        trajectory(steps, TEXT, groups=1, store=tmp_path)
     task = cats.cats_task(20, 20)
     with pytest.raises(InputError, match="train_size must be a whole number between 1 and 20"):
         trajectory(steps, TEXT, task=task, train_size=21, store=tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,9 +24,9 @@ from microtome.experiments.truncated import Said, gain_of
 from microtome.experiments.truncated_words import said_cut, said_heads
 from microtome.experiments.truncation import truncation
 from microtome.findings.results import Result, open_result
+from microtome.scores.table import find_score
 from microtome.store.shelf import Shelf
 from microtome.tasks.items import Kind
-from microtome.tasks.scores import find_score
 from microtome.tasks.subset import subset
 from microtome.training.evaluating import predict
 from microtome.training.modeling import build
@@ -238,7 +239,7 @@ def test_asked_again_it_is_read(
         raise AssertionError("this was done before")
 
     monkeypatch.setattr(headarms.Vectors, "_rows", never)
-    monkeypatch.setattr("microtome.experiments.models.predict_cuts", never)
+    monkeypatch.setattr("microtome.training.cutkeeping.predict_cuts", never)
     again = truncation(runs[0].folder, task, base=folder, store=store, command="microtome truncate")
     for name in CURVES:
         np.testing.assert_array_equal(again[name].values, found[name].values)
@@ -293,16 +294,18 @@ def test_the_band_of_a_gain_does_not_trust_models_that_agree_by_luck(task: Any) 
     assert (band.high >= np.minimum(1, gains.mean(0) + stats.t.ppf(0.975, 2) * stats.sem(gains))).all()
 
 
-@pytest.mark.parametrize("half,seeds,told", [(0.9, 2, True), (0.9, 4, False), (0.02, 2, False)])
-def test_two_seeds_give_no_band_that_means_nothing(
-    half: float, seeds: int, told: bool, found: Result
+@pytest.mark.parametrize("half,seeds,wide", [(0.9, 2, True), (0.9, 4, False), (0.02, 2, False)])
+def test_intervals_that_are_wide_for_want_of_seeds_are_told_with_what_seeds_gave(
+    half: float, seeds: int, wide: bool, found: Result
 ) -> None:
     score, shown = find_score("accuracy"), np.array([-0.125, -0.0625, 0.0])
     costs: Any = replace(
         found["UNTUNED"],
         values=shown,
-        band_low=shown - half,
-        band_high=shown + half,
+        low=shown - half,
+        high=shown + half,
+        band_low=shown - 1.1 * half,
+        band_high=shown + 1.1 * half,
         unit="example and seed",
         seeds=(seeds,) * 3,
     )
@@ -311,20 +314,21 @@ def test_two_seeds_give_no_band_that_means_nothing(
     assert text.startswith(
         "No cut is shown to cost at most 1 point. The cheapest one, without the top 1 layer"
     )
-    few = "6.25 points (from 3.12 to 9.38 over 2 seeds, too few for a useful interval)."
-    assert text.endswith(few) is told
-    assert ("95% for all points" in text) is not told
+    interval = "6.25 points [-83.75, 96.25] (95%" if half > 0.1 else "6.25 points [4.25, 8.25] (95%"
+    assert interval in text
+    assert ("unit: example and seed; from 3.12 to 9.38 over 2 seeds)" in text) is wide
+    bound = re.search(r", at most ([\d.]+) for all cuts at once\.$", text)
+    assert bound is not None
+    assert float(bound[1]) == pytest.approx(6.25 + 110 * half, abs=0.011)
     curves: dict[str, Any] = {
         "untuned": replace(costs, values=shown + 0.5, low=shown - 0.4, high=shown + 1.4),
         "tuned": replace(costs, values=shown + 0.6, low=shown + 0.55, high=shown + 0.65),
-        "gain": replace(costs, values=np.full(3, 0.1), band_low=np.full(3, 0.1 - half)),
+        "gain": replace(costs, values=np.full(3, 0.1), low=np.full(3, 0.1 - half), high=np.full(3, 0.2)),
     }
     [text] = said_heads(curves, score, {"untuned": each})
-    if told:
-        assert "instead of 37.50 (50.00 with each of 2 seeds, too few for a useful interval)" in text
-        assert text.endswith("a difference of 10.00 (2 seeds, too few for a useful interval).")
-    else:
-        assert text.endswith("95% for all layers at once.")
+    untuned = "instead of 37.50 [-52.50, 127.50] (95%, unit: example and seed; 50.00 with each"
+    assert (untuned in text) is (seeds == 2)
+    assert f"a difference of 10.00 [{10 - 100 * half:.2f}, 20.00] (95%, unit: example and seed" in text
 
 
 def test_a_run_that_failed_is_not_averaged(runs: list[Any], task: Any, store: Path) -> None:
@@ -412,7 +416,7 @@ def test_one_head_seed_may_be_a_number(runs: list[Any], task: Any, store: Path) 
     found = truncation(runs[0], task, store=store, arms=["tuned"], head_seeds=3, steps=2)
     assert found.provenance["head_seeds"] == [3]
     for wrong in ((), "0,1", (0, 0), (0, -1), 1.5, True):
-        with pytest.raises(InputError, match="head_seeds must be one or more different whole numbers"):
+        with pytest.raises(InputError, match=r"head_seeds must be .*whole number"):
             truncation(runs[0], task, store=store, head_seeds=wrong)  # pyright: ignore[reportArgumentType]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -327,3 +328,17 @@ def test_one_model_a_side_has_no_line() -> None:
     assert border_lines(draw(make_map(decay(3, 3), mixed, mixed))) == ([], [])
     only = draw(make_map(decay(3, 4), ["a/0", "a/1", "b/0"]))
     assert border_lines(only) == ([], [1.5])
+
+
+def test_a_picture_is_there_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is killed while it draws leaves nothing that would later pass for somebody else's picture."""
+    import os
+
+    def die(*where: object) -> None:
+        raise KeyboardInterrupt
+
+    maps = mt.similarity_matrix([np.random.default_rng(0).normal(size=(20, 3))] * 3)
+    monkeypatch.setattr(os, "replace", die)
+    with pytest.raises(KeyboardInterrupt):
+        save_figures(maps, tmp_path)
+    assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == []

@@ -11,13 +11,31 @@ import pytest
 from figures.resulting import make_curve, make_result
 from microtome.errors import InputError
 from microtome.figures.trajectories import draw_course, draw_maps, save_trajectory
+from microtome.findings.blocks import Block, BlockFinding
+from microtome.findings.stackblocks import StackBlocks, blocks_document
+from microtome.inference.estimate import Interval
 
+MARGINS = [-0.3, -0.2, -0.1, 0.05, 0.2, 0.3, 0.4]
 STEPS, LAYERS = [0, 10, 100, 1_000, 10_000, 100_000, 200_000], list(range(7))
 
 
-def block(border: int, contrast: float) -> dict[str, Any]:
-    interval = {"low": contrast - 0.1, "high": contrast + 0.1}
-    return {"finding": {"border": border, "used": LAYERS, "interval": interval}}
+def block(margin: float) -> dict[str, Any]:
+    ends = Interval(low=margin - 0.1, high=margin + 0.1, level=0.95, method="m", unit="row", target="t")
+    best = Block(
+        first=1, last=3, inside=0.9, outside=0.9 - margin, margin=margin, interval=ends, certain=margin > 0.1
+    )
+    blocks = (best,) if margin > 0 else ()
+    finding = BlockFinding(layers=7, used=tuple(LAYERS), left_out=(), blocks=blocks, best=best, runs=14)
+    return blocks_document(
+        StackBlocks(stack="a", measure="m", names=tuple(map(str, LAYERS)), finding=finding)
+    )
+
+
+def untested() -> dict[str, Any]:
+    finding = BlockFinding(layers=7, used=(), left_out=tuple(LAYERS), reason="nothing is defined")
+    return blocks_document(
+        StackBlocks(stack="a", measure="m", names=tuple(map(str, LAYERS)), finding=finding)
+    )
 
 
 def curve(name: str, size: int, value: float) -> dict[str, Any]:
@@ -28,7 +46,6 @@ def curve(name: str, size: int, value: float) -> dict[str, Any]:
 
 def made(**more: Any) -> Any:
     count = len(STEPS)
-    contrasts = [0.1, 0.1, 0.2, 0.4, 0.9, 1.2, 1.3]
     similar = [[1.0 - 0.1 * step * (layer > 3) for layer in LAYERS] for step in range(count)]
     told: dict[str, Any] = {
         "steps": STEPS,
@@ -36,9 +53,9 @@ def made(**more: Any) -> Any:
         "measure": "debiased_cka",
         "maps": [np.full((7, 7), 1 - 0.1 * step).tolist() for step in range(count)],
         "change": {"first": {"values": similar}},
-        "blocks": [block(3, value) for value in contrasts],
-        "contrast": contrasts,
-        "stands": [value > 0.5 for value in contrasts],
+        "blocks": [block(value) for value in MARGINS],
+        "margins": MARGINS,
+        "certain": [value > 0.1 for value in MARGINS],
         "score": {**curve("best readout", count, 0.7), "x": STEPS},
         "readouts": [curve(f"step {step}", 6, 0.5 + 0.05 * k) for k, step in enumerate(STEPS)],
         "heads": [],
@@ -48,39 +65,39 @@ def made(**more: Any) -> Any:
     return make_result(experiment="trajectory", curves=(make_curve("best readout", [0.7]),), more=told)
 
 
-def test_a_small_map_for_each_step_with_its_border() -> None:
+def test_a_small_map_for_each_step_with_its_blocks() -> None:
     figure = draw_maps(made())
     titles = [axes.get_title() for axes in figure.axes if axes.get_title()]
     assert titles == [f"step {step:,}" for step in STEPS]
     panels: list[Any] = [axes for axes in figure.axes if axes.get_title()]
     # One color scale for all.
     assert {axes.collections[0].get_clim() for axes in panels} == {(0.0, 1.0)}
-    lines = [len(axes.lines) for axes in panels]
-    assert lines == [0, 0, 0, 0, 2, 2, 2]
-    assert panels[-1].lines[0].get_ydata()[0] == 3.5
+    # A dark and a light square around each certain block.
+    assert [len(axes.patches) for axes in panels] == [0, 0, 0, 0, 2, 2, 2]
+    assert panels[-1].patches[0].get_bbox().bounds == (0.5, 0.5, 3.0, 3.0)
     told = [text.get_text() for axes in panels for text in axes.texts]
-    assert any("a border stands out (3 of 7 steps)" in one for one in told)
+    assert any("certain blocks of layers (at 3 of 7 steps)" in one for one in told)
 
 
 def test_panels_along_the_steps() -> None:
     figure = draw_course(made())
     panels: list[Any] = [axes for axes in figure.axes if axes.get_xlim() == (-0.5, 6.5)]
     assert len(panels) == 4
-    change, contrast, score, readouts = panels
+    change, margin, score, readouts = panels
     assert change.collections[0].get_array().shape == (7, 7)
-    np.testing.assert_allclose(contrast.lines[0].get_ydata(), [0.1, 0.1, 0.2, 0.4, 0.9, 1.2, 1.3])
-    assert contrast.lines[1].get_ydata()[0] == 0.5
-    assert [text.get_text() for text in contrast.texts] == ["3|4"] * 3
+    np.testing.assert_allclose(margin.lines[0].get_ydata(), MARGINS)
+    assert margin.lines[1].get_ydata()[0] == 0
+    assert [text.get_text() for text in margin.texts] == ["1-3"] * 3
     assert "best readout" in score.get_ylabel()
     assert [text.get_text() for text in readouts.get_xticklabels()] == [f"{step:,}" for step in STEPS]
     told = " ".join(text.get_text().replace("\n", " ") for text in readouts.texts)
-    assert "border against score: after" in told
+    assert "blocks against score: after" in told
     assert not any(text.get_text() for text in change.get_xticklabels())
 
 
 def test_without_a_task_and_without_findings_less_is_drawn() -> None:
     bare = made(
-        score=None, readouts=[], order=None, blocks=[None] * 7, stands=[False] * 7, contrast=[None] * 7
+        score=None, readouts=[], order=None, blocks=[untested()] * 7, certain=[False] * 7, margins=[None] * 7
     )
     assert len([axes for axes in draw_course(bare).axes if axes.get_xlim() == (-0.5, 6.5)]) == 2
     draw_maps(bare)

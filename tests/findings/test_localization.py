@@ -128,18 +128,20 @@ def test_rotation_takes_whole_maps() -> None:
 
 def test_published_scores_stand_beside_one_that_rotations_correct() -> None:
     rng = generator(5, "beside")
-    neuron, svcca = rng.uniform(size=(5, 5)), rng.uniform(size=(5, 5))
+    neuron, svcca, standardized = rng.uniform(size=(3, 5, 5))
     rotated = rng.uniform(size=(6, 5, 5))
     rotation = localization_rotation(neuron, rotated)
-    found = localizations(svcca, rotation)
-    np.testing.assert_allclose(found.coded.scores, localization(neuron, svcca).scores)
+    found = localizations(svcca, standardized, rotation)
+    np.testing.assert_allclose(found.coded.scores, localization(neuron, standardized).scores)
     np.testing.assert_allclose(found.described.scores, localization(neuron, svcca, zscore=False).scores)
     beyond = neuron - rotated.mean(axis=0)
     for layer in range(5):
         others = [k for k in range(5) if k != layer]
         assert found.beyond[layer] == pytest.approx(beyond[others, layer].mean())
-        out = localizations(svcca, rotation, direction="out")
+        out = localizations(svcca, standardized, rotation, direction="out")
         assert out.beyond[layer] == pytest.approx(beyond[layer, others].mean())
+        assert out.described.neuron[layer] == pytest.approx(neuron[layer, others].mean())
+        assert out.coded.scores[layer] == found.coded.scores[layer], "the code knows one direction"
     assert found.agreement == pytest.approx(stats.spearmanr(found.beyond, found.coded.scores)[0])
     assert found.agreement_described == pytest.approx(
         stats.spearmanr(found.beyond, found.described.scores)[0]
@@ -158,7 +160,8 @@ def test_adding_layers_does_not_change_what_two_of_them_have_beyond_rotations() 
     whole = localization_rotation(neuron, rotated)
     part = localization_rotation(neuron[:3, :3], rotated[:, :3, :3])
     np.testing.assert_allclose(whole.value[:3, :3], part.value)
-    two = localizations(neuron[:2, :2], localization_rotation(neuron[:2, :2], rotated[:, :2, :2]))
+    rotation = localization_rotation(neuron[:2, :2], rotated[:, :2, :2])
+    two = localizations(neuron[:2, :2], neuron[:2, :2], rotation)
     # Two layers have no ranks worth correlating.
     assert np.isnan(two.agreement)
     assert "is undefined as described (no z-score) and undefined as coded" in two.sentence()

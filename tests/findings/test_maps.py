@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import microtome as mt
 from microtome.errors import MicrotomeError
@@ -40,11 +43,64 @@ def test_a_cell_is_found_by_numbers_and_by_names(one: Map) -> None:
         (("a/9", 0), r"^left layer must be one of <a>/1, a/0, a/2, but got 'a/9'\. Did you mean a/2\?$"),
         ((0, 2), r"^the right layer must be between 0 and 1, but got 2\.$"),
         ((-4, 0), r"^the left layer must be between 0 and 2, but got -4\.$"),
+        (3, r"^a cell must be a left and a right layer, but got 3\.$"),
+        (
+            (slice(0, 2), 0),
+            r"^a cell must be a left and a right layer, each by its number or its name, but got "
+            r"slice\(0, 2, None\); `values` has all cells as an array\.$",
+        ),
+        ((0, 1.5), r"^a cell must be a left and a right layer, each by .*, but got 1\.5;"),
     ],
 )
 def test_a_cell_that_is_not_there(one: Map, cell: tuple, words: str) -> None:
     with pytest.raises(MicrotomeError, match=words):
         one[cell]
+
+
+def test_a_cell_of_several_models_is_found_by_model_and_layer() -> None:
+    layers = generator(2, "joint").standard_normal((5, 30, 3))
+    names = ["base/0", "base/1", "base/norm", "tuned/0", "tuned/1"]
+    joint = mt.similarity_matrix(layers, None, "linear_cka", names=names)["linear_cka"]
+    assert joint.at("base", 1, "tuned", 0).value == joint.values[1, 3]
+    assert joint.at("base", "norm", "tuned", 1).value == joint["base/norm", "tuned/1"].value
+    # 4 would be the place of tuned/1, and 1 is a layer of both models.
+    for cell in ((1, 4), (1, 1), (-1, 0)):
+        with pytest.raises(
+            MicrotomeError,
+            match=r"^the left layer must be named by its model too, since there are several models, but got "
+            rf"{cell[0]}; write at\(model, layer, model, layer\), or a name between 'base/0' and 'tuned/1'",
+        ):
+            joint[cell]
+    with pytest.raises(MicrotomeError, match=r"^right layer must be one of .* but got 'tuned/7'"):
+        joint.at("base", 1, "tuned", 7)
+
+
+def test_a_number_is_that_of_the_layer_and_not_its_place() -> None:
+    layers = generator(3, "attended").standard_normal((3, 30, 3))
+    attended = mt.similarity_matrix(layers, None, "linear_cka", names=["a/1", "a/2", "a/4"])["linear_cka"]
+    assert attended[1, 4].value == attended.values[0, 2] == attended[1, -1].value
+    with pytest.raises(MicrotomeError, match=r"^the right layer must be one of 1, 2, 4, but got 3\.$"):
+        attended[1, 3]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.text(max_size=6), min_size=1, max_size=5, unique=True))
+def test_the_table_has_models_and_numbers_of_layers(names: list[str]) -> None:
+    layers = generator(4, "named").standard_normal((len(names), 6, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        one = mt.similarity_matrix(layers, None, "linear_cka", names=names)["linear_cka"]
+    table = one.to_arrow().to_pylist()
+    assert len(table) == len(names) ** 2
+    tails = [name.split("/")[-1] for name in names]
+    numbered = any(tail.isdecimal() for tail in tails)
+    for place, row in enumerate(table):
+        k = place % len(names)
+        number = (int(tails[k]) if tails[k].isdecimal() else None) if numbered else k
+        assert (row["right"], row["right_layer"]) == (names[k], number)
+        model = "/".join(names[k].split("/")[:-1])
+        assert row["right_model"] == (model or None)
+        assert row["value"] == one.values.flat[place]
 
 
 def test_a_measure_is_found_by_its_label_its_plain_name_and_a_papers_name(maps: Maps) -> None:

@@ -7,6 +7,7 @@ import json
 from dataclasses import fields, replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -149,6 +150,15 @@ def test_tables_must_have_the_shape_of_the_names(maps: Maps, name: str) -> None:
         from_json(json.dumps(read))
 
 
+@pytest.mark.parametrize("name", ["measure", "left", "right"])
+@pytest.mark.parametrize("value", [1e25, None, [1e25, 2, None]])
+def test_names_must_be_text(maps: Maps, name: str, value: Any) -> None:
+    read = json.loads(to_json(maps))
+    read["maps"][0][name] = value
+    with pytest.raises(InputError, match="a record must"):
+        from_json(json.dumps(read))
+
+
 def test_no_maps_are_no_record() -> None:
     with pytest.raises(InputError, match="at least one map"):
         to_json(Maps([]))
@@ -202,17 +212,21 @@ def test_a_file_is_known_by_its_content_and_a_large_one_by_size_and_time(tmp_pat
         describe_file(tmp_path / "missing")
 
 
-@pytest.mark.parametrize(
-    "content", ["", "[]", "{}", '"microtome/probing/1"', '{"format": "microtome/change/1"}']
-)
-def test_what_is_no_result_of_another_kind_may_be_replaced(content: str, tmp_path: Path) -> None:
+def test_a_result_of_the_same_kind_may_be_replaced(tmp_path: Path) -> None:
     check_earlier(tmp_path / "none", "change")
-    (tmp_path / "result.json").write_text(content)
+    check_earlier(tmp_path, "change")
+    (tmp_path / "result.json").write_text('{"format": "microtome/change/1"}')
     check_earlier(tmp_path, "change")
 
 
-@pytest.mark.parametrize("told, found", [("microtome/probing/1", "probing"), ("mine", "mine")])
-def test_a_result_of_another_kind_is_named(told: str, found: str, tmp_path: Path) -> None:
-    (tmp_path / "result.json").write_text(json.dumps({"format": told}))
-    with pytest.raises(InputError, match=f"one of an earlier `change`, but .* the result of `{found}`."):
+@pytest.mark.parametrize("content", ["", "[]", "{}", '"microtome/change/1"', '{"format": "mine"}'])
+def test_a_file_of_somebody_else_may_not(content: str, tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_text(content)
+    with pytest.raises(InputError, match=r"holds result\.json, which microtome did not write there"):
+        check_earlier(tmp_path, "change")
+
+
+def test_a_result_of_another_kind_is_named(tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_text(json.dumps({"format": "microtome/probing/1"}))
+    with pytest.raises(InputError, match=r"one of an earlier `change`, but .* the result of `probing`\."):
         check_earlier(tmp_path, "change")

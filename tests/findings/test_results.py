@@ -160,6 +160,22 @@ def test_a_notebook_shows_the_findings_escaped(result: Result) -> None:
     assert "b\u00e9rt &lt;base&gt;" in shown
 
 
+def test_a_table_that_its_library_cannot_read_is_refused(
+    result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def read(path: Path) -> None:
+        # As for a file whose schema has integers of 3 bits.
+        raise pa.ArrowNotImplementedError("Integers not in cstdint are not implemented")
+
+    result.save(tmp_path)
+    monkeypatch.setattr(pq, "read_table", read)
+    with pytest.raises(InputError, match="a result must be a readable"):
+        open_result(tmp_path)
+
+
 def test_the_long_table_is_a_data_frame(result: Result) -> None:
     assert result.to_pandas()["arm"].tolist() == ["UNTUNED", "TUNED"]
 
@@ -198,10 +214,12 @@ def test_what_cannot_be_read_is_refused(result: Result, tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text("[]")
     with pytest.raises(InputError, match="a result must be whole"):
         open_result(tmp_path)
-    result.save(tmp_path)
-    (tmp_path / "table.parquet").write_bytes(b"no table")
+    with pytest.raises(InputError, match=r"holds result\.json, which microtome did not write"):
+        result.save(tmp_path)
+    result.save(tmp_path / "whole")
+    (tmp_path / "whole" / "table.parquet").write_bytes(b"no table")
     with pytest.raises(InputError, match=r"a result must be a readable result\.json"):
-        open_result(tmp_path)
+        open_result(tmp_path / "whole")
 
 
 def test_saving_again_replaces(result: Result, tmp_path: Path) -> None:

@@ -11,12 +11,15 @@ import pytest
 
 import microtome as mt
 from microtome.errors import InputError
-from microtome.findings.blocks import BlockFinding
+from microtome.findings.blocks import Block, BlockFinding
 from microtome.findings.maps import Maps
 from microtome.findings.record import from_json, to_json, with_source
 from microtome.findings.stackblocks import StackBlocks
+from microtome.inference.estimate import Interval
 
 NAMES = tuple(f"a/{k}" for k in range(8))
+ENDS = Interval(low=-math.inf, high=0.3, level=0.95, method="m", unit="row", target="t")
+BLOCK = Block(first=2, last=5, inside=0.9, outside=0.7, margin=0.2, interval=ENDS, certain=True, without=(3,))
 
 
 def finding() -> BlockFinding:
@@ -33,8 +36,8 @@ def finding() -> BlockFinding:
     "found",
     [
         finding(),
-        replace(finding(), z=math.inf, gap_ratio=math.nan),
-        BlockFinding(verdict="undefined", reason="too few", layers=8, used=(0,), left_out=(1,)),
+        replace(finding(), blocks=(replace(BLOCK, cores=(replace(BLOCK, margin=math.nan),)),)),
+        BlockFinding(reason="too few", layers=8, used=(0,), left_out=(1,)),
     ],
 )
 def test_what_is_read_is_what_was_written(found: BlockFinding) -> None:
@@ -51,3 +54,11 @@ def test_what_is_read_is_what_was_written(found: BlockFinding) -> None:
 def test_names_must_be_those_of_the_layers() -> None:
     with pytest.raises(InputError, match="one for each of 8 layers"):
         StackBlocks(stack="a", measure="debiased_cka", names=("a/0",), finding=finding())
+
+
+def test_findings_of_an_earlier_rule_are_left_aside() -> None:
+    maps = mt.similarity_matrix([np.eye(8, 3), np.eye(8, 3)], measures="linear_cka")
+    read = json.loads(to_json(with_source(Maps(list(maps.values())), command="", inputs=[])))
+    earlier = {"verdict": "step", "border": 3, "contrast": 0.7}
+    read["blocks"] = [{"stack": "a", "measure": "debiased_cka", "names": ["a/0"], "finding": earlier}]
+    assert from_json(json.dumps(read)).blocks == ()

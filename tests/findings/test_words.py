@@ -32,7 +32,7 @@ def test_layers_are_called_by_their_names() -> None:
 def test_a_value_is_said_with_interval_level_and_unit() -> None:
     interval = Interval(low=-0.004, high=1.806, level=0.9, method="m", unit="sentence", target="t")
     said = with_interval(0.9, interval, noun="gaps")
-    assert said == "0.90 [0.00, 1.81] gaps (90%, unit: sentence)"
+    assert said == "0.90 [-0.01, 1.81] gaps (90%, unit: sentence)"
     assert with_interval(0.9, None) == "0.90"
     assert number(float("nan")) == "undefined"
     assert number(float("inf")) == "infinite"

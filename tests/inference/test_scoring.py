@@ -15,7 +15,7 @@ from scipy import stats
 from microtome.errors import InputError
 from microtome.inference.scoring import score_interval, standard_error, unit_influence, wilson
 from microtome.randomness import generator
-from microtome.tasks.scores import SCORES, find_score
+from microtome.scores.table import SCORES, find_score
 
 ROOT = Path(__file__).parents[2]
 BINARY = ("no", "yes")

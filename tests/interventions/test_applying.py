@@ -115,7 +115,8 @@ def test_an_edit_that_is_not_what_it_says_is_refused(encoder_of: Any) -> None:
 
 def test_what_cannot_be_changed(encoder_of: Any) -> None:
     class Elmo:
-        name, family = "small", ELMO
+        name, family, layers = "small", ELMO, ()
+        texts = run = None
 
     with pytest.raises(
         InputError, match="small must be a model of transformers to be changed, but it is: ELMo"

@@ -18,7 +18,7 @@ from microtome.errors import InputError
 from microtome.measures.attention import ATTENTION_MEASURES, AttentionCells
 from microtome.measures.attention_pass import AttentionPass
 from microtome.measures.cka import LINEAR_CKA
-from microtome.measures.declare import Chosen, choose
+from microtome.measures.declare import Chosen, choose, parse
 from microtome.randomness import generator
 
 TABLE = {measure.name: measure for measure in ATTENTION_MEASURES}
@@ -209,16 +209,25 @@ def weighted(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return (rows - np.average(rows, axis=0, weights=weight)) * np.sqrt(weight)[:, None]
 
 
-def svcca(x: np.ndarray, y: np.ndarray, share: float) -> float:
-    def leading(z: np.ndarray) -> np.ndarray:
-        u, s, _ = np.linalg.svd(z, full_matrices=False)
-        return u[:, : int(np.argmax(np.cumsum(s**2) / np.sum(s**2) >= share)) + 1]
+def leading(z: np.ndarray, share: float, coded: bool = False) -> np.ndarray:
+    """Components up to the one that crosses the share; as coded of standardized columns, and without it."""
+    u, s, _ = np.linalg.svd(z / np.linalg.norm(z, axis=0) if coded else z, full_matrices=False)
+    below = int(np.sum(np.cumsum(s**2) / np.sum(s**2) < share))
+    return u[:, : below + (not coded)]
 
-    return float(np.cos(subspace_angles(leading(x), leading(y))).mean())
+
+def svcca(x: np.ndarray, y: np.ndarray, share: float, coded: bool = False) -> float:
+    return float(np.cos(subspace_angles(leading(x, share, coded), leading(y, share, coded))).mean())
 
 
-def pwcca(x: np.ndarray, y: np.ndarray) -> float:
-    qx, qy = np.linalg.qr(x)[0], np.linalg.qr(y)[0]
+def pwcca(x: np.ndarray, y: np.ndarray, variant: str = "morcos") -> float:
+    """Weights come from the columns as they are, whatever the correlations came from."""
+    bases = {
+        "morcos": lambda z: np.linalg.qr(z)[0],
+        "svcca": lambda z: leading(z, 0.99),
+        "wu": lambda z: leading(z, 0.99, coded=True),
+    }
+    qx, qy = bases[variant](x), bases[variant](y)
     u, rho, _ = np.linalg.svd(qx.T @ qy, full_matrices=False)
     return float(np.average(rho, weights=np.abs((qx @ u).T @ x).sum(axis=1)))
 
@@ -245,6 +254,48 @@ def test_measures_over_pairs_of_words(dense: Sentences, causal: bool, weight: st
     assert pw.rank is not None
     assert (sv50.kept[0] < 3).all()
     assert [r.tolist() for r in pw.rank] == [[3, 3], [4, 4, 4]]
+
+
+@pytest.fixture(scope="module")
+def skewed(dense: Sentences) -> Sentences:
+    """The same with the last head of every layer nearly like the first, so that a share of 0.99 cuts."""
+
+    def near(rows: np.ndarray) -> np.ndarray:
+        first = rows[:, :1] * 0.98 + rows[:, -1:] * 0.02
+        return np.concatenate([rows[:, :-1], first], axis=1)
+
+    return [(near(x), near(y)) for x, y in dense]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("weight", ["pairs", "sentences"])
+def test_the_definitions_of_wu_et_al_after_a_truncation(skewed: Sentences, causal: bool, weight: str) -> None:
+    w = weights(skewed, weight, causal)
+    left, right = ([weighted(x, w) for x in table(skewed, side, causal)] for side in (0, 1))
+    coded = found(skewed, "attention_svcca", causal, weight=weight, scaling="standardize", inclusive=False)
+    ways = {v: found(skewed, "attention_pwcca", causal, weight=weight, variant=v) for v in ("svcca", "wu")}
+    whole = found(skewed, "attention_pwcca", causal, weight=weight)
+    for (i, x), (j, y) in product(enumerate(left), enumerate(right)):
+        assert coded.forward[i, j] == pytest.approx(svcca(x, y, 0.99, coded=True), abs=1e-9)
+        for variant, cells in ways.items():
+            assert cells.forward[i, j] == pytest.approx(pwcca(x, y, variant), abs=1e-9)
+            assert cells.backward[i, j] == pytest.approx(pwcca(y, x, variant), abs=1e-9)
+    kept, rank = ways["svcca"].kept, ways["svcca"].rank
+    assert kept is not None
+    assert rank is not None
+    assert (kept[0] < rank[0]).any(), "a truncation that cuts nothing tells nothing"
+    assert np.abs(ways["svcca"].forward - whole.forward).max() > 1e-3
+    assert np.abs(ways["wu"].forward - ways["svcca"].forward).max() > 1e-3
+
+
+def test_a_truncation_that_keeps_no_direction_says_so() -> None:
+    rng = generator(14, "alone")
+    alone = [(maps(rng, 1, 1, t), maps(rng, 1, 2, t)) for t in (5, 7)]
+    for name in ("attention_svcca:inclusive=False", "attention_pwcca:variant=wu"):
+        measure, written = parse(name)
+        cells = found(alone, measure, False, **written)
+        assert np.isnan(cells.forward).all()
+        assert str(cells.reasons[0][0]).startswith("no direction is kept")
 
 
 def test_flat_attention_over_long_texts_keeps_its_digits() -> None:

@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.linalg import subspace_angles
 from sklearn.decomposition import PCA
 
 import microtome as mt
+import reference
 from microtome.errors import SmallSampleWarning
 from microtome.inference.estimate import Estimate
 from microtome.randomness import generator
@@ -124,6 +127,33 @@ def test_pwcca_lies_between_the_correlations(variant: str) -> None:
     rho = correlations(x, y)
     assert rho.min() <= value(x, y, "pwcca", variant=variant) <= rho.max()
     assert value(x, x, "pwcca", variant=variant) == pytest.approx(1, abs=1e-10)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    top=st.floats(0.001, 1),
+    left=st.integers(1, 9),
+    right=st.integers(1, 9),
+    seed=st.integers(0, 99),
+    same=st.booleans(),
+)
+def test_only_the_largest_correlations(top: float, left: int, right: int, seed: int, same: bool) -> None:
+    r = generator(seed, "test_cca", "top")
+    x = r.normal(size=(40, left)) * np.geomspace(3, 0.3, left)
+    y = x[:, :1] + r.normal(size=(40, right))
+    layers = [x, x + 0, y] if same else [x, y]
+    measures = [f"svcca:top={top}", *(f"pwcca:variant={v}:top={top}" for v in ("morcos", "svcca", "wu"))]
+    measures.append(f"mixed_regression:top={top}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SmallSampleWarning)
+        maps = mt.similarity_matrix(layers, None, measures, precision="exact")
+    for i, j in np.ndindex(len(layers), len(layers)):
+        a, b = layers[i], layers[j]
+        expected = [reference.svcca(a, b, top=top)]
+        expected += [reference.pwcca(a, b, v, top=top)[0] for v in ("morcos", "svcca", "wu")]
+        expected.append(reference.mixed_regression(a, b, top=top))
+        found = [one.values[i, j] for one in maps.values()]
+        np.testing.assert_allclose(found, expected, atol=1e-8)
 
 
 def test_pwcca_in_a_map_goes_both_ways() -> None:

@@ -33,12 +33,20 @@ def test_names_of_the_papers() -> None:
         "svsim": "svcca",
         "pwsim": "pwcca",
         "ckasim": "linear_cka",
+        "attnsim": "attention_js",
+        "attnsim_norm": "attention_norm",
+        "attnsim_pearson": "attention_pearson",
+        "attnsim_js": "attention_js",
+        "attention_svsim": "attention_svcca",
+        "attention_pwsim": "attention_pwcca",
+        "attention_ckasim": "attention_cka",
     }
     # As the paper defines them: after a truncation at 99 % of the variance of centered neurons.
     paper = choose(MEASURES["pwcca"], {"variant": "svcca"})
     assert chosen("pwsim") == paper
     assert pwcca_subspace(paper.options) == svcca_subspace(chosen("svsim").options)
     assert chosen("svsim").label == "svcca"
+    assert chosen("attention_pwsim").label == "attention_pwcca:variant=svcca"
     # What a user writes wins, as for the code of the paper.
     assert chosen("pwsim:variant=wu").label == "pwcca:variant=wu"
     assert chosen("pwsim", {"variant": "morcos"}).label == "pwcca"

@@ -65,7 +65,8 @@ def test_terms_are_those_of_the_definition(tile: int) -> None:
     same = CODES[:, None] == CODES[None, :]
     grams = [np.where(same, centered(z) @ centered(z).T, 0) for z in x]
     np.testing.assert_allclose(found.within, [[(a * b).sum() for b in grams] for a in grams], rtol=1e-12)
-    np.testing.assert_allclose(found.k_rows, [-g.sum(axis=1) for g in grams], atol=1e-11)
+    assert found.weights.k_rows is not None
+    np.testing.assert_allclose(found.weights.k_rows, [-g.sum(axis=1) for g in grams], atol=1e-11)
     for mean, z in zip(found.mean, x, strict=True):
         np.testing.assert_allclose(mean, z.mean(axis=0), rtol=1e-13)
 
@@ -79,22 +80,28 @@ def test_means_of_both_sides() -> None:
 
 @pytest.mark.parametrize("tile", [7, 1000])
 @pytest.mark.parametrize("sides", [1, 2])
-def test_scores_are_shares_of_the_projected_products(tile: int, sides: int) -> None:
+@pytest.mark.parametrize("held", [True, False])
+def test_scores_are_shares_of_the_projected_products(tile: int, sides: int, held: bool) -> None:
     x = layers(6, 4, 3)
     left, right = (make_stack(x), None) if sides == 1 else (make_stack(x[:1]), make_stack(x[1:]))
     stacks = [left] if right is None else [left, right]
-    terms = cluster_terms(stacks, LAYOUT, tile_rows=tile, **WHERE)
-    u = torch.from_numpy(influence.off_cluster_weights(terms.k_rows.numpy(), CODES))
-    along = along_weights(stacks, terms, u, LAYOUT, tile_rows=tile, **WHERE)
+    terms = cluster_terms(stacks, LAYOUT, tile_rows=tile, held=held, **WHERE)
+    assert (terms.weights.u_rows is not None) == held
+    same = CODES[:, None] == CODES[None, :]
+    k = np.array([-np.where(same, centered(z) @ centered(z).T, 0).sum(axis=1) for z in x])
+    u = influence.off_cluster_weights(k, CODES)
+    weights = terms.weights
+    for found, expected in ((weights.uk, u @ k.T), (weights.uu, u @ u.T), (weights.u_sum, u.sum(axis=1))):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10)
+    along = along_weights(stacks, terms, LAYOUT, tile_rows=tile, **WHERE)
     for z, found in zip(x, along, strict=True):
-        np.testing.assert_allclose(found, centered(z).T @ u.numpy().T, atol=1e-10)
+        np.testing.assert_allclose(found, centered(z).T @ u.T, atol=1e-10)
     crossing = cross(left, right, **WHERE)
     found = cluster_scores(
-        left, right, crossing, terms, u, along, LAYOUT, np.arange(10), tile_rows=tile, **WHERE
+        left, right, crossing, terms, along, LAYOUT, np.arange(10), tile_rows=tile, **WHERE
     )
     grams = [centered(z) @ centered(z).T for z in x]
     projected = [influence.projected(gram, CODES) for gram in grams]
-    same = CODES[:, None] == CODES[None, :]
 
     def shares(a: int, b: int) -> np.ndarray:
         return influence.cluster_scores(projected[a], projected[b], CODES)
@@ -121,20 +128,20 @@ def test_scores_of_many_clusters_are_summed_in_random_groups(monkeypatch: pytest
     assert sorted(np.bincount(codes).tolist()) == [2, 2, 3, 3]
 
 
-def test_large_clusters_are_read_in_strips(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_clusters_are_read_in_strips() -> None:
     stack = make_stack(layers(6, 4))
     crossing = cross(stack, None, **WHERE)
 
-    def everything() -> list[torch.Tensor]:
-        terms = cluster_terms([stack], LAYOUT, **WHERE)
-        u = torch.as_tensor(influence.off_cluster_weights(terms.k_rows.numpy(), CODES))
-        along = along_weights([stack], terms, u, LAYOUT, **WHERE)
+    def everything(products: int) -> list[torch.Tensor]:
+        terms = cluster_terms([stack], LAYOUT, products=products, **WHERE)
+        along = along_weights([stack], terms, LAYOUT, products=products, **WHERE)
         units = unit_codes(LAYOUT, generator(0))
-        scores = cluster_scores(stack, None, crossing, terms, u, along, LAYOUT, units, **WHERE)
-        return [terms.within, terms.k_rows, scores.cross, scores.own, scores.biased_cross]
+        scores = cluster_scores(
+            stack, None, crossing, terms, along, LAYOUT, units, products=products, **WHERE
+        )
+        return [terms.within, terms.weights.uk, scores.cross, scores.own, scores.biased_cross]
 
-    whole = everything()
+    whole = everything(clustered.MOST_PRODUCTS)
     for most in (1, 20, 60):
-        monkeypatch.setattr(clustered, "MOST_PRODUCTS", most)
-        for one, other in zip(everything(), whole, strict=True):
+        for one, other in zip(everything(most), whole, strict=True):
             torch.testing.assert_close(one, other, equal_nan=True)

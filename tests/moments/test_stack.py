@@ -87,6 +87,17 @@ def test_what_is_no_stack_is_told_in_one_sentence(given: Any, words: str) -> Non
     assert str(caught.value).endswith(".")
 
 
+def test_masked_values_are_not_taken_for_numbers() -> None:
+    array = np.ma.masked_array(np.ones((4, 3)), mask=np.zeros((4, 3), dtype=bool))
+    assert make_stack([array]).widths == (3,)
+    array[1, 2] = np.ma.masked
+    for given in (array, [array], np.ma.stack([array, array])):
+        with pytest.raises(
+            InputError, match="but got a masked array with masked values; leave those rows out"
+        ):
+            make_stack(given)
+
+
 def test_rows_columns_and_scales() -> None:
     x = layer()
     stack = make_stack([x, x + 1])

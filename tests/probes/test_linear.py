@@ -14,11 +14,11 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import PredefinedSplit, cross_val_score
 from sklearn.preprocessing import StandardScaler
 
-from microtome.comparison.inputs import using_threads
 from microtome.errors import InputError
 from microtome.measures.crossvalidation import assign_folds
 from microtome.probes import converging, logistic
 from microtome.probes.linear import fit_logistic, fit_ridge, held_rows
+from microtome.runtime import using_threads
 
 
 def layers_of(rows: int, features: int, layers: int = 2, seed: int = 0) -> np.ndarray:

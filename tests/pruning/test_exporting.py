@@ -17,6 +17,7 @@ import tiny
 from microtome.encoders.loading import load
 from microtome.errors import InputError
 from microtome.pruning.exporting import RECORD
+from microtome.pruning.opening import kept_answers
 from microtome.pruning.pruning import prune
 from microtome.tasks.items import Item
 from microtome.tasks.task import Task
@@ -92,7 +93,7 @@ def test_the_card_and_the_record_carry_the_evidence(pruned: Any, tmp_path: Path)
     card = (place / "README.md").read_text()
     assert card.startswith("---\nlibrary_name: transformers\n")
     for words in (
-        "margin 8 points, declared before scores were seen",
+        "margin 8 points, declared before any score of the examples that certify was seen",
         "100 examples of validation",
         "never used to choose",
         "| parameters |",
@@ -123,16 +124,22 @@ def test_the_exported_model_scores_what_was_promised(
 
 def test_only_an_earlier_export_is_replaced(pruned: Any, tmp_path: Path) -> None:
     place = pruned.export(tmp_path / "out")
+    record = json.loads((place / RECORD).read_text())
+    assert {RECORD, *record["files"]} == {path.name for path in place.iterdir()}
+    (place / "notes.txt").write_text("mine")
+    record["files"].append("stale.safetensors")
+    (place / RECORD).write_text(json.dumps(record))
     (place / "stale.safetensors").write_text("old")
     pruned.export(place)
     assert not (place / "stale.safetensors").exists()
+    assert (place / "notes.txt").read_text() == "mine"
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.txt").write_text("mine")
-    with pytest.raises(InputError, match=r"must be empty or an earlier export, but .*other holds something"):
+    with pytest.raises(InputError, match=r"must hold no file of others .* but .*other holds thesis\.txt"):
         pruned.export(other)
     assert (other / "thesis.txt").read_text() == "mine"
-    with pytest.raises(InputError, match=r"must be a folder, but .*txt is a file"):
+    with pytest.raises(InputError, match=r"but got .*txt: it is a file"):
         pruned.export(other / "thesis.txt")
 
 
@@ -247,10 +254,8 @@ def test_a_sentence_encoder_stays_one(inside: str, tmp_path: Path) -> None:
             states = loaded(**given).last_hidden_state[0]
         return torch.nn.functional.normalize(states.mean(0), dim=0)
 
-    from microtome.pruning.opening import predict_subject
-
     split = task.split("validation")
-    ours = predict_subject(found.subject, task, split, [found.kept])[0]
+    ours = kept_answers(found.subject, task, split, [found.kept], store=tmp_path / "shelf")[found.kept]
     theirs = [float(embed(item.texts[0]) @ embed(item.texts[1])) for item in split]
     np.testing.assert_allclose(ours, theirs, atol=1e-5)
     again: Any = load(place)

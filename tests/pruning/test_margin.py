@@ -147,7 +147,7 @@ def test_the_level_is_kept_where_few_examples_disagree(score: str) -> None:
     lost, n = 0.015, 200
     share = 0.3
     big = _drawn(rng, 200_000, share, lost)
-    from microtome.tasks.scores import find_score
+    from microtome.scores.table import find_score
 
     labels = ("a", "b")
     values = [find_score(score).compute(side, big[2], labels) for side in big[:2]]

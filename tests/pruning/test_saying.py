@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from microtome.inference.baselines import Standing
 from microtome.pruning.certifying import Candidate, Step
 from microtome.pruning.margin import Drop
 from microtome.pruning.saying import said_of, said_of_confirmation
@@ -71,7 +72,8 @@ def test_a_bound_is_never_rounded_below_itself() -> None:
 
 
 def test_what_the_most_frequent_answer_gets_stands_beside() -> None:
-    given: dict[str, Any] = {"cheapest": None, "share": None, "higher": True, "guess": 0.5125}
+    strong = Standing(score="accuracy", value=0.9, baseline=0.5125, beats=True, ahead=True)
+    given: dict[str, Any] = {"cheapest": None, "share": None, "higher": True, "standing": strong}
     *_, text = said_of([step(None, p=0.01)], 3, "points", **given)
     assert text == (
         "accuracy there is 0.900 of the whole model, 0.880 of the smaller one, and 0.512 of the most "
@@ -81,3 +83,14 @@ def test_what_the_most_frequent_answer_gets_stands_beside() -> None:
     assert text == "accuracy there is 0.900 of the whole model, and 0.512 of the most frequent answer."
     *_, text = said_of([], 3, "points", **{**given, "cheapest": ((1, 2), step(None).found)})
     assert text == "accuracy there is 0.900 of the whole model, and 0.512 of the most frequent answer."
+
+
+def test_nothing_is_promised_of_a_model_that_does_not_beat_the_majority_baseline() -> None:
+    passed = step(None, upper=0.9, p=0.01)
+    options: dict[str, Any] = {"cheapest": None, "share": None, "higher": True}
+    weak = Standing(score="accuracy", value=0.9, baseline=0.89, beats=False, ahead=True)
+    assert "can go" in said_of([passed], 3, "points", **options)[0]
+    assert said_of([passed], 3, "points", standing=weak, **options) == (
+        "Nothing is concluded: the whole model is not shown to beat the majority baseline (accuracy 0.900 "
+        "against 0.890).",
+    )

@@ -92,8 +92,8 @@ def map_section(
         for model in (base, tuned)
         for k in range(layers)
     }
-    block = {"panel": 0, "measure": measures[0], "model": base, "after": layers // 2}
-    block |= {"text": f"A step stands out after layer {layers // 2}.", "sure": True}
+    block = {"panel": 0, "measure": measures[0], "model": base, "runs": [[0, layers // 2]]}
+    block |= {"text": f"Layers 0-{layers // 2} form a block.", "sure": True}
     return head("map", id, f"How alike are the layers of {base} and {tuned}?", task) | {
         "panels": panels,
         "layers": spectra,

@@ -1,4 +1,4 @@
-"""The maps of a trajectory stand in the report: a panel a step, with borders, linked by layer."""
+"""The maps of a trajectory stand in the report: a panel a step, with blocks, linked by layer."""
 
 from __future__ import annotations
 
@@ -9,12 +9,27 @@ import numpy as np
 import pytest
 
 from figures.resulting import make_curve, make_result
+from microtome.findings.blocks import Block, BlockFinding
 from microtome.findings.results import Result
+from microtome.findings.stackblocks import StackBlocks, blocks_document
+from microtome.inference.estimate import Interval
 from microtome.report.courses import MOST, course_parts, some_of
 
 
+def stack(depth: int, *, certain: bool, first: int = 1) -> dict[str, Any]:
+    """What `trajectory` keeps of the blocks of one checkpoint."""
+    ends = Interval(low=0.1 if certain else -0.1, high=0.3, level=0.95, method="m", unit="row", target="t")
+    block = Block(
+        first=first, last=first + 2, inside=0.9, outside=0.7, margin=0.2, interval=ends, certain=certain
+    )
+    layers = tuple(range(depth))
+    finding = BlockFinding(layers=depth, used=layers, left_out=(), blocks=(block,), best=block, runs=2)
+    names = tuple(map(str, layers))
+    return blocks_document(StackBlocks(stack="a", measure="debiased_cka", names=names, finding=finding))
+
+
 def course(steps: int = 3, depth: int = 4, **more: Any) -> Result:
-    """Layers that come closer from step to step, with a border in the middle that stands out at the end."""
+    """Layers that come closer from step to step; the upper ones form a block at the last step but one."""
     distance = np.abs(np.subtract.outer(np.arange(depth), np.arange(depth)))
     maps = [(0.2 + 0.7 * step / steps) ** distance for step in range(1, steps + 1)]
     told = {
@@ -22,8 +37,7 @@ def course(steps: int = 3, depth: int = 4, **more: Any) -> Result:
         "layers": list(range(depth)),
         "measure": "debiased_cka",
         "maps": [one.tolist() for one in maps],
-        "blocks": [{"finding": {"border": depth // 2 - 1}} for _ in range(steps - 1)] + [{"finding": None}],
-        "stands": [False] * (steps - 2) + [True, False],
+        "blocks": [stack(depth, certain=step == steps - 2) for step in range(steps)],
     }
     return make_result(
         experiment="trajectory",
@@ -47,27 +61,21 @@ def test_every_step_is_a_panel_on_one_scale() -> None:
     assert [one["depth"] for one in document["layers"].values()] == [0, 1, 2, 3]
 
 
-def test_borders_are_told_with_their_doubt() -> None:
+def test_certain_blocks_are_outlined() -> None:
     (part,) = course_parts(course(), "result.json", "")
-    told = [(one["panel"], one["after"], one["sure"], one["text"]) for one in part.document["blocks"]]
+    told = [(one["panel"], one["runs"], one["sure"], one["text"]) for one in part.document["blocks"]]
+    maybe = "No block of layers is certain; layers 1-3 may form one."
     assert told == [
-        (0, 1, False, "step 0: between layers 1 and 2, no step stands out"),
-        (1, 1, True, "step 10: between layers 1 and 2"),
-        (2, None, False, "step 20: no border"),
+        (0, [], False, f"step 0: {maybe}"),
+        (1, [[1, 3]], True, "step 10: Layers 1-3 form a block."),
+        (2, [], False, f"step 20: {maybe}"),
     ]
 
 
-def test_a_border_is_a_layer_also_where_layer_0_is_left_out() -> None:
-    blocks = [
-        {"finding": {"border": border, "used": used}} for border, used in ((2, [1, 2, 3, 4]), (1, [1, 3, 4]))
-    ]
-    told = course(layers=[1, 2, 3, 4], blocks=[*blocks, {"finding": {"border": 4}}])
-    (part,) = course_parts(told, "result.json", "")
-    assert [(one["after"], one["text"]) for one in part.document["blocks"]] == [
-        (2, "step 0: between layers 2 and 3, no step stands out"),
-        (1, "step 10: between layers 1 and 3"),
-        (None, "step 20: no border"),
-    ]
+def test_layers_keep_their_numbers_where_layer_0_is_left_out() -> None:
+    blocks = [stack(5, certain=True, first=2), *(stack(5, certain=False) for _ in range(2))]
+    (part,) = course_parts(course(layers=[1, 2, 3, 4], blocks=blocks), "result.json", "")
+    assert part.document["blocks"][0]["runs"] == [[2, 4]]
 
 
 def test_of_many_steps_some_are_shown() -> None:

@@ -47,6 +47,24 @@ def test_a_word_that_one_model_loses_is_dropped_in_all(encoders: list[Any]) -> N
     assert alone.digest != rows.digest
 
 
+def test_words_of_a_pair_are_read_as_a_pair(encoders: list[Any]) -> None:
+    pair = Example(id="p", text="The cat sleeps", pair="every mat")
+    rows = plan_rows([pair], encoders, row_options("word"))
+    assert rows.units.tolist() == [0, 1, 2, 3, 4]
+    assert rows.paired
+    for encoder in encoders:
+        (words,) = tokenize(encoder, [pair], row_options("word"))
+        (texts,) = tokenize(encoder, [pair], row_options("mean"))
+        # As many tokens between and around the texts, and the same sides.
+        assert words.special.sum() == texts.special.sum()
+        assert set(words.types.tolist()) == set(texts.types.tolist())
+    bert = tokenize(encoders[0], [pair], row_options("word"))[0]
+    assert bert.special.sum() == 3
+    assert bert.types[bert.words >= 3].tolist() == [1, 1]
+    assert not plan_rows(sentences(["The", "cat"]), encoders, row_options("word")).paired
+    assert not plan_rows([pair], encoders, row_options("mean")).paired
+
+
 def test_every_sub_word_of_the_words_that_all_models_have_can_be_a_row(encoders: list[Any]) -> None:
     corpus = sentences(["The", "\u200b", "catcatcats", "", "sleeps"], ["Stop", "."])
     shared = plan_rows(corpus, encoders, row_options("word"))

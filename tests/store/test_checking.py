@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from microtome.errors import WorkError
+from microtome.errors import DamageWarning, WorkError
+from microtome.store.checking import check_whole
 from microtome.store.shelf import Shelf
 
 
@@ -79,16 +82,67 @@ def test_a_damaged_record_is_never_half_an_entry(shelf: Shelf, damage: Any, word
     record.unlink() if changed is None else record.write_bytes(changed)
     (problem,) = shelf.verify()
     assert problem.startswith(f"{record} must be the whole record of an entry, but {words}")
-    for ask in (
-        lambda: shelf.get(entry.address),
-        lambda: shelf.put(fail, kind="note", specification={"n": 0}),
-    ):
-        with pytest.raises(WorkError, match="must be the whole record of an entry, but"):
-            ask()
+    with pytest.raises(WorkError, match="must be the whole record of an entry, but"):
+        shelf.look(entry.address)
     assert list(shelf.entries()) == []
     assert shelf.addresses() == [entry.address]
-    assert shelf.remove(entry.address)
-    assert shelf.put(write(), kind="note", specification={"n": 0}) == shelf.get(entry.address)
+    with pytest.warns(DamageWarning, match="must be the whole record of an entry, but"):
+        again = shelf.put(write(), kind="note", specification={"n": 0})
+    assert again == shelf.get(entry.address)
+    assert shelf.damaged() == [entry.address]
+
+
+@pytest.mark.parametrize("ask", ["get", "put", "work"])
+@pytest.mark.parametrize("damage", ["zeros", "cut", "lost", "other"])
+def test_a_damaged_entry_is_set_aside_and_made_again(shelf: Shelf, ask: str, damage: str) -> None:
+    entry = shelf.put(write("0123456789"), kind="note", specification={"n": 0})
+    (path,) = (entry.folder / name for name in entry.files)
+    path.unlink()
+    if damage != "lost":
+        path.write_text({"zeros": "01234\0\0\0\0\0", "cut": "01234", "other": "9876543210"}[damage])
+    asking: dict[str, Any] = {
+        "get": lambda: shelf.get(entry.address),
+        "put": lambda: shelf.put(write("0123456789"), kind="note", specification={"n": 0}).files,
+        "work": lambda: ExitStack().enter_context(shelf.work(kind="note", specification={"n": 0})).entry,
+    }
+    with pytest.warns(DamageWarning, match=rf"{path.name} must .* The entry was moved to .*damaged/"):
+        answer = asking[ask]()
+    assert answer == (entry.files if ask == "put" else None)
+    (aside,) = (shelf.root / "damaged").iterdir()
+    assert (aside / path.name).exists() == (damage != "lost")
+    assert {(one.what, one.name) for one in shelf.gc().removed} == {("damaged", entry.address)}
+    assert shelf.damaged() == []
+    assert shelf.verify() == []
+
+
+def test_a_file_is_hashed_once_a_process_unless_it_changes(shelf: Shelf) -> None:
+    entry = shelf.put(write("0123456789"), kind="note", specification={"n": 0})
+    (path,) = (entry.folder / name for name in entry.files)
+    before = path.stat()
+    path.chmod(0o644)
+    path.write_text("9876543210")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    # Neither size nor time has changed, and this process has hashed the file when it was written.
+    assert shelf.get(entry.address) == entry
+    assert len(shelf.verify()) == 1
+    os.utime(path)
+    with pytest.warns(DamageWarning):
+        assert shelf.get(entry.address) is None
+
+
+def test_a_model_by_the_path_of_its_entry_is_checked(shelf: Shelf, tmp_path: Path) -> None:
+    entry = shelf.put(write("0123456789"), kind="note", specification={"n": 0})
+    (path,) = (entry.folder / name for name in entry.files)
+    check_whole(entry.folder)
+    path.unlink()
+    path.write_text("9876543210")
+    with pytest.raises(
+        WorkError, match=rf"content has changed\. .* `microtome store rm {entry.address[:12]}`"
+    ):
+        check_whole(entry.folder)
+    # A copy under another name is its owner's affair.
+    entry.folder.rename(tmp_path / "mine")
+    check_whole(tmp_path / "mine")
 
 
 def test_an_entry_under_the_name_of_another(shelf: Shelf) -> None:

@@ -90,17 +90,17 @@ def names(folder: Path) -> list[str]:
 def test_without_an_age_no_entry_goes(shelf: Shelf) -> None:
     aged(shelf, 10_000)
     leave(shelf, 10_000)
-    assert shelf.gc().removed == ()
+    assert shelf.gc(grace_hours=0).removed == ()
     assert len(shelf.addresses()) == len(shelf.partial()) == 1
 
 
 def test_entries_go_by_age_and_stay_by_kind(shelf: Shelf) -> None:
     old, young = aged(shelf, 31), aged(shelf, 29)
     kept = aged(shelf, 31, "encoder")
-    would = shelf.gc(older_than_days=30, keep=["encoder"], dry_run=True)
+    would = shelf.gc(grace_hours=0, older_than_days=30, keep=["encoder"], dry_run=True)
     assert would.dry_run
     assert len(shelf.addresses()) == 3
-    done = shelf.gc(older_than_days=30, keep=["encoder"])
+    done = shelf.gc(grace_hours=0, older_than_days=30, keep=["encoder"])
     assert done.removed == would.removed
     (removed,) = done.removed
     assert (removed.what, removed.name, removed.kind) == ("entry", old.address, "note")
@@ -108,31 +108,31 @@ def test_entries_go_by_age_and_stay_by_kind(shelf: Shelf) -> None:
     assert set(shelf.addresses()) == {young.address, kept.address}
     assert shelf.verify() == []
     assert names(shelf.root / "trash") == []
-    assert shelf.gc(older_than_days=30, keep=["encoder"]).removed == ()
-    assert len(shelf.gc(older_than_days=0).removed) == 2
+    assert shelf.gc(grace_hours=0, older_than_days=30, keep=["encoder"]).removed == ()
+    assert len(shelf.gc(grace_hours=0, older_than_days=0).removed) == 2
 
 
 def test_an_entry_that_cannot_be_read_is_not_judged(shelf: Shelf) -> None:
     entry = aged(shelf, 100)
     (entry.folder / "entry.json").write_text("{")
-    assert shelf.gc(older_than_days=1).removed == ()
+    assert shelf.gc(grace_hours=0, older_than_days=1).removed == ()
     assert shelf.addresses() == [entry.address]
 
 
 def test_interrupted_work_goes_on_request(shelf: Shelf) -> None:
     old, young = leave(shelf, 31), leave(shelf)
-    assert shelf.gc(older_than_days=30).removed == ()
-    assert len(shelf.gc(older_than_days=30, partial=True, dry_run=True).removed) == 1
-    (removed,) = shelf.gc(older_than_days=30, partial=True).removed
+    assert shelf.gc(grace_hours=0, older_than_days=30).removed == ()
+    assert len(shelf.gc(grace_hours=0, older_than_days=30, partial=True, dry_run=True).removed) == 1
+    (removed,) = shelf.gc(grace_hours=0, older_than_days=30, partial=True).removed
     assert (removed.what, removed.name, removed.bytes) == ("work", old, 10)
     assert names(shelf.root / "partial") == [young]
-    assert [one.name for one in shelf.gc(partial=True).removed] == [young]
+    assert [one.name for one in shelf.gc(grace_hours=0, partial=True).removed] == [young]
     assert names(shelf.root / "partial") == names(shelf.root / "locks") == names(shelf.root / "trash") == []
 
 
 def test_work_that_is_going_on_never_goes(shelf: Shelf, worker: subprocess.Popen[str]) -> None:
-    assert shelf.gc(older_than_days=0, partial=True, dry_run=True).removed == ()
-    assert shelf.gc(older_than_days=0, partial=True).removed == ()
+    assert shelf.gc(grace_hours=0, older_than_days=0, partial=True, dry_run=True).removed == ()
+    assert shelf.gc(grace_hours=0, older_than_days=0, partial=True).removed == ()
     (going,) = shelf.partial()
     assert going.running
     assert (going.folder / "a").read_text() == "put"
@@ -147,10 +147,10 @@ def test_what_a_killed_process_has_left(shelf: Shelf, worker: subprocess.Popen[s
     (left,) = shelf.partial()
     assert not left.running
     assert len(names(shelf.root / "locks")) == 1
-    swept = shelf.gc()
+    swept = shelf.gc(grace_hours=0)
     # What `put` had begun is of no use; what `work` had begun is.
     assert len(swept.removed) == (not left.resumable)
-    assert len(shelf.gc(partial=True).removed) == left.resumable
+    assert len(shelf.gc(grace_hours=0, partial=True).removed) == left.resumable
     assert names(shelf.root / "partial") == names(shelf.root / "locks") == names(shelf.root / "trash") == []
     assert shelf.verify() == []
 
@@ -160,8 +160,8 @@ def test_an_interrupted_removal_is_completed(shelf: Shelf) -> None:
     entry.folder.rename(shelf.root / "trash" / f"{entry.address}.0123abcd")
     (shelf.root / "trash" / "file").write_text("12345")
     (shelf.root / "trash" / "link").symlink_to(shelf.root / "format.json")
-    assert len(shelf.gc(dry_run=True).removed) == 3
-    swept = shelf.gc()
+    assert len(shelf.gc(grace_hours=0, dry_run=True).removed) == 3
+    swept = shelf.gc(grace_hours=0)
     assert {(one.what, one.name) for one in swept.removed} == {
         *(("trash", name) for name in (entry.address, "file", "link"))
     }
@@ -173,7 +173,7 @@ def test_folders_of_others_stay(shelf: Shelf) -> None:
     leave(shelf)
     (shelf.root / "partial" / "notes").mkdir()
     (shelf.root / "mine").mkdir()
-    shelf.gc(older_than_days=0, partial=True)
+    shelf.gc(grace_hours=0, older_than_days=0, partial=True)
     assert names(shelf.root / "partial") == ["notes"]
     assert (shelf.root / "mine").is_dir()
 
@@ -187,16 +187,37 @@ def test_where_there_are_no_locks_only_what_rests_for_a_day_goes(
     monkeypatch.setattr(fcntl, "flock", refuse)
     leave(shelf)
     resting = leave(shelf, 2)
-    assert [one.name for one in shelf.gc(partial=True).removed] == [resting]
+    assert [one.name for one in shelf.gc(grace_hours=0, partial=True).removed] == [resting]
 
 
 @pytest.mark.parametrize("days", [-1, float("nan"), float("inf")])
 def test_ages_that_are_none(shelf: Shelf, days: float) -> None:
     with pytest.raises(InputError, match="older_than_days must be a number of days, at least 0, but got"):
-        shelf.gc(older_than_days=days)
+        shelf.gc(grace_hours=0, older_than_days=days)
 
 
 def test_one_kind_to_keep_is_still_a_sequence(shelf: Shelf) -> None:
     kinds: Any = "note"
     with pytest.raises(InputError, match="keep must be a sequence of kinds, but got 'note'"):
-        shelf.gc(older_than_days=1, keep=kinds)
+        shelf.gc(grace_hours=0, older_than_days=1, keep=kinds)
+
+
+def test_what_is_young_stays(shelf: Shelf) -> None:
+    """Work that goes on may still read an entry that was just made, or that it has just looked up."""
+    old, read, work = aged(shelf, 31), aged(shelf, 32), leave(shelf)
+    for entry in (old, read):
+        for path in (*entry.folder.iterdir(), entry.folder):
+            os.utime(path, (0, 0))
+    assert shelf.get(read.address) == read
+    swept = shelf.gc(older_than_days=0, partial=True)
+    assert [one.name for one in swept.removed] == [old.address]
+    assert swept.young == 2
+    assert shelf.addresses() == [read.address]
+    assert [one.address for one in shelf.partial()] == [work]
+    assert len(shelf.gc(older_than_days=0, partial=True, grace_hours=0).removed) == 2
+
+
+@pytest.mark.parametrize("hours", [-1, float("nan"), float("inf")])
+def test_a_grace_that_is_none(shelf: Shelf, hours: float) -> None:
+    with pytest.raises(InputError, match="grace_hours must be a number of hours, at least 0, but got"):
+        shelf.gc(grace_hours=hours)

@@ -282,3 +282,15 @@ def test_a_store_that_may_only_be_read(shelf: Shelf) -> None:
         for folder in folders:
             folder.chmod(0o755)
     assert files_of(shelf.root) == before
+
+
+def test_what_a_killed_process_was_writing_does_not_enter(shelf: Shelf) -> None:
+    with shelf.work(kind="note", specification={"n": 5}) as work:
+        for name in (".tmpAb12xY", ".state.safetensors.0123abcd.tmp"):
+            (work.folder / name).write_text("half")
+    with shelf.work(kind="note", specification={"n": 5}) as work:
+        assert list(work.folder.iterdir()) == []
+        for name in (".tmpAb12xY", ".entry.json.0123abcd.tmp", "whole"):
+            (work.folder / name).write_text("half")
+        assert set(work.finish().files) == {"whole"}
+    assert shelf.verify() == []

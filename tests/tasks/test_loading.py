@@ -93,6 +93,12 @@ def test_a_card_of_ones_own(tmp_path: Path) -> None:
         task("none.toml")
 
 
+def test_a_card_that_is_not_utf8_is_told(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_bytes(b'title = "caf\xe9"\n')
+    with pytest.raises(InputError, match=r"mine\.toml must be a card in UTF-8, but got"):
+        task(tmp_path / "mine.toml")
+
+
 def test_generated_tasks_are_found_by_name() -> None:
     assert task("polarity", seed=3, sizes={"train": 10}).name == "polarity"
     with pytest.raises(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,6 +80,38 @@ def test_numbers(tmp_path: Path) -> None:
     mine = task(csv(tmp_path / "mine.csv"), text="review", label="stars", kind="regression")
     assert (mine.labels, mine.range, mine.main) == ((), (0.0, 3.0), ("pearson", "spearman"))
     assert isinstance(mine.split("train").items[0].target, float)
+
+
+def test_numbers_that_are_not_whole_are_learned_as_numbers(tmp_path: Path) -> None:
+    rows = "".join(f"one {i}\tother {i}\t{i / 2}\n" for i in range(12))
+    (tmp_path / "pairs.tsv").write_text(f"a\tb\tscore\n{rows}")
+    columns: dict[str, Any] = {"text": "a", "pair": "b", "label": "score"}
+    mine = task(tmp_path / "pairs.tsv", **columns)
+    assert (mine.kind, mine.labels, mine.range) == ("regression", (), (0.0, 5.5))
+    assert mine.split("whole").items[1].texts == ("one 1", "other 1")
+    note = (
+        "'score' holds numbers that are not whole, so they are learned as numbers (regression); "
+        "kind='classification' (on the command line --column kind=classification) makes each of them a class"
+    )
+    assert mine.card["note"] == note
+    assert note in mine.split("train").notes
+    classes = task(tmp_path / "pairs.tsv", **columns, kind="classification")
+    assert (classes.kind, len(classes.labels), classes.card["note"]) == ("classification", 12, None)
+
+
+@pytest.mark.parametrize("labels", [("1", "2"), ("1.0", "2.0"), ("no", "0.5"), ("nan", "0.5"), ("-1", "1e3")])
+def test_whole_numbers_and_names_stay_classes(labels: tuple[str, str], tmp_path: Path) -> None:
+    rows = "".join(f"text {i},{labels[i % 2]}\n" for i in range(20))
+    (tmp_path / "mine.csv").write_text(f"t,l\n{rows}")
+    mine = task(tmp_path / "mine.csv", text="t", label="l")
+    assert (mine.kind, set(mine.labels)) == ("classification", set(labels))
+
+
+def test_too_many_labels_say_what_to_add(tmp_path: Path) -> None:
+    rows = "".join(f"text {i},{i}\n" for i in range(1001))
+    (tmp_path / "mine.csv").write_text(f"t,l\n{rows}")
+    with pytest.raises(InputError, match=r"has 1,001: numbers are .* --column kind=regression\)\."):
+        task(tmp_path / "mine.csv", text="t", label="l")
 
 
 def test_labels_are_in_the_order_of_numbers(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ import samples
 import tiny
 from microtome.encoders.tokens import Tokenizer
 from microtome.errors import InputError
+from microtome.scores.table import SCORES
 from microtome.tasks.items import Item
-from microtome.tasks.scores import SCORES
 from microtome.training.decoding import answers, decode
 from microtome.training.inputs import collate, encode
 from microtome.training.modeling import build

@@ -381,7 +381,7 @@ def test_tensorboard_sees_the_same_losses(folder: Path, task: Any, tmp_path: Pat
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"seed": -1}, "seed of init must be a whole number of at least 0, but got -1."),
+        ({"seed": -1}, "seed must be a whole number of at least 0, but got -1."),
         ({"checkpoints": [9]}, "checkpoints must be updates between 1 and 6, but got 9."),
         ({"checkpoints": "sometimes"}, "checkpoints must be 'epochs' or numbers of updates"),
         ({"precision": "int8"}, "precision must be one of float32, tf32, bfloat16, float16, but got 'int8'."),
@@ -393,6 +393,17 @@ def test_bad_requests(options: dict[str, Any], words: str, folder: Path, task: A
     with pytest.raises(InputError) as caught:
         tuned(folder, task, tmp_path, **options)
     assert words in str(caught.value)
+
+
+def test_a_task_may_be_given_by_its_name(folder: Path, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"steps": 1, "train_size": 8, "store": tmp_path}
+    by_name = mt.finetune(mt.load(folder), "polarity", **options)
+    assert by_name.address == mt.finetune(mt.load(folder), mt.task("polarity"), **options).address
+    with pytest.raises(UnknownNameError, match="task must be one of"):
+        mt.finetune(mt.load(folder), "poetry", **options)
+    wrong: Any = 3
+    with pytest.raises(InputError, match=r"task must be a task of mt\.task or a path, but got 3"):
+        mt.finetune(mt.load(folder), wrong, **options)
 
 
 def test_unknown_names(folder: Path, task: Any, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_the_token_that_stands_for_the_input_is_the_familys() -> None:
         ({"reads": "pooler"}, "must say pooler='pretrained' or 'fresh'"),
         ({"reads": "mean", "pooler": "fresh"}, "a head that reads mean must have pooler='none', not 'fresh'"),
         ({"dense": -1}, "dense must be a whole number of at least 0, but got -1"),
-        ({"dropout": 1.0}, "dropout must be at least 0 and below 1, but got 1.0"),
+        ({"dropout": 1.0}, "dropout must be a number of at least 0 and below 1, but got 1.0"),
         ({"activation": "swish"}, "activation must be one of gelu, relu, tanh"),
     ],
 )

@@ -35,7 +35,8 @@ def test_a_recipe_can_be_sent_to_another_process(name: str) -> None:
 def test_the_rate_is_that_of_the_librarys_schedule(name: str) -> None:
     from transformers import get_linear_schedule_with_warmup
 
-    recipe, updates = RECIPES[name], 120
+    updates = 120
+    recipe = find_recipe(name, steps=updates)
     weight = torch.nn.Parameter(torch.zeros(1))
     optimizer = torch.optim.SGD([weight], lr=1.0)
     schedule = get_linear_schedule_with_warmup(optimizer, recipe.rising(updates), updates)
@@ -67,7 +68,11 @@ def test_one_length_takes_the_place_of_the_other() -> None:
         ({"rate": -1.0}, "rate must be above 0, but got -1.0."),
         ({"batch": 8, "accumulate": 3}, "accumulate must be a divisor of the batch of 8, but got 3."),
         ({"epochs": None, "steps": None}, "a recipe must have epochs or steps, but it has neither."),
-        ({"warmup": 2}, "warmup must be between 0 and 1, but got 2."),
+        (
+            {"warmup": 2},
+            "warmup must be a share of the updates between 0 and 1, but got 2; a number of updates is given "
+            "as warmup_steps.",
+        ),
         ({"schedule": "cosine"}, "schedule must be 'linear' or 'constant', but got 'cosine'."),
     ],
 )
@@ -91,3 +96,17 @@ def test_an_own_recipe_is_taken_as_it_is() -> None:
     assert find_recipe(mine) is mine
     assert "name" not in mine.specification()
     assert mine.specification() != find_recipe(mine, rate=2e-3).specification()
+
+
+def test_a_warm_up_is_no_longer_than_the_training() -> None:
+    paper = RECIPES["phang2021"]
+    # Given another length, the warm-up keeps its share.
+    assert [find_recipe("phang2021", steps=steps).rising(steps) for steps in (40, 200)] == [4, 20]
+    assert find_recipe("phang2021", epochs=1).rising(623) == 62
+    assert find_recipe("phang2021", steps=200, warmup_steps=50).rising(200) == 50
+    assert find_recipe("phang2021", rate=1e-4).warmup_steps == paper.warmup_steps
+    with pytest.raises(InputError, match="warmup_steps must be at most the 40 updates of the training"):
+        find_recipe("phang2021", steps=40, warmup_steps=41).rising(40)
+    assert find_recipe("phang2021", steps=40, warmup_steps=40).factor(20, 40) == 0.5
+    with pytest.raises(InputError, match="a number of updates is given as warmup_steps"):
+        find_recipe("devlin2019", warmup=40)

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
+import cats
 import samples
 import tiny
 from microtome.encoders.loading import load
@@ -172,3 +174,12 @@ def test_a_folder_that_held_another_head_forgets_it(encoder_of: Encoders, tmp_pa
     assert load_task_model(tmp_path, task).stock
     assert said_of_head(tmp_path) is None
     assert not (tmp_path / "README.md").exists()
+
+
+def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
+    folder = tiny.save_checkpoint(tmp_path / "m", "bert", head="SequenceClassification")
+    weights = load_file(folder / "model.safetensors")
+    weights["classifier.bias"][0] = float("nan")
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(InputError, match=r"of m must be finite numbers, but classifier\.bias has NaN"):
+        load_task_model(folder, cats.cats_task())

@@ -11,8 +11,8 @@ import pytest
 from microtome.training.stopping import Stopping
 
 
-def press() -> None:
-    os.kill(os.getpid(), signal.SIGINT)
+def press(number: int = signal.SIGINT) -> None:
+    os.kill(os.getpid(), number)
 
 
 def _twice(stopping: Stopping) -> None:
@@ -54,3 +54,26 @@ def test_signals_of_others_are_left_alone() -> None:
     thread.start()
     thread.join()
     assert found == [False]
+
+
+def _both(number: int) -> None:
+    press(number)
+    press(number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_a_scheduler_sends_is_noted_however_often(number: int) -> None:
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        stopping = Stopping()
+        with pytest.raises(KeyboardInterrupt), stopping:
+            _both(number)
+        assert stopping.asked
+        assert signal.getsignal(number) is signal.SIG_DFL
+        # As under nohup.
+        signal.signal(number, signal.SIG_IGN)
+        with Stopping() as stopping:
+            press(number)
+        assert not stopping.asked
+    finally:
+        signal.signal(number, before)

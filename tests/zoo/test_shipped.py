@@ -27,7 +27,8 @@ from microtome.zoo.objectives import Learner
 from microtome.zoo.saving import save_encoder
 from microtome.zoo.shipped import find_shipped, shipped
 from microtome.zoo.shipping import halve
-from microtome.zoo.text import CLS, Text, read_text
+from microtome.zoo.text import Text, read_text
+from microtome.zoo.wordpiece import CLS
 from zoo.test_text import written
 
 SHAPE = {"layers": 2, "width": 32, "heads": 2, "inner": 64, "length": 24}

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from microtome.errors import InputError
-from microtome.zoo.text import SEP, SPECIAL, UNKNOWN, own_tokenizer, read_text
+from microtome.zoo.text import own_tokenizer, read_text
+from microtome.zoo.wordpiece import SEP, SPECIAL, UNKNOWN
 
 WORDS = ("red", "blue", "green", "cat", "dog", "runs", "sleeps", "slowly", "never", "often")
 

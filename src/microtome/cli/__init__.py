@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import pairwise
 
 DONE, FAILED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
 # What a shell reports of any tool whose reader has left, as in `microtome ls measures | head`.
@@ -27,23 +31,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 done, 1 the work failed, 2 the request was wrong, 130 interrupted, 141 the reader of the output
-        has left.
+        0 done, 1 the work failed, 2 the request was wrong, 130 interrupted (by Ctrl-C, SIGTERM or SIGHUP),
+        141 the reader of the output has left.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _open_streams()
     for stream in (sys.stdout, sys.stderr):
         # A name that the terminal's encoding lacks is written in escapes, and is no error.
         if callable(reconfigure := getattr(stream, "reconfigure", None)):
             reconfigure(errors="backslashreplace")
     try:
-        from .app import command
+        _check_names(arguments)
+        _check_empty(arguments)
+        with _interruptible():
+            from .app import command
 
-        code = command().main(
-            arguments,
-            prog_name="microtome",
-            standalone_mode=False,
-            obj=shlex.join(["microtome", *arguments]),
-        )
+            code = command().main(
+                arguments,
+                prog_name="microtome",
+                standalone_mode=False,
+                obj=shlex.join(["microtome", *arguments]),
+            )
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = INTERRUPTED
@@ -58,11 +66,69 @@ def main(argv: Sequence[str] | None = None) -> int:
         from typer import Abort
 
         if not isinstance(error, Abort):
-            return _explain(error)
+            return _explain(error, arguments)
         code = INTERRUPTED
     if code == INTERRUPTED:
         _say("interrupted; nothing is left running, and the same command starts again.")
     return code if isinstance(code, int) else DONE
+
+
+def _open_streams() -> None:
+    """
+    Let streams that the caller closed, as `>&-` does, lead nowhere.
+
+    Otherwise the next file to be opened takes the stream's number, and gets what is printed.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
+
+
+def _check_names(arguments: Sequence[str]) -> None:
+    """Refuse names that are not UTF-8: they could not be written into a result."""
+    from ..errors import must
+
+    for argument in arguments:
+        if not _is_text(argument):
+            raise must("names of files", "UTF-8; rename it", argument.encode("utf-8", "surrogateescape"))
+
+
+def _check_empty(arguments: Sequence[str]) -> None:
+    """Refuse options with an empty value: some would be taken for a default, and --out for this folder."""
+    from ..errors import InputError
+
+    for option, value in pairwise((*arguments, "-")):
+        name, given, inner = option.partition("=")
+        if name.startswith("--") and ((given and not inner) or (not given and not value)):
+            raise InputError(f"{name} must be given a value that is not empty; leave it out for its default.")
+
+
+def _is_text(given: str) -> bool:
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Hear what a scheduler or a closed terminal sends as Ctrl-C; what is ignored, as by nohup, stays so."""
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+                before[number] = signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _leave_quietly() -> int:
@@ -71,7 +137,27 @@ def _leave_quietly() -> int:
     return READER_LEFT
 
 
-def _explain(error: Exception) -> int:
+def _smaller(arguments: Sequence[str]) -> str:
+    """Say which options of the verb make it take less memory; nothing where it has none."""
+    from .app import command
+
+    verb = command().commands.get(next(iter(arguments), ""))
+    there = {option for one in getattr(verb, "params", ()) for option in one.opts}
+    if "--sample" in there:
+        there -= {"--rows"}  # a kind of rows; it is a number where there is no --sample
+    ways = {
+        "--memory": "a smaller --memory",
+        "--rows": "fewer --rows",
+        "--sample": "a smaller --sample",
+        "--tokens": "fewer --tokens",
+        "--set": "a smaller batch (--set batch=8)",
+        "--longest": "a smaller --longest",
+    }
+    named = [words for option, words in ways.items() if option in there][:2]
+    return f"; try {' or '.join(named)}" if named else ""
+
+
+def _explain(error: Exception, arguments: Sequence[str] = ()) -> int:
     from ..errors import InputError, MicrotomeError, UnknownNameError
 
     if os.environ.get(TRACEBACK):
@@ -90,7 +176,7 @@ def _explain(error: Exception) -> int:
         return WRONG_REQUEST if isinstance(error, (InputError, UnknownNameError)) else FAILED
     # torch raises its own kinds: one for CUDA, and a plain RuntimeError for the processor.
     if isinstance(error, MemoryError) or re.search(r"out of memory|can't allocate memory", str(error)):
-        _say("there must be enough memory for the work, but it ran out; try a smaller --memory or --rows.")
+        _say(f"there must be enough memory for the work, but it ran out{_smaller(arguments)}.")
     elif isinstance(error, OSError):
         _say(f"files must stay readable and writable, but got: {error}.")
     else:
@@ -100,5 +186,6 @@ def _explain(error: Exception) -> int:
 
 def _say(sentence: str) -> None:
     clean = " ".join("".join(c if c.isprintable() else " " for c in sentence).split())
-    sys.stderr.write(f"microtome: {clean}\n")
-    sys.stderr.flush()
+    with suppress(OSError):  # of a terminal that was closed
+        sys.stderr.write(f"microtome: {clean}\n")
+        sys.stderr.flush()

@@ -18,6 +18,7 @@ from .finetune import evaluate, finetune
 from .freeze import freeze
 from .localize import localize
 from .ls import ls
+from .parsing import Verb
 from .permute import permute
 from .pretrain import pretrain
 from .probe import probe
@@ -47,7 +48,7 @@ def command() -> Any:
     verbs += (truncate, skip, freeze, reinit, permute, drop, prune)
     verbs += (probe, change, domains, localize, ways, trajectory)
     for verb in (*verbs, report, pretrain, ls, demo):
-        app.command(no_args_is_help=verb is not demo)(taken_apart(verb))
+        app.command(cls=Verb, no_args_is_help=verb is not demo)(taken_apart(verb))
     app.add_typer(store)
     return typer.main.get_command(app)
 

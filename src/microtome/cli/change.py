@@ -33,9 +33,9 @@ def change(
     shown: Shown,
 ) -> None:
     """Compare a model with what fine-tuning made of it, between two seeds above and a random twin below."""
-    from ..comparison.inputs import using_threads
     from ..experiments.change import change as run
     from ..measures.table import chosen_all
+    from ..runtime import using_threads
     from .models import cost, read_texts
 
     screen = shown.screen
@@ -45,7 +45,7 @@ def change(
     with screen.working() as progress, using_threads(working.threads):
         first, *others = loading.models([base, *tuned], working.device)
         every = [first, *others, *[first] * twins]
-        said, document = cost(every, compared.planned([first], texts, progress))
+        said, document = cost(every, compared.planned([first, *others], texts, progress))
     if working.dry_run:
         screen.result({"format": "microtome/plan/1", **document}, said)
         return

@@ -27,6 +27,7 @@ from .models import (
 )
 from .show import JsonOption, OutOption, QuietOption, Screen
 from .similarity import DeviceOption, SeedOption, ThreadsOption
+from .surgery import check
 
 
 def compare(
@@ -49,7 +50,9 @@ def compare(
     ] = False,
     level: Annotated[float, typer.Option(help="Promised coverage of the intervals.")] = 0.95,
     halves: HalvesOption = 40,
-    permutations: Annotated[int, typer.Option(min=0, help="Orders of the rows to try as a null.")] = 0,
+    permutations: Annotated[
+        int, typer.Option(min=0, max=10_000_000, help="Orders of the rows to try as a null.")
+    ] = 0,
     subword: SubwordOption = "last",
     special: SpecialOption = "out",
     longest: LongestOption = None,
@@ -85,27 +88,29 @@ def compare(
     quiet: QuietOption = False,
 ) -> None:
     """Compare all layers of all models with one another, on the same rows of a corpus."""
+    from dataclasses import replace
+
+    from ..comparison.compare import check_measures
     from ..comparison.compare import compare as run
-    from ..comparison.inputs import find_device, using_threads
-    from ..errors import must
-    from ..findings.record import check_earlier, make_folder, with_source
-    from ..measures.table import chosen_all
+    from ..comparison.inputs import check_remove_top
+    from ..comparison.plan import read_bytes
+    from ..comparison.request import check_precision
+    from ..extraction.recording import check_recording
+    from ..findings.record import with_source
     from ..rows.options import row_options
-    from ..rows.planning import plan_rows
+    from ..rows.planning import input_length, plan_rows
+    from ..runtime import using_threads
     from .models import cost, load_models, read_texts
 
     screen = Screen(json=json, quiet=quiet)
-    chosen_all(measures)
-    find_device(device)
-    if not 0 < level < 1:
-        raise must("--level", "between 0 and 1", level)
+    check("similarity", device=device, level=level, threads=threads, store=store, out=out)
+    check_measures(measures, rows=rows, certainty=certainty, keep=keep)
+    check_precision(precision)
+    read_bytes(memory)
+    check_recording(dtype, tokens)
     picked = {"subword": subword, "special": special, "longest": longest, "sample": sample, "exact": exact}
     options = row_options(rows, seed=seed, **picked)
-    if out is not None:
-        check_earlier(out, "similarity")
     texts = read_texts(on, read)
-    if out is not None and not dry_run:
-        make_folder(out)
     with screen.working() as progress, using_threads(threads):
         encoders = load_models(
             models,
@@ -115,6 +120,8 @@ def compare(
             autocast=autocast,
             twins=range(seed, seed + twins),
         )
+        check_remove_top(remove_top, [width for encoder in encoders for width in encoder.widths])
+        options = replace(options, longest=input_length(encoders, longest))
         planned = plan_rows(texts.examples, encoders, options, progress=progress)
     said, document = cost(encoders, planned, dtype=dtype, kept=keep)
     if dry_run:

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .finetune import TaskOption
-from .reading import read_names, read_numbers, read_values
-from .results import show_result
+from .reading import open_noted, read_names, read_numbers, read_values
 from .sharing import Loading, Shown, TaskFiles, Tuning, Working
 from .surgery import Progress, RecipeOption, changed_recipe, counted, given_head
 from .surgery import loading as loaded
+from .tasks import Plan, TasksOption, run_plans
 
 if TYPE_CHECKING:
     from ..tasks.task import Task
     from ..training.recipe import Recipe
 
 ARMS = ("untuned", "tuned", "tunedorig", "converged")
-# Of a model that is fine-tuned first; a tuned one has its own.
-RECIPE = "devlin2019"
+POOLER = ("trained", "kept")
+# Of a model that is fine-tuned first: that of the paper, with its head; a tuned one has its own.
+RECIPE = "phang2021"
 
 ModelsArgument = Annotated[
     list[str],
@@ -58,27 +58,47 @@ class _Request:
         """How the first model is loaded."""
         return loaded(self.models[0], self.loading.revision, self.loading.tokenizer)
 
+    @property
+    def training(self) -> dict[str, Any]:
+        """How it is fine-tuned, as `finetune_seeds` takes it."""
+        return {
+            "at_once": self.tuning.at_once,
+            "recipe": self.recipe,
+            "train_size": self.tuning.train_size,
+            "device": self.working.device,
+            "precision": self.tuning.precision,
+            **given_head(self.tuning.head),
+        }
 
-def _plan(request: _Request, task: Task, split: str | None) -> tuple[dict[str, Any], str, int]:
-    """What will be run, as data and in words, and the number of blocks."""
+
+def _plan(request: _Request, task: Task, split: str | None) -> tuple[dict[str, Any], str, Any]:
+    """What will be run, as data and in words, and the first model; what the run would refuse is refused."""
     from ..encoders.loading import load
+    from ..experiments.models import opened
+    from ..training.checking import check_seeds
 
     encoder: Any = load(**request.first)
+    models, updates = len(request.seeds or request.models), 0
+    made = counted(models, "tuned model")
+    labeled = task.kind != "language_modeling"
     if not request.seeds:
         _check_head(request.models[0], encoder, task)
-    labeled = task.kind != "language_modeling"
+        opened(list(request.models), task, device=request.working.device)
     scored = task.split(split or task.validation, labeled=labeled)
-    models, updates = len(request.seeds or request.models), 0
     said = [f"{encoder.name}, {encoder.depth} blocks; {task.title}, {scored.name} ({len(scored):,} examples)"]
     if request.seeds and request.recipe is not None:
-        size = request.tuning.train_size
-        examples = len(task.split(task.train, labeled=labeled)) if size is None else size
-        updates = request.recipe.updates(examples) * models
-        said.append(f"first fine-tuned with {counted(models, 'seed')}, {counted(updates, 'update')} in all")
-    else:
-        said.append(counted(models, "tuned model"))
+        recipe, first = request.recipe, check_seeds(encoder, task, request.seeds, **request.training)
+        updates = recipe.updates(len(first.data)) * models
+        head = first.head if isinstance(first.head, str) else "given"
+        made = (
+            f"first fine-tuned with {counted(models, 'seed')}, {counted(updates, 'update')} in all, by the "
+            f"recipe {recipe.name} with the {head} head"
+        )
+    said.append(made)
     document = {"format": "microtome/plan/1", "models": models, "blocks": encoder.depth}
-    return {**document, "examples": len(scored), "updates": updates}, "; ".join(said), encoder.depth
+    if request.recipe is not None:
+        document["recipe"] = request.recipe.name
+    return {**document, "examples": len(scored), "updates": updates}, "; ".join(said), encoder
 
 
 def _check_head(model: str, encoder: Any, task: Task) -> None:
@@ -105,28 +125,24 @@ def _tuned(request: _Request, progress: Progress | None) -> list[Any]:
 
     if not request.seeds:
         return list(request.models)
-    tuning, working = request.tuning, request.working
     found = finetune_seeds(
         request.first,
         request.asked,
         request.seeds,
-        at_once=tuning.at_once,
-        threads=working.threads,
+        threads=request.working.threads,
         progress=progress,
-        recipe=request.recipe or RECIPE,
-        train_size=tuning.train_size,
-        device=working.device,
-        precision=tuning.precision,
-        store=working.store,
+        store=request.working.store,
         command=request.command,
-        **given_head(tuning.head),
+        **request.training,
     )
     return list(found)
 
 
-def _request(
+def _requests(
     context: typer.Context,
     models: list[str],
+    tasks: list[str],
+    files: TaskFiles,
     seeds: str,
     recipe: str | None,
     *,
@@ -134,10 +150,13 @@ def _request(
     loading: Loading,
     trained: Sequence[str] = (),
     **more: Any,
-) -> _Request:
-    """Check the options; those named in `trained` are for models that are fine-tuned first."""
+) -> list[_Request]:
+    """Check the options, for each task; those in `trained` are for models that are fine-tuned first."""
     from ..errors import must
+    from ..training.loop import PRECISIONS
 
+    if tuning.precision not in PRECISIONS:
+        raise must("--precision", f"one of {', '.join(PRECISIONS)}", tuning.precision)
     drawn = read_numbers("--seeds", seeds) if seeds else []
     if drawn and len(models) != 1:
         raise must("the number of models", "1 where --seeds are given, since it is fine-tuned", len(models))
@@ -146,28 +165,33 @@ def _request(
         "set": ", ".join(tuning.change) or None,
         "train_size": tuning.train_size,
         "head": tuning.head,
+        "precision": None if tuning.precision == Tuning().precision else tuning.precision,
         **asdict(loading),
     }
-    for name in (*trained, "head", *asdict(loading)):
+    for name in (*trained, "head", "precision", *asdict(loading)):
         if given[name] is not None and not drawn:
             option = f"--{name.replace('_', '-')}"
             raise must(option, "given with --seeds, for a model that is fine-tuned first", given[name])
     chosen = changed_recipe(recipe, tuning.change, RECIPE) if drawn else None
-    return _Request(
-        models=models,
-        seeds=drawn,
-        recipe=chosen,
-        tuning=tuning,
-        loading=loading,
-        command=context.obj or "",
-        **more,
-    )
+    return [
+        _Request(
+            models=models,
+            asked=files.asked(task),
+            seeds=drawn,
+            recipe=chosen,
+            tuning=tuning,
+            loading=loading,
+            command=context.obj or "",
+            **more,
+        )
+        for task in tasks
+    ]
 
 
 def truncate(
     context: typer.Context,
     models: ModelsArgument,
-    task: TaskOption,
+    task: TasksOption,
     *,
     files: TaskFiles,
     base: Annotated[
@@ -176,6 +200,9 @@ def truncate(
     ] = None,
     arms: Annotated[str, typer.Option(help="Which heads read the layers.")] = ",".join(ARMS),
     head_seeds: Annotated[str, typer.Option(help="Seeds of the heads that are trained.")] = "0,1,2",
+    pooler: Annotated[
+        str, typer.Option(help="Of heads that read a pooler: trained with them, or kept as it is.")
+    ] = "trained",
     split: SplitOption = None,
     seeds: TunedSeedsOption = "",
     recipe: RecipeOption = None,
@@ -185,47 +212,62 @@ def truncate(
     shown: Shown,
 ) -> None:
     """Read every layer of fine-tuned models with their heads, as they are and tuned further."""
-    from ..comparison.inputs import using_threads
-    from ..training.several import open_asked
+    from ..runtime import using_threads
 
-    screen = shown.screen
     chosen = read_names("--arms", arms, ARMS)
     drawn = read_numbers("--head-seeds", head_seeds)
     shown.check(working, "truncation")
-    asked = files.asked(task)
-    request = _request(
-        context, models, seeds, recipe, asked=asked, tuning=tuning, loading=loading, working=working
+    requests = _requests(
+        context, models, task, files, seeds, recipe, tuning=tuning, loading=loading, working=working
     )
-    opened = open_asked(request.asked)
-    document, said, depth = _plan(request, opened, split)
-    said = f"{said}; heads at {depth} layers: {', '.join(chosen)}"
-    if working.dry_run:
-        screen.result({**document, "arms": list(chosen), "head_seeds": drawn}, said)
-        return
-    screen.note(said)
-    from ..experiments.truncation import truncation
+    options = {
+        "base": base,
+        "split": split,
+        "arms": chosen,
+        "head_seeds": drawn,
+        "pooler": read_names("--pooler", pooler, POOLER)[0],
+        "recipe": recipe,
+        # Models that are trained here know their examples, which groups may make fewer than asked for.
+        "train_size": None if seeds else tuning.train_size,
+        "level": working.level,
+        **read_values(tuning.change),
+    }
+    with shown.screen.working(), using_threads(working.threads):
+        tasks = [open_noted(request.asked, shown.screen) for request in requests]
+        plans = [_truncation(*both, options) for both in zip(requests, tasks, strict=True)]
+    run_plans(plans, working, shown, "truncation")
 
-    with screen.working() as progress, using_threads(working.threads):
-        # What cannot be opened is said before anything is trained.
-        before = _base(base, request)
-        result = truncation(
+
+def _truncation(request: _Request, task: Task, options: dict[str, Any]) -> Plan:
+    from ..experiments.truncation import truncation
+    from ..experiments.truncation_asked import check_base, prepared
+
+    working = request.working
+    document, sentence, encoder = _plan(request, task, options["split"])
+    base = _base(options["base"], request)
+    if request.seeds:
+        check_base(base, encoder.depth, encoder.name)
+    else:
+        prepared(list(request.models), task, **{**options, "base": base}, device=working.device)
+
+    def run(progress: Progress | None) -> Any:
+        return truncation(
             _tuned(request, progress),
-            opened,
-            base=before,
-            split=split,
-            arms=chosen,
-            head_seeds=drawn,
-            recipe=recipe,
-            # Models that are trained here know their examples, which groups may make fewer than asked for.
-            train_size=None if request.seeds else tuning.train_size,
-            level=working.level,
+            task,
+            **{**options, "base": base},
             store=working.store,
             device=working.device,
             progress=progress,
             command=request.command,
-            **read_values(tuning.change),
         )
-    show_result(screen, result, shown.out)
+
+    chosen = list(options["arms"])
+    return Plan(
+        task=task.name,
+        document={**document, "arms": chosen, "head_seeds": options["head_seeds"]},
+        sentence=f"{sentence}; heads at {encoder.depth} layers: {', '.join(chosen)}",
+        run=run,
+    )
 
 
 def _base(base: str | None, request: _Request) -> Any:
@@ -242,7 +284,7 @@ def _base(base: str | None, request: _Request) -> Any:
 def skip(
     context: typer.Context,
     models: ModelsArgument,
-    task: TaskOption,
+    task: TasksOption,
     *,
     files: TaskFiles,
     split: SplitOption = None,
@@ -254,36 +296,38 @@ def skip(
     shown: Shown,
 ) -> None:
     """Leave out every span of blocks of fine-tuned models, and say what it costs."""
-    from ..comparison.inputs import using_threads
-    from ..training.several import open_asked
+    from ..runtime import using_threads
 
-    screen = shown.screen
     shown.check(working, "skipping")
-    request = _request(
+    requests = _requests(
         context,
         models,
+        task,
+        files,
         seeds,
         recipe,
         trained=("recipe", "set", "train_size"),
-        asked=files.asked(task),
         tuning=tuning,
         loading=loading,
         working=working,
     )
-    opened = open_asked(request.asked)
-    document, said, depth = _plan(request, opened, split)
-    spans = depth * (depth + 1) // 2
-    said = f"{said}; {counted(spans, 'span')} of blocks"
-    if working.dry_run:
-        screen.result({**document, "spans": spans}, said)
-        return
-    screen.note(said)
+    with shown.screen.working(), using_threads(working.threads):
+        tasks = [open_noted(request.asked, shown.screen) for request in requests]
+        plans = [_skipping(*both, split) for both in zip(requests, tasks, strict=True)]
+    run_plans(plans, working, shown, "skipping")
+
+
+def _skipping(request: _Request, task: Task, split: str | None) -> Plan:
     from ..experiments.skipping import skipping
 
-    with screen.working() as progress, using_threads(working.threads):
-        result = skipping(
+    working = request.working
+    document, sentence, encoder = _plan(request, task, split)
+    spans = encoder.depth * (encoder.depth + 1) // 2
+
+    def run(progress: Progress | None) -> Any:
+        return skipping(
             _tuned(request, progress),
-            opened,
+            task,
             split=split,
             level=working.level,
             store=working.store,
@@ -291,4 +335,10 @@ def skip(
             progress=progress,
             command=request.command,
         )
-    show_result(screen, result, shown.out)
+
+    return Plan(
+        task=task.name,
+        document={**document, "spans": spans},
+        sentence=f"{sentence}; {counted(spans, 'span')} of blocks",
+        run=run,
+    )

@@ -32,9 +32,9 @@ def demo(
     """Fine-tune small encoders of the package, compare, cut and prune them, and write a report."""
     from dataclasses import replace
 
-    from ..comparison.inputs import using_threads
     from ..demonstration.plan import QUICK, WHOLE
     from ..demonstration.running import demonstrate
+    from ..runtime import using_threads
 
     screen = Screen(json=json, quiet=quiet)
     plan = replace(QUICK if quick else WHOLE, seeds=tuple(read_numbers("--seeds", seeds)))

@@ -41,15 +41,17 @@ def domains(
     shown: Shown,
 ) -> None:
     """Compare the change on sentences of the task with that on others, paired at equal length."""
-    from ..comparison.inputs import using_threads
     from ..experiments.domains import domains as run
     from ..experiments.lengths import match_lengths
     from ..measures.table import chosen_all
+    from ..rows.options import row_options
+    from ..runtime import using_threads
     from .models import read_texts
 
     screen = shown.screen
     chosen_all(measures)
     shown.check(working, "domains")
+    row_options(compared.rows)
     texts = [
         read_texts(inside, read_inside, "--read-inside"),
         read_texts(outside, read_outside, "--read-outside"),

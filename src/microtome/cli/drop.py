@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from .finetune import TaskOption
 from .grids import Grid, ModelArgument, RecipeOption, run_grid
 from .reading import read_names, read_numbers
 from .sharing import Loading, Shown, TaskFiles, Training, Working
 from .surgery import SeedsOption
+from .tasks import TasksOption
 
 STRATEGIES = "top,bottom,alternate,symmetric,contribution,similarity,random"
 
@@ -19,7 +19,7 @@ STRATEGIES = "top,bottom,alternate,symmetric,contribution,similarity,random"
 def drop(
     context: typer.Context,
     model: ModelArgument,
-    task: TaskOption,
+    task: TasksOption,
     *,
     files: TaskFiles,
     count: Annotated[
@@ -59,7 +59,7 @@ def drop(
         experiment="dropping",
         context=context,
         model=model,
-        tasks=[task],
+        tasks=task,
         recipe=recipe,
         files=files,
         training=training,

@@ -26,6 +26,10 @@ from .models import (
 )
 from .show import JsonOption, QuietOption, Screen
 from .similarity import DeviceOption, SeedOption, ThreadsOption
+from .surgery import check
+
+# What is put into the folder of --out.
+RECORDED = ("entry.json", "journal.jsonl", "manifest.json", "rows.parquet", "shard-*.safetensors")
 
 
 def extract(
@@ -59,30 +63,34 @@ def extract(
     quiet: QuietOption = False,
 ) -> None:
     """Run a model over a corpus and record every layer in the store."""
+    from dataclasses import replace
+
     import torch
 
-    from ..comparison.inputs import find_device, using_threads
-    from ..encoders.versions import versions
-    from ..extraction.recording import record
-    from ..findings.record import make_folder
+    from ..encoders.versions import provenance
+    from ..extraction.recording import check_recording, record
     from ..rows.options import row_options
-    from ..rows.planning import plan_rows
+    from ..rows.planning import input_length, plan_rows
+    from ..runtime import using_threads
+    from ..store.outfolder import check_foreign, deliver
     from ..store.shelf import Shelf
     from .models import cost, load_models, read_texts
 
     started = time.monotonic()
     screen = Screen(json=json, quiet=quiet)
-    find_device(device)
+    check(device=device, threads=threads, store=store, out=out)
+    check_recording(dtype, tokens)
     options = row_options(
         rows, subword=subword, special=special, longest=longest, sample=sample, seed=seed, exact=exact
     )
     texts = read_texts(on, read)
-    if out is not None and not dry_run:
-        make_folder(out)
+    if out is not None:
+        check_foreign(out, RECORDED)
     with screen.working() as progress, using_threads(threads):
         (encoder,) = load_models(
             [model], revision=revision, tokenizer=tokenizer, device=device, autocast=autocast
         )
+        options = replace(options, longest=input_length([encoder], longest))
         planned = plan_rows(texts.examples, [encoder], options, progress=progress)
     said, plan = cost([encoder], planned, dtype=dtype)
     if dry_run:
@@ -103,9 +111,7 @@ def extract(
         )
     place = found.folder
     if out is not None:
-        from ..store.linking import link_files
-
-        place = link_files(found.folder, out)
+        place = deliver(found.folder, out)
     document: dict[str, Any] = {
         "format": "microtome/extract/1",
         "model": found.model,
@@ -116,17 +122,18 @@ def extract(
         "address": found.address,
         "folder": str(place),
         "facts": dict(found.facts),
-        "provenance": {
-            **versions(),
-            "models": [found.facts["model"]],
-            "texts": found.facts["texts"],
-            "rows": {"digest": planned.digest, "count": len(planned), "what": planned.options.sentence()},
-            "activations": [found.address],
-            "seed": seed,
-            "device": str(encoder.device),
-            "threads": used,
-            "seconds": round(time.monotonic() - started, 3),
-            "command": context.obj or "",
-        },
+        "provenance": provenance(
+            {
+                "models": [found.facts["model"]],
+                "texts": found.facts["texts"],
+                "rows": {"digest": planned.digest, "count": len(planned), "what": planned.options.sentence()},
+                "activations": [found.address],
+                "seed": seed,
+                "device": str(encoder.device),
+                "threads": used,
+                "seconds": round(time.monotonic() - started, 3),
+                "command": context.obj or "",
+            }
+        ),
     }
     screen.result(document, f"{len(found.layers)} layers of {len(planned):,} rows in {place}")

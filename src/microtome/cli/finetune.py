@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..rounding import at_least, at_most, between
 from .models import RevisionOption, StoreOption, TokenizerOption
-from .reading import read_head, read_numbers, read_values, task_options
+from .reading import open_noted, read_head, read_numbers, read_values, task_options
 from .show import JsonOption, OutOption, QuietOption, Screen
 from .similarity import DeviceOption, ThreadsOption
+from .surgery import check
 
 if TYPE_CHECKING:
     from ..inference.estimate import Estimate
@@ -29,7 +31,20 @@ DataOption = Annotated[
 ]
 ColumnsOption = Annotated[
     list[str],
-    typer.Option("--column", help="Of a table of one's own, as text=NAME, label=NAME.", show_default=False),
+    typer.Option(
+        "--column",
+        help="Of a table of one's own, as text=NAME, label=NAME, pair=NAME (the second text), group=NAME; or "
+        "kind=regression, kind=classification, labels=no,yes.",
+        show_default=False,
+    ),
+]
+PairsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT,OTHER,SCORE",
+        help="The columns of a table of pairs: both texts, and the class or score.",
+        show_default=False,
+    ),
 ]
 HeldOutOption = Annotated[
     int | None,
@@ -46,6 +61,7 @@ def finetune(
     task: TaskOption,
     data: DataOption = None,
     column: ColumnsOption = [],  # noqa: B006 - typer reads the default and changes nothing
+    pairs: PairsOption = None,
     held_out: HeldOutOption = None,
     recipe: Annotated[str, typer.Option(help="A name of `microtome ls recipes`.")] = "devlin2019",
     change: Annotated[
@@ -74,7 +90,7 @@ def finetune(
         str | None,
         typer.Option(help="A folder for TensorBoard, a part for each seed.", show_default=False),
     ] = None,
-    at_once: Annotated[int, typer.Option(min=1, help="Seeds that train side by side.")] = 1,
+    at_once: Annotated[int, typer.Option(min=1, max=256, help="Seeds that train side by side.")] = 1,
     abreast: Annotated[
         bool,
         typer.Option("--abreast", metavar="", help="Train all seeds as one model: for small ones on a GPU."),
@@ -95,23 +111,46 @@ def finetune(
     quiet: QuietOption = False,
 ) -> None:
     """Fine-tune a model on a task, once for each seed, and score it."""
-    from ..comparison.inputs import find_device, using_threads
-    from ..findings.record import check_earlier, make_folder
+    from ..runtime import using_threads
+    from ..training.checking import check_seeds
     from ..training.recipe import find_recipe
-    from ..training.several import finetune_seeds, open_asked, over_seeds
-    from ..training.writing import runs_document, write_runs
+    from ..training.several import finetune_seeds, open_both, over_seeds
+    from ..training.writing import check_runs, runs_document, write_runs
 
     screen = Screen(json=json, quiet=quiet)
-    find_device(device)
-    if out is not None:
-        check_earlier(out, "finetune")
+    check(device=device, threads=threads, store=store, out=out)
     drawn = read_numbers("--seeds", seeds)
+    if out is not None:
+        check_runs(out, drawn)
     at = "epochs" if checkpoints == "epochs" else read_numbers("--checkpoints", checkpoints, empty=True)
-    values = read_values(change)
-    chosen = find_recipe(recipe, **values)
-    asked = task_options(task, data, column, held_out)
-    opened = open_asked(asked)
-    examples = len(opened.split(opened.train)) if train_size is None else train_size
+    chosen = find_recipe(recipe, **read_values(change))
+    given = (
+        {
+            "source": model,
+            "revision": revision,
+            "tokenizer": tokenizer,
+            "random_init": random_init,
+            "device": "cpu",
+        },
+        task_options(task, data, column, held_out, pairs),
+    )
+    options: dict[str, Any] = {
+        "at_once": at_once,
+        "abreast": abreast,
+        "recipe": chosen,
+        "train_size": train_size,
+        "head": read_head(head),
+        "method": method,
+        "device": device,
+        "precision": precision,
+        "checkpoints": at,
+        "board": board,
+    }
+    with screen.working(), using_threads(threads):
+        opened = open_noted(given[1], screen)
+        encoder, _ = open_both(given[0], opened)
+        first = check_seeds(encoder, opened, drawn, **options)
+    examples = len(first.data)
     updates = chosen.updates(examples)
     said = (
         f"{opened.title}: {examples:,} examples of {opened.source}, {updates:,} updates of {chosen.batch}, "
@@ -123,35 +162,17 @@ def finetune(
         screen.result(document, said)
         return
     screen.note(said)
-    if out is not None:
-        make_folder(out)
-    loading = {
-        "source": model,
-        "revision": revision,
-        "tokenizer": tokenizer,
-        "random_init": random_init,
-        "device": "cpu",
-    }
     started = time.monotonic()
     with screen.working() as progress, using_threads(threads):
         runs = finetune_seeds(
-            loading,
-            asked,
+            # Processes of their own open model and task themselves.
+            *(given if at_once > 1 else (encoder, opened)),
             drawn,
-            at_once=at_once,
-            abreast=abreast,
             threads=threads,
             progress=progress,
-            recipe=chosen,
-            train_size=train_size,
-            head=read_head(head),
-            method=method,
-            device=device,
-            precision=precision,
-            checkpoints=at,
-            board=board,
             store=store,
             command=context.obj or "",
+            **options,
         )
     mean = over_seeds(runs)
     spent = time.monotonic() - started
@@ -188,6 +209,7 @@ def evaluate(
     task: TaskOption,
     data: DataOption = None,
     column: ColumnsOption = [],  # noqa: B006 - typer reads the default and changes nothing
+    pairs: PairsOption = None,
     held_out: HeldOutOption = None,
     split: Annotated[str | None, typer.Option(help="Validation when absent.", show_default=False)] = None,
     against: Annotated[
@@ -208,22 +230,27 @@ def evaluate(
     quiet: QuietOption = False,
 ) -> None:
     """Score a fine-tuned model on a task, with intervals over examples."""
-    from ..comparison.inputs import find_device, using_threads
-    from ..errors import must
-    from ..findings.record import check_earlier
+    from ..runtime import using_threads
     from ..training.evaluating import evaluate as run
-    from ..training.several import open_asked
     from ..training.writing import evaluation_document, write_evaluation
 
     screen = Screen(json=json, quiet=quiet)
-    find_device(device)
-    if not 0 < level < 1:
-        raise must("--level", "between 0 and 1", level)
-    if out is not None:
-        check_earlier(out, "evaluate")
-    opened = open_asked(task_options(task, data, column, held_out))
+    check(
+        "evaluate",
+        ("result.json", "table.parquet"),
+        device=device,
+        level=level,
+        threads=threads,
+        stores=False,
+        out=out,
+    )
+    opened = open_noted(task_options(task, data, column, held_out, pairs), screen)
+    with screen.working(), using_threads(threads):
+        document, said = _plan(
+            [model, *([] if against is None else [against])], opened, split, longest, device
+        )
     if dry_run:
-        _plan(screen, [model, *([] if against is None else [against])], opened, split, device)
+        screen.result(document, said)
         return
     options: dict[str, Any] = {"split": split, "longest": longest, "level": level, "device": device}
     with screen.working() as progress, using_threads(threads):
@@ -246,7 +273,9 @@ def evaluate(
             [
                 name,
                 f"{score.value:.4f}",
-                "" if score.low is None else f"{score.low:.4f} to {score.high:.4f}",
+                ""
+                if score.low is None or score.high is None
+                else f"{at_least(score.low, 4)} to {at_most(score.high, 4)}",
                 "" if name not in found.baseline else f"{found.baseline[name]:.4f}",
             ]
             for name, score in found.scores.items()
@@ -255,13 +284,19 @@ def evaluate(
     )
 
 
-def _plan(screen: Screen, models: list[str], task: Any, split: str | None, device: str) -> None:
+def _plan(
+    models: list[str], task: Any, split: str | None, longest: int | None, device: str
+) -> tuple[dict[str, Any], str]:
     """Open the models with their heads, and say what they would be scored on."""
-    from ..training.saving import load_task_model
+    from ..training.inputs import encode
+    from ..training.saving import open_model
 
-    found = [load_task_model(Path(model), task, device=device) for model in models]
     chosen = task.split(split or task.validation, labeled=task.kind != "language_modeling")
-    weights = [sum(weight.numel() for weight in one.parameters()) for one in found]
+    weights = []
+    for model in models:
+        net, encoder, length, stride = open_model(Path(model), task, longest=longest, device=device)
+        encode(chosen.items[:1], task, encoder.tokenizer, longest=length, stride=stride)
+        weights.append(sum(weight.numel() for weight in net.parameters()))
     document = {
         "format": "microtome/plan/1",
         "models": models,
@@ -274,7 +309,7 @@ def _plan(screen: Screen, models: list[str], task: Any, split: str | None, devic
     said = (
         f"{sizes}: {len(chosen):,} examples of {task.name}/{chosen.name}, scored by {', '.join(task.scores)}"
     )
-    screen.result(document, said)
+    return document, said
 
 
 def note_head(screen: Screen, folder: Path) -> None:
@@ -290,7 +325,7 @@ def interval(found: Estimate) -> str:
     """A score with its interval, short."""
     if found.low is None or found.high is None:
         return f"{found.value:.4f}"
-    return f"{found.value:.4f} [{found.low:.4f}, {found.high:.4f}]"
+    return f"{found.value:.4f} {between(found.low, found.high, 4)}"
 
 
 def _sentences(found: Evaluation) -> list[str]:
@@ -309,13 +344,13 @@ def _over_seeds(mean: Estimate) -> str:
     if mean.reason is not None:
         return " ".join([f"There is no mean over seeds: {mean.reason}.", *warned])
     said = f"Mean of {mean.measure} over {mean.n} seed{'' if mean.n == 1 else 's'}: {mean.value:.4f}"
-    if mean.low is not None:
-        said += f" [{mean.low:.4f}, {mean.high:.4f}] (95 %, t over seeds)"
+    if mean.low is not None and mean.high is not None:
+        said += f" {between(mean.low, mean.high, 4)} (95 %, t over seeds)"
     return " ".join([f"{said}.", *warned])
 
 
 def _compared(found: Any, other: str) -> str:
     said = f"{found.score}: {found.difference:+.4f} against {other}"
     if found.interval is not None:
-        said += f" [{found.interval.low:+.4f}, {found.interval.high:+.4f}]"
+        said += f" {between(found.interval.low, found.interval.high, 4, signed=True)}"
     return f"{said} on the same {found.n:,} examples (p = {found.p:.3g}, {found.test})."

@@ -8,22 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .results import show_result
 from .sharing import Loading, Shown, TaskFiles, Training, Working
-from .surgery import changed_recipe, counted, given_head, loading
+from .surgery import Progress, changed_recipe, counted, given_head, loading
+from .tasks import Plan, run_plans
 
 if TYPE_CHECKING:
     from ..experiments.runs import Run
 
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Hub id or folder.", show_default=False)]
-TasksOption = Annotated[
-    list[str],
-    typer.Option(
-        "--task",
-        help="A name of `microtome ls tasks`, a card (.toml), or a table of one's own; may be repeated.",
-        show_default=False,
-    ),
-]
 RecipeOption = Annotated[str, typer.Option(help="A name of `microtome ls recipes`.")]
 
 
@@ -35,6 +27,8 @@ class Grid:
     context: typer.Context
     model: str
     tasks: Sequence[str]
+    # Whether all tasks go into one result.
+    together: bool = False
     recipe: str
     files: TaskFiles
     training: Training
@@ -50,50 +44,69 @@ def run_grid(
     options: Mapping[str, Any],
 ) -> None:
     """Say how much there is to train, train it, and show what was found."""
-    from ..comparison.inputs import using_threads
     from ..encoders.loading import load
-    from ..experiments.runs import count_updates
-    from ..training.several import open_asked
+    from ..runtime import using_threads
+    from .reading import open_noted
 
-    training, working, screen = grid.training, grid.working, grid.shown.screen
-    recipe = changed_recipe(grid.recipe, training.change, grid.recipe)
+    working = grid.working
+    recipe = changed_recipe(grid.recipe, grid.training.change, grid.recipe)
     every = [grid.files.asked(one) for one in grid.tasks]
+    how = {**options, **given_head(grid.training.head), "recipe": recipe}
     grid.shown.check(working, grid.experiment)
-    tasks = [open_asked(asked) for asked in every]
-    loaded = loading(grid.model, grid.loading.revision, grid.loading.tokenizer)
-    encoder: Any = load(**loaded)
-    runs = planned(encoder)
+    with grid.shown.screen.working(), using_threads(working.threads):
+        tasks = [open_noted(asked, grid.shown.screen) for asked in every]
+        loaded = loading(grid.model, grid.loading.revision, grid.loading.tokenizer)
+        encoder: Any = load(**loaded)
+        runs = planned(encoder)
+        given = list(zip(every, tasks, strict=True))
+        groups = [given] if grid.together else [[one] for one in given]
+        plans = [_plan(grid, function, (loaded, encoder), group, runs, how) for group in groups]
+    run_plans(plans, working, grid.shown, grid.experiment)
+
+
+def _plan(
+    grid: Grid,
+    function: Callable[..., Any],
+    model: tuple[dict[str, Any], Any],
+    given: Sequence[tuple[dict[str, Any], Any]],
+    runs: Sequence[Run],
+    how: Mapping[str, Any],
+) -> Plan:
+    """Check the runs of one task, or of tasks that are taken together, and say how many there are."""
+    from ..experiments.checking import check_runs
+    from ..experiments.runs import count_updates
+
+    training, working = grid.training, grid.working
+    (loaded, encoder), tasks, recipe = model, [task for _, task in given], how["recipe"]
+    where = {"device": working.device, "precision": training.precision}
+    for task in tasks:
+        check_runs(encoder, task, runs, recipe=recipe, **where, **given_head(training.head))
     counts = [count_updates(runs, task, recipe) for task in tasks]
     trained, updates = (sum(some) for some in zip(*counts, strict=True))
     titles = ", ".join(task.title for task in tasks)
-    said = (
+    sentence = (
         f"{encoder.name}, {counted(encoder.depth, 'block')}; {titles}: {counted(trained, 'run')}, "
         f"{counted(updates, 'update')} in all with {recipe.name}; those in the store are not run again"
     )
-    if working.dry_run:
-        arms = list(dict.fromkeys(run.arm for run in runs))
-        document = {"format": "microtome/plan/1", "runs": trained, "updates": updates, "arms": arms}
-        screen.result(document, said)
-        return
-    screen.note(said)
+    arms = list(dict.fromkeys(run.arm for run in runs))
     # Processes of their own open model and task themselves.
     apart = training.at_once > 1
-    given: list[Any] = every if apart else tasks
-    with screen.working() as progress, using_threads(working.threads):
-        result = function(
+    examples: list[Any] = [asked for asked, _ in given] if apart else tasks
+
+    def run(progress: Progress | None) -> Any:
+        return function(
             loaded if apart else encoder,
-            given if len(given) > 1 else given[0],
-            **options,
-            recipe=recipe,
+            examples if len(examples) > 1 else examples[0],
+            **how,
             level=working.level,
             at_once=training.at_once,
             threads=working.threads,
-            device=working.device,
-            precision=training.precision,
+            **where,
             store=working.store,
             keep_models=training.keep_models,
             progress=progress,
             command=grid.context.obj or "",
-            **given_head(training.head),
         )
-    show_result(screen, result, grid.shown.out)
+
+    document = {"format": "microtome/plan/1", "runs": trained, "updates": updates, "arms": arms}
+    return Plan(task=tasks[0].name, document=document, sentence=sentence, run=run)

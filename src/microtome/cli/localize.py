@@ -2,13 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
-from .models import HalvesOption, ModelsArgument, OnOption, ReadOption
+from .models import ExactOption, HalvesOption, ModelsArgument, OnOption, ReadOption
 from .results import show_result
 from .sharing import Compared, Loading, Shown, Working
+
+AnyRowsOption = Annotated[
+    str | None,
+    typer.Option(
+        help="What one row is: cls, mean, token or word; token, or word with --exact.", show_default=False
+    ),
+]
+
+MostOrAllOption = Annotated[
+    int,
+    typer.Option(
+        min=10, help="Rows at most, drawn with the seed; with --exact all, unless another number is given."
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnyModels(Compared):
+    """Which rows models are compared on that need not have the same tokens."""
+
+    rows: AnyRowsOption = None  # pyright: ignore[reportIncompatibleVariableOverride]
+    sample: MostOrAllOption = 5_000
+    exact: ExactOption = None
+
+    def planned(self, encoders: Sequence[Any], texts: Any, progress: Any) -> Any:
+        """The rows that would be compared."""
+        from ..experiments.localizing import choose_rows
+        from ..rows.planning import plan_at_most
+
+        return plan_at_most(texts.examples, encoders, choose_rows(**self.given), progress=progress)
 
 
 def localize(
@@ -23,15 +55,15 @@ def localize(
     ] = "in",
     rotations: Annotated[int, typer.Option(min=2, help="Random rotations of each pair of layers.")] = 5,
     halves: HalvesOption = 20,
-    compared: Compared,
+    compared: AnyModels,
     loading: Loading,
     working: Working,
     shown: Shown,
 ) -> None:
     """Score layers for what their similarity owes to single neurons, beyond what rotated layers give."""
-    from ..comparison.inputs import using_threads
     from ..errors import must
     from ..experiments.localizing import localized
+    from ..runtime import using_threads
     from .models import cost, read_texts
 
     screen = shown.screen
@@ -42,7 +74,7 @@ def localize(
     chosen: dict[str, Any] = {"direction": direction, "rotations": rotations, "halves": halves}
     with screen.working() as progress, using_threads(working.threads):
         encoders = loading.models(models, working.device)
-        said, document = cost(encoders, compared.planned(encoders[:1], texts, progress))
+        said, document = cost(encoders, compared.planned(encoders, texts, progress))
     if working.dry_run:
         screen.result({"format": "microtome/plan/1", **document}, said)
         return

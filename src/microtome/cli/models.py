@@ -47,7 +47,9 @@ MeasuresOption = Annotated[
     str,
     typer.Option("--measures", "-m", help="Names of `microtome ls measures`, commas between them."),
 ]
-HalvesOption = Annotated[int, typer.Option(min=2, help="Half-samples for intervals that need them.")]
+HalvesOption = Annotated[
+    int, typer.Option(min=2, max=100_000, help="Half-samples for intervals that need them.")
+]
 ExactOption = Annotated[str | None, typer.Option(help="Rows as a paper took them: wu.", show_default=False)]
 DtypeOption = Annotated[str, typer.Option(help="How rows are stored: float32, float16 or bfloat16.")]
 TokensOption = Annotated[
@@ -74,6 +76,7 @@ TwinsOption = Annotated[
     int,
     typer.Option(
         min=0,
+        max=1_000,
         help="Random twins of the first model, as a floor: so many, drawn with the seed and the next ones.",
     ),
 ]
@@ -130,15 +133,10 @@ def _told_apart(names: Sequence[str]) -> list[str]:
 
 def read_texts(given: str, options: Sequence[str], option_name: str = "--read") -> Texts:
     """Open a corpus with the options that a user typed."""
-    from ..errors import must
     from ..extraction.texts import make_texts
+    from .reading import read_pairs
 
-    said: dict[str, Any] = {}
-    for option in options:
-        name, equals, value = option.partition("=")
-        if not equals or not name:
-            raise must(option_name, "name=value", option)
-        said[name] = value
+    said: dict[str, Any] = dict(read_pairs(option_name, options))
     columns = {name.removeprefix(COLUMN): said.pop(name) for name in list(said) if name.startswith(COLUMN)}
     if columns:
         said["columns"] = columns

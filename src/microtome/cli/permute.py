@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from .grids import Grid, ModelArgument, RecipeOption, TasksOption, run_grid
+from .grids import Grid, ModelArgument, RecipeOption, run_grid
 from .reading import read_names, read_numbers
 from .sharing import Loading, Shown, TaskFiles, Training, Working
 from .surgery import SeedsOption
+from .tasks import TasksOption
 
 
 def permute(
@@ -49,6 +50,7 @@ def permute(
         context=context,
         model=model,
         tasks=task,
+        together=True,
         recipe=recipe,
         files=files,
         training=training,

@@ -10,6 +10,7 @@ import typer
 from .reading import read_numbers, read_values
 from .show import JsonOption, QuietOption, Screen
 from .similarity import DeviceOption, ThreadsOption
+from .surgery import check
 
 
 def pretrain(
@@ -49,27 +50,23 @@ def pretrain(
     quiet: QuietOption = False,
 ) -> None:
     """Pretrain a small encoder; the same command goes on where it was stopped."""
-    from ..comparison.inputs import find_device, using_threads
     from ..errors import InputError
+    from ..runtime import using_threads
     from ..zoo.designs import find_design
+    from ..zoo.pretraining import check_checkpoints, check_out
     from ..zoo.pretraining import pretrain as run
     from ..zoo.text import check_text, own_tokenizer, read_text
 
     screen = Screen(json=json, quiet=quiet)
-    find_device(device)
+    check(device=device, threads=threads, stores=False, out=out)
     chosen = find_design(design, **read_values(change, such="steps=1000"))
     kept = read_numbers("--checkpoints", checkpoints, empty=True)
+    check_out(out)
     read = chosen.steps * chosen.batch * (chosen.length - 2)
     said = (
         f"{chosen.title}: {chosen.layers} layers of width {chosen.width}, {chosen.steps:,} updates of "
         f"{chosen.batch} sequences of {chosen.length}, {_million(read)} tokens in all"
     )
-    if dry_run:
-        check_text(corpus, tokens)
-        document = {"format": "microtome/plan/1", "design": chosen.specification(), "tokens": read}
-        screen.result(document, said)
-        return
-    screen.note(said)
     try:
         given = {"zoo": own_tokenizer, "new": lambda: None}.get(
             tokenizer, lambda: Path(tokenizer).read_text(encoding="utf-8")
@@ -78,6 +75,13 @@ def pretrain(
         raise InputError(
             f"--tokenizer must be zoo, new or a readable tokenizer.json, but got: {error}."
         ) from error
+    check_text(corpus, tokens)
+    check_checkpoints(chosen, kept)
+    if dry_run:
+        document = {"format": "microtome/plan/1", "design": chosen.specification(), "tokens": read}
+        screen.result(document, said)
+        return
+    screen.note(said)
     with screen.working() as progress, using_threads(threads):
         text = read_text(
             corpus, vocabulary=chosen.vocabulary, tokenizer=given, folder=tokens, progress=progress

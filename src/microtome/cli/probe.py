@@ -118,8 +118,8 @@ def probe(
     shown: Shown,
 ) -> None:
     """Read annotation of words, trees or spans, or answers of a task, out of every layer at once."""
-    from ..comparison.inputs import using_threads
     from ..errors import InputError
+    from ..runtime import using_threads
 
     screen = shown.screen
     of_task = target.startswith(TASK)
@@ -256,7 +256,8 @@ def _task(
     load: Callable[[], list[Any]],
 ) -> tuple[Any, str, dict[str, Any]]:
     """What reads the answers of a task, and the plan for the models, in words and as data."""
-    from ..experiments.taskprobing import EPOCHS, RECIPE, SOLVERS, check_task, task_probing
+    from ..experiments.taskprobing import DRAWN, EPOCHS, RECIPE, SOLVERS, check_task, task_probing
+    from ..tasks.subset import subset
     from ..training.recipe import find_recipe
     from ..training.several import open_asked
 
@@ -266,7 +267,8 @@ def _task(
     check_task(task)
     judged, seeds = len(task.split(task.validation)), shared["seeds"]
     size = shared["train_size"]
-    examples = len(task.split(task.train)) if size is None else size
+    train = task.split(task.train)
+    examples = len(train if size is None else subset(train, size, seed=DRAWN))
     updates = recipe.updates(examples)
     ways = {
         "published": f"published heads ({counted(updates, 'update')} of {recipe.batch}, "

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .finetune import ColumnsOption, DataOption, HeldOutOption, TaskOption, note_head
+from .finetune import ColumnsOption, DataOption, HeldOutOption, PairsOption, TaskOption, note_head
 from .models import StoreOption
-from .reading import read_values, task_options
+from .reading import open_noted, read_values, task_options
 from .show import JsonOption, QuietOption, Screen
 from .similarity import DeviceOption, ThreadsOption
+from .surgery import check
 
 if TYPE_CHECKING:
     from ..pruning.opening import Subject
@@ -31,11 +32,14 @@ def prune(
     task: TaskOption,
     data: DataOption = None,
     column: ColumnsOption = [],  # noqa: B006 - typer reads the default and changes nothing
+    pairs: PairsOption = None,
     held_out: HeldOutOption = None,
     max_drop: Annotated[
         float, typer.Option(help="What may be lost: points of 100, or units of perplexity.")
     ] = 1.0,
-    level: Annotated[float, typer.Option(help="One-sided: how sure the promise is.")] = 0.95,
+    level: Annotated[
+        float, typer.Option(help="One-sided: how sure the promise is, over all looks at the same examples.")
+    ] = 0.95,
     on: Annotated[
         str | None,
         typer.Option(
@@ -77,18 +81,17 @@ def prune(
     quiet: QuietOption = False,
 ) -> None:
     """Cut blocks out of a model as long as what it loses stays within a margin, tested on unseen examples."""
-    from ..comparison.inputs import find_device, using_threads
     from ..pruning.exporting import check_folder, write_pruned
     from ..pruning.opening import open_subject
     from ..pruning.pruning import check_request
     from ..pruning.pruning import prune as run
-    from ..training.several import open_asked
+    from ..runtime import using_threads
 
     screen = Screen(json=json, quiet=quiet)
-    find_device(device)
+    check(device=device, threads=threads, store=store, out=out)
     values = read_values(change)
-    check_request(max_drop, level, recover, values)
-    opened = open_asked(task_options(task, data, column, held_out))
+    check_request(max_drop, level, recover, values, recipe)
+    opened = open_noted(task_options(task, data, column, held_out, pairs), screen)
     roles = {"on": on, "certify_on": certify_on, "confirm_on": confirm_on, "share": share, "seed": seed}
     if out is not None:
         check_folder(out)

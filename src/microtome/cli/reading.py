@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from ..tasks.task import Task
+    from .show import Screen
+
+MOST_NUMBERS = 10_000
 ROLES = ("text", "pair", "label", "group", "kind", "labels")
+PAIRS = ("text", "pair", "label")
 
 
 def read_numbers(option: str, given: str, *, empty: bool = False) -> list[int]:
@@ -30,7 +36,10 @@ def read_numbers(option: str, given: str, *, empty: bool = False) -> list[int]:
         first, hyphen, last = part.partition("-")
         if not first.isdecimal() or (hyphen and not last.isdecimal()):
             raise must(option, "numbers with commas between them, or as 1-10", given)
-        found += range(int(first), int(last if hyphen else first) + 1)
+        low, high = int(first), int(last if hyphen else first)
+        if len(found) + high - low >= MOST_NUMBERS:
+            raise must(option, f"at most {MOST_NUMBERS:,} numbers", given)
+        found += range(low, high + 1)
     if len(set(found)) != len(found) or not (found or empty):
         raise must(option, "one number or more, each once", given)
     return found
@@ -49,16 +58,40 @@ def read_names(option: str, given: str, known: Sequence[str]) -> tuple[str, ...]
     return found
 
 
+def read_pairs(option: str, given: Sequence[str], form: str = "name=value") -> dict[str, str]:
+    """
+    Read `name=value`, each name once.
+
+    Parameters
+    ----------
+    option : str
+    given : sequence of str
+    form : str
+        For whoever wrote something else.
+
+    Examples
+    --------
+    >>> read_pairs("--column", ["text=review", "label=stars"])
+    {'text': 'review', 'label': 'stars'}
+    """
+    from ..errors import InputError, must
+
+    pairs: dict[str, str] = {}
+    for part in given:
+        name, equals, value = part.partition("=")
+        if not equals or not name:
+            raise must(option, form, part)
+        if name in pairs:
+            raise InputError(f"{option} must give {name} once, but got {pairs[name]!r} and {value!r}.")
+        pairs[name] = value
+    return pairs
+
+
 def read_values(given: list[str], option: str = "--set", such: str = "rate=2e-5") -> dict[str, Any]:
     """Read `name=value`: numbers, true and false, none, or a word."""
-    from ..errors import must
-
     plain = {"true": True, "false": False, "none": None}
     found: dict[str, Any] = {}
-    for one in given:
-        name, equals, value = one.partition("=")
-        if not equals or not name:
-            raise must(option, f"name=value, such as {such}", one)
+    for name, value in read_pairs(option, given, f"name=value, such as {such}").items():
         if value.lower() in plain:
             found[name] = plain[value.lower()]
             continue
@@ -95,7 +128,9 @@ def read_head(given: str | None) -> Any:
     return Head(**said)
 
 
-def task_options(task: str, data: str | None, columns: list[str], held_out: int | None) -> dict[str, Any]:
+def task_options(
+    task: str, data: str | None, columns: list[str], held_out: int | None, pairs: str | None = None
+) -> dict[str, Any]:
     """What `microtome.task` is called with."""
     from ..errors import must, unknown
 
@@ -104,11 +139,26 @@ def task_options(task: str, data: str | None, columns: list[str], held_out: int 
         asked["data"] = data
     if held_out is not None:
         asked["held_out"] = held_out
-    for one in columns:
-        name, equals, value = one.partition("=")
-        if not equals or not name:
-            raise must("--column", "role=NAME, such as text=review", one)
+    for name, value in read_pairs("--column", columns, "role=NAME, such as text=review").items():
         if name not in ROLES:
             raise unknown("role of a column", name, ROLES)
         asked[name] = value.split(",") if name == "labels" else value
+    if pairs is not None:
+        names = pairs.split(",")
+        if len(names) != len(PAIRS) or not all(names):
+            raise must("--pairs", "three columns, as TEXT,OTHER,SCORE", pairs)
+        for name, value in zip(PAIRS, names, strict=True):
+            if name in asked:
+                raise must(f"--column {name}", "left out where --pairs names the columns", asked[name])
+            asked[name] = value
     return asked
+
+
+def open_noted(asked: dict[str, Any], screen: Screen) -> Task:
+    """Open the task that was asked for, and tell what was found out about it."""
+    from ..training.several import open_asked
+
+    opened = open_asked(asked)
+    if opened.card.get("note"):
+        screen.note(f"{opened.name}: {opened.card['note']}.")
+    return opened

@@ -7,17 +7,17 @@ from typing import Annotated
 
 import typer
 
-from .finetune import TaskOption
 from .grids import Grid, ModelArgument, RecipeOption, run_grid
 from .reading import read_names, read_numbers
 from .sharing import Loading, Shown, TaskFiles, Training, Working
 from .surgery import SeedsOption
+from .tasks import TasksOption
 
 
 def reinit(
     context: typer.Context,
     model: ModelArgument,
-    task: TaskOption,
+    task: TasksOption,
     *,
     files: TaskFiles,
     plan: Annotated[
@@ -76,7 +76,7 @@ def reinit(
         experiment="reinitialization",
         context=context,
         model=model,
-        tasks=[task],
+        tasks=task,
         recipe=recipe,
         files=files,
         training=training,

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..rounding import between
 from .show import MOST_COLUMNS, Screen
 
 if TYPE_CHECKING:
@@ -30,23 +31,35 @@ def show_result(screen: Screen, result: Result, out: Path | None) -> None:
     out : Path, optional
         For result.json, table.parquet, methods.md, references.bib and figures.
     """
-    for sentence in result.warnings:
-        screen.note(f"warning: {sentence}{'' if sentence.endswith('.') else '.'}")
     # Files first: a reader who leaves early, as `head` does, must not cost the user the result.
-    if out is not None:
-        from ..figures.earlier import remove_earlier
-        from ..figures.panels import save_figures
-
-        again = (out / "result.json").is_file()
-        written = [path.name for path in result.save(out)]
-        drawn = save_figures(result, out / "figures")
-        if again:
-            # Figures of the result that was here before would be taken for those of this one.
-            remove_earlier(out / "figures", drawn)
-        screen.note(f"Written to {out}: {', '.join(written)} and {len(drawn)} figures.")
+    write_result(screen, result, out)
     if screen.json:
         screen.result(result.document(), "")
         return
+    print_result(screen, result)
+
+
+def write_result(screen: Screen, result: Result, out: Path | None) -> None:
+    """Note the warnings of a result, and write its files and figures where a folder was asked for."""
+    for sentence in result.warnings:
+        screen.note(f"warning: {sentence}{'' if sentence.endswith('.') else '.'}")
+    if out is None:
+        return
+    from ..figures.earlier import remove_earlier
+    from ..figures.panels import save_figures
+
+    again = (out / "result.json").is_file()
+    written = [path.name for path in result.save(out)]
+    with screen.working():
+        drawn = save_figures(result, out / "figures")
+    if again:
+        # Figures of the result that was here before would be taken for those of this one.
+        remove_earlier(out / "figures", drawn)
+    screen.note(f"Written to {out}: {', '.join(written)} and {len(drawn)} figures.")
+
+
+def print_result(screen: Screen, result: Result) -> None:
+    """Print a result as tables and sentences."""
     for head, rows, notes in (*_curve_tables(result), *_saving_tables(result), *_span_tables(result)):
         screen.rows(head, rows, [*notes, ""])
     screen.sentences(result.findings)
@@ -56,15 +69,14 @@ Table = tuple[list[str], list[list[str]], list[str]]
 
 
 def _curve_tables(result: Result) -> Iterable[Table]:
-    from ..figures.curves import basis, is_difference, label_of
+    from ..figures.curves import basis, by_panel, is_difference, label_of
     from ..findings.words import score_label
 
     # They are told once, below the first table.
     lines = [f"{name}: {value:.4f}." for name, value in result.lines.items() if math.isfinite(value)]
     for differences in (False, True):
         found = [one for one in _called_all(result) if is_difference(one) == differences]
-        for axis in dict.fromkeys(one.axis for one in found):
-            curves = [one for one in found if one.axis == axis]
+        for (axis, _), curves in by_panel(result, found).items():
             scale = result.points if differences else 1.0
             score = score_label(result.score)
             unit = "points" if result.points == 100 else score
@@ -126,12 +138,15 @@ def _at(one: Curve, x: object, scale: float, *, signed: bool) -> str:
     if x not in one.x:
         return ""
     place = one.x.index(x)  # pyright: ignore[reportArgumentType]
-    numbers = [scale * float(v[place]) for v in (one.values, one.low, one.high)]
+    value, low, high = (scale * float(v[place]) for v in (one.values, one.low, one.high))
+    if math.isnan(value):
+        return "-"
     # Points of 100 need two digits, and a similarity four.
-    fine = "{:+.2f}" if scale == 100 else "{:+.4f}"
-    form = fine if signed else "{:.4f}" if abs(numbers[0]) < 100 else "{:,.1f}"
-    value, low, high = ("-" if math.isnan(v) else form.format(v) for v in numbers)
-    return value if "-" in (value, low, high) else f"{value} [{low}, {high}]"
+    digits = 2 if signed and scale == 100 else 4 if signed or abs(value) < 100 else 1
+    text = f"{value:{'+' if signed else ''}.{digits}f}"
+    if math.isnan(low) or math.isnan(high):
+        return text
+    return f"{text} {between(low, high, digits, signed=signed)}"
 
 
 def _fits(rows: Sequence[Sequence[str]]) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from typing import Any, get_type_hints
 
-from .finetune import ColumnsOption, DataOption, HeldOutOption
+from .finetune import ColumnsOption, DataOption, HeldOutOption, PairsOption
 from .models import LongestOption, MostRowsOption, RevisionOption, RowsOption, StoreOption, TokenizerOption
 from .show import JsonOption, OutOption, QuietOption, Screen
 from .similarity import DeviceOption, SeedOption, ThreadsOption
@@ -30,13 +30,23 @@ class TaskFiles:
 
     data: DataOption = None
     column: ColumnsOption = field(default_factory=list)
+    pairs: PairsOption = None
     held_out: HeldOutOption = None
 
     def asked(self, task: str) -> dict[str, Any]:
         """What `microtome.task` is called with."""
         from .reading import task_options
 
-        return task_options(task, self.data, self.column, self.held_out)
+        return task_options(task, self.data, self.column, self.held_out, self.pairs)
+
+    def check_alone(self, task: str | None, train_size: int | None = None) -> None:
+        """Refuse options of a task where none is given."""
+        from ..errors import must
+
+        given = {**asdict(self), "train_size": train_size}
+        for name, value in given.items():
+            if task is None and value not in (None, []):
+                raise must(f"--{name.replace('_', '-')}", "given with --task", value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,15 +113,12 @@ class Compared(Sampled):
     longest: LongestOption = None
 
     def planned(self, encoders: Sequence[Any], texts: Any, progress: Any) -> Any:
-        """The rows that would be compared."""
+        """The rows that would be compared: those of the first model, which the others have too."""
         from ..rows.options import row_options
-        from ..rows.planning import plan_rows
+        from ..rows.planning import input_length, plan_at_most
 
-        options = {"longest": self.longest, "seed": self.seed}
-        found = plan_rows(texts.examples, encoders, row_options(self.rows, **options), progress=progress)
-        if self.sample >= len(found):
-            return found
-        return plan_rows(texts.examples, encoders, row_options(self.rows, sample=self.sample, **options))
+        options = row_options(**{**self.given, "longest": input_length(encoders, self.longest)})
+        return plan_at_most(texts.examples, encoders[:1], options, progress=progress)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +136,8 @@ class Shown:
 
     def check(self, working: Working, kind: str) -> None:
         """Refuse what cannot work before anything is loaded; the kind is the experiment of the result."""
-        check(device=working.device, level=working.level, out=self.out, dry_run=working.dry_run, kind=kind)
+        told = {name: getattr(working, name) for name in ("device", "level", "threads", "store")}
+        check(kind, out=self.out, **told)
 
 
 def taken_apart(verb: Callable[..., None]) -> Callable[..., None]:

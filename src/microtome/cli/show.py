@@ -118,7 +118,8 @@ class Screen:
 
         again = (out / "result.json").is_file()
         written = [path.name for path in write(maps, out, findings=findings)]
-        drawn = save_figures(maps, out / "figures")
+        with self.working():
+            drawn = save_figures(maps, out / "figures")
         if again:
             remove_earlier(out / "figures", drawn)
         self.note(f"Written to {out}: {', '.join(written)} and {len(drawn)} figures.")
@@ -314,7 +315,7 @@ def _print_pairs(console: Console, one: Map, *, best: bool) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from ..findings.words import number
+    from ..findings.words import between, number
 
     what, pairs = chosen_pairs(one)
     known = [bool(np.isfinite(t).any()) for t in (one.null_mean, one.z, one.p)]
@@ -331,7 +332,7 @@ def _print_pairs(console: Console, one: Map, *, best: bool) -> None:
     for i, j in pairs:
         row = [plain(one.left[i]), plain(one.right[j]), number(float(one.values[i, j]), 3)]
         if one.low is not None and one.high is not None:
-            row.append(f"[{number(float(one.low[i, j]), 3)}, {number(float(one.high[i, j]), 3)}]")
+            row.append(between(float(one.low[i, j]), float(one.high[i, j]), 3))
         texts = number(float(one.null_mean[i, j]), 3), number(float(one.z[i, j]), 1), _p(float(one.p[i, j]))
         row += [text for text, shown in zip(texts, known, strict=True) if shown]
         row += [_p(float(one.p_map[i, j]))] if map_known and one.p_map is not None else []

@@ -48,8 +48,12 @@ def similarity(
     ] = None,
     certainty: Annotated[bool, typer.Option("--certainty", metavar="", help="Give intervals.")] = False,
     level: Annotated[float, typer.Option(help="Promised coverage of the intervals.")] = 0.95,
-    halves: Annotated[int, typer.Option(min=2, help="Half-samples for intervals that need them.")] = 40,
-    permutations: Annotated[int, typer.Option(min=0, help="Orders of the rows to try as a null.")] = 0,
+    halves: Annotated[
+        int, typer.Option(min=2, max=100_000, help="Half-samples for intervals that need them.")
+    ] = 40,
+    permutations: Annotated[
+        int, typer.Option(min=0, max=10_000_000, help="Orders of the rows to try as a null.")
+    ] = 0,
     rows: Annotated[
         int | None, typer.Option(help="Compare on so many rows, drawn with the seed.", show_default=False)
     ] = None,
@@ -74,14 +78,14 @@ def similarity(
     quiet: QuietOption = False,
 ) -> None:
     """Compare every layer of A with every layer of B, or of A itself."""
-    from ..comparison.inputs import using_threads
     from ..comparison.request import prepare
     from ..comparison.similarity import similarity_matrix
-    from ..findings.record import check_earlier, describe_file, make_folder, with_source
+    from ..findings.record import describe_file, with_source
+    from ..runtime import using_threads
+    from .surgery import check
 
     screen = Screen(json=json, quiet=quiet)
-    if out is not None:
-        check_earlier(out, "similarity")
+    check("similarity", device=device, level=level, threads=threads, stores=False, out=out)
     chosen = {
         "clusters": None if clusters is None else str(clusters),
         "precision": precision,
@@ -96,12 +100,10 @@ def similarity(
     }
     with using_threads(threads):
         request, plan, _ = prepare(a, b, measures, **chosen)
-    _check_controls(request, level, remove_top)
+    _check_controls(request, remove_top)
     if dry_run:
         screen.result(_plan_document(request, plan), _estimate(request, plan))
         return
-    if out is not None:
-        make_folder(out)
     screen.note(_estimate(request, plan))
     read = [*_files(request), *(str(p) for p in (clusters, leave_out) if p is not None)]
     inputs = [describe_file(path) for path in read]
@@ -123,20 +125,19 @@ def similarity(
 def _read_mask(path: Path) -> Any:
     import numpy as np
 
-    from ..errors import InputError
+    from ..errors import InputError, check_plain
 
+    check_plain(path)
     try:
         return np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise InputError(f"--leave-out must be a readable .npy file, but got {path}: {error}.") from error
 
 
-def _check_controls(request: Request, level: float, remove_top: int) -> None:
+def _check_controls(request: Request, remove_top: int) -> None:
     """Refuse before the work, and in a dry run, what would be refused in the middle of it."""
     from ..errors import must
 
-    if not 0 < level < 1:
-        raise must("--level", "between 0 and 1", level)
     narrow = min(*request.left.widths, *(request.right or request.left).widths)
     if not 0 <= remove_top < narrow:
         raise must(

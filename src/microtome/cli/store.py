@@ -1,4 +1,4 @@
-"""What is in the store, is it whole, and what can go? The verbs `store ls|show|verify|gc`."""
+"""What is in the store, is it whole, and what can go? The verbs `store ls|show|verify|rm|gc`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .parsing import Verb
 from .show import JsonOption, QuietOption, Screen
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ AddressArgument = Annotated[
     str, typer.Argument(metavar="ADDRESS", help="Of an entry, or its beginning.", show_default=False)
 ]
 
+DryRunOption = Annotated[bool, typer.Option("--dry-run", metavar="", help="Say what would go, and stop.")]
+
 store = typer.Typer(name="store", help="Look after finished work: list, show, check, clear.")
 
 
@@ -34,7 +37,7 @@ def _start() -> None:
     """Look after finished work: list, show, check, clear."""
 
 
-@store.command()
+@store.command(cls=Verb)
 def ls(store: StoreOption = None, json: JsonOption = False) -> None:
     """List the entries, the newest last, and work that is not finished."""
     shelf, screen = _open(store), Screen(json=json)
@@ -46,6 +49,7 @@ def ls(store: StoreOption = None, json: JsonOption = False) -> None:
             "store": str(shelf.root),
             "entries": [_summary(entry) for entry in entries],
             "unreadable": broken,
+            "damaged": shelf.damaged(),
             "partial": [
                 {
                     "address": one.address,
@@ -63,6 +67,10 @@ def ls(store: StoreOption = None, json: JsonOption = False) -> None:
     if broken > 0:
         unreadable = _count(broken, "entry", "entries")
         notes.append(f"{unreadable} cannot be read; microtome store verify says why.")
+    if damaged := len(shelf.damaged()):
+        notes.append(
+            f"{_count(damaged, 'damaged entry', 'damaged entries')} set aside; store gc removes them."
+        )
     for one in partial:
         state = "running" if one.running else "interrupted" if one.resumable else "abandoned"
         notes.append(f"Not finished: {one.address}, {size(one.bytes)}, {state}.")
@@ -85,13 +93,13 @@ def ls(store: StoreOption = None, json: JsonOption = False) -> None:
     )
 
 
-@store.command(no_args_is_help=True)
+@store.command(cls=Verb, no_args_is_help=True)
 def show(address: AddressArgument, store: StoreOption = None, json: JsonOption = False) -> None:
     """Show what was asked for in an entry, how it was made, and its files."""
     from json import dumps
 
     shelf, screen = _open(store), Screen(json=json)
-    entry = shelf.get(shelf.find(address))
+    entry = shelf.look(shelf.find(address))
     if entry is None:
         from ..errors import must
 
@@ -110,7 +118,7 @@ def show(address: AddressArgument, store: StoreOption = None, json: JsonOption =
     )
 
 
-@store.command()
+@store.command(cls=Verb)
 def verify(
     address: Annotated[
         str | None,
@@ -138,7 +146,29 @@ def verify(
         raise typer.Exit(1)
 
 
-@store.command()
+@store.command(cls=Verb, no_args_is_help=True)
+def rm(
+    addresses: Annotated[
+        list[str],
+        typer.Argument(metavar="ADDRESS...", help="Of entries, or their beginnings.", show_default=False),
+    ],
+    dry_run: DryRunOption = False,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Remove entries, also those whose record cannot be read; what needs one computes it again."""
+    shelf, screen = _open(store), Screen(json=json)
+    chosen = list(dict.fromkeys(shelf.find(address) for address in addresses))
+    removed = [address for address in chosen if dry_run or shelf.remove(address)]
+    if json:
+        document = {"format": "microtome/store-rm/1", "store": str(shelf.root), "dry_run": dry_run}
+        screen.result({**document, "removed": removed}, "")
+        return
+    verb = "Would remove" if dry_run else "Removed"
+    screen.sentences([*removed, f"{verb} {_count(len(removed), 'entry', 'entries')}."])
+
+
+@store.command(cls=Verb)
 def gc(
     older_than: Annotated[
         float | None,
@@ -152,9 +182,11 @@ def gc(
         bool,
         typer.Option("--partial", metavar="", help="Remove interrupted work that could be taken up, too."),
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", metavar="", help="Say what would go, and stop.")
-    ] = False,
+    grace: Annotated[
+        float,
+        typer.Option(metavar="HOURS", help="What was made, changed or read within so many hours stays."),
+    ] = 24,
+    dry_run: DryRunOption = False,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -163,8 +195,12 @@ def gc(
 
     if older_than is not None and not 0 <= older_than < float("inf"):
         raise must("--older-than", "a number of days, at least 0", older_than)
+    if not 0 <= grace < float("inf"):
+        raise must("--grace", "a number of hours, at least 0", grace)
     shelf, screen = _open(store), Screen(json=json)
-    swept = shelf.gc(older_than_days=older_than, keep=keep or (), partial=partial, dry_run=dry_run)
+    swept = shelf.gc(
+        older_than_days=older_than, keep=keep or (), partial=partial, dry_run=dry_run, grace_hours=grace
+    )
     if json:
         document: dict[str, Any] = {
             "format": "microtome/store-gc/1",
@@ -175,11 +211,18 @@ def gc(
                 for one in swept.removed
             ],
             "bytes": swept.bytes,
+            "young": swept.young,
         }
         screen.result(document, "")
         return
     verb = "Would remove" if dry_run else "Removed"
     note = f"{verb} {_count(len(swept.removed), 'thing', 'things')}, {size(swept.bytes)}."
+    if swept.young:
+        stay = "stays" if swept.young == 1 else "stay"
+        note += (
+            f" {_count(swept.young, 'thing', 'things')} made, changed or read within {grace:g} hours "
+            f"{stay}; --grace 0 would remove them, too."
+        )
     if not swept.removed:
         screen.sentences([note])
         return

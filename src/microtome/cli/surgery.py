@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,7 +28,7 @@ HeadOption = Annotated[
     ),
 ]
 PrecisionOption = Annotated[str, typer.Option(help="float32, tf32 (on a GPU), bfloat16 or float16.")]
-AtOnceOption = Annotated[int, typer.Option(min=1, help="Models that train side by side.")]
+AtOnceOption = Annotated[int, typer.Option(min=1, max=256, help="Models that train side by side.")]
 KeepModelsOption = Annotated[
     bool,
     typer.Option("--keep-models", metavar="", help="Keep the weights of every run, not only its answers."),
@@ -39,19 +39,47 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", metavar="", help="Say w
 Progress = Callable[[str, int, int], None]
 
 
-def check(*, device: str, level: float, out: Path | None, dry_run: bool, kind: str) -> None:
-    """Refuse what cannot work before anything is loaded; the kind is that of the result."""
-    from ..comparison.inputs import find_device
+def check(
+    kind: str | None = None,
+    names: Iterable[str] | None = None,
+    *,
+    device: str = "cpu",
+    level: float = 0.95,
+    threads: int | None = None,
+    store: str | None = None,
+    stores: bool = True,
+    out: Path | None = None,
+) -> None:
+    """
+    Refuse what cannot work before anything is loaded, in a dry run as in a run.
+
+    Parameters
+    ----------
+    kind : str, optional
+        Of the result, where `out` must not hold another one.
+    names : iterable of str, optional
+        The files that are to be written; those of every result when absent.
+    device, level, threads, store, out
+        As every verb has them.
+    stores : bool
+        Whether the verb uses the store at all.
+    """
     from ..errors import must
-    from ..findings.record import check_earlier, make_folder
+    from ..findings.record import FILES, check_earlier, check_folder
+    from ..runtime import find_device, using_threads
+    from ..store.shelf import Shelf
 
     find_device(device)
     if not 0 < level < 1:
         raise must("--level", "between 0 and 1", level)
+    with using_threads(threads):
+        pass
+    if stores:
+        Shelf(store)
     if out is not None:
-        check_earlier(out, kind)
-        if not dry_run:
-            make_folder(out)
+        if kind is not None:
+            check_earlier(out, kind, FILES if names is None else names)
+        check_folder(out)
 
 
 def changed_recipe(recipe: str | None, change: list[str], default: str) -> Recipe:

@@ -79,7 +79,7 @@ def _count(value: int | None) -> str:
 
 def list_recipes(screen: Screen) -> None:
     """List the recipes, with where a doubtful value comes from."""
-    from ..training.recipe import RECIPES
+    from ..training.recipe import RECIPES, changeable
 
     if screen.json:
         told = [
@@ -112,6 +112,7 @@ def list_recipes(screen: Screen) -> None:
         ],
         [
             *(f"{one.name}, {name}: {note}." for one in RECIPES.values() for name, note in one.notes.items()),
-            "Other values are given as --set name=value.",
+            f"Other values are given as --set name=value, with these names: {', '.join(changeable())}.",
+            "warmup is a share of all updates, and warmup_steps a number of them, at most all.",
         ],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -41,23 +42,26 @@ def trajectory(
     working: Working,
     shown: Shown,
 ) -> None:
-    """Follow layers along a training: maps, change, the border between blocks, and the score, by step."""
-    from ..comparison.inputs import using_threads
-    from ..experiments.checkpoints import find_checkpoints, said_lost
+    """Follow layers along a training: maps, change, blocks of layers, and the score, by step."""
+    from ..experiments.checkpoints import checkpoint_length, find_checkpoints, said_lost
     from ..experiments.readings import check_reading
     from ..experiments.trajectory import trajectory as run
-    from ..tasks.loading import task as open_task
+    from ..runtime import using_threads
     from .models import cost, read_texts
+    from .reading import open_noted
 
     screen = shown.screen
     shown.check(working, "trajectory")
+    files.check_alone(task, train_size)
     found = find_checkpoints(folder, start=start, store=working.store, device=working.device)
     steps = [one.step for one in found]
-    texts, asked = read_texts(on, read), None if task is None else open_task(**files.asked(task))
+    texts, asked = read_texts(on, read), None if task is None else open_noted(files.asked(task), screen)
     judged = None if asked is None else check_reading(found, asked, train_size=train_size)[0]
     with screen.working() as progress, using_threads(working.threads):
         first = found[0].load()
-        told, document = cost([first] * len(found), compared.planned([first], texts, progress))
+        length = checkpoint_length(found, compared.longest)
+        planned = replace(compared, longest=length).planned([first], texts, progress)
+        told, document = cost([first] * len(found), planned)
     document |= {"models": [one.name for one in found], "steps": steps}
     said = f"{counted(len(steps), 'checkpoint')}: {', '.join(f'{step:,}' for step in steps)}; {told}"
     if asked is not None and judged is not None:

@@ -1,1 +1,1 @@
-"""Stacks of layers in, maps with certainty out."""
+"""Comparison of layer stacks: similarity maps with intervals and permutation tests."""

@@ -1,14 +1,15 @@
-"""How alike do two models attend? Maps of attention measures, read sentence by sentence."""
+"""Similarity maps of attention measures, accumulated sentence by sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from ..arguments import checked
 from ..errors import InputError, must
 from ..findings.maps import Map, Maps
 from ..findings.paired import Resamples
@@ -19,9 +20,11 @@ from ..measures.attention import AttentionCells
 from ..measures.attention_pass import AttentionPass
 from ..measures.declare import Chosen, Measure
 from ..measures.table import chosen_all
-from .inputs import row_digest, using_threads
+from ..runtime import using_threads
+from .inputs import row_digest
 
 
+@checked
 def attention_similarity_matrix(
     left: Iterable[Any],
     right: Iterable[Any] | None = None,
@@ -43,7 +46,7 @@ def attention_similarity_matrix(
     Parameters
     ----------
     left : iterable of arrays of shape (layers, heads, words, words)
-        Word-level attention of one sentence after the other; rows sum to 1, padding is gone.
+        Word-level attention, one array per sentence; rows sum to 1, and padding is removed.
     right : the same sentences through another model, optional
         None compares the left with itself.
     measures : str or sequence
@@ -52,11 +55,11 @@ def attention_similarity_matrix(
         Cut every model's attention to the lower triangle and renormalize it, so that causal and
         bidirectional models can be compared.
     certainty : bool
-        Whether to give half-sampling intervals over sentences; both sides must then be lists.
+        Whether to compute half-sampling intervals over sentences; both sides must then be lists.
     clusters : array_like of shape (sentences,), optional
-        Which sentences belong together, such as those of one document: intervals then go by cluster.
+        Cluster of each sentence, such as its document: intervals are then computed over clusters.
     halves : int
-        Half-samples.
+        Number of half-samples.
     level : float
     seed : int
     threads : int, optional
@@ -74,44 +77,54 @@ def attention_similarity_matrix(
     if certainty and not (isinstance(left, Sequence) and (right is None or isinstance(right, Sequence))):
         raise InputError("certainty must be asked of lists of sentences, which can be read again.")
     with using_threads(threads):
-        whole = _read(left, right, choices, causal)
+        cells_by_measure = _read(left, right, choices, causal)
         maps = {
             label: as_attention_map(cells, right is None, names, right_names, seed)
-            for label, cells in whole.items()
+            for label, cells in cells_by_measure.items()
         }
         if certainty:
-            told: dict[str, Any] = {"clusters": clusters, "halves": halves, "level": level, "seed": seed}
-            maps = _with_intervals(maps, left, right, choices, causal, **told)
+            interval_options: dict[str, Any] = {
+                "clusters": clusters,
+                "halves": halves,
+                "level": level,
+                "seed": seed,
+            }
+            maps = _with_intervals(maps, left, right, choices, causal, **interval_options)
     return Maps(list(maps.values()))
 
 
 def _read(
     left: Iterable[Any], right: Iterable[Any] | None, choices: Sequence[Chosen], causal: bool
 ) -> dict[str, AttentionCells]:
+    for side, sentences in (("left", left), ("right", right)):
+        if sentences is not None and (
+            not isinstance(sentences, Iterable) or isinstance(sentences, (str, bytes, Mapping))
+        ):
+            raise must(side, "the attention of sentences, an array each", sentences)
     reading = AttentionPass(choices, causal=causal)
     if right is None:
-        for one in left:
-            reading.add(one)
+        for left_maps in left:
+            reading.add(left_maps)
         return reading.finish()
-    others = iter(right)
+    right_sentences = iter(right)
     count = 0
-    for one in left:
-        other = next(others, None)
-        if other is None:
+    for left_maps in left:
+        right_maps = next(right_sentences, None)
+        if right_maps is None:
             raise InputError(f"both sides must have the same sentences, but the right ends after {count}.")
-        reading.add(one, other)
+        reading.add(left_maps, right_maps)
         count += 1
-    if next(others, None) is not None:
+    if next(right_sentences, None) is not None:
         raise InputError(f"both sides must have the same sentences, but the left ends after {count}.")
     return reading.finish()
 
 
-def _names(given: Sequence[str] | None, count: int, side: str) -> tuple[str, ...]:
-    if given is None:
+def _names(names: Sequence[str] | None, count: int, side: str) -> tuple[str, ...]:
+    if names is None:
         return tuple(str(k + 1) for k in range(count))
-    if len(given) != count:
-        raise must(f"names of the {side} layers", f"{count}, one a layer", len(given))
-    return tuple(given)
+    if len(names) != count:
+        raise must(f"names of the {side} layers", f"{count}, one a layer", len(names))
+    return tuple(names)
 
 
 def as_attention_map(
@@ -122,7 +135,7 @@ def as_attention_map(
     seed: int,
 ) -> Map:
     """
-    Put the cells of a measure of attention together with all that a reader must know of them.
+    Build the map of an attention measure from its cells.
 
     Parameters
     ----------
@@ -132,18 +145,18 @@ def as_attention_map(
     names, right_names : sequence of str, optional
         Names of the layers.
     seed : int
-        For the record.
+        Recorded in the provenance.
     """
     blank = np.full(cells.forward.shape, np.nan)
-    left = _names(names, cells.forward.shape[0], "left")
-    right = left if symmetric else _names(right_names, cells.forward.shape[1], "right")
+    left_layers = _names(names, cells.forward.shape[0], "left")
+    right_layers = left_layers if symmetric else _names(right_names, cells.forward.shape[1], "right")
     dropped = []
     if cells.dropped_sentences or cells.dropped_words:
         dropped.append(f"{cells.dropped_sentences} sentences and {cells.dropped_words} words were left out")
     return Map(
         measure=cells.label,
-        left=left,
-        right=right,
+        left=left_layers,
+        right=right_layers,
         values=cells.forward,
         reasons=cells.reasons,
         n=cells.words,
@@ -185,19 +198,22 @@ def _with_intervals(
     if not units.single:
         digest += f"/{row_digest(len(left), None, units)}"
     plan = half_plan(units, halves, seed)
-    found: dict[str, list[np.ndarray]] = {label: [] for label in maps}
-    for chosen in plan:
+    replicate_lists: dict[str, list[np.ndarray]] = {label: [] for label in maps}
+    for indices in plan:
         part = _read(
-            [left[i] for i in chosen], None if right is None else [right[i] for i in chosen], choices, causal
+            [left[i] for i in indices],
+            None if right is None else [right[i] for i in indices],
+            choices,
+            causal,
         )
-        for label, values in found.items():
+        for label, values in replicate_lists.items():
             values.append(part[label].forward)
     out = {}
-    for label, one in maps.items():
-        replicates = np.stack(found[label])
-        band = half_interval(one.values, replicates, level, units=len(units), unit=unit)
+    for label, attention_map in maps.items():
+        replicates = np.stack(replicate_lists[label])
+        band = half_interval(attention_map.values, replicates, level, units=len(units), unit=unit)
         out[label] = replace(
-            one,
+            attention_map,
             low=band.low,
             high=band.high,
             level=level,

@@ -1,4 +1,4 @@
-"""How sure is each cell? Intervals from a second reading of the rows, and orders of the rows really tried."""
+"""Intervals and permutation tests for the cells of similarity maps."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ def add_intervals(
     halves: int,
 ) -> dict[str, Map]:
     """
-    Give every cell of every map an interval.
+    Add an interval to every cell of every map.
 
     Debiased CKA gets influence-function intervals for the population value, or, with few rows or
-    clusters, a jackknife. Everything else has a bias that depends on n, so its interval speaks of
-    another sample of the same size: by influence scores for linear CKA, by half-sampling for the rest.
+    clusters, a jackknife. Every other measure has a bias that depends on n, so its interval is for the value
+    of another sample of the same size: from influence scores for linear CKA, from half-samples otherwise.
 
     Parameters
     ----------
     request : Request
     scores : dict of str to Scores
-        Of the second reading, for debiased and biased norms.
+        From the second pass over the rows, for debiased and biased norms.
     maps : dict of str to Map
     compute : callable
         Computes all tables of a request.
@@ -62,31 +62,43 @@ def add_intervals(
     units = Clusters.singletons(request.n) if request.clusters is None else request.clusters
     out = dict(maps)
     enough = len(units) >= ENOUGH_CLUSTERS
-    ways: dict[str, list[Chosen]] = {"influence": [], "jackknife": [], "halves": []}
+    choices_by_method: dict[str, list[Chosen]] = {"influence": [], "jackknife": [], "halves": []}
     for choice in request.measures:
         kind = choice.measure.interval
         scored = kind in scores and enough
-        ways["influence" if scored else "jackknife" if kind == "debiased" else "halves"].append(choice)
-    for choice in ways["influence"]:
+        choices_by_method["influence" if scored else "jackknife" if kind == "debiased" else "halves"].append(
+            choice
+        )
+    for choice in choices_by_method["influence"]:
         kind = choice.measure.interval
         out[choice.label] = _influenced(request, units, maps[choice.label], scores[kind], kind, level)
     for name, add in (("jackknife", _jackknifed), ("halves", partial(_halved, halves=halves))):
-        if ways[name]:
-            some = {m.label: maps[m.label] for m in ways[name]}
-            out |= add(replace(request, measures=tuple(ways[name])), units, some, compute, level)
+        if choices_by_method[name]:
+            selected_maps = {m.label: maps[m.label] for m in choices_by_method[name]}
+            out |= add(
+                replace(request, measures=tuple(choices_by_method[name])),
+                units,
+                selected_maps,
+                compute,
+                level,
+            )
     return out
 
 
-def _influenced(request: Request, units: Clusters, one: Map, scores: Scores, kind: str, level: float) -> Map:
-    given = (scores.left[:, None], scores.right[None], scores.left_h[:, None], scores.right_h[None])
+def _influenced(
+    request: Request, units: Clusters, similarity_map: Map, scores: Scores, kind: str, level: float
+) -> Map:
+    side_scores = (scores.left[:, None], scores.right[None], scores.left_h[:, None], scores.right_h[None])
     if kind == "debiased":
-        found = influence_interval(one.values, scores.cross, *given, level, unit=units.unit)
-        psi, band = found.psi, found.band
+        influence = influence_interval(
+            similarity_map.values, scores.cross, *side_scores, level, unit=units.unit
+        )
+        psi, band = influence.psi, influence.band
     else:
-        psi = biased_scores(one.values, scores.cross, *given)
-        band = scores_band(one.values, psi, level, unit=units.unit, target=ANOTHER_SAMPLE)
-    kept = Resamples(kind="scores", array=psi, units=len(units), digest=_digest(request, "scores"))
-    return _with_band(one, band, kept, _range(request, one.measure))
+        psi = biased_scores(similarity_map.values, scores.cross, *side_scores)
+        band = scores_band(similarity_map.values, psi, level, unit=units.unit, target=ANOTHER_SAMPLE)
+    resamples = Resamples(kind="scores", array=psi, units=len(units), digest=_digest(request, "scores"))
+    return _with_band(similarity_map, band, resamples, _range(request, similarity_map.measure))
 
 
 def _digest(request: Request, kind: str) -> str:
@@ -99,16 +111,18 @@ def _range(request: Request, label: str) -> tuple[float, float]:
     return next(m.declared("range") for m in request.measures if m.label == label)
 
 
-def _with_band(one: Map, band: Band, resamples: Resamples, bounds: tuple[float, float]) -> Map:
-    undefined = ~np.isfinite(one.values)
-    # No value lies outside of its measure's range, so nothing is lost by cutting the interval to it.
+def _with_band(similarity_map: Map, band: Band, resamples: Resamples, bounds: tuple[float, float]) -> Map:
+    undefined = ~np.isfinite(similarity_map.values)
+    # No value lies outside the range of its measure, so clipping the interval to it loses nothing.
     low, high = np.clip(band.low, *bounds), np.clip(band.high, *bounds)
     low[undefined] = high[undefined] = np.nan
     lost = int((~undefined & ~np.isfinite(low)).sum())
-    said = (f"{lost} cells have no interval: on part of the rows {one.measure} is undefined there",)
+    lost_warning = (
+        f"{lost} cells have no interval: on part of the rows {similarity_map.measure} is undefined there",
+    )
     return replace(
-        one,
-        warnings=one.warnings + (said if lost else ()),
+        similarity_map,
+        warnings=similarity_map.warnings + (lost_warning if lost else ()),
         low=low,
         high=high,
         level=band.level,
@@ -120,7 +134,7 @@ def _with_band(one: Map, band: Band, resamples: Resamples, bounds: tuple[float, 
 
 
 def subset(request: Request, rows: np.ndarray) -> Request:
-    """The same request over some of its rows."""
+    """Restrict a request to some of its rows."""
     clusters = request.clusters
     return replace(
         request,
@@ -132,15 +146,15 @@ def subset(request: Request, rows: np.ndarray) -> Request:
 
 
 def _repeated(request: Request, plan: list[np.ndarray], compute: Compute, what: str) -> dict[str, np.ndarray]:
-    """Values of every measure on each set of rows, shape (sets, left, right)."""
-    found: dict[str, list[np.ndarray]] = {m.label: [] for m in request.measures}
+    """Compute every measure on each set of rows, shape (sets, left, right)."""
+    replicates: dict[str, list[np.ndarray]] = {m.label: [] for m in request.measures}
     for done, rows in enumerate(plan, 1):
         raw = compute(subset(request, rows))
-        for label, values in found.items():
+        for label, values in replicates.items():
             values.append(raw.tables[label].values)
         if request.settings.progress is not None:
             request.settings.progress(what, done, len(plan))
-    return {label: np.stack(values) for label, values in found.items()}
+    return {label: np.stack(values) for label, values in replicates.items()}
 
 
 def _jackknifed(
@@ -148,16 +162,18 @@ def _jackknifed(
 ) -> dict[str, Map]:
     replicates, sizes = leave_out_values(request, units, len(units), compute)
     out = {}
-    for label, one in maps.items():
-        band = jackknife_interval(one.values, replicates[label], level, sizes=sizes, unit=units.unit)
-        kept = Resamples(
+    for label, similarity_map in maps.items():
+        band = jackknife_interval(
+            similarity_map.values, replicates[label], level, sizes=sizes, unit=units.unit
+        )
+        resamples = Resamples(
             kind="jackknife",
             array=replicates[label],
             units=len(units),
             sizes=sizes,
             digest=_digest(request, "jackknife"),
         )
-        out[label] = _with_band(one, band, kept, _range(request, label))
+        out[label] = _with_band(similarity_map, band, resamples, _range(request, label))
     return out
 
 
@@ -172,7 +188,7 @@ def leave_out_values(
     request : Request
     units : Clusters
     count : int
-        Groups.
+        Number of groups.
     compute : callable
 
     Returns
@@ -193,12 +209,14 @@ def _halved(
     plan = half_plan(units, halves, request.seed)
     replicates = _repeated(request, plan, compute, "half-samples")
     out = {}
-    for label, one in maps.items():
-        band = half_interval(one.values, replicates[label], level, units=len(units), unit=units.unit)
-        kept = Resamples(
+    for label, similarity_map in maps.items():
+        band = half_interval(
+            similarity_map.values, replicates[label], level, units=len(units), unit=units.unit
+        )
+        resamples = Resamples(
             kind="halves", array=replicates[label], units=len(units), digest=_digest(request, "halves")
         )
-        out[label] = _with_band(one, band, kept, _range(request, label))
+        out[label] = _with_band(similarity_map, band, resamples, _range(request, label))
     return out
 
 
@@ -206,7 +224,7 @@ def add_permutations(
     request: Request, maps: dict[str, Map], compute: Compute, *, permutations: int, level: float
 ) -> dict[str, Map]:
     """
-    Try random orders of the right side's rows, or of its whole clusters within classes of equal size.
+    Permute the rows of the right side, or whole clusters among those of equal size.
 
     Parameters
     ----------
@@ -223,53 +241,70 @@ def add_permutations(
     """
     units = Clusters.singletons(request.n) if request.clusters is None else request.clusters
     plan = permutation_plan(units, permutations, request.seed)
-    kept = request if plan.left_out == 0 else subset(request, plan.rows)
-    other = kept.left if kept.right is None else kept.right
-    found: dict[str, list[np.ndarray]] = {m.label: [] for m in request.measures}
+    permutable_request = request if plan.left_out == 0 else subset(request, plan.rows)
+    right_stack = permutable_request.left if permutable_request.right is None else permutable_request.right
+    permuted_values: dict[str, list[np.ndarray]] = {m.label: [] for m in request.measures}
     for done, order in enumerate(plan.permutations, 1):
-        raw = compute(replace(kept, right=other.take(order), settings=replace(kept.settings, progress=None)))
-        for label, values in found.items():
+        raw = compute(
+            replace(
+                permutable_request,
+                right=right_stack.take(order),
+                settings=replace(permutable_request.settings, progress=None),
+            )
+        )
+        for label, values in permuted_values.items():
             values.append(raw.tables[label].values)
         if request.settings.progress is not None:
             request.settings.progress("permutations", done, permutations)
-    observed = {label: one.values for label, one in maps.items()}
+    observed = {label: similarity_map.values for label, similarity_map in maps.items()}
     if plan.left_out:
-        observed = {label: table.values for label, table in compute(kept).tables.items()}
-    # Formulas are for single rows; only that of a mean of zero is the same for clusters.
-    sure = {
+        observed = {label: table.values for label, table in compute(permutable_request).tables.items()}
+    # Formulas hold for independent rows; only a null mean of zero also holds for clusters.
+    formula_holds = {
         m.label: request.clusters is None or m.declared("null") in ("debiased", "zero")
         for m in request.measures
     }
     return {
         label: _with_permutations(
-            one, observed[label], np.stack(found[label]), level, plan.left_out, formula=sure[label]
+            similarity_map,
+            observed[label],
+            np.stack(permuted_values[label]),
+            level,
+            plan.left_out,
+            formula=formula_holds[label],
         )
-        for label, one in maps.items()
+        for label, similarity_map in maps.items()
     }
 
 
 def _with_permutations(
-    one: Map, observed: np.ndarray, permuted: np.ndarray, level: float, left_out: float, *, formula: bool
+    similarity_map: Map,
+    observed: np.ndarray,
+    permuted: np.ndarray,
+    level: float,
+    left_out: float,
+    *,
+    formula: bool,
 ) -> Map:
-    """Add what permutations say; a mean and a z that a formula gives have no error of chance, and stay."""
-    result = max_statistic(observed, permuted, level)
+    """Add permutation p-values; a null mean or z from a formula has no sampling error and is kept."""
+    max_test = max_statistic(observed, permuted, level)
     sd = permuted.std(axis=0, ddof=1) if len(permuted) > 1 else np.full(observed.shape, np.nan)
     mean = permuted.mean(axis=0)
-    # Where every order gives the same value, the deviation is rounding and says nothing.
+    # Where every permutation gives the same value, the deviation is only rounding error.
     moves = sd > 1e-12 * np.abs(mean)
     z = np.where(moves, (observed - mean) / np.where(moves, sd, 1.0), np.nan)
-    known = np.isfinite(one.null_mean) & formula
-    placed = np.isfinite(one.z)
-    note = f"from {len(permuted)} orders of the {one.unit}s of the right side"
-    if known.any():
-        note = f"by formula, and {'p is' if placed.any() else 'z and p are'} {note}"
+    has_null_mean = np.isfinite(similarity_map.null_mean) & formula
+    has_z = np.isfinite(similarity_map.z)
+    note = f"from {len(permuted)} orders of the {similarity_map.unit}s of the right side"
+    if has_null_mean.any():
+        note = f"by formula, and {'p is' if has_z.any() else 'z and p are'} {note}"
     if left_out:
         note += f"; {left_out:.0%} of the rows stayed out, their clusters having no other of the same size"
     return replace(
-        one,
-        null_mean=np.where(known, one.null_mean, mean),
-        z=np.where(placed, one.z, z),
-        p=result.p,
-        p_map=result.familywise,
+        similarity_map,
+        null_mean=np.where(has_null_mean, similarity_map.null_mean, mean),
+        z=np.where(has_z, similarity_map.z, z),
+        p=max_test.p,
+        p_map=max_test.familywise,
         null_note=note,
     )

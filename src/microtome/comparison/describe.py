@@ -1,8 +1,7 @@
-"""What must stand beside the numbers? Nulls, estimator, warnings and provenance of each map."""
+"""Assembly of maps: null values, estimator description, warnings and provenance."""
 
 from __future__ import annotations
 
-import platform
 import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -10,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ..encoders.versions import provenance
 from ..errors import SmallSampleWarning
 from ..findings.maps import Map
+from ..findings.words import at_most
 from ..inference.estimate import Sides
 from ..inference.permutation import Null, gamma_p, z_score
 from ..measures.declare import Chosen
@@ -26,7 +27,7 @@ OUTLIER_SHARE = 0.5
 
 def as_map(request: Request, raw: Raw, choice: Chosen, note: str) -> Map:
     """
-    Put a table of values together with all that a reader must know of it.
+    Build a map from a table of values, with its null, estimator, warnings and provenance.
 
     Parameters
     ----------
@@ -35,7 +36,7 @@ def as_map(request: Request, raw: Raw, choice: Chosen, note: str) -> Map:
     choice : Chosen
         Which measure.
     note : str
-        What was done to the rows and neurons first.
+        Preprocessing of rows and neurons, for the estimator description.
     """
     table = raw.tables[choice.label]
     blank = np.full(table.values.shape, np.nan)
@@ -58,9 +59,9 @@ def as_map(request: Request, raw: Raw, choice: Chosen, note: str) -> Map:
     if not np.isfinite(table.null_mean).any():
         explanation = "no formula is known for what unrelated rows would give; ask for permutations"
     elif request.clusters is not None and choice.declared("null") not in ("debiased", "zero"):
-        # The mean over orders of single rows is not what unrelated clusters give.
+        # The mean over permutations of single rows does not hold for unrelated clusters.
         explanation += "; the null mean is that of single rows, and too low for clusters"
-    warned = _warnings(request, raw, choice, table)
+    messages = _warnings(request, raw, choice, table)
     return Map(
         measure=choice.label,
         left=request.left.names,
@@ -79,7 +80,7 @@ def as_map(request: Request, raw: Raw, choice: Chosen, note: str) -> Map:
         lost=Sides(*table.lost) if table.lost else Sides(None, None),
         layers=Sides(_facts(raw.left), _facts(raw.right)),
         precision="exact" if choice.declared("needs") == "rows" else raw.precision,
-        warnings=warned,
+        warnings=messages,
         details=MappingProxyType(table.details),
         symmetric=request.right is None,
         provenance=MappingProxyType(_provenance(request)),
@@ -87,7 +88,7 @@ def as_map(request: Request, raw: Raw, choice: Chosen, note: str) -> Map:
 
 
 def outliers(facts: LayerFacts) -> np.ndarray:
-    """Flag layers in which three neurons hold most of the variance, though there are many more."""
+    """Flag layers of many neurons in which three hold most of the variance."""
     return (facts.top3 > OUTLIER_SHARE) & (facts.width > 4 * 3)
 
 
@@ -126,7 +127,7 @@ def _estimator(choice: Chosen, request: Request, note: str) -> str:
 
 
 def _warnings(request: Request, raw: Raw, choice: Chosen, table: Table) -> tuple[str, ...]:
-    found = []
+    messages = []
     n = request.n
     if table.kept is not None:
         most = int(max(table.kept[0].max(), table.kept[1].max()))
@@ -136,13 +137,14 @@ def _warnings(request: Request, raw: Raw, choice: Chosen, table: Table) -> tuple
                 f"below {5 * most} rows it is inflated"
                 + (", and at so few rows it is near 1 whatever the data" if n < 2 * most else "")
             )
-            found.append(text)
+            messages.append(text)
             warnings.warn(text, SmallSampleWarning, stacklevel=4)
     elif choice.measure.name == "linear_cka":
         mean = float(np.nanmax(table.null_mean)) if np.isfinite(table.null_mean).any() else 0.0
         if mean > 0.1:
-            found.append(
-                f"linear_cka of unrelated rows would be up to {mean:.2f} here; debiased_cka has no such floor"
+            messages.append(
+                f"linear_cka of unrelated rows would be up to {at_most(mean)} here; debiased_cka has no such "
+                "floor"
             )
     flagged = [
         name
@@ -152,27 +154,17 @@ def _warnings(request: Request, raw: Raw, choice: Chosen, table: Table) -> tuple
     ]
     if flagged:
         names = ", ".join(dict.fromkeys(flagged))
-        found.append(
+        messages.append(
             f"three neurons hold more than half of the variance of layer {names}; see zscore and remove_top"
         )
-    return tuple(found)
+    return tuple(messages)
 
 
 def _provenance(request: Request) -> dict[str, Any]:
-
-    import scipy
-    import torch
-
-    from ..version import VERSION
-
-    return {
-        "microtome": VERSION,
-        "python": platform.python_version(),
-        "torch": str(torch.__version__),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "device": str(request.settings.device),
-        "threads": torch.get_num_threads(),
-        "seed": request.seed,
-        "rows_digest": row_digest(request.n, request.left.index, request.clusters),
-    }
+    return provenance(
+        {
+            "device": str(request.settings.device),
+            "seed": request.seed,
+            "rows_digest": row_digest(request.n, request.left.index, request.clusters),
+        }
+    )

@@ -1,4 +1,4 @@
-"""How do stacks become tables? Groups of layers through the moments, strips through the measures."""
+"""Moment engine: computes the moments of groups of layers, and the measures of strips of moments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..inference.clusters import Clusters
-from ..inference.influence import off_cluster_weights
 from ..measures.declare import Chosen
 from ..moments.cells import Cells
 from ..moments.clustered import (
@@ -25,7 +24,7 @@ from ..moments.strip import Strip, basis
 from ..randomness import generator
 from .layers import Layers, facts_of, in_order, make_banks, runs, vectors_first
 from .nulls import null_details, null_of
-from .plan import Plan, Settings
+from .plan import LEAST_TILE, Plan, Settings, second_share
 from .tables import KINDS, NOT_FINITE, ROUNDING, Outcome, Scores, Table, settle
 
 if TYPE_CHECKING:
@@ -61,11 +60,11 @@ def run(
     scores : bool
         Whether to read the rows a second time for the influence of each row or cluster.
     seed : int
-        For the groups that many rows are summed in.
+        Of the assignment of rows to units, where there are too many to score one by one.
     source : callable
-        Where moments come from, called as `cross` is.
+        Source of the moments, with the signature of `cross`.
     spectra : bool
-        Whether the facts of the layers hold their spectra.
+        Whether the layer statistics include the spectra.
 
     Returns
     -------
@@ -75,12 +74,12 @@ def run(
 
 
 class _Run:
-    """One run: owns the banks and the tables while they fill."""
+    """State of one run: its banks, and the tables under construction."""
 
     def __init__(
         self,
-        left: Stack,
-        right: Stack | None,
+        left_stack: Stack,
+        right_stack: Stack | None,
         measures: Sequence[Chosen],
         plan: Plan,
         settings: Settings,
@@ -91,19 +90,19 @@ class _Run:
     ) -> None:
         self.source = source
         self.measures, self.plan, self.settings, self.seed = vectors_first(measures), plan, settings, seed
-        self.clusters, self.symmetric, self.want_scores = clusters, right is None, scores
+        self.clusters, self.symmetric, self.want_scores = clusters, right_stack is None, scores
         if clusters is None and scores:
-            clusters = Clusters.singletons(left.rows)
+            clusters = Clusters.singletons(left_stack.rows)
         self.layout: Layout | None = None
         if clusters is not None:
             if not np.array_equal(clusters.order, np.arange(clusters.n)):
-                left = left.take(clusters.order)
-                right = None if right is None else right.take(clusters.order)
+                left_stack = left_stack.take(clusters.order)
+                right_stack = None if right_stack is None else right_stack.take(clusters.order)
             self.layout = Layout(starts=clusters.starts, sizes=clusters.sizes)
-        self.left, self.right = left, left if right is None else right
-        self.sides = (Layers(),) * 2 if right is None else (Layers(), Layers())
+        self.left, self.right = left_stack, left_stack if right_stack is None else right_stack
+        self.sides = (Layers(),) * 2 if right_stack is None else (Layers(), Layers())
         shape = (len(self.left), len(self.right))
-        # Tables stay on the device until all passes are done: fetching each strip would stall it.
+        # Tables stay on the device until all passes are done: copying each strip would stall it.
         self.found = {m.label: self._blank() for m in self.measures}
         self.found_details: dict[str, dict[str, torch.Tensor]] = {m.label: {} for m in self.measures}
         self.values: dict[str, np.ndarray] = {}
@@ -125,27 +124,24 @@ class _Run:
             }
 
     def _read_clusters(self, layout: Layout) -> None:
-        import torch
-
         if 2 * layout.sizes.max() >= layout.n:
-            # Nothing is left of the pairs across clusters to debias by; the measure says so.
+            # Too few pairs across clusters remain for debiasing; the measure reports it.
             return
         s = self.settings
         stacks = [self.left] if self.symmetric else [self.left, self.right]
         count = sum(len(stack) for stack in stacks)
-        self.tile_rows = int(np.clip(2e7 // count**2, 256, self.plan.tile_rows))
-        where = {"dtype": s.dtype, "device": s.device, "tile_rows": self.tile_rows}
-        self.terms = cluster_terms(stacks, layout, **where)
-        codes = np.repeat(np.arange(len(layout.sizes)), layout.sizes)
-        u_rows = off_cluster_weights(self.terms.k_rows.cpu().numpy(), codes)
-        self.u_rows = torch.as_tensor(u_rows, device=s.device)
-        self.correction = self.terms.within + 2 * self.u_rows @ self.terms.k_rows.T
+        share = second_share(count, layout.n, len(layout.sizes), s.memory)
+        tile_rows = int(np.clip(share.cells // count**2, LEAST_TILE, self.plan.tile_rows))
+        self.where = {"dtype": s.dtype, "device": s.device}
+        self.where |= {"tile_rows": tile_rows, "products": share.products}
+        self.terms = cluster_terms(stacks, layout, held=share.held, **self.where)
+        self.correction = self.terms.within + 2 * self.terms.weights.uk
         if self.want_scores:
-            self.units = unit_codes(layout, generator(self.seed, "units"))
-            self.along = along_weights(stacks, self.terms, self.u_rows, layout, **where)
+            self.units = unit_codes(layout, generator(self.seed, "units"), share.units)
+            self.along = along_weights(stacks, self.terms, layout, **self.where)
 
     def outcome(self, spectra: bool) -> Outcome:
-        """Run all passes and hand the tables over."""
+        """Run all passes and return the tables."""
         groups = len(self.plan.left)
         passes = groups * (groups + 1) // 2 if self.symmetric else groups * len(self.plan.right)
         total = passes * self.left.rows
@@ -157,8 +153,8 @@ class _Run:
                 self._pass(lefts, rights, total)
         for label, table in self.found.items():
             self.values[label] = table.cpu().numpy()
-            for name, more in self.found_details[label].items():
-                self.details[label][name] = more.cpu().numpy()
+            for name, detail in self.found_details[label].items():
+                self.details[label][name] = detail.cpu().numpy()
         if self.symmetric:
             self._mirror()
         for choice in self.measures:
@@ -174,31 +170,31 @@ class _Run:
 
     def _pass(self, lefts: tuple[int, ...], rights: tuple[int, ...], total: int) -> None:
         same = self.symmetric and lefts == rights
-        left, right = self.left.select(lefts), None if same else self.right.select(rights)
-        own = {
+        left_group, right_group = self.left.select(lefts), None if same else self.right.select(rights)
+        own_sides = {
             name
             for name, side, layers in (("left", self.sides[0], lefts), ("right", self.sides[1], rights))
             if any(i not in side.banks for i in layers)
         }
         s = self.settings
         crossing = self.source(
-            left,
-            right,
+            left_group,
+            right_group,
             dtype=s.dtype,
             device=s.device,
-            own_sides=frozenset(own),
+            own_sides=frozenset(own_sides),
             progress=self._report(total),
             tile_rows=self.plan.tile_rows,
         )
         correction = self._correction(crossing, lefts, rights, same)
-        known = [(self.sides[0], self.left, i) for i in lefts]
+        pass_layers = [(self.sides[0], self.left, i) for i in lefts]
         if not same:
-            known += [(self.sides[1], self.right, j) for j in rights]
-        make_banks(crossing, correction, known, s)
-        for place, i in enumerate(lefts):
-            self._strips(crossing, correction, place, i, rights[crossing.first[place] :])
+            pass_layers += [(self.sides[1], self.right, j) for j in rights]
+        make_banks(crossing, correction, pass_layers, s)
+        for position, i in enumerate(lefts):
+            self._strips(crossing, correction, position, i, rights[crossing.first[position] :])
         if self.want_scores:
-            self._second_reading(left, right, crossing, lefts, rights, same)
+            self._second_reading(left_group, right_group, crossing, lefts, rights, same)
 
     def _blank(self) -> torch.Tensor:
         import torch
@@ -227,28 +223,28 @@ class _Run:
     def _correction(
         self, crossing: Crossing, lefts: tuple[int, ...], rights: tuple[int, ...], same: bool
     ) -> torch.Tensor:
-        """What debiasing takes off, shape (layers, layers) over the layers of the pass."""
+        """Debiasing correction, shape (layers, layers) over the layers of the pass."""
         import torch
 
         n = crossing.n
         if self.clusters is not None and self.correction is None:
             return torch.full_like(crossing.products, float("nan"))
         if self.clusters is not None and self.correction is not None:
-            places = torch.tensor(self._places(lefts, rights, same), device=self.correction.device)
-            return self.correction[places][:, places]
+            positions = torch.tensor(self._places(lefts, rights, same), device=self.correction.device)
+            return self.correction[positions][:, positions]
         if n < 4:
             return torch.full_like(crossing.products, float("nan"))
         sums = torch.outer(crossing.norms, crossing.norms)
         return n / (n - 2) * crossing.products - sums / ((n - 1) * (n - 2))
 
     def _strips(
-        self, crossing: Crossing, correction: torch.Tensor, place: int, i: int, rights: tuple[int, ...]
+        self, crossing: Crossing, correction: torch.Tensor, position: int, i: int, rights: tuple[int, ...]
     ) -> None:
         import torch
 
         bank, row = self.sides[0].banks[i]
         side = self.sides[1]
-        offset = crossing.right[crossing.first[place]]
+        offset = crossing.right[crossing.first[position]]
         begin = 0
         for run_ in runs(
             list(range(len(rights))),
@@ -256,18 +252,18 @@ class _Run:
             [id(side.banks[j][0]) for j in rights],
         ):
             layers = [rights[k] for k in run_]
-            other, first = side.banks[layers[0]]
-            width = other.width
+            right_bank, first = side.banks[layers[0]]
+            width = right_bank.width
             columns = slice(first, first + len(layers))
-            block = crossing.strips[place][:, begin : begin + len(layers) * width]
+            block = crossing.strips[position][:, begin : begin + len(layers) * width]
             begin += len(layers) * width
             strip = Strip(
                 left=bank,
                 row=row,
-                right=other,
+                right=right_bank,
                 columns=columns,
                 flat=block,
-                correction=correction[place, offset + run_[0] : offset + run_[-1] + 1],
+                correction=correction[position, offset + run_[0] : offset + run_[-1] + 1],
                 left_self=self.sides[0].own[i],
                 right_self=torch.stack([side.own[j] for j in layers]),
                 both=self.symmetric,
@@ -296,8 +292,8 @@ class _Run:
 
     def _second_reading(
         self,
-        left: Stack,
-        right: Stack | None,
+        left_group: Stack,
+        right_group: Stack | None,
         crossing: Crossing,
         lefts: tuple[int, ...],
         rights: tuple[int, ...],
@@ -307,40 +303,31 @@ class _Run:
 
         assert self.terms is not None
         assert self.layout is not None
-        s = self.settings
-        places = self._places(lefts, rights, same)
-        at = torch.tensor(places, device=s.device)
-        terms = ClusterTerms(
-            mean=[self.terms.mean[p] for p in places],
-            within=self.terms.within[at][:, at],
-            k_rows=self.terms.k_rows[at],
-        )
-        found = cluster_scores(
-            left,
-            right,
+        positions = self._places(lefts, rights, same)
+        index = torch.tensor(positions, device=self.settings.device)
+        unit_scores = cluster_scores(
+            left_group,
+            right_group,
             crossing,
-            terms,
-            self.u_rows[at],
-            [self.along[p][:, at] for p in places],
+            self.terms.select(positions),
+            [self.along[p][:, index] for p in positions],
             self.layout,
             self.units,
-            dtype=s.dtype,
-            device=s.device,
-            tile_rows=self.tile_rows,
+            **self.where,
         )
-        for kind, cross_, own in (
-            ("debiased", found.cross, found.own),
-            ("biased", found.biased_cross, found.biased_own),
+        for kind, cross_, self_scores in (
+            ("debiased", unit_scores.cross, unit_scores.own),
+            ("biased", unit_scores.biased_cross, unit_scores.biased_own),
         ):
             self.cross_scores[kind][np.ix_(lefts, rights)] = cross_.cpu().numpy()
-            shares = own.cpu().numpy()
+            shares = self_scores.cpu().numpy()
             for side, layers, offset in ((0, lefts, 0), (1, rights, 0 if same else len(lefts))):
                 for k, layer in enumerate(layers):
                     if np.isfinite(shares[offset + k]).all():
                         self.own_scores[kind][side][layer] = shares[offset + k]
 
     def _mirror(self) -> None:
-        """Copy what a symmetric map has above the diagonal to below it."""
+        """Copy the upper triangle of a symmetric map to the lower one."""
         i, j = np.tril_indices(len(self.left), -1)
         for choice in self.measures:
             self.reasons[choice.label][i, j] = self.reasons[choice.label][j, i]
@@ -351,7 +338,7 @@ class _Run:
                 table[i, j] = table[j, i]
 
     def _settle(self, choice: Chosen) -> None:
-        """Blank undefined cells, and bring values that rounding put outside of the range back to it."""
+        """Set undefined cells to NaN, and clip values that rounding put out of range."""
         label = choice.label
         values, reasons = self.values[label], self.reasons[label]
         undefined = np.array([[r is not None for r in row] for row in reasons])
@@ -366,7 +353,7 @@ class _Run:
             bank, row = side.banks[layer]
             return float(side.own[layer]) if kind == "debiased" else bank.known["frob2"][row]
 
-        left, right = (
+        left_norms, right_norms = (
             np.array([norm(side, i) for i in range(len(stack))])
             for side, stack in zip(self.sides, (self.left, self.right), strict=True)
         )
@@ -374,18 +361,18 @@ class _Run:
             cross=self.cross_scores[kind],
             left=self.own_scores[kind][0],
             right=self.own_scores[kind][1],
-            left_h=left,
-            right_h=right,
+            left_h=left_norms,
+            right_h=right_norms,
         )
 
     def _table(self, choice: Chosen) -> Table:
         label = choice.label
         subspace = choice.declared("subspace")
-        known: dict[str, tuple[np.ndarray, ...]] = {}
+        subspace_facts: dict[str, tuple[np.ndarray, ...]] = {}
         if subspace is not None:
             name = subspace(choice.options)
             for what in ("kept", "rank", "lost"):
-                known[what] = tuple(
+                subspace_facts[what] = tuple(
                     np.array([getattr(basis(bank, name), what)[row] for bank, row in in_order(side)])
                     for side in self.sides
                 )
@@ -395,5 +382,5 @@ class _Run:
             null_sd=self.null_sd[label],
             reasons=self.reasons[label],
             details=self.details[label],
-            **known,
+            **subspace_facts,
         )

@@ -1,4 +1,4 @@
-"""When is CKA cheaper from inner products of rows, and how does it get there?"""
+"""Linear and debiased CKA from Gram matrices, for stacks where they cost less than moments."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .tables import NOT_FINITE, ROUNDING, Outcome, Table, settle
 if TYPE_CHECKING:
     import torch
 
-# Measures that look at nothing but norms of scatter matrices.
+# Measures that depend on norms of scatter matrices only.
 NORMS_ONLY = ("linear_cka", "debiased_cka")
 
 
 def gram_pays(request: Request, measures: Sequence[Chosen]) -> bool:
-    """Whether every measure can do with Gram matrices, and they cost less than moments."""
+    """Whether every measure can be computed from Gram matrices, and these cost less than moments."""
     if not measures or request.clusters is not None or request.n < 4:
         return False
     if any(m.measure.name not in NORMS_ONLY for m in measures):
@@ -31,9 +31,9 @@ def gram_pays(request: Request, measures: Sequence[Chosen]) -> bool:
     stacks = [request.left] if request.right is None else [request.left, request.right]
     if gram_bytes(stacks, 8 if request.settings.exact else 4) > request.settings.memory:
         return False
-    left = np.array(request.left.widths, dtype=float)
-    right = left if request.right is None else np.array(request.right.widths, dtype=float)
-    pairs = left.sum() * right.sum() / (2 if request.right is None else 1)
+    left_widths = np.array(request.left.widths, dtype=float)
+    right_widths = left_widths if request.right is None else np.array(request.right.widths, dtype=float)
+    pairs = left_widths.sum() * right_widths.sum() / (2 if request.right is None else 1)
     features = sum(sum(stack.widths) for stack in stacks)
     layers = sum(len(stack) for stack in stacks)
     # Half of each Gram matrix, and float64 products of all of them, against all pairs of features.
@@ -51,7 +51,7 @@ def run_gram(request: Request, measures: Sequence[Chosen], *, spectra: bool = Fa
     measures : sequence of Chosen
         Of `NORMS_ONLY`.
     spectra : bool
-        Whether the facts of the layers hold their spectra.
+        Whether the layer statistics include the spectra.
 
     Returns
     -------
@@ -61,26 +61,26 @@ def run_gram(request: Request, measures: Sequence[Chosen], *, spectra: bool = Fa
 
     s = request.settings
     stacks = [request.left] if request.right is None else [request.left, request.right]
-    found = gram_products(stacks, dtype=s.dtype, device=s.device, spectra=spectra)
+    gram = gram_products(stacks, dtype=s.dtype, device=s.device, spectra=spectra)
     n, lefts = request.n, len(request.left)
     first = 0 if request.right is None else lefts
-    rights = len(found.norms) - first
-    products = found.norms @ found.norms.T
-    sums = found.norms.sum(1)
+    rights = len(gram.norms) - first
+    products = gram.norms @ gram.norms.T
+    sums = gram.norms.sum(1)
     correction = n / (n - 2) * products - torch.outer(sums, sums) / ((n - 1) * (n - 2))
-    bank = _bank(found, products, s.dtype)
-    own = bank.frob2 - correction.diagonal()
+    bank = _bank(gram, products, s.dtype)
+    self_norms = bank.frob2 - correction.diagonal()
     tables = {m.label: _empty((lefts, rights)) for m in measures}
     columns = slice(first, first + rights)
     for i in range(lefts):
-        strip: Any = _Norms(bank, i, columns, found.frob2[i, columns], correction[i, columns], own, n)
+        strip: Any = _Norms(bank, i, columns, gram.frob2[i, columns], correction[i, columns], self_norms, n)
         for choice in measures:
             table, cells = tables[choice.label], choice.measure.compute(strip, choice.options)
             table.values[i] = cells.forward.cpu().numpy()
             table.reasons[i] = np.array(cells.reasons, dtype=object)
             (table.null_mean[i], table.null_sd[i]), _ = null_of(choice, strip)
-            more = {name: v.cpu().numpy() for name, v in cells.details.items()}
-            for name, values in (more | null_details(choice, strip)).items():
+            details = {name: v.cpu().numpy() for name, v in cells.details.items()}
+            for name, values in (details | null_details(choice, strip)).items():
                 table.details.setdefault(name, np.full((lefts, rights), np.nan))[i] = values
     for choice in measures:
         table = tables[choice.label]
@@ -91,16 +91,16 @@ def run_gram(request: Request, measures: Sequence[Chosen], *, spectra: bool = Fa
         settle(table.values, choice, ROUNDING[s.exact])
     participation = (sums.square() / bank.frob2).cpu().numpy()
     spectrum = None
-    if found.eigenvalues is not None:
-        spectrum = shares([values.cpu().numpy() for values in found.eigenvalues])
+    if gram.eigenvalues is not None:
+        spectrum = shares([values.cpu().numpy() for values in gram.eigenvalues])
     sides = [slice(lefts), slice(first, None)]
     return Outcome(
         tables=tables,
         left=facts_of_spread(
-            found.sumsq[sides[0]], participation[sides[0]], None if spectrum is None else spectrum[sides[0]]
+            gram.sumsq[sides[0]], participation[sides[0]], None if spectrum is None else spectrum[sides[0]]
         ),
         right=facts_of_spread(
-            found.sumsq[sides[1]], participation[sides[1]], None if spectrum is None else spectrum[sides[1]]
+            gram.sumsq[sides[1]], participation[sides[1]], None if spectrum is None else spectrum[sides[1]]
         ),
         near_tolerance=False,
         scores={},
@@ -116,15 +116,15 @@ def _empty(shape: tuple[int, int]) -> Table:
     )
 
 
-def _bank(found: GramProducts, products: torch.Tensor, dtype: torch.dtype) -> Any:
-    """The part of a `Bank` that CKA and its null look at."""
-    norms2, frob2, trace = products.diagonal(), found.frob2.diagonal(), found.norms.sum(1)
-    known = {"trace": trace.tolist(), "frob2": frob2.tolist(), "norms2": norms2.tolist()}
-    return SimpleNamespace(frob2=frob2, known=known, dtype=dtype)
+def _bank(gram: GramProducts, products: torch.Tensor, dtype: torch.dtype) -> Any:
+    """The part of a `Bank` that CKA and its null use."""
+    norms2, frob2, trace = products.diagonal(), gram.frob2.diagonal(), gram.norms.sum(1)
+    statistics = {"trace": trace.tolist(), "frob2": frob2.tolist(), "norms2": norms2.tolist()}
+    return SimpleNamespace(frob2=frob2, known=statistics, dtype=dtype)
 
 
 class _Norms:
-    """The part of a `Strip` that CKA and its null look at."""
+    """The part of a `Strip` that CKA and its null use."""
 
     def __init__(
         self,
@@ -133,13 +133,13 @@ class _Norms:
         columns: slice,
         frob2: torch.Tensor,
         correction: torch.Tensor,
-        own: torch.Tensor,
+        self_norms: torch.Tensor,
         n: int,
     ) -> None:
         self.left = self.right = bank
         self.row, self.columns, self.n = row, columns, n
         self.frob2, self.correction = frob2, correction
-        self.left_self, self.right_self = own[row], own[columns]
+        self.left_self, self.right_self = self_norms[row], self_norms[columns]
 
     def __len__(self) -> int:
         return len(self.frob2)

@@ -1,18 +1,18 @@
-"""Are the two sides comparable, which rows and features take part, and on which device?"""
+"""Input checks: stacks, clusters, row selection, neuron controls, threads and device."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import tokenize
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InputError, must
+from ..errors import InputError, check_plain, must
 from ..extraction.rowtable import Grouping, read_grouping
 from ..inference.clusters import Clusters
 from ..moments.spread import column_spread
@@ -25,37 +25,46 @@ if TYPE_CHECKING:
     import torch
 
 
+# More than any processor has; OpenMP aborts the process where it cannot create the threads.
+MOST_THREADS = 1024
+_UNREADABLE = (
+    *(OSError, ValueError, EOFError, MemoryError, OverflowError),
+    *(SyntaxError, tokenize.TokenError),
+)
+
+
 def gather(
     left: Any, right: Any, names: Sequence[str] | None, right_names: Sequence[str] | None
 ) -> tuple[Stack, Stack | None]:
-    """Read both sides and check that their rows can be the same."""
-    one = make_stack(left, "left", names)
+    """Read both sides and check that they have the same rows."""
+    left_stack = make_stack(left, "left", names)
     if right is None:
-        return one, None
-    two = make_stack(right, "right", right_names)
-    if one.rows != two.rows:
+        return left_stack, None
+    right_stack = make_stack(right, "right", right_names)
+    if left_stack.rows != right_stack.rows:
         raise InputError(
-            f"both sides must have the same rows, but the left has {one.rows} and the right has {two.rows}."
+            f"both sides must have the same rows, but the left has {left_stack.rows} and the right has "
+            f"{right_stack.rows}."
         )
-    told = [_told_rows(stack) for stack in (one, two)]
-    if all(told) and told[0] != told[1]:
+    digests = [_told_rows(stack) for stack in (left_stack, right_stack)]
+    if all(digests) and digests[0] != digests[1]:
         raise InputError(
             "both sides must have the same rows, but they were recorded on others: their digests are "
-            f"{min(told[0])} and {min(told[1])}."
+            f"{min(digests[0])} and {min(digests[1])}."
         )
-    return one, two
+    return left_stack, right_stack
 
 
 def _told_rows(stack: Stack) -> set[str]:
-    """Digests of the rows of recorded layers, which say what each row is."""
+    """Row digests of recorded layers, which identify what each row is."""
     folders = {layer.path.parent for layer in stack.layers if isinstance(layer, ShardedLayer)}
     rows = [read_manifest(folder).extra.get("rows") for folder in folders]
-    return {str(one["digest"]) for one in rows if isinstance(one, Mapping) and "digest" in one}
+    return {str(entry["digest"]) for entry in rows if isinstance(entry, Mapping) and "digest" in entry}
 
 
 def recorded_grouping(*sources: Any) -> Grouping | None:
     """
-    Find whose rows err together, where a user hands over folders of recorded layers.
+    Find the clusters of correlated rows that folders of recorded layers name.
 
     Parameters
     ----------
@@ -65,59 +74,19 @@ def recorded_grouping(*sources: Any) -> Grouping | None:
     Returns
     -------
     Grouping or None
-        None where no folder says what its rows are.
+        None where no folder describes its rows.
     """
     for source in sources:
-        for one in source if isinstance(source, (list, tuple)) else [source]:
-            if isinstance(one, (str, os.PathLike)) and Path(one).is_dir() and is_stack(Path(one)):
-                found = read_grouping(Path(one))
-                if found is not None:
-                    return found
+        for candidate in source if isinstance(source, (list, tuple)) else [source]:
+            if (
+                isinstance(candidate, (str, os.PathLike))
+                and Path(candidate).is_dir()
+                and is_stack(Path(candidate))
+            ):
+                grouping = read_grouping(Path(candidate))
+                if grouping is not None:
+                    return grouping
     return None
-
-
-def find_device(name: Any) -> torch.device:
-    """Find a torch device, or say that it is not there."""
-    import torch
-
-    try:
-        device = torch.device(name)
-    except (RuntimeError, TypeError) as error:
-        raise must("device", "a torch device such as 'cpu' or 'cuda'", name) from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise InputError(
-            f"device must be one that this machine has, but got {name!r} and no CUDA device is here."
-        )
-    if device.type not in ("cpu", "cuda"):
-        raise must("device", "'cpu' or 'cuda'", name)
-    return device
-
-
-@contextlib.contextmanager
-def using_threads(threads: int | None) -> Iterator[None]:
-    """Let torch and the libraries under NumPy use so many threads, and put them back afterwards."""
-    import torch
-
-    if threads is None:
-        yield
-        return
-    if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
-        raise must("threads", "a whole number above 0", threads)
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        with _numpy_threads(threads):
-            yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _numpy_threads(threads: int) -> contextlib.AbstractContextManager[Any]:
-    try:
-        from threadpoolctl import threadpool_limits
-    except ImportError:  # fine-tuning must run without it, and needs torch's threads alone
-        return contextlib.nullcontext()
-    return threadpool_limits(limits=threads, user_api="blas")
 
 
 def read_clusters(clusters: Any, n: int, *, balanced: bool = True, noun: str = "cluster") -> Clusters | None:
@@ -142,19 +111,20 @@ def read_clusters(clusters: Any, n: int, *, balanced: bool = True, noun: str = "
     if clusters is None:
         return None
     if isinstance(clusters, Clusters):
-        found = clusters
+        row_clusters = clusters
     else:
         if isinstance(clusters, (str, os.PathLike)):
+            check_plain(clusters)
             try:
                 clusters = np.load(clusters, allow_pickle=False)
-            except (OSError, ValueError, EOFError) as error:
+            except _UNREADABLE as error:
                 raise InputError(
                     f"clusters must be a readable .npy file, but got {clusters!s}: {error}."
                 ) from error
         elif type(clusters).__module__.split(".")[0] == "torch":
             clusters = clusters.cpu().numpy()
-        found = Clusters.from_ids(clusters, n, balanced=balanced, noun=noun)
-    return None if found.single else found
+        row_clusters = Clusters.from_ids(clusters, n, balanced=balanced, noun=noun)
+    return None if row_clusters.single else row_clusters
 
 
 def choose_rows(
@@ -168,7 +138,7 @@ def choose_rows(
     n : int
     clusters : Clusters or None
     rows : int, optional
-        How many to draw, as whole clusters where given; all when absent.
+        How many rows to draw, as whole clusters where given; all when absent.
     leave_out : array of bool of shape (n,), optional
         Rows to leave out, such as the first position of a causal model.
     seed : int
@@ -177,33 +147,41 @@ def choose_rows(
     -------
     ndarray of int, or None for all
     """
-    chosen = np.arange(n)
+    indices = np.arange(n)
     if leave_out is not None:
         mask = np.asarray(leave_out)
         if mask.shape != (n,) or mask.dtype != bool:
             raise must("leave_out", f"a boolean array of length {n}", f"{mask.dtype} of shape {mask.shape}")
-        chosen = chosen[~mask]
-        if not len(chosen):
+        indices = indices[~mask]
+        if not len(indices):
             raise InputError("leave_out must keep some rows, but it leaves out all of them.")
     if rows is not None:
         if not isinstance(rows, int) or isinstance(rows, bool) or rows < 4:
             raise must("rows", "a whole number of at least 4", rows)
-        if rows < len(chosen):
+        if rows < len(indices):
             rng = generator(seed, "rows")
             if clusters is None:
-                chosen = np.sort(rng.permutation(chosen)[:rows])
+                indices = np.sort(rng.permutation(indices)[:rows])
             else:
-                codes = clusters.codes[chosen]
+                codes = clusters.codes[indices]
                 order = rng.permutation(np.unique(codes))
                 sizes = np.bincount(codes, minlength=len(clusters))[order]
                 keep = order[: max(2, int(np.searchsorted(np.cumsum(sizes), rows, side="right")))]
-                chosen = chosen[np.isin(codes, keep)]
-    return None if len(chosen) == n else chosen
+                indices = indices[np.isin(codes, keep)]
+    return None if len(indices) == n else indices
+
+
+def check_remove_top(remove_top: int, widths: Sequence[int]) -> None:
+    """Check that the number of neurons to remove is below the width of every layer."""
+    if not isinstance(remove_top, int) or isinstance(remove_top, bool) or remove_top < 0:
+        raise must("remove_top", "a whole number of at least 0", remove_top)
+    if remove_top >= min(widths):
+        raise must("remove_top", f"below the narrowest layer's {min(widths)} features", remove_top)
 
 
 def controlled(stack: Stack, *, zscore: bool, remove_top: int, device: torch.device) -> Stack:
     """
-    Standardize neurons, or take out those of largest variance, as a control for outlier dimensions.
+    Standardize neurons, or remove those of largest variance, as a control for outlier dimensions.
 
     Parameters
     ----------
@@ -218,13 +196,9 @@ def controlled(stack: Stack, *, zscore: bool, remove_top: int, device: torch.dev
     -------
     Stack
     """
-    if not isinstance(remove_top, int) or isinstance(remove_top, bool) or remove_top < 0:
-        raise must("remove_top", "a whole number of at least 0", remove_top)
+    check_remove_top(remove_top, stack.widths)
     if not zscore and not remove_top:
         return stack
-    narrow = min(stack.widths)
-    if remove_top >= narrow:
-        raise must("remove_top", f"below the narrowest layer's {narrow} features", remove_top)
     columns, scales = [], []
     for neurons in column_spread(stack, device):
         spread = neurons.cpu().numpy()
@@ -232,7 +206,7 @@ def controlled(stack: Stack, *, zscore: bool, remove_top: int, device: torch.dev
         if remove_top:
             keep = np.sort(np.argsort(-spread, kind="stable")[remove_top:])
         if zscore and (spread[keep] > 0).any():
-            # What a constant neuron has is rounding, which standardizing would blow up.
+            # The values of a constant neuron are rounding error, which standardizing would amplify.
             keep = keep[spread[keep] > 0]
         sd = np.sqrt(spread[keep] / (stack.rows - 1))
         columns.append(keep)
@@ -241,7 +215,7 @@ def controlled(stack: Stack, *, zscore: bool, remove_top: int, device: torch.dev
 
 
 def row_digest(n: int, index: np.ndarray | None, clusters: Clusters | None) -> str:
-    """A short digest of which rows took part, and in which clusters."""
+    """Short digest of the selected rows and their clusters."""
     digest = hashlib.blake2b(str(n).encode(), digest_size=8)
     if index is not None:
         digest.update(index.tobytes())

@@ -1,4 +1,4 @@
-"""What does the engine keep of each layer between passes?"""
+"""Layer state that the engine keeps between passes: banks, norms and spectra."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .tables import LayerFacts
 if TYPE_CHECKING:
     import torch
 
-# Principal directions whose shares of variance are kept of a layer.
+# Principal directions of a layer whose shares of variance are kept.
 DIRECTIONS = 64
 
 
@@ -25,7 +25,7 @@ class Layers:
     """
     The banks of one side, and the debiased norm of each layer's own scatter matrix.
 
-    A bank holds a run of layers of one width; `banks[layer]` is the bank and the layer's place in it.
+    A bank holds a run of layers of one width; `banks[layer]` is the bank and the layer's index in it.
     """
 
     def __init__(self) -> None:
@@ -40,15 +40,15 @@ def make_banks(
     settings: Settings,
 ) -> None:
     """
-    Bank the layers of a pass that are seen for the first time.
+    Create banks for the layers that occur for the first time in a pass.
 
     Parameters
     ----------
     crossing : Crossing
     correction : Tensor of shape (layers, layers)
-        What debiasing takes off.
+        Debiasing correction.
     known : sequence of (Layers, Stack, int)
-        For each layer of the pass, where its bank belongs, its stack, and its place there.
+        For each layer of the pass, the side that its bank belongs to, its stack, and its index there.
     settings : Settings
     """
     import torch
@@ -75,7 +75,7 @@ def make_banks(
 
 
 def in_order(side: Layers) -> list[tuple[Bank, int]]:
-    """Bank and place of every layer, in the order of the stack."""
+    """Bank and index of every layer, in the order of the stack."""
     return [side.banks[i] for i in sorted(side.banks)]
 
 
@@ -85,7 +85,7 @@ def facts_of_spread(
     spectrum: np.ndarray | None = None,
 ) -> LayerFacts:
     """
-    Gather what is known of layers from the sums of squares of their neurons.
+    Compute layer statistics from the sums of squares of their neurons.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def shares(eigenvalues: Sequence[np.ndarray]) -> np.ndarray:
     Parameters
     ----------
     eigenvalues : sequence of ndarray of shape (features,)
-        In any order; what rounding put below 0 counts as 0.
+        In any order; values below 0 are rounding error and count as 0.
 
     Returns
     -------
@@ -126,21 +126,21 @@ def shares(eigenvalues: Sequence[np.ndarray]) -> np.ndarray:
         falling = np.sort(np.maximum(values, 0.0))[::-1]
         total = falling.sum()
         if total > 0:
-            kept = falling[:count] / total
-            out[row, : len(kept)] = [float(f"{share:.6g}") for share in kept]
+            leading = falling[:count] / total
+            out[row, : len(leading)] = [float(f"{share:.6g}") for share in leading]
     return out
 
 
 def facts_of(side: Layers, *, spectra: bool = False) -> LayerFacts:
-    """Gather what is known of each layer of a side; spectra cost an eigenproblem a layer."""
-    found = in_order(side)
+    """Compute the statistics of each layer of a side; spectra cost one eigendecomposition per layer."""
+    banks = in_order(side)
     return LayerFacts(
-        width=np.array([bank.width for bank, _ in found]),
-        dead=np.array([int((~bank.alive[row]).sum()) for bank, row in found]),
-        participation=np.array([float(bank.participation[row]) for bank, row in found]),
-        top1=np.array([float(bank.variance_share(1)[row]) for bank, row in found]),
-        top3=np.array([float(bank.variance_share(3)[row]) for bank, row in found]),
-        spectrum=shares([_eigenvalues(bank, row) for bank, row in found]) if spectra else None,
+        width=np.array([bank.width for bank, _ in banks]),
+        dead=np.array([int((~bank.alive[row]).sum()) for bank, row in banks]),
+        participation=np.array([float(bank.participation[row]) for bank, row in banks]),
+        top1=np.array([float(bank.variance_share(1)[row]) for bank, row in banks]),
+        top3=np.array([float(bank.variance_share(3)[row]) for bank, row in banks]),
+        spectrum=shares([_eigenvalues(bank, row) for bank, row in banks]) if spectra else None,
     )
 
 
@@ -151,17 +151,17 @@ def _eigenvalues(bank: Bank, row: int) -> np.ndarray:
 
 
 def runs(items: list[int], widths: list[int], owners: list[int]) -> list[list[int]]:
-    """Cut a list into stretches of one width and one owner."""
-    found: list[list[int]] = []
+    """Split a list into stretches of equal width and owner."""
+    stretches: list[list[int]] = []
     previous: tuple[int, int] | None = None
     for item, width, owner in zip(items, widths, owners, strict=True):
         if previous != (width, owner):
-            found.append([])
-        found[-1].append(item)
+            stretches.append([])
+        stretches[-1].append(item)
         previous = (width, owner)
-    return found
+    return stretches
 
 
 def vectors_first(measures: Sequence[Chosen]) -> list[Chosen]:
-    """PWCCA's eigenvectors bring the correlations that CCA and SVCCA need: do it before them."""
+    """Order measures so that PWCCA, whose eigenvectors give the correlations of CCA and SVCCA, is first."""
     return sorted(measures, key=lambda m: m.measure.name != "pwcca")

@@ -1,9 +1,9 @@
-"""What is said of a map of several models, and how does attention become one?"""
+"""Maps of several models: sentences about pairs of models, and attention maps."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, combinations_with_replacement, product
 from pathlib import Path
@@ -23,57 +23,62 @@ from ..inference.estimate import Sides
 from ..measures.attention_pass import AttentionPass
 from ..measures.declare import Chosen
 from ..rows.planning import Rows
+from ..runtime import using_threads
 from .attention import as_attention_map, attention_similarity_matrix
-from .inputs import using_threads
 
 Blocks = dict[tuple[int, int], dict[str, Map]]
 
-# Numbers of attention maps that may be held for intervals: two gigabytes.
+# Attention values that may be held in memory for intervals: two gigabytes.
 HELD = 2**28
-# What fast arithmetic promises: a smaller difference from 1 is rounding, and no change.
+# Accuracy of fast arithmetic: a smaller difference from 1 is rounding error, not change.
 ROUNDING = 1e-6
 
 
-def say(one: Map, models: Sequence[str]) -> list[str]:
+def say(one: Map, models: Sequence[str], tuned_from: Mapping[str, str] = MappingProxyType({})) -> list[str]:
     """
-    Say of every two models where they differ, and whether layers find their own depth.
+    Describe where each pair of models differs, and whether layers match layers of the same depth.
 
     Parameters
     ----------
     one : Map
         Over the layers of all models, named `model/layer`.
     models : sequence of str
+    tuned_from : mapping of str to str
+        Base model of each model that is known to be fine-tuned. Only such a pair is described as changed;
+        other pairs differ.
 
     Returns
     -------
     list of str
     """
-    places: dict[str, dict[int, int]] = {name: {} for name in models}
-    for place, layer in enumerate(one.left):
+    positions: dict[str, dict[int, int]] = {name: {} for name in models}
+    for index, layer in enumerate(one.left):
         model, _, depth = layer.rpartition("/")
-        # A last state that is normed once more has no depth of its own.
-        if model in places and depth.isdigit():
-            places[model][int(depth)] = place
+        # A final state with an additional normalization has no depth of its own.
+        if model in positions and depth.isdigit():
+            positions[model][int(depth)] = index
     sentences = []
     for first, second in combinations(models, 2):
-        rows, columns = places[first], places[second]
+        rows, columns = positions[first], positions[second]
         block = one.values[np.ix_(list(rows.values()), list(columns.values()))]
         same = np.diag(block) if list(rows) == list(columns) else np.empty(0)
         same = np.where(np.abs(same - 1) <= ROUNDING, 1.0, same)
-        # Change is counted from 1, which only measures of which 1 is the largest value allow.
+        # Change is measured from 1, which requires a measure with a maximum of 1.
         if np.isfinite(same).sum() >= 2 and np.nanmax(same) <= 1:
             change = change_profile(same, positions=list(rows))
-            names = [one.left[place] for place in columns.values()]
-            sentences.append(f"From {first} to {second}, by {one.measure}: {change.sentence(names)}")
+            names = [one.left[index] for index in columns.values()]
+            tuned = tuned_from.get(second) == first
+            start = f"From {first} to {second}" if tuned else f"Between {first} and {second}"
+            sentences.append(f"{start}, by {one.measure}: {change.sentence(names, tuned=tuned)}")
         if min(block.shape) >= 2 and np.isfinite(block).all():
-            told = layer_matching(block).sentence([one.left[place] for place in rows.values()])
-            sentences.append(f"{first} in {second}, by {one.measure}: {told}")
+            matching = layer_matching(block).sentence([one.left[index] for index in rows.values()])
+            sentences.append(f"{first} in {second}, by {one.measure}: {matching}")
     return sentences
 
 
 def tuned_facts(encoder: Encoder) -> dict[str, Any] | None:
     """
-    Say what a model was fine-tuned on, where its folder is one that `finetune` wrote.
+    Read what a model was fine-tuned on, where `finetune` wrote its folder.
 
     Parameters
     ----------
@@ -82,15 +87,19 @@ def tuned_facts(encoder: Encoder) -> dict[str, Any] | None:
     Returns
     -------
     dict or None
-        `model`, the name before; `task`; and `seed`.
+        `model`, the name of the base model; `task`; and `seed`.
     """
-    # Training stands above comparison; of what it writes only this file is read here.
+    # `training` is a higher layer than `comparison`; of what it writes only this file is read here.
     file = Path(encoder.source.given) / "run.json"
     try:
-        told = json.loads(file.read_bytes()) if file.is_file() else None
-        if told is None:
+        run_record = json.loads(file.read_bytes()) if file.is_file() else None
+        if run_record is None:
             return None
-        return {"model": str(told["model"]), "task": str(told["task"]), "seed": told["seeds"]["order"]}
+        return {
+            "model": str(run_record["model"]),
+            "task": str(run_record["task"]),
+            "seed": run_record["seeds"]["order"],
+        }
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -126,14 +135,18 @@ def attention_maps(
     Returns
     -------
     list of Map
-        One a measure, over the blocks of all models.
+        One per measure, over the layers of all models.
     """
     names = [[f"{e.name}/{k}" for k in range(1, len(e.layers)) if e.layers[k].isdigit()] for e in encoders]
     evened: list[int] = []
     stream = _counted(stream_attention(encoders, texts.examples, rows, progress=progress), evened)
     if certainty:
-        held, places = _hold(stream)
-        documents = rows.clusters[np.searchsorted(rows.examples, places)] if rows.unit == "document" else None
+        held, example_indices = _hold(stream)
+        documents = (
+            rows.clusters[np.searchsorted(rows.examples, example_indices)]
+            if rows.unit == "document"
+            else None
+        )
         blocks = _with_intervals(
             held, names, measures, clusters=documents, causal=causal, seed=seed, **options
         )
@@ -143,14 +156,14 @@ def attention_maps(
     maps = [replace(_assemble(choice, names, blocks), unit=rows.unit) for choice in measures]
     if not sum(evened):
         return maps
-    told = f"{sum(evened):,} rows of attention went to no word, and were spread evenly"
-    return [replace(one, warnings=(*one.warnings, told)) for one in maps]
+    warning = f"{sum(evened):,} rows of attention went to no word, and were spread evenly"
+    return [replace(attention_map, warnings=(*attention_map.warnings, warning)) for attention_map in maps]
 
 
 def _counted(stream: Iterable[SentenceMaps], evened: list[int]) -> Iterable[SentenceMaps]:
-    for one in stream:
-        evened.append(one.evened)
-        yield one
+    for sentence in stream:
+        evened.append(sentence.evened)
+        yield sentence
 
 
 def _in_one_pass(
@@ -161,12 +174,12 @@ def _in_one_pass(
     causal: bool,
     seed: int,
 ) -> Blocks:
-    """Compare every two models, and each with itself, sentence by sentence as they come."""
+    """Compare each pair of models, and each model with itself, in one pass over the sentences."""
     pairs = list(combinations_with_replacement(range(len(names)), 2))
     passes = {pair: AttentionPass(list(measures), causal=causal) for pair in pairs}
-    for one in stream:
+    for sentence in stream:
         for i, j in pairs:
-            passes[i, j].add(one.maps[i], None if i == j else one.maps[j])
+            passes[i, j].add(sentence.maps[i], None if i == j else sentence.maps[j])
     return {
         (i, j): {
             label: as_attention_map(cells, i == j, names[i], None if i == j else names[j], seed)
@@ -182,7 +195,7 @@ def _with_intervals(
     measures: Sequence[Chosen],
     **options: Any,
 ) -> Blocks:
-    # Intervals of a measure with a direction do not come with those of the other one.
+    # Intervals of one direction of an asymmetric measure do not give those of the other.
     return {
         (i, j): dict(
             attention_similarity_matrix(
@@ -201,51 +214,51 @@ def _with_intervals(
 
 def _hold(stream: Iterable[SentenceMaps]) -> tuple[list[tuple[np.ndarray, ...]], list[int]]:
     held: list[tuple[np.ndarray, ...]] = []
-    places: list[int] = []
+    example_indices: list[int] = []
     numbers = 0
-    for one in stream:
-        numbers += sum(maps.size for maps in one.maps)
+    for sentence in stream:
+        numbers += sum(maps.size for maps in sentence.maps)
         if numbers > HELD:
             raise must(
                 "the sentences of attention with certainty",
                 f"few enough to be held ({HELD:,} numbers)",
                 f"more than {len(held):,} sentences",
             )
-        held.append(one.maps)
-        places.append(one.place)
-    return held, places
+        held.append(sentence.maps)
+        example_indices.append(sentence.place)
+    return held, example_indices
 
 
 def _assemble(
     choice: Chosen, names: Sequence[Sequence[str]], blocks: dict[tuple[int, int], dict[str, Map]]
 ) -> Map:
-    """Put the maps of all pairs of models together into one."""
+    """Join the maps of all pairs of models into one."""
     label, numbers = choice.label, range(len(names))
-    whole = tuple(name for own in names for name in own)
+    layer_names = tuple(name for model_layers in names for name in model_layers)
     first = blocks[0, 0][label]
     held = first.resamples
 
-    def table(value: Callable[[Map], Any], other: Callable[[Map], Any]) -> np.ndarray:
+    def table(getter: Callable[[Map], Any], mirrored_getter: Callable[[Map], Any]) -> np.ndarray:
         def block(i: int, j: int) -> Any:
             if (i, j) in blocks:
-                return value(blocks[i, j][label])
-            return np.asarray(other(blocks[j, i][label])).T
+                return getter(blocks[i, j][label])
+            return np.asarray(mirrored_getter(blocks[j, i][label])).T
 
         return np.block([[block(i, j) for j in numbers] for i in numbers])
 
-    def same(read: Callable[[Map], Any]) -> np.ndarray:
-        return table(read, read)
+    def same(getter: Callable[[Map], Any]) -> np.ndarray:
+        return table(getter, getter)
 
     values = table(lambda m: m.values, lambda m: m.details["backward"])
     backward = table(lambda m: m.details["backward"], lambda m: m.values)
     reasons = same(lambda m: np.array(m.reasons, dtype=object))
-    every = [found[label] for found in blocks.values()]
+    pair_maps = [maps[label] for maps in blocks.values()]
     blank = np.full(values.shape, np.nan)
     bounds = {} if first.low is None else {"low": same(lambda m: m.low), "high": same(lambda m: m.high)}
     return replace(
         first,
-        left=whole,
-        right=whole,
+        left=layer_names,
+        right=layer_names,
         values=values,
         reasons=tuple(tuple(row) for row in reasons.tolist()),
         null_mean=blank,
@@ -254,7 +267,9 @@ def _assemble(
         **bounds,
         rank=Sides(None, None),
         kept=Sides(None, None),
-        warnings=tuple(dict.fromkeys(warning for one in every for warning in one.warnings)),
+        warnings=tuple(
+            dict.fromkeys(warning for attention_map in pair_maps for warning in attention_map.warnings)
+        ),
         details=MappingProxyType({"backward": backward}),
         # The same half-samples in every block, so that cells of different models are paired.
         resamples=held and replace(held, array=same(lambda m: m.resamples and m.resamples.array)),

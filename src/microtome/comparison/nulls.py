@@ -1,4 +1,4 @@
-"""What would unrelated rows give? Formulas for the mean, and where known the spread, of each measure."""
+"""Null means, and where known null standard deviations, of the measures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DRAWS = 256
 
 def null_of(choice: Chosen, strip: Strip) -> tuple[Pair, Pair]:
     """
-    Mean and standard deviation of a measure over all orders of the rows of one side.
+    Mean and standard deviation of a measure over all permutations of the rows of one side.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def null_of(choice: Chosen, strip: Strip) -> tuple[Pair, Pair]:
 
 
 def null_details(choice: Chosen, strip: Strip) -> dict[str, np.ndarray]:
-    """For a debiased value, what its biased twin would have: floor and spread, which give its law a form."""
+    """Null mean and deviation of the biased counterpart of a debiased value, which shape its null law."""
     if choice.declared("null") != "debiased" or strip.n < 4:
         return {}
     null = moments_null(strip)
@@ -58,16 +58,16 @@ def _both(mean: np.ndarray, sd: np.ndarray | None = None) -> tuple[Pair, Pair]:
 
 
 def _kept(choice: Chosen, strip: Strip) -> tuple[int, np.ndarray]:
-    left, right = strip.kept(choice.declared("subspace")(choice.options))
-    return left, np.array(right)
+    left_dims, right_dims = strip.kept(choice.declared("subspace")(choice.options))
+    return left_dims, np.array(right_dims)
 
 
 def moments_null(strip: Strip) -> Null:
     """Permutation mean and deviation of linear CKA, from moments alone; exact for independent rows."""
-    left, right = strip.left, strip.right
+    left_bank, right_bank = strip.left, strip.right
     names = ("trace", "frob2", "norms2")
-    T, T2, S2 = (left.known[name][strip.row] for name in names)
-    T_, T2_, S2_ = (np.array(right.known[name][strip.columns]) for name in names)
+    T, T2, S2 = (left_bank.known[name][strip.row] for name in names)
+    T_, T2_, S2_ = (np.array(right_bank.known[name][strip.columns]) for name in names)
     return cka_null(T, T2, S2, T_, T2_, S2_, strip.n)
 
 
@@ -86,31 +86,31 @@ def _debiased(choice: Chosen, strip: Strip) -> tuple[Pair, Pair]:
 
 
 def _wachter(choice: Chosen, strip: Strip) -> tuple[Pair, Pair]:
-    left, right = _kept(choice, strip)
+    left_dims, right_dims = _kept(choice, strip)
     mean = np.full(len(strip), np.nan)
-    known = (right > 0) & (left > 0)
-    if known.any():
-        mean[known] = mean_rho(left, right[known], strip.n)
+    defined = (right_dims > 0) & (left_dims > 0)
+    if defined.any():
+        mean[defined] = mean_rho(left_dims, right_dims[defined], strip.n)
     return _both(mean)
 
 
 def _mean_square(choice: Chosen, strip: Strip) -> tuple[Pair, Pair]:
-    left, right = _kept(choice, strip)
-    return _both(rho2_null(left, right, strip.n))
+    left_dims, right_dims = _kept(choice, strip)
+    return _both(rho2_null(left_dims, right_dims, strip.n))
 
 
 def _share_explained(choice: Chosen, strip: Strip) -> tuple[Pair, Pair]:
-    left, right = _kept(choice, strip)
-    forward, back = r2_null(right, strip.n), np.full(len(strip), float(r2_null(left, strip.n)))
+    left_dims, right_dims = _kept(choice, strip)
+    forward, back = r2_null(right_dims, strip.n), np.full(len(strip), float(r2_null(left_dims, strip.n)))
     unknown = np.full(len(strip), np.nan)
     return (forward, unknown), (back, unknown)
 
 
 def _multiple_correlation(choice: Chosen, strip: Strip) -> tuple[Pair, Pair]:
-    left, right = _kept(choice, strip)
+    left_dims, right_dims = _kept(choice, strip)
     unknown = np.full(len(strip), np.nan)
-    forward = np.array([root_beta_mean(r, strip.n) for r in right])
-    return (forward, unknown), (np.full(len(strip), root_beta_mean(left, strip.n)), unknown)
+    forward = np.array([root_beta_mean(r, strip.n) for r in right_dims])
+    return (forward, unknown), (np.full(len(strip), root_beta_mean(left_dims, strip.n)), unknown)
 
 
 def root_beta_mean(rank: int, n: int) -> float:
@@ -125,22 +125,22 @@ def root_beta_mean(rank: int, n: int) -> float:
         return 1.0
     if rank == 0:
         return float("nan")
-    a, whole = rank / 2, (n - 1) / 2
-    return float(np.exp(gammaln(a + 0.5) + gammaln(whole) - gammaln(a) - gammaln(whole + 0.5)))
+    a, half_dof = rank / 2, (n - 1) / 2
+    return float(np.exp(gammaln(a + 0.5) + gammaln(half_dof) - gammaln(a) - gammaln(half_dof + 0.5)))
 
 
 def _largest(choice: Chosen, strip: Strip) -> tuple[Pair, Pair]:
     unknown = np.full(len(strip), np.nan)
-    right = largest_correlation(strip.right)[strip.columns]
-    left = largest_correlation(strip.left)[strip.row]
-    return (right, unknown), (np.full(len(strip), left), unknown)
+    right_means = largest_correlation(strip.right)[strip.columns]
+    left_mean = largest_correlation(strip.left)[strip.row]
+    return (right_means, unknown), (np.full(len(strip), left_mean), unknown)
 
 
 def largest_correlation(bank: Bank) -> np.ndarray:
     """
     Mean largest absolute correlation of an unrelated neuron with the neurons of each layer.
 
-    Over random orders of the rows, the correlations of one neuron with a layer's neurons are nearly
+    Over random permutations of the rows, the correlations of one neuron with a layer's neurons are nearly
     Gaussian, with the layer's own correlation matrix over n - 1 as covariance; their largest has no
     formula, so it is averaged over draws. Shape (layers,).
     """
@@ -151,9 +151,9 @@ def largest_correlation(bank: Bank) -> np.ndarray:
         normal = torch.as_tensor(rng.standard_normal((bank.width, DRAWS)), device=bank.scatter.device)
         # Draws with the correlation matrix as covariance: any M with M M' = R will do, and the product
         # with a root of the scatter matrix, rows scaled, is one.
-        drawn = torch.stack([root @ normal.to(root.dtype) for root in _roots(bank)])
-        drawn = (drawn * bank.scale.to(drawn.dtype)[:, :, None]).abs_()
-        top = drawn.amax(1).double().mean(1) / max(bank.n - 1, 1) ** 0.5
+        samples = torch.stack([root @ normal.to(root.dtype) for root in _roots(bank)])
+        samples = (samples * bank.scale.to(samples.dtype)[:, :, None]).abs_()
+        top = samples.amax(1).double().mean(1) / max(bank.n - 1, 1) ** 0.5
         bank.largest = top.clamp_max(1.0).tolist()
     return np.array(bank.largest)
 
@@ -165,17 +165,17 @@ def _roots(bank: Bank) -> list[torch.Tensor]:
     if bank.has_spectrum:
         values, vectors = bank.spectrum("center")
         return [v * r for v, r in zip(vectors, values.sqrt().to(vectors.dtype), strict=True)]
-    found = []
+    roots = []
     for k in range(len(bank)):
-        # A nudge of the diagonal lets the factorization pass through dependent and constant neurons.
+        # A small diagonal term lets the factorization pass through dependent and constant neurons.
         nudge = torch.diag_embed(1e-6 * torch.where(bank.alive[k], bank.sumsq[k], 1.0))
         root, failed = torch.linalg.cholesky_ex(bank.scatter[k] + nudge)
         if int(failed):
-            # Rounding may exceed the nudge on steep spectra; the eigenvalues can be cut at 0.
+            # Rounding may exceed that term on steep spectra; eigenvalues can be clipped at 0.
             bank.spectrum("center")
             return _roots(bank)
-        found.append(root)
-    return found
+        roots.append(root)
+    return roots
 
 
 NULLS: Mapping[str, Callable[[Chosen, Strip], tuple[Pair, Pair]]] = MappingProxyType(

@@ -1,4 +1,4 @@
-"""How will the work be cut up, how much memory will it take, and about how long?"""
+"""Execution plans: groups of layers, memory use and estimated time."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import must
 from ..measures.declare import Chosen
+from ..moments.clustered import MOST_PRODUCTS, MOST_UNITS
 from ..moments.stack import Stack
 from ..moments.tiles import TILE_ROWS
 
@@ -18,8 +19,12 @@ if TYPE_CHECKING:
     import torch
 
 UNITS = {"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
-# Multiply-adds a second that one thread of an ordinary processor does; only for the estimate of time.
+# Multiply-adds per second of one thread of an ordinary processor; only for the time estimate.
 RATE = 4e10
+# Pairs of layers, each of one row, that the second pass handles per second.
+PAIR_RATE = 5e6
+# Values that are read and shifted per second.
+READ_RATE = 2e8
 # What each measure adds, in products of two layers' rows; measured at 10,000 rows of 768 features.
 EXTRA_COST = {
     "cca": 0.6,
@@ -29,6 +34,70 @@ EXTRA_COST = {
     "linear_regression": 0.2,
     "procrustes": 2.5,
 }
+
+
+# Least number of rows of a tile in the second pass.
+LEAST_TILE = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """
+    Memory budget of the second pass over the rows, for intervals or clusters.
+
+    Parameters
+    ----------
+    units : int
+        Units whose scores are kept, at most.
+    held : bool
+        Whether the weights of all rows are held.
+    cells : int
+        Rows of a tile times pairs of layers.
+    products : int
+        Inner products within clusters that are held at once.
+    bytes : int
+        In total.
+    """
+
+    units: int
+    held: bool
+    cells: int
+    products: int
+    bytes: int
+
+
+def second_share(layers: int, rows: int, clusters: int, memory: int) -> Share:
+    """
+    Divide the memory for the second pass over the rows.
+
+    Parameters
+    ----------
+    layers : int
+        Of both sides.
+    rows, clusters, memory : int
+
+    Returns
+    -------
+    Share
+    """
+    # Eight tables of float64 with one value for each pair of layers and unit; fewer units make larger groups.
+    table = 8 * 8 * layers**2
+    units = int(np.clip(0.8 * memory / table, 512, MOST_UNITS))
+    scores = table * min(units, clusters)
+    # Sums k and weights u of all rows.
+    weights = 2 * 8 * layers * rows
+    held = weights <= memory / 4
+    room = max(memory - scores - held * weights, memory / 8)
+    # Six temporary tables of a tile; three copies of the inner products.
+    cells = int(min(2e7, room / 96))
+    products = int(min(MOST_PRODUCTS, room / 64))
+    return Share(
+        units=units,
+        held=held,
+        cells=cells,
+        products=products,
+        bytes=int(scores + held * weights + 48 * max(min(cells, rows * layers**2), LEAST_TILE * layers**2)),
+    )
 
 
 def read_bytes(memory: str | int | float) -> int:
@@ -51,7 +120,7 @@ def read_bytes(memory: str | int | float) -> int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """
-    How the layers are cut into groups, and what that costs.
+    Groups of layers, and their cost.
 
     Parameters
     ----------
@@ -60,9 +129,9 @@ class Plan:
     tile_rows : int
         Rows read at a time.
     passes : int
-        Readings of the rows.
+        Passes over the rows.
     state_bytes : int
-        Largest amount of memory the engine holds beside the input.
+        Peak memory of the engine besides the input.
     operations : float
         Multiply-adds.
     seconds : float
@@ -78,7 +147,7 @@ class Plan:
     seconds: float
 
     def sentence(self) -> str:
-        """Say it to a user."""
+        """Describe the cost in words."""
         return (
             f"about {_amount(self.state_bytes)} of memory beside the input, {self.passes} reading"
             f"{'s' if self.passes > 1 else ''} of the rows, about {_duration(self.seconds)} on one thread"
@@ -110,7 +179,7 @@ def make_plan(
     permutations: int = 0,
 ) -> Plan:
     """
-    Cut layers into as few groups as fit the memory.
+    Split layers into as few groups as fit the memory.
 
     Parameters
     ----------
@@ -123,43 +192,54 @@ def make_plan(
     certainty, clustered : bool
         Whether the rows are read again for intervals, and for clusters.
     halves, permutations : int
-        Repetitions of the whole map that were asked for.
+        Repetitions of the whole map.
 
     Returns
     -------
     Plan
     """
     n = left.rows
-    widths = np.array(left.widths)
-    others = widths if right is None else np.array(right.widths)
-    spectra = sum(w * w for w in [*widths, *([] if right is None else others)]) * (16 + 2 * itemsize)
-    most = max(len(left), len(others))
+    left_widths = np.array(left.widths)
+    right_widths = left_widths if right is None else np.array(right.widths)
+    spectra = sum(w * w for w in [*left_widths, *([] if right is None else right_widths)]) * (
+        16 + 2 * itemsize
+    )
+    most = max(len(left), len(right_widths))
     lefts, rights, tile_rows, state = (), (), TILE_ROWS, 0
     for groups in range(1, most + 1):
-        lefts, rights = _groups(len(left), groups), _groups(len(others), groups)
-        tile_rows, state = _state(widths, others, lefts, rights, itemsize, n, memory, right is None)
+        lefts, rights = _groups(len(left), groups), _groups(len(right_widths), groups)
+        tile_rows, state = _state(
+            left_widths, right_widths, lefts, rights, itemsize, n, memory, right is None
+        )
         if state + spectra <= memory or groups == most:
             break
     symmetric = right is None
     count = len(lefts)
     passes = count * (count + 1) // 2 if symmetric else len(lefts) * len(rights)
-    pairs = np.outer(widths, others)
+    pairs = np.outer(left_widths, right_widths)
     products = float(
-        np.triu(pairs).sum() if symmetric else pairs.sum() + (widths**2).sum() + (others**2).sum()
+        np.triu(pairs).sum() if symmetric else pairs.sum() + (left_widths**2).sum() + (right_widths**2).sum()
     )
     operations = n * products * (1 + sum(EXTRA_COST.get(m.measure.name, 0.02) for m in measures))
     rows_too = [m for m in measures if m.declared("needs") == "rows"]
-    operations += len(rows_too) * n * n * float(widths.sum() + others.sum())
-    repeats = 1.0 + 0.5 * halves + permutations + (1.2 if certainty else 0.0)
+    operations += len(rows_too) * n * n * float(left_widths.sum() + right_widths.sum())
+    repeats = 1.0 + 0.5 * halves + permutations + (2.4 if certainty else 0.0)
     slower = 2.0 if itemsize == 8 else 1.0
+    layers = len(left_widths) if symmetric else len(left_widths) + len(right_widths)
+    second = certainty or clustered
+    share = second_share(layers, n, n, memory).bytes if second else 0
+    # Cluster debiasing is repeated with the map; scores are computed once.
+    pairs_of_rows = (1.0 if certainty else 0.3) * n * layers**2 if second else 0.0
+    readings = passes + (2 if clustered else 0) + (passes + 1 if certainty else 0)
+    values_read = readings * n * float(left_widths.sum() + (0 if symmetric else right_widths.sum()))
     return Plan(
         left=lefts,
         right=lefts if symmetric else rights,
         tile_rows=tile_rows,
-        passes=passes + (2 if clustered else 0) + (passes + 1 if certainty else 0),
-        state_bytes=int(state + spectra),
+        passes=readings,
+        state_bytes=int(state + spectra + share),
         operations=operations * repeats,
-        seconds=operations * repeats * slower / RATE,
+        seconds=operations * repeats * slower / RATE + pairs_of_rows / PAIR_RATE + values_read / READ_RATE,
     )
 
 
@@ -168,8 +248,8 @@ def _groups(count: int, groups: int) -> tuple[tuple[int, ...], ...]:
 
 
 def _state(
-    widths: np.ndarray,
-    others: np.ndarray,
+    left_widths: np.ndarray,
+    right_widths: np.ndarray,
     lefts: tuple[tuple[int, ...], ...],
     rights: tuple[tuple[int, ...], ...],
     itemsize: int,
@@ -178,13 +258,13 @@ def _state(
     symmetric: bool,
 ) -> tuple[int, int]:
     """Tile rows and bytes of the largest pass: sums, one product, and the tile."""
-    largest_left = max(int(widths[list(g)].sum()) for g in lefts)
-    largest_right = max(int(others[list(g)].sum()) for g in rights)
-    whole = symmetric and len(lefts) == 1
-    sums = 8 * largest_left * largest_right // (2 if whole else 1)
-    sums += 8 * int(widths.max()) * largest_right // (2 if whole else 1)
-    product = itemsize * int(widths.max()) * largest_right
-    columns = largest_left if whole else largest_left + largest_right
+    largest_left = max(int(left_widths[list(g)].sum()) for g in lefts)
+    largest_right = max(int(right_widths[list(g)].sum()) for g in rights)
+    single_pass = symmetric and len(lefts) == 1
+    sums = 8 * largest_left * largest_right // (2 if single_pass else 1)
+    sums += 8 * int(left_widths.max()) * largest_right // (2 if single_pass else 1)
+    product = itemsize * int(left_widths.max()) * largest_right
+    columns = largest_left if single_pass else largest_left + largest_right
     room = max(memory - sums - product, memory // 4)
     tile_rows = int(np.clip(room // (itemsize * columns), 256, TILE_ROWS))
     return tile_rows, sums + product + min(tile_rows, n) * columns * itemsize
@@ -193,7 +273,7 @@ def _state(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """
-    How the engine works, apart from what it computes.
+    Engine settings: precision, device, memory and progress.
 
     Parameters
     ----------
@@ -203,7 +283,7 @@ class Settings:
     memory : int
         Bytes.
     progress : callable or None
-        Called with a description, the rows done, and the rows there are.
+        Called with a description, the rows done, and the total number of rows.
     """
 
     exact: bool

@@ -1,4 +1,4 @@
-"""What exactly is asked? Both sides, measures, rows and device, checked before anything is computed."""
+"""Comparison requests: stacks, measures, rows and device, checked before anything is computed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ..inference.clusters import Clusters
 from ..measures.declare import Chosen
 from ..measures.table import chosen_all
 from ..moments.stack import Stack
-from .inputs import choose_rows, controlled, find_device, gather, read_clusters, recorded_grouping
+from ..runtime import find_device
+from .inputs import choose_rows, controlled, gather, read_clusters, recorded_grouping
 from .plan import Plan, Settings, make_plan, read_bytes
 
 PRECISIONS = ("fast", "exact")
@@ -23,9 +24,9 @@ NARROW = 64
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """
-    Everything that one comparison needs, checked.
+    Checked inputs of one comparison.
 
-    `grouping` is what recorded layers say of their rows, where a user said nothing of clusters.
+    `grouping` comes from recorded layers, where the user passed no clusters.
     """
 
     left: Stack
@@ -39,8 +40,14 @@ class Request:
 
     @property
     def n(self) -> int:
-        """Rows that take part."""
+        """Number of rows in the comparison."""
         return self.left.rows
+
+
+def check_precision(precision: str) -> None:
+    """Check the name of a precision."""
+    if precision not in PRECISIONS:
+        raise must("precision", "'fast' or 'exact'", precision)
 
 
 def prepare(
@@ -65,8 +72,7 @@ def prepare(
     progress: Any = None,
 ) -> tuple[Request, Plan, str]:
     """Check a comparison and plan it, without computing anything; see `similarity_matrix`."""
-    if precision not in PRECISIONS:
-        raise must("precision", "'fast' or 'exact'", precision)
+    check_precision(precision)
     choices = tuple(chosen_all(measures))
     for choice in choices:
         if choice.declared("needs") == "attention":
@@ -74,50 +80,60 @@ def prepare(
                 f"{choice.measure.name} must be given attention maps, not rows; "
                 "use `microtome compare` on the shell, and attention_similarity_matrix in Python."
             )
-    where = find_device(device)
-    one, two = gather(left, right, names, right_names)
-    total = one.rows
+    torch_device = find_device(device)
+    left_stack, right_stack = gather(left, right, names, right_names)
+    total = left_stack.rows
     debiased = any(c.measure.interval == "debiased" for c in choices)
-    told = recorded_grouping(left, right) if clusters is None else None
-    asked: dict[str, Any] = {"balanced": debiased, "noun": "cluster" if told is None else told.unit}
-    grouped = read_clusters(clusters if told is None else told.codes, total, **asked)
+    grouping = recorded_grouping(left, right) if clusters is None else None
+    cluster_options: dict[str, Any] = {
+        "balanced": debiased,
+        "noun": "cluster" if grouping is None else grouping.unit,
+    }
+    grouped = read_clusters(clusters if grouping is None else grouping.codes, total, **cluster_options)
     index = choose_rows(total, grouped, rows=rows, leave_out=leave_out, seed=seed)
     if index is not None:
-        one, two = one.take(index), None if two is None else two.take(index)
+        left_stack, right_stack = (
+            left_stack.take(index),
+            None if right_stack is None else right_stack.take(index),
+        )
         if grouped is not None:
-            grouped = read_clusters(grouped.codes[index], len(index), **asked)
+            grouped = read_clusters(grouped.codes[index], len(index), **cluster_options)
     notes = [f"{len(index)} of {total} rows"] if index is not None else []
     if zscore or remove_top:
-        one = controlled(one, zscore=zscore, remove_top=remove_top, device=where)
-        two = None if two is None else controlled(two, zscore=zscore, remove_top=remove_top, device=where)
+        left_stack = controlled(left_stack, zscore=zscore, remove_top=remove_top, device=torch_device)
+        right_stack = (
+            None
+            if right_stack is None
+            else controlled(right_stack, zscore=zscore, remove_top=remove_top, device=torch_device)
+        )
         notes += ["neurons standardized"] if zscore else []
         notes += [f"the {remove_top} neurons of largest variance removed"] if remove_top else []
-    n = one.rows
+    n = left_stack.rows
     if n < 2:
         raise InputError(f"a comparison must have at least 2 rows, but got {n}.")
     if n < 4 and any(c.measure.name == "debiased_cka" for c in choices):
         raise InputError(f"debiased_cka must have at least 4 rows, but got {n}.")
     exact, switched = precision == "exact", ""
-    widest = max(*one.widths, *(() if two is None else two.widths), 1)
-    if not exact and where.type == "cuda":
+    widest = max(*left_stack.widths, *(() if right_stack is None else right_stack.widths), 1)
+    if not exact and torch_device.type == "cuda":
         exact, switched = True, "float64 costs a data-center GPU no more"
     elif not exact and any(c.declared("subspace") is not None for c in choices):
         if widest <= NARROW:
             exact, switched = True, "layers are narrow, and float64 costs little"
         elif n < 2 * widest:
             exact, switched = True, "fewer than twice as many rows as features"
-    amount = read_bytes(memory)
-    if where.type == "cuda" and memory == "2GB":
+    memory_bytes = read_bytes(memory)
+    if torch_device.type == "cuda" and memory == "2GB":
         import torch
 
-        amount = int(0.6 * torch.cuda.mem_get_info(where)[0])
-    settings = Settings(exact=exact, device=where, memory=amount, progress=progress)
+        memory_bytes = int(0.6 * torch.cuda.mem_get_info(torch_device)[0])
+    settings = Settings(exact=exact, device=torch_device, memory=memory_bytes, progress=progress)
     request = Request(
-        left=one,
-        right=two,
+        left=left_stack,
+        right=right_stack,
         measures=choices,
         clusters=grouped,
-        grouping=told,
+        grouping=grouping,
         settings=settings,
         seed=seed,
         switched=switched,
@@ -133,7 +149,7 @@ def prepare(
 
 
 def plan_for(request: Request, **more: Any) -> Plan:
-    """Plan a request as it stands."""
+    """Make the plan of a checked request."""
     return make_plan(
         request.left,
         request.right,

@@ -1,4 +1,4 @@
-"""Which way is each measure computed? By moments; by Gram matrices or turned layers; or by rows."""
+"""Dispatch of measures: from moments, Gram matrices, rotated layers, or rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .tables import LayerFacts, Outcome, Scores, Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Raw:
-    """Tables of all measures, and what is known of the layers."""
+    """Tables of all measures, and layer statistics."""
 
     tables: dict[str, Table]
     left: LayerFacts
@@ -41,7 +41,7 @@ def compute(
     scores : bool
         Whether to read the rows again for influence scores.
     spectra : bool
-        Whether the facts of the layers hold their spectra, where moments or rows are at hand for it.
+        Whether the layer statistics include the spectra, where moments or rows are available.
 
     Returns
     -------
@@ -50,16 +50,16 @@ def compute(
     try:
         return _compute(request, plan, scores, spectra)
     except ScaleError:
-        again = replace(
+        exact_request = replace(
             request,
             settings=replace(request.settings, exact=True),
             switched="values too small or too large for float32 products",
         )
-        return _compute(again, None, scores, spectra)
+        return _compute(exact_request, None, scores, spectra)
 
 
 def _compute(request: Request, plan: Plan | None, scores: bool, spectra: bool) -> Raw:
-    """Send each measure the way that suits it."""
+    """Dispatch each measure to its route."""
     plan = plan_for(request) if plan is None else plan
     by_rows = [m for m in request.measures if m.declared("needs") == "rows"]
     by_moments = [m for m in request.measures if m not in by_rows]
@@ -75,16 +75,16 @@ def _compute(request: Request, plan: Plan | None, scores: bool, spectra: bool) -
         outcome = run_gram(request, by_moments, spectra=spectra)
     elif turnable and request.n < min(widths):
         outcome = _run_turned(request, turnable, scores, spectra)
-        rest = [m for m in by_moments if m not in turnable]
-        if rest:
-            tables |= _run(request, rest, plan, False).tables
+        remaining = [m for m in by_moments if m not in turnable]
+        if remaining:
+            tables |= _run(request, remaining, plan, False).tables
     else:
         outcome = _run(request, by_moments, plan, scores, spectra)
     tables |= outcome.tables
     sensitive = [m for m in by_moments if m.measure.name in ("cca", "pwcca")]
     if outcome.near_tolerance and sensitive and not request.settings.exact:
-        again = replace(request, settings=replace(request.settings, exact=True))
-        tables |= _run(again, sensitive, plan_for(again), False).tables
+        exact_request = replace(request, settings=replace(request.settings, exact=True))
+        tables |= _run(exact_request, sensitive, plan_for(exact_request), False).tables
         names = " and ".join(m.label for m in sensitive)
         precision = f"fast; {names} exact (switched: an eigenvalue lies near the rank tolerance)"
     for choice in by_rows:
@@ -101,12 +101,12 @@ def _compute(request: Request, plan: Plan | None, scores: bool, spectra: bool) -
 
 
 def _turns(choice: Chosen) -> bool:
-    """Whether rotating either side changes nothing, so that the Gram route may be taken."""
-    kept = choice.declared("invariances")
+    """Whether the measure is invariant to rotations of either side, so that layers may be rotated first."""
+    invariances = choice.declared("invariances")
     subspace = choice.declared("subspace")
-    # The full rank is counted in the correlation matrix of the neurons, which turning mixes up.
+    # The full rank is that of the correlation matrix of the neurons, which a rotation changes.
     ranked = subspace is not None and subspace(choice.options) == "full"
-    return "orthogonal" in kept.left and "orthogonal" in kept.right and not ranked
+    return "orthogonal" in invariances.left and "orthogonal" in invariances.right and not ranked
 
 
 def _run(
@@ -131,15 +131,15 @@ def _run_turned(request: Request, measures: list[Chosen], scores: bool, spectra:
     turned = replace(request, left=sides[0].stack, right=sides[1].stack if len(sides) > 1 else None)
     outcome = _run(turned, measures, plan_for(turned), scores, spectra)
     facts = [
-        # Turning changes no eigenvalue.
-        facts_of_spread(side.sumsq, found.participation, found.spectrum)
-        for side, found in zip((sides[0], sides[-1]), (outcome.left, outcome.right), strict=True)
+        # A rotation changes no eigenvalue.
+        facts_of_spread(side.sumsq, layer_facts.participation, layer_facts.spectrum)
+        for side, layer_facts in zip((sides[0], sides[-1]), (outcome.left, outcome.right), strict=True)
     ]
     return replace(outcome, left=facts[0], right=facts[1])
 
 
 def _facts_alone(request: Request) -> Outcome:
-    """What is known of the layers when no measure needs their moments."""
+    """Compute the layer statistics alone, where no measure needs moments."""
     sides = [request.left] if request.right is None else [request.left, request.right]
     facts = [facts_of_spread(column_spread(side, request.settings.device)) for side in sides]
     return Outcome(tables={}, left=facts[0], right=facts[-1], near_tolerance=False, scores={})

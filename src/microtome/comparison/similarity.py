@@ -1,4 +1,4 @@
-"""How similar are the layers of two stacks, and how sure is that?"""
+"""Similarity of two layers, and similarity maps of two stacks of layers."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from ..arguments import checked
 from ..errors import must
 from ..findings.maps import Maps
 from ..inference.estimate import Estimate
 from ..measures.declare import Chosen, Measure
 from ..measures.table import chosen
+from ..runtime import using_threads
 from .certainty import add_intervals, add_permutations
 from .describe import as_map
-from .inputs import using_threads
 from .request import prepare as prepare
 from .routes import compute as compute
 from .tables import KINDS
 
 
+@checked
 def similarity(
     x: Any,
     y: Any,
@@ -46,11 +48,11 @@ def similarity(
     measure : str
         A name of `microtome ls measures`, with options as "svcca:threshold=0.95" or as keywords.
     clusters : array_like of shape (rows,), optional
-        Which rows belong together, such as the sentence of each word.
+        Cluster of each row, such as the sentence of each word.
     precision : {"exact", "fast"}
         Float64 throughout, or float32 products added up in float64.
     certainty : bool
-        Whether to give an interval.
+        Whether to compute an interval.
     device, threads, seed, level, permutations
         As in `similarity_matrix`.
     **options
@@ -85,14 +87,17 @@ def similarity(
         permutations=permutations,
         memory="64GB",
     )
-    one = next(iter(maps.values()))
-    if one.shape != (1, 1):
+    similarity_map = next(iter(maps.values()))
+    if similarity_map.shape != (1, 1):
         raise must(
-            "x and y", "one layer each; use similarity_matrix", f"{one.shape[0]} and {one.shape[1]} layers"
+            "x and y",
+            "one layer each; use similarity_matrix",
+            f"{similarity_map.shape[0]} and {similarity_map.shape[1]} layers",
         )
-    return one[0, 0]
+    return similarity_map.cell(0, 0)
 
 
+@checked
 def similarity_matrix(
     left: Any,
     right: Any = None,
@@ -129,45 +134,45 @@ def similarity_matrix(
     measures : str or sequence
         Names of `microtome ls measures`, with options as "svcca:threshold=0.95".
     clusters : array_like of shape (rows,), optional
-        Which rows belong together, such as the sentence of each word: debiasing and intervals then go
-        by cluster. When absent, a folder that `extract` wrote says it: documents, where it tells of ten or
-        more, or else sentences. A number of its own for each row takes them as independent.
+        Cluster of each row, such as the sentence of each word: debiasing and intervals are then computed over
+        clusters. When absent, a folder that `extract` wrote supplies them: documents, where it names ten or
+        more, and sentences otherwise. A distinct number for each row makes rows independent.
     precision : {"fast", "exact"}
-        Float32 products added up in float64, or float64 throughout. Fast turns exact by itself on a CUDA
+        Float32 products added up in float64, or float64 throughout. Fast switches to exact on a CUDA
         device, where values are too small or too large for float32 products, and, for measures of
         canonical correlations and regression, where a rank would depend on rounding: layers of up to
         64 features, fewer than twice as many rows as features, an eigenvalue near the tolerance.
     certainty : bool
         Whether to read the rows again for intervals.
     memory : str or int
-        What the engine may hold beside the input, such as "2GB"; layers are handled in groups to fit.
+        Memory of the engine besides the input, such as "2GB"; layers are handled in groups to fit.
     device : str
         "cpu" or "cuda".
     threads : int, optional
-        Threads of the processor; as torch is set when absent.
+        Processor threads; torch's setting when absent.
     seed : int
         For half-samples, permutations and drawn rows.
     level : float
-        Promised coverage of the intervals.
+        Nominal coverage of the intervals.
     halves : int
-        Half-samples for the measures that have no influence function.
+        Number of half-samples for the measures that have no influence function.
     permutations : int
-        Orders of the rows (of whole clusters, where given) of the right side to try.
+        Number of permutations of the rows (of whole clusters, where given) of the right side.
     rows : int, optional
-        Compare on so many rows, drawn with the seed (whole clusters, where given).
+        Number of rows to compare on, drawn with the seed (whole clusters, where given).
     leave_out : array of bool of shape (rows,), optional
         Rows to leave out, such as the first position of a causal model.
     zscore : bool
         Standardize every neuron first.
     remove_top : int
-        Leave out so many neurons of largest variance of each layer.
+        Number of neurons of largest variance to remove from each layer.
     names, right_names : sequence of str, optional
         Names of the layers.
     spectra : bool
         Whether `layers` of the maps also holds each layer's spectrum: its shares of variance by principal
         direction, 64 at most. It comes from the moments, and is absent where no measure needs them.
     progress : callable, optional
-        Called with what is done, how much of it, and how much there is.
+        Called with the name of the step, the amount done, and the total.
 
     Returns
     -------
@@ -215,11 +220,11 @@ def similarity_matrix(
         if permutations:
             maps = add_permutations(request, maps, compute, permutations=permutations, level=level)
     seconds = round(time.perf_counter() - started, 3)
-    found = [
+    final_maps = [
         replace(m, provenance=MappingProxyType({**m.provenance, "seconds": seconds})) for m in maps.values()
     ]
-    told = request.grouping
-    if told is not None:
-        few = (told.few,) if certainty and told.few else ()
-        found = [replace(m, unit=told.unit, warnings=(*m.warnings, *few)) for m in found]
-    return Maps(found)
+    grouping = request.grouping
+    if grouping is not None:
+        few = (grouping.few,) if certainty and grouping.few else ()
+        final_maps = [replace(m, unit=grouping.unit, warnings=(*m.warnings, *few)) for m in final_maps]
+    return Maps(final_maps)

@@ -1,4 +1,4 @@
-"""Do the layers of each model fall into blocks? Asked of recorded rows, one model after the other."""
+"""Block structure of each model, from recorded rows."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 from ..errors import InputError, SmallSampleWarning
 from ..extraction.recording import Activations
-from ..findings.blocks import LEAST_SIDE
+from ..findings.blocks import Block
+from ..findings.runs import LEAST_LAYERS
 from ..findings.stackblocks import StackBlocks
 from ..measures.declare import Chosen
 from .structure import find_blocks
 
-# The rule was calibrated on maps of this measure.
 MEASURE = "debiased_cka"
-# What `find_blocks` is told of the options of a comparison.
+# Options of a comparison that are passed on to `find_blocks`.
 OPTIONS = ("precision", "memory", "threads", "level", "zscore", "remove_top")
 
 
@@ -31,13 +31,13 @@ def stack_blocks(
     **options: Any,
 ) -> list[StackBlocks]:
     """
-    Test for each model whether a step stands out between its layers.
+    Find the blocks of each model.
 
     Parameters
     ----------
     found : sequence of Activations
     measures : sequence of Chosen
-        Without debiased CKA among them nothing is tested.
+        Blocks are tested only where debiased CKA is among them.
     clusters : array_like of shape (rows,), optional
     seed, device, progress
         As in `find_blocks`.
@@ -47,24 +47,24 @@ def stack_blocks(
     Returns
     -------
     list of StackBlocks
-        None for a model with too few layers, or too few rows to be halved and put into groups.
+        Models with too few layers or too few rows are left out.
     """
     label = next((choice.label for choice in measures if choice.measure.name == MEASURE), None)
     if label is None:
         return []
     shared = {"clusters": clusters, "measure": label, "seed": seed, "device": device, "progress": progress}
-    told = {**shared, **{name: value for name, value in options.items() if name in OPTIONS}}
+    block_options = {**shared, **{name: value for name, value in options.items() if name in OPTIONS}}
     out = []
-    for one in found:
-        # A last state that is normed once more is no layer of its own.
-        kept = [k for k in one.varying if one.names[k].rpartition("/")[2].isdigit()]
-        if len(kept) < 2 * LEAST_SIDE:
+    for recording in found:
+        # A final state with an additional normalization is not a layer of its own.
+        indices = [k for k in recording.varying if recording.names[k].rpartition("/")[2].isdigit()]
+        if len(indices) <= LEAST_LAYERS:
             continue
-        layers, names = [one.layers.stored[k] for k in kept], [one.names[k] for k in kept]
+        layers, names = [recording.layers.stored[k] for k in indices], [recording.names[k] for k in indices]
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", SmallSampleWarning)
-                finding = find_blocks(layers, names=names, **told)
+                finding = find_blocks(layers, names=names, **block_options)
         except InputError:
             continue
         stack = names[0].rpartition("/")[0]
@@ -73,8 +73,13 @@ def stack_blocks(
 
 
 def of_unit(one: StackBlocks, unit: str) -> StackBlocks:
-    """Call what was taken as independent by the name that a reader knows."""
-    interval = one.finding.interval
-    if interval is None:
-        return one
-    return replace(one, finding=replace(one.finding, interval=replace(interval, unit=unit)))
+    """Set the name of the independent unit in the intervals of all blocks."""
+
+    def renamed(block: Block) -> Block:
+        interval = None if block.interval is None else replace(block.interval, unit=unit)
+        return replace(block, interval=interval, cores=tuple(renamed(core) for core in block.cores))
+
+    finding = one.finding
+    best = None if finding.best is None else renamed(finding.best)
+    blocks = tuple(renamed(block) for block in finding.blocks)
+    return replace(one, finding=replace(finding, blocks=blocks, best=best))

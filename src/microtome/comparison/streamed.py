@@ -1,4 +1,4 @@
-"""How do moments that were added up on the way become maps?"""
+"""Similarity maps from streamed moments, without recorded rows."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ..measures.declare import Chosen
 from ..measures.table import chosen_all
 from ..moments.streamed import StreamedMoments
 from ..rows.planning import Rows
+from ..runtime import using_threads
 from .describe import as_map
 from .engine import run as run_engine
-from .inputs import using_threads
 from .plan import Settings, make_plan
 from .request import Request
 from .routes import Raw
@@ -29,12 +29,12 @@ CLUSTERED = (
     "rows come in clusters, and formulas for independent rows do not hold; keep the rows to permute them"
 )
 
-# There is only one pass, so its moments must fit as they are.
+# There is only one pass, so all its moments must fit into memory.
 UNBOUNDED = 2**62
 
 
 def needs_rows(measures: Any) -> list[Chosen]:
-    """Those of some measures that cannot be computed from moments."""
+    """Select the measures that cannot be computed from moments."""
     return [choice for choice in chosen_all(measures) if choice.declared("needs") != "moments"]
 
 
@@ -51,9 +51,9 @@ def streamed_maps(
     measures : str or sequence
         Names of measures that need moments only.
     note : str
-        What was done to the rows first.
+        Preprocessing of the rows, for the estimator description.
     seed : int
-        For the record.
+        Recorded in the provenance.
     spectra : bool
         As in `similarity_matrix`.
 
@@ -68,19 +68,24 @@ def streamed_maps(
             f"{missing[0].label} must see the rows again, but they were not kept; record them, and ask again."
         )
     crossing = moments.finish()
-    left, right = moments.stack()
+    left_stack, right_stack = moments.stack()
     n = crossing.n
     if n < 4 and any(c.measure.name == "debiased_cka" for c in choices):
         raise InputError(f"debiased_cka must have at least 4 rows, but got {n}.")
     exact = moments.tile.dtype.itemsize == 8
     settings = Settings(exact=exact, device=moments.device, memory=UNBOUNDED, progress=None)
     request = Request(
-        left=left, right=right, measures=tuple(choices), clusters=None, settings=settings, seed=seed
+        left=left_stack,
+        right=right_stack,
+        measures=tuple(choices),
+        clusters=None,
+        settings=settings,
+        seed=seed,
     )
-    plan = make_plan(left, right, choices, memory=UNBOUNDED, itemsize=8 if exact else 4)
+    plan = make_plan(left_stack, right_stack, choices, memory=UNBOUNDED, itemsize=8 if exact else 4)
     outcome = run_engine(
-        left,
-        right,
+        left_stack,
+        right_stack,
         choices,
         plan,
         settings,
@@ -117,35 +122,35 @@ def streamed_windows(
     **options: Any,
 ) -> Maps:
     """
-    Compare the layers of several models on rows that go straight into the moments.
+    Compare the layers of several models on rows that are added to the moments and not kept.
 
     Parameters
     ----------
     encoders : sequence of Encoder
     rows : Rows
     run : callable
-        Hands out the windows of rows of all encoders.
+        Yields the windows of rows of all encoders.
     measures : sequence of Chosen
     grouped : bool
-        Whether rows come in clusters, of which debiasing would have to know.
+        Whether rows come in clusters, which rules out debiasing.
     precision, device, seed, threads
         As in `similarity_matrix`; measures on subspaces are computed exactly, since the rows cannot be read
         again where float32 does not suffice.
     **options
-        Refused: all others need the rows.
+        Rejected: all others need the rows.
 
     Returns
     -------
     Maps
-        Without the layers that are the same in every row.
+        Without the layers that are constant over the rows.
     """
     import torch
 
-    # These say how intervals would be, and how much of the rows may be held.
+    # These only concern intervals and the memory for rows, and have no effect here.
     idle = ("level", "halves", "memory")
-    asked = [name for name, value in options.items() if value and name not in idle]
-    if asked:
-        raise InputError(f"{asked[0]} must have the rows again, but keep=False lets them go.")
+    refused = [name for name, value in options.items() if value and name not in idle]
+    if refused:
+        raise InputError(f"{refused[0]} must have the rows again, but keep=False lets them go.")
     debiased = [choice.label for choice in measures if choice.measure.interval == "debiased"]
     if grouped and debiased:
         raise InputError(
@@ -154,15 +159,15 @@ def streamed_windows(
         )
     exact = precision == "exact" or any(c.declared("subspace") is not None for c in measures)
     constant = [constant_layers(encoder, rows) for encoder in encoders]
-    kept = [
+    varying = [
         (side, k)
         for side, encoder in enumerate(encoders)
         for k in range(len(encoder.layers))
         if k not in constant[side]
     ]
     moments = StreamedMoments(
-        [f"{encoders[side].name}/{encoders[side].layers[k]}" for side, k in kept],
-        [encoders[side].widths[k] for side, k in kept],
+        [f"{encoders[side].name}/{encoders[side].layers[k]}" for side, k in varying],
+        [encoders[side].widths[k] for side, k in varying],
         left=None,
         dtype=torch.float64 if exact else torch.float32,
         device=torch.device(device),
@@ -170,12 +175,12 @@ def streamed_windows(
     with using_threads(threads):
         for window in run():
             if window.stop > window.start:
-                moments.add([window.layers[side][k].to(moments.device) for side, k in kept])
-        found = streamed_maps(moments, list(measures), seed=seed, spectra=True)
-    return Maps([_of_clusters(one) for one in found.values()]) if grouped else found
+                moments.add([window.layers[side][k].to(moments.device) for side, k in varying])
+        maps = streamed_maps(moments, list(measures), seed=seed, spectra=True)
+    return Maps([_of_clusters(similarity_map) for similarity_map in maps.values()]) if grouped else maps
 
 
-def _of_clusters(one: Map) -> Map:
-    """Take back what only holds for independent rows."""
-    blank = np.full(one.values.shape, np.nan)
-    return replace(one, z=blank, p=blank, null_note=CLUSTERED)
+def _of_clusters(similarity_map: Map) -> Map:
+    """Remove z and p, which hold for independent rows only."""
+    blank = np.full(similarity_map.values.shape, np.nan)
+    return replace(similarity_map, z=blank, p=blank, null_note=CLUSTERED)

@@ -1,4 +1,4 @@
-"""What do the layers of one stack say about its structure, beyond single cells?"""
+"""Structure of stacks: blocks of layers, convergence in the number of rows, and neuron localization."""
 
 from __future__ import annotations
 
@@ -10,80 +10,117 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..arguments import checked
 from ..errors import SmallSampleWarning, must
 from ..findings.blocks import BlockFinding, block_structure
 from ..findings.localization import RotationLocalization, localization_rotation
-from ..inference.clusters import Clusters, halves
+from ..findings.paired import cell_errors
+from ..findings.words import at_most
+from ..inference.difference import ANOTHER_DIFFERENCE, POPULATION_DIFFERENCE
+from ..inference.jackknife import POPULATION
 from ..measures.declare import Measure, invariant
 from ..measures.neurons import NEURON_CORRELATION
 from ..moments.cells import Cells
+from ..moments.stack import make_stack
 from ..randomness import generator
-from .certainty import leave_out_values, subset
-from .inputs import using_threads
-from .similarity import compute, prepare, similarity_matrix
+from .inputs import read_clusters
+from .similarity import similarity_matrix
 
 if TYPE_CHECKING:
     import torch
 
+    from ..findings.maps import Map
     from ..moments.strip import Strip
 
 
+@checked
 def find_blocks(
     layers: Any,
+    other: Any = None,
     *,
     clusters: Any = None,
     measure: str = "debiased_cka",
-    groups: int = 10,
-    seed: int = 0,
-    level: float = 0.95,
-    threads: int | None = None,
+    tolerance: int = 0,
     **options: Any,
 ) -> BlockFinding:
     """
-    Ask whether the layers of a stack fall into two blocks.
+    Find the blocks of a stack: runs of layers more similar among themselves than to any layer outside.
 
-    Half of the rows choose the border, the other half tells how far it stands out, with a jackknife
-    over groups of rows or of whole clusters.
+    A run of at least three consecutive layers is a block if its least similar pair is more similar than any
+    pair with one layer inside and one outside. A block is certain where the simultaneous interval of this
+    margin is positive.
 
     Parameters
     ----------
     layers : list of arrays, array of shape (layers, rows, features), or path
+    other : as `layers`, optional
+        Another stack over the same rows, with as many layers: blocks are then runs of layers that both
+        stacks share.
     clusters : array_like of shape (rows,), optional
-        Which rows belong together.
+        Cluster of each row.
     measure : str
-    groups : int
-        Of the jackknife.
-    seed : int
-        Of the split.
-    level : float
-        Of the interval.
-    threads : int, optional
+    tolerance : int
+        How many outlying layers inside a run may be left out to make it a block.
     **options
-        As in `similarity_matrix`: precision, memory, device, rows, leave_out, zscore, remove_top, names.
+        As in `similarity_matrix`: level, seed, precision, memory, device, threads, rows, leave_out, zscore,
+        remove_top, names.
 
     Returns
     -------
     BlockFinding
-        `finding.sentence(names)` says it in words.
+        `finding.blocks` are the largest blocks, `finding.headline()` is a one-sentence summary.
+
+    References
+    ----------
+    Phang et al. 2021, Fine-Tuned Transformers Show Clusters of Similar Representations Across Layers.
     """
-    if not isinstance(groups, int) or groups < 3:
-        raise must("groups", "a whole number of at least 3", groups)
-    with using_threads(threads):
-        request, _, _ = prepare(layers, None, measure, clusters=clusters, seed=seed, **options)
-        units = Clusters.singletons(request.n) if request.clusters is None else request.clusters
-        first, second = (subset(request, rows) for rows in halves(units, seed))
-        label = request.measures[0].label
-        select, evaluate = (compute(half).tables[label].values for half in (first, second))
-        rest = Clusters.singletons(second.n) if second.clusters is None else second.clusters
-        left_out, _ = leave_out_values(second, rest, groups, compute)
-    unit = "row" if request.clusters is None else "cluster"
-    return block_structure(select, evaluate, left_out[label], level=level, unit=unit)
+    maps = similarity_matrix(layers, other, measure, clusters=clusters, certainty=True, **options)
+    return map_blocks(next(iter(maps.values())), two_stacks=other is not None, tolerance=tolerance)
+
+
+def map_blocks(found: Map, *, two_stacks: bool = False, tolerance: int = 0) -> BlockFinding:
+    """
+    Find the blocks of a map that was computed with intervals.
+
+    Parameters
+    ----------
+    found : Map
+        Of a stack with itself, or of two stacks of equal depth.
+    two_stacks, tolerance
+        As in `block_structure`.
+
+    Returns
+    -------
+    BlockFinding
+    """
+    left_depth, right_depth = found.shape
+    if left_depth != right_depth:
+        raise must(
+            "blocks between two models",
+            "asked of models with equally many layers",
+            f"{left_depth} and {right_depth}",
+        )
+    assert found.resamples is not None
+    assert found.level is not None
+    errors, dof = cell_errors(found.resamples, found.values)
+    population = found.target == POPULATION
+    return block_structure(
+        found.values,
+        errors,
+        dof=dof,
+        two_stacks=two_stacks,
+        tolerance=tolerance,
+        level=found.level,
+        method=str(found.method),
+        unit=found.unit,
+        target=POPULATION_DIFFERENCE if population else ANOTHER_DIFFERENCE,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Convergence:
     """
-    How a value moves as rows are added: how many rows are needed.
+    Values of a measure on nested subsets of the rows, which show how many rows are needed.
 
     Parameters
     ----------
@@ -101,16 +138,17 @@ class Convergence:
     measure: str
 
     def sentence(self) -> str:
-        """Say whether the last doubling still moved the value."""
+        """State whether the last increase in rows still changed the value."""
         moved = abs(self.values[-1] - self.values[-2])
         width = (self.high[-1] - self.low[-1]) / 2
         settled = "has settled" if moved <= width else "still moves: more rows are needed"
         return (
             f"{self.measure} is {self.values[-1]:.3f} on {self.sizes[-1]} rows and {self.values[-2]:.3f} on "
-            f"{self.sizes[-2]}; it {settled} (half the interval is {width:.3f})."
+            f"{self.sizes[-2]}; it {settled} (half the interval is {at_most(width, 3)})."
         )
 
 
+@checked
 def convergence(
     x: Any,
     y: Any,
@@ -131,7 +169,7 @@ def convergence(
     sizes : sequence of int, optional
         Rows of each subset; halves, quarters and so on, down to about 50, when absent.
     clusters : array_like of shape (rows,), optional
-        Subsets are then made of whole clusters.
+        Subsets then consist of whole clusters.
     seed : int
     **options
         As in `similarity_matrix`.
@@ -140,40 +178,42 @@ def convergence(
     -------
     Convergence
     """
-    n = int(x.shape[0])
+    n = make_stack([x], "x", None).rows
+    grouped = read_clusters(clusters, n)
     if sizes is None:
-        # Enough rows to mean something, in enough clusters.
-        count = n if clusters is None else len(set(np.asarray(clusters).tolist()))
+        # At least about 50 rows, in about 10 clusters.
+        count = n if grouped is None else len(grouped)
         halvings = max(1, int(np.log2(max(min(n / 50, count / 10), 2))))
         sizes = [n // 2**k for k in range(halvings, -1, -1)]
     if len(sizes) < 2 or max(sizes) > n or min(sizes) < 8:
         raise must("sizes", f"at least two numbers of rows between 8 and {n}", list(sizes))
-    found = []
+    subset_maps = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmallSampleWarning)
         for size in sorted(sizes):
             maps = similarity_matrix(
                 [x], [y], measure, clusters=clusters, seed=seed, rows=size, certainty=True, **options
             )
-            found.append(next(iter(maps.values())))
+            subset_maps.append(next(iter(maps.values())))
     return Convergence(
-        sizes=tuple(m.n for m in found),
-        values=np.array([m.values[0, 0] for m in found]),
-        low=np.array([m.low[0, 0] for m in found if m.low is not None]),
-        high=np.array([m.high[0, 0] for m in found if m.high is not None]),
-        null_mean=np.array([m.null_mean[0, 0] for m in found]),
-        measure=found[-1].measure,
+        sizes=tuple(m.n for m in subset_maps),
+        values=np.array([m.values[0, 0] for m in subset_maps]),
+        low=np.array([m.low[0, 0] for m in subset_maps if m.low is not None]),
+        high=np.array([m.high[0, 0] for m in subset_maps if m.high is not None]),
+        null_mean=np.array([m.null_mean[0, 0] for m in subset_maps]),
+        measure=subset_maps[-1].measure,
     )
 
 
+@checked
 def find_localization(
     left: Any, right: Any = None, *, rotations: int = 10, seed: int = 0, **options: Any
 ) -> RotationLocalization:
     """
-    Ask how much of the agreement of two stacks sits in single neurons.
+    Estimate how much of the similarity of two stacks is localized in single neurons.
 
-    The neuron correlation of each pair of layers is set against its mean after both layers were turned
-    by random rotations, which keep everything but the axes.
+    The neuron correlation of each pair of layers is compared with its mean after random rotations of both
+    layers, which preserve everything but the axes.
 
     Parameters
     ----------
@@ -205,13 +245,15 @@ def _rotated(seed: int, draw: int) -> Measure:
         Q = _rotation(strip.left.width, seed, draw, "left").to(strip.cross)
         P = _rotation(strip.right.width, seed, draw, "right").to(strip.cross)
         table = (Q.T @ strip.cross @ P).abs()
-        own = strip.left.scatter[strip.row]
-        spread = torch.einsum("ik,ij,jk->k", Q, own, Q)
-        others = torch.einsum("ik,bij,jk->bk", P, strip.right.scatter[strip.columns], P)
-        table = table / (spread[:, None] * others[:, None, :]).sqrt()
+        left_scatter = strip.left.scatter[strip.row]
+        left_variances = torch.einsum("ik,ij,jk->k", Q, left_scatter, Q)
+        right_variances = torch.einsum("ik,bij,jk->bk", P, strip.right.scatter[strip.columns], P)
+        table = table / (left_variances[:, None] * right_variances[:, None, :]).sqrt()
         reasons = tuple(
-            None if float(spread.min()) > 0 and float(o.min()) > 0 else "a layer is constant over the rows"
-            for o in others
+            None
+            if float(left_variances.min()) > 0 and float(o.min()) > 0
+            else "a layer is constant over the rows"
+            for o in right_variances
         )
         return Cells(forward=table.amax(2).mean(1), backward=table.amax(1).mean(1), reasons=reasons)
 
@@ -235,5 +277,5 @@ def _rotation(width: int, seed: int, draw: int, side: str) -> torch.Tensor:
 
     normal = torch.as_tensor(generator(seed, "rotation", draw, side, width).standard_normal((width, width)))
     Q, R = torch.linalg.qr(normal)
-    # Without the signs the factor would not be uniform over the rotations.
+    # Without the signs, Q would not be uniformly distributed over the rotations.
     return Q * R.diagonal().sign()

@@ -1,4 +1,4 @@
-"""What does one run of the engine hand over? Tables of values, facts of layers, scores of units."""
+"""Engine output: tables of values, layer statistics and influence scores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import WorkError
 from ..measures.declare import Chosen
 
-# What rounding may put a value outside of its range, by precision; more is an error of the program.
+# How far rounding may put a value out of range, with and without exact arithmetic; more is a bug.
 ROUNDING = {True: 1e-9, False: 1e-5}
 NOT_FINITE = "the value is not a finite number"
 # Which norms have influence scores.
@@ -19,7 +19,7 @@ KINDS = ("debiased", "biased")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """
-    Values of one measure for every pair of layers, as the engine leaves them.
+    Values of one measure for every pair of layers, as computed by the engine.
 
     Parameters
     ----------
@@ -45,10 +45,10 @@ class Table:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerFacts:
     """
-    What is known of each layer of a side: arrays of shape (layers,).
+    Statistics of each layer of a side: arrays of shape (layers,).
 
     `spectrum` has the shape (layers, directions): shares of variance of the principal directions, largest
-    first, NaN beyond those of a layer and for a constant one; None where it was not asked for.
+    first, NaN beyond those of a layer and for a constant one; None where it was not computed.
     """
 
     width: np.ndarray
@@ -62,7 +62,7 @@ class LayerFacts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
     """
-    What each unit contributes to the debiased, or to the biased, norms.
+    Contributions of each unit to the debiased, or to the biased, norms.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Scores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Everything one run over the moments gives."""
+    """Output of one run of the moment engine."""
 
     tables: dict[str, Table]
     left: LayerFacts
@@ -93,7 +93,7 @@ class Outcome:
 
 def settle(values: np.ndarray, choice: Chosen, slack: float) -> None:
     """
-    Bring values that rounding put outside of the measure's range back to it, in place.
+    Clip values that rounding put outside the range of the measure, in place.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def settle(values: np.ndarray, choice: Chosen, slack: float) -> None:
         NaN where undefined.
     choice : Chosen
     slack : float
-        What rounding may do; a value further off is an error of the program, and never hidden.
+        Largest deviation that rounding explains; a larger one is a bug and raises an error.
     """
     low, high = choice.declared("range")
     defined = values[np.isfinite(values)]

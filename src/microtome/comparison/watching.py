@@ -1,4 +1,4 @@
-"""What do the layers of any torch module say, in the user's own loop?"""
+"""Forward hooks that collect the layers of any torch module while the user runs it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..arguments import checked
 from ..errors import InputError, must, unknown
 from ..findings.maps import Maps
 from ..moments.streamed import StreamedMoments
@@ -29,6 +30,7 @@ MASK = "attention_mask"
 SHARD_ROWS = 4096
 
 
+@checked
 def watch(
     model: torch.nn.Module,
     other: torch.nn.Module | None = None,
@@ -46,7 +48,7 @@ def watch(
     Parameters
     ----------
     model, other : torch.nn.Module
-        Whatever they are; both must be run on the same examples in the same order.
+        Any modules; both must be run on the same examples in the same order.
     layers, other_layers : str or sequence of str
         Names as `named_modules` gives them, or patterns such as "encoder.layer.*"; a name is matched as a
         whole, and a star does not cross a dot. `other_layers` is as `layers` when absent.
@@ -54,20 +56,20 @@ def watch(
         What a row of a layer's output is. "auto": as "tokens" where the output has three dimensions, as
         "first" where it has another number. "first": an entry of the first dimension, everything else being
         its features. "tokens": a token of (examples, tokens, features) where the `attention_mask` that the
-        module was called with is not 0; it may be given by name, by place, or in a mapping. Without a mask
-        every token counts, padding too. "pixels": a place of (examples, channels, height, width). A
-        callable is given the layer's name, its output and the mask, and returns (rows, features).
+        module was called with is not 0; it may be a keyword, a positional argument, or an entry of a mapping.
+        Without a mask every token counts, padding too. "pixels": a position of (examples, channels, height,
+        width). A callable takes the layer's name, its output and the mask, and returns (rows, features).
     precision : {"exact", "fast"}
         Float64 products, or float32 ones added up in float64.
     record : path, optional
         A folder to keep the rows in, for intervals and for measures that need them again.
     device : optional
-        Where moments are added up; that of the first output when absent.
+        Device of the moments; that of the first output when absent.
 
     Returns
     -------
     Watch
-        For a `with` block; ask it for `similarity_matrix` afterwards.
+        For a `with` block; call its `similarity_matrix` afterwards.
 
     Examples
     --------
@@ -81,7 +83,7 @@ def watch(
     """
     if precision not in ("exact", "fast"):
         raise must("precision", "'exact' or 'fast'", precision)
-    if isinstance(rows, str) and rows not in RULES:
+    if (isinstance(rows, str) and rows not in RULES) or not (isinstance(rows, str) or callable(rows)):
         raise must("rows", f"one of {', '.join(RULES)}, or a function", rows)
     sides = [Side(model, find_layers(model, layers))]
     if other is not None:
@@ -90,18 +92,18 @@ def watch(
 
 
 def find_layers(model: torch.nn.Module, wanted: str | Sequence[str]) -> list[str]:
-    """Find the modules that names and patterns stand for, in the order of the model."""
-    known = [name for name, _ in model.named_modules() if name]
-    found: set[str] = set()
+    """Find the modules that match names or patterns, in the order of the model."""
+    module_names = [name for name, _ in model.named_modules() if name]
+    matched: set[str] = set()
     for pattern in [wanted] if isinstance(wanted, str) else wanted:
         depth = pattern.count(".")
-        matches = [name for name in known if name.count(".") == depth and fnmatchcase(name, pattern)]
+        matches = [name for name in module_names if name.count(".") == depth and fnmatchcase(name, pattern)]
         if not matches:
-            raise unknown("layer", pattern, known)
-        found |= set(matches)
-    if not found:
+            raise unknown("layer", pattern, module_names)
+        matched |= set(matches)
+    if not matched:
         raise must("layers", "at least one name", wanted)
-    return [name for name in known if name in found]
+    return [name for name in module_names if name in matched]
 
 
 def _first(name: str, output: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
@@ -109,7 +111,7 @@ def _first(name: str, output: torch.Tensor, mask: torch.Tensor | None) -> torch.
 
 
 def _auto(name: str, output: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-    # Texts have as many tokens as their batch is long: they cannot be features.
+    # The number of tokens varies with the batch, so tokens cannot be features.
     return (_tokens if output.ndim == 3 else _first)(name, output, mask)
 
 
@@ -130,14 +132,14 @@ def _pixels(name: str, output: torch.Tensor, mask: torch.Tensor | None) -> torch
 
 
 def _mask_of(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
-    """Find the attention mask of a call: by its name, in a mapping that was given whole, or by its place."""
-    for given in (kwargs, *args):
-        if isinstance(given, Mapping) and given.get(MASK) is not None:
-            return given[MASK]
+    """Find the attention mask of a call: a keyword, an entry of a mapping argument, or a positional one."""
+    for argument in (kwargs, *args):
+        if isinstance(argument, Mapping) and argument.get(MASK) is not None:
+            return argument[MASK]
     try:
         bound = inspect.signature(model.forward).bind_partial(*args, **kwargs)
     except (TypeError, ValueError):
-        # The call itself says better what is wrong with it.
+        # The call itself raises the better error.
         return None
     return bound.arguments.get(MASK)
 
@@ -147,7 +149,7 @@ RULES: dict[str, Rule] = {"auto": _auto, "first": _first, "tokens": _tokens, "pi
 
 class Side:
     """
-    One module and what its layers gave in the batch that runs: owns the hooks on it.
+    One module, the hooks on it, and the outputs of its layers in the current batch.
 
     Parameters
     ----------
@@ -164,7 +166,7 @@ class Side:
         self.hooks: list[Any] = []
 
     def start(self, rule: Rule, done: Callable[[], None]) -> None:
-        """Put the hooks on."""
+        """Register the hooks."""
         self.hooks.append(self.model.register_forward_pre_hook(self._begin, with_kwargs=True))
         for name in self.names:
             hook = self._saw(name, rule)
@@ -172,7 +174,7 @@ class Side:
         self.hooks.append(self.model.register_forward_hook(lambda *_: self._end(done)))
 
     def stop(self) -> None:
-        """Take the hooks off."""
+        """Remove the hooks."""
         for hook in self.hooks:
             hook.remove()
         self.hooks.clear()
@@ -188,7 +190,7 @@ class Side:
             rows = rule(name, first.detach(), self.mask)
             if rows.ndim != 2:
                 raise must(f"rows of layer {name}", "(rows, features)", list(rows.shape))
-            # An operation in place may follow, and any view of the output would change with it.
+            # An in-place operation may follow, and would change any view of the output.
             shared = rows.untyped_storage().data_ptr() == first.untyped_storage().data_ptr()
             self.now[name] = rows.clone() if shared else rows
 
@@ -212,7 +214,7 @@ class Side:
 
 class Watch:
     """
-    Layers under watch: owns the hooks, the moments and, where asked for, the recorded rows; see `watch`.
+    Hooks, moments and, with `record`, the recorded rows of the watched layers; see `watch`.
 
     Parameters
     ----------
@@ -240,7 +242,7 @@ class Watch:
 
     @property
     def names(self) -> tuple[list[str], list[str]]:
-        """Layers of the left and of the right module."""
+        """Names of the layers of the left and of the right module."""
         return self.sides[0].names, self.sides[1].names if len(self.sides) > 1 else []
 
     def __enter__(self) -> Watch:
@@ -263,16 +265,16 @@ class Watch:
         self, measures: Any = "debiased_cka", *, clusters: Any = None, certainty: bool = False, **options: Any
     ) -> Maps:
         """
-        Compare the layers that were seen: left with right, or those of one module with one another.
+        Compare the watched layers: left with right, or those of one module with one another.
 
         Parameters
         ----------
         measures : str or sequence
             Names of `microtome ls measures`.
         clusters : array of shape (rows,), optional
-            Which rows belong together; needs recorded rows.
+            Cluster of each row; needs recorded rows.
         certainty : bool
-            Whether to give intervals; needs recorded rows.
+            Whether to compute intervals; needs recorded rows.
         **options
             As in `microtome.similarity_matrix`; they need recorded rows, too.
 
@@ -286,10 +288,12 @@ class Watch:
             raise InputError("layers must have seen at least one batch, but the modules were not run.")
         if self.folder is not None:
             stored = {layer.name: layer for layer in open_stack(self.folder)}
-            left, right = ([stored[f"{k}/{name}"] for name in own] for k, own in enumerate(self.names))
+            left_layers, right_layers = (
+                [stored[f"{k}/{name}"] for name in layer_names] for k, layer_names in enumerate(self.names)
+            )
             return similarity_matrix(
-                left,
-                right or None,
+                left_layers,
+                right_layers or None,
                 measures,
                 names=self.names[0],
                 right_names=self.names[1] or None,
@@ -339,16 +343,18 @@ class Watch:
     def _write(self) -> None:
         import torch
 
-        names = [f"{k}/{name}" for k, own in enumerate(self.names) for name in own]
+        names = [f"{k}/{name}" for k, layer_names in enumerate(self.names) for name in layer_names]
         if not self.held or self.folder is None:
             return
-        whole = [torch.cat(parts) for parts in zip(*self.held, strict=True)]
+        layer_rows = [torch.cat(parts) for parts in zip(*self.held, strict=True)]
         if self.writer is None:
-            widths = [layer.shape[1] for layer in whole]
+            widths = [layer.shape[1] for layer in layer_rows]
             self.writer = ShardWriter(self.folder, list(zip(names, widths, strict=True)), "float32")
             if self.writer.done:
                 raise must("record", "an empty folder", str(self.folder))
-        self.writer.write(dict(zip(names, (np.ascontiguousarray(w.numpy()) for w in whole), strict=True)))
+        self.writer.write(
+            dict(zip(names, (np.ascontiguousarray(w.numpy()) for w in layer_rows), strict=True))
+        )
         self.held = []
 
     def _check_ends(self) -> None:

@@ -1,1 +1,1 @@
-"""Where does text come from? Readers of files and of the hub, all giving examples with ids."""
+"""Readers of text corpora from files and from the Hugging Face hub."""

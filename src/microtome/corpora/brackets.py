@@ -1,4 +1,4 @@
-"""How are bracketed trees read? The words of Penn Treebank files, without traces."""
+"""Reader of bracketed trees in Penn Treebank format."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ class _Open:
 def read_ptb(lines: Lines, options: Mapping[str, Any]) -> Iterator[Example]:
     """Read the trees of one file."""
     for number, leaves in enumerate(_trees(lines), start=1):
-        kept = [(tag, word) for tag, word in leaves if tag != TRACE]
-        words = tuple(_unescaped(word) if options["escapes"] == "undo" else word for _, word in kept)
+        tagged_words = [(tag, word) for tag, word in leaves if tag != TRACE]
+        words = tuple(_unescaped(word) if options["escapes"] == "undo" else word for _, word in tagged_words)
         yield Example(
             id=str(number),
             text=" ".join(words),
             words=words,
-            marks={"xpos": tuple(tag for tag, _ in kept)},
+            marks={"xpos": tuple(tag for tag, _ in tagged_words)},
         )
 
 
 def _trees(lines: Lines) -> Iterator[list[tuple[str, str]]]:
-    """Give the leaves of one tree after the other: tags and words."""
+    """Yield the leaves of each tree as pairs of tag and word."""
     stack: list[_Open] = []
     leaves: list[tuple[str, str]] = []
     for line in lines:
@@ -59,10 +59,10 @@ def _trees(lines: Lines) -> Iterator[list[tuple[str, str]]]:
             elif not stack:
                 raise lines.refuse("begin a tree with '('", f"got {piece!r} outside of all brackets")
             elif piece == ")":
-                done = stack.pop()
-                if done.word is not None and done.label is not None:
-                    leaves.append((done.label, done.word))
-                elif not done.full:
+                closed = stack.pop()
+                if closed.word is not None and closed.label is not None:
+                    leaves.append((closed.label, closed.word))
+                elif not closed.full:
                     raise lines.refuse("have a word or a bracket in every bracket", "one has none")
                 if not stack:
                     yield leaves
@@ -87,7 +87,7 @@ PTB = Reader(
     summary="Bracketed trees of the Penn Treebank, one example a tree; the words are the leaves without "
     "traces, the text is the words with blanks between them, tags are the mark xpos, the id is the tree's "
     "number, and a file of a folder or an archive is a group.",
-    # A file among several is a document of the treebank; a lone one may be anything.
+    # Each of several files is a document of the treebank; a single file may be anything.
     read=partial(by_file, read_ptb, documents=True),
     options={
         "escapes": Option(

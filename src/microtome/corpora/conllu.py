@@ -1,4 +1,4 @@
-"""How is CoNLL-U read? Sentences of Universal Dependencies, as syntactic words or as surface tokens."""
+"""Reader of CoNLL-U files, by syntactic words or by surface tokens."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .lines import Lines, by_file
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 
 _FORM, _HEAD, _MISC = COLUMNS.index("form"), COLUMNS.index("head"), COLUMNS.index("misc")
-# What a surface token of several words can have of theirs; heads and relations hold between words.
+# Columns that are joined for a surface token of several words; heads and relations hold between words.
 _JOINED = ("lemma", "upos", "xpos", "feats")
 _NUMBER = re.compile("0|[1-9][0-9]{0,8}")
 _SEVERAL = re.compile("([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
 _EMPTY = re.compile(r"(0|[1-9][0-9]{0,8})\.([1-9][0-9]{0,8})")
 
 Numbered = list[tuple[int, str]]
-# The columns of a surface token's own line, and those of its words.
+# The columns of a surface token's line, and those of its words.
 Token = tuple[list[str], Sequence[list[str]]]
 
 
@@ -36,25 +36,25 @@ def read_conllu(lines: Lines, options: Mapping[str, Any]) -> Iterator[Example]:
             documents += 1
             document = comments.get("newdoc id") or f"newdoc {documents}"
         words, tokens = _parse(block, lines)
-        named = comments.get("sent_id", "")
-        if not named or seen.add(named):
-            named = str(number)
-            while seen.add(named):
-                named = f"#{named}"
+        sentence_id = comments.get("sent_id", "")
+        if not sentence_id or seen.add(sentence_id):
+            sentence_id = str(number)
+            while seen.add(sentence_id):
+                sentence_id = f"#{sentence_id}"
         if options["units"] == "words":
             forms = tuple(word[_FORM] for word in words)
             columns = zip(COLUMNS, zip(*words, strict=True), strict=True)
             marks = {name: values for name, values in columns if name not in ("id", "form")}
         else:
-            forms = tuple(own[_FORM] for own, _ in tokens)
+            forms = tuple(cells[_FORM] for cells, _ in tokens)
             marks = {name: _joined(tokens, COLUMNS.index(name)) for name in _JOINED}
-            marks["misc"] = tuple(own[_MISC] for own, _ in tokens)
+            marks["misc"] = tuple(cells[_MISC] for cells, _ in tokens)
         text = comments.get("text") or _detokenized(tokens)
-        yield Example(id=named, text=text, words=forms, marks=marks, group=document)
+        yield Example(id=sentence_id, text=text, words=forms, marks=marks, group=document)
 
 
 def _blocks(lines: Lines) -> Iterator[Numbered]:
-    """Gather the numbered lines between blank ones."""
+    """Yield the blocks of numbered lines between blank lines."""
     block: Numbered = []
     for line in lines:
         if line.strip(" \t"):
@@ -67,21 +67,21 @@ def _blocks(lines: Lines) -> Iterator[Numbered]:
 
 
 def _comments(block: Numbered) -> dict[str, str]:
-    found: dict[str, str] = {}
+    comments: dict[str, str] = {}
     for _, line in block:
         if not line.startswith("#"):
             break
         key, _, value = line[1:].partition("=")
-        found.setdefault(key.strip(" \t"), value.strip(" \t"))
-    return found
+        comments.setdefault(key.strip(" \t"), value.strip(" \t"))
+    return comments
 
 
 def _parse(block: Numbered, lines: Lines) -> tuple[list[list[str]], list[Token]]:
-    """Split a sentence into its words and its surface tokens, and hold it against the format's rules."""
+    """Split a sentence into its words and its surface tokens, and validate the format."""
     words: list[list[str]] = []
     numbers: list[int] = []
     tokens: list[Token] = []
-    # The last word of the latest multi-word token and its line, and the empty nodes after the latest word.
+    # Last word and line of the latest multi-word token, and the number of empty nodes after the latest word.
     last, covering, nodes = 0, 0, 0
     for number, line in block:
         if line.startswith("#"):
@@ -121,9 +121,9 @@ def _parse(block: Numbered, lines: Lines) -> tuple[list[list[str]], list[Token]]
 
 
 def _with_words(token: Token, words: list[list[str]]) -> Token:
-    own, parts = token
-    first, _, last = own[0].partition("-")
-    return own, parts or words[int(first) - 1 : int(last)]
+    cells, parts = token
+    first, _, last = cells[0].partition("-")
+    return cells, parts or words[int(first) - 1 : int(last)]
 
 
 def _joined(tokens: list[Token], column: int) -> tuple[str, ...]:
@@ -131,8 +131,8 @@ def _joined(tokens: list[Token], column: int) -> tuple[str, ...]:
 
 
 def _detokenized(tokens: list[Token]) -> str:
-    spaces = ["" if "SpaceAfter=No" in own[_MISC].split("|") else " " for own, _ in tokens]
-    return "".join(own[_FORM] + space for (own, _), space in zip(tokens, spaces, strict=True)).rstrip(" ")
+    spaces = ["" if "SpaceAfter=No" in cells[_MISC].split("|") else " " for cells, _ in tokens]
+    return "".join(cells[_FORM] + space for (cells, _), space in zip(tokens, spaces, strict=True)).rstrip(" ")
 
 
 CONLLU = Reader(

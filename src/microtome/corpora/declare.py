@@ -1,4 +1,4 @@
-"""What does a reader say of itself? Which files it reads, how, and what can be chosen."""
+"""Declaration of corpus readers and their options."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Option:
     Parameters
     ----------
     default : object
-        The value when the user says nothing.
+        The default value.
     choices : tuple, optional
         The allowed values.
     check : callable, optional
-        Where any value may be given: `check(value)` returns it in its plain form (what JSON can hold), or
-        raises the sentence that says what is allowed.
+        For options without `choices`: `check(value)` returns the value in JSON-serializable form, or raises
+        an error that describes the allowed values.
     meaning : str
         One line for the table of readers.
     """
@@ -40,7 +40,7 @@ class Option:
     meaning: str
 
     def read(self, name: str, given: Any) -> Any:
-        """Turn what the user gave into a value, or say what is allowed."""
+        """Validate the user's value, or raise an error that describes the allowed ones."""
         if self.choices is not None and given not in self.choices:
             raise must(f"option {name}", f"one of {', '.join(map(repr, self.choices))}", given)
         return given if self.check is None else self.check(given)
@@ -49,21 +49,21 @@ class Option:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
     """
-    How one kind of corpus is read.
+    A reader of one kind of corpus.
 
     Parameters
     ----------
     name : str
         The name in the table.
     suffixes : tuple of str
-        How its files end, in lower case, before .gz, .xz or .bz2.
+        The suffixes of its files, in lower case, before .gz, .xz or .bz2.
     summary : str
-        What an example is, and where its id, words and group come from.
+        A description of an example and of the origin of its id, words and group.
     read : callable
-        `read(files, options)` yields the examples, with ids that never repeat; see
-        `microtome.corpora.files.by_file` for readers that know lines.
+        `read(files, options)` yields the examples, with unique ids; see `microtome.corpora.lines.by_file`
+        for line-based readers.
     options : mapping of str to Option
-        What can be chosen.
+        The options of the reader, by name.
     nested : bool
         Whether the subfolders of a folder are read too.
     locate : callable, optional
@@ -89,16 +89,19 @@ class Reader:
         return partial(Reader, **{**values, "options": dict(self.options)}), ()
 
     def choose(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Give every option its value, the user's or the default."""
+        """Return the value of every option, the user's or the default."""
         for name in given:
             if name not in self.options:
                 raise unknown(f"option of the reader {self.name}", name, self.options)
         return MappingProxyType(
-            {n: o.read(n, given[n]) if n in given else o.default for n, o in self.options.items()}
+            {
+                name: option.read(name, given[name]) if name in given else option.default
+                for name, option in self.options.items()
+            }
         )
 
     def describe(self) -> dict[str, Any]:
-        """What a list of readers shows, as plain data."""
+        """Return the description of the reader as plain data, for the list of readers."""
         return {
             "name": self.name,
             "suffixes": list(self.suffixes),

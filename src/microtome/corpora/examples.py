@@ -1,4 +1,4 @@
-"""What is one example of a corpus, and by which rule does it have words?"""
+"""Examples of a corpus, and the rules by which they are split into words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RULES: Mapping[str, str] = MappingProxyType(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
     """
-    One sentence, line or record, with the id by which everything else refers to it.
+    One sentence, line or record with its id.
 
     Parameters
     ----------
@@ -30,14 +30,14 @@ class Example:
     text : str or None
         None only where the corpus has words and no text.
     pair : str or None
-        The second text of an example that has two.
+        The second text of a text pair.
     words : tuple of str, or None
         None where the corpus has text and no words; see `words_of`.
     marks : mapping of str to (tuple of str, or str)
-        What else the corpus says: a tuple with one value a word (such as upos), or one value for the
-        whole example (such as a label).
+        Further annotations: a tuple with one value per word (such as upos), or one value for the whole
+        example (such as a label).
     group : str, optional
-        What clusters the example, such as its document; without it, the example's own id.
+        The cluster of the example, such as its document; the example's id when absent.
     """
 
     id: str
@@ -63,7 +63,7 @@ def words_of(
     example: Example, rule: str = "whitespace", *, side: Literal["text", "pair"] = "text"
 ) -> tuple[str, ...]:
     """
-    Give the words of an example by a stated rule.
+    Return the words of an example by the given rule.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def words_of(
     rule : str
         One of `RULES`.
     side : {"text", "pair"}
-        Whose words. Given words are always those of the text.
+        Which of the two texts to split. Given words always belong to the first text.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Which files does a path stand for, and are they still what they were?"""
+"""Files of a corpus: their location and the detection of changes."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from .packed import is_archive, members, split_name
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
     """
-    A file of a corpus, as it was when the corpus was opened.
+    A file of a corpus, with its size and modification time when the corpus was opened.
 
     Parameters
     ----------
     path : Path
     prefix : str
-        What the ids of its examples begin with: the file's stem where there are several, else nothing.
+        The prefix of the ids of its examples: the file's stem where there are several files, else empty.
     size, modified : int
-        Bytes, and the time of the last change in nanoseconds.
+        The size in bytes and the modification time in nanoseconds.
     members : tuple of str
-        How the files to be read from an archive end; empty for a file that is no archive.
+        The suffixes of the files to read from an archive; empty for a file that is not an archive.
     """
 
     path: Path
@@ -39,14 +39,14 @@ class File:
 
 def locate(source: str, suffixes: tuple[str, ...], *, nested: bool) -> tuple[File, ...]:
     """
-    Find the files that a path stands for.
+    Find the files of a corpus.
 
     Parameters
     ----------
     source : str
         A file, an archive, or a folder.
     suffixes : tuple of str
-        How the files of a folder or an archive must end to be read.
+        The suffixes of the files to read from a folder or an archive.
     nested : bool
         Whether subfolders are read too.
 
@@ -58,12 +58,12 @@ def locate(source: str, suffixes: tuple[str, ...], *, nested: bool) -> tuple[Fil
     path = Path(source)
     if not path.is_dir():
         return (as_it_is(path, members=suffixes if is_archive(path) else ()),)
-    found = [f for f in _walk(path, nested=nested) if split_name(f.name)[1] in suffixes]
-    if not found:
+    paths = [file for file in _walk(path, nested=nested) if split_name(file.name)[1] in suffixes]
+    if not paths:
         raise InputError(f"{path} must hold {listed(suffixes)} files, but there is none.")
-    found.sort(key=lambda f: _natural(f.relative_to(path).as_posix()))
+    paths.sort(key=lambda file: _natural(file.relative_to(path).as_posix()))
     files: dict[str, File] = {}
-    for file in found:
+    for file in paths:
         stem = split_name(file.name)[0]
         if stem in files:
             raise same_stem(str(files[stem].path), str(file))
@@ -72,28 +72,28 @@ def locate(source: str, suffixes: tuple[str, ...], *, nested: bool) -> tuple[Fil
 
 
 def as_it_is(path: Path, *, prefix: str = "", members: tuple[str, ...] = ()) -> File:
-    """Note the size and the time of a file."""
+    """Return a file with its present size and modification time."""
     path = path.absolute()
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError as problem:
         raise InputError(f"{path} must be a readable file, but got: {problem}.") from problem
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise InputError(f"{path} must be a plain file or a folder, but it is neither.")
-    return File(path=path, prefix=prefix, size=found.st_size, modified=found.st_mtime_ns, members=members)
+    return File(path=path, prefix=prefix, size=status.st_size, modified=status.st_mtime_ns, members=members)
 
 
 def unchanged(file: File) -> bool:
-    """Whether a file has still the size and the time it had; one that is gone is an error."""
+    """Whether a file still has the same size and modification time; a missing file is an error."""
     try:
-        now = file.path.stat()
+        status = file.path.stat()
     except OSError as problem:
         raise WorkError(f"{file.path} must stay readable, but got: {problem}.") from problem
-    return (now.st_size, now.st_mtime_ns) == (file.size, file.modified)
+    return (status.st_size, status.st_mtime_ns) == (file.size, file.modified)
 
 
 def kinds_at(path: Path) -> dict[str, bool]:
-    """List how the files of a folder or an archive end, and whether any of them is right inside it."""
+    """Return the suffixes of the files of a folder or an archive, and whether any is at its top level."""
     if is_archive(path):
         return {split_name(name)[1]: True for name, _ in members(path)}
     kinds: dict[str, bool] = {}
@@ -104,20 +104,20 @@ def kinds_at(path: Path) -> dict[str, bool]:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Write names as a sentence lists them."""
+    """Join names as an enumeration with "or"."""
     *most, last = names
     return f"{', '.join(most)} or {last}" if most else last
 
 
 def same_stem(one: str, other: str) -> InputError:
-    """Write the sentence about two files whose examples would have the same ids."""
+    """Return the error about two files whose examples would have the same ids."""
     return InputError(f"file names must differ before their suffix, but {one} and {other} do not.")
 
 
 def _walk(folder: Path, *, nested: bool) -> Iterator[Path]:
-    for here, folders, names in os.walk(folder):
+    for parent, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if nested and not name.startswith(".")]
-        yield from (Path(here, name) for name in names if not name.startswith("."))
+        yield from (Path(parent, name) for name in names if not name.startswith("."))
 
 
 def _natural(name: str) -> list[Any]:

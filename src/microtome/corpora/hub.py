@@ -1,4 +1,4 @@
-"""How is a dataset of the Hugging Face hub read? Prepared once by `datasets`, then from its Arrow files."""
+"""Reader of Hugging Face hub datasets, prepared by `datasets` and read from Arrow files."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .files import File, as_it_is, listed
 from .records import COLUMNS, to_examples
 
 SCHEME = "hub:"
-# The forms of data that hold text and run nothing when they are read.
+# The file formats that hold text and execute no code when they are read.
 FORMS = ("parquet", "json", "csv", "text", "arrow")
 
-_ROWS = 1000  # turned into Python objects at a time
+_ROWS = 1000  # converted to Python objects at a time
 
 
 def prepare(source: str, options: Mapping[str, Any]) -> tuple[File, ...]:
     """
-    Bring a split into Arrow files in the cache of `datasets`, downloading it if need be.
+    Prepare a split as Arrow files in the cache of `datasets`, downloading it if necessary.
 
     Parameters
     ----------
@@ -51,21 +51,21 @@ def prepare(source: str, options: Mapping[str, Any]) -> tuple[File, ...]:
         raise must("a dataset", "an id such as hub:owner/name, or a folder that exists", source)
     if local and revision is not None:
         raise must("option revision", "left out for a folder", revision)
-    where = {"path": str(Path(name).absolute()) if local else name, "revision": revision}
-    # It retries for a while, and says so each time.
-    said = logging.get_verbosity()
+    location = {"path": str(Path(name).absolute()) if local else name, "revision": revision}
+    # The library retries for a while, and logs each attempt.
+    verbosity = logging.get_verbosity()
     logging.set_verbosity_error()
     try:
-        builder = _builder(where, config)
-        splits = [str(each) for each in builder.config.data_files]
+        builder = _builder(location, config)
+        splits = [str(key) for key in builder.config.data_files]
         if split not in splits:
             raise unknown("option split", split, splits)
         if local:
-            # The cache does not always see that the files of a folder have changed; its address does.
+            # The cache does not always detect changed files of a folder; a hash of their content does.
             data = _inside(name, builder.config.data_files)
-            place = address({"files": data}, [digest_file(file) for file in data])
+            cache_key = address({"files": data}, [digest_file(file) for file in data])
             builder = _builder(
-                where, config, cache_dir=str(Path(settings.HF_DATASETS_CACHE, "microtome", place))
+                location, config, cache_dir=str(Path(settings.HF_DATASETS_CACHE, "microtome", cache_key))
             )
         builder.download_and_prepare()
         prepared = builder.as_dataset(split=split).cache_files
@@ -77,19 +77,19 @@ def prepare(source: str, options: Mapping[str, Any]) -> tuple[File, ...]:
         reason = " ".join(str(problem.__cause__ or problem).split()).rstrip(".")
         raise WorkError(f"{source} must be a dataset that can be loaded, but got: {reason}.") from problem
     finally:
-        logging.set_verbosity(said)
+        logging.set_verbosity(verbosity)
     return tuple(as_it_is(Path(file["filename"])) for file in prepared)
 
 
-def _builder(where: Mapping[str, Any], config: str | None, **more: Any) -> Any:
+def _builder(location: Mapping[str, Any], config: str | None, **options: Any) -> Any:
     from datasets import get_dataset_config_names, load_dataset_builder
 
-    configs = get_dataset_config_names(**where)
+    configs = get_dataset_config_names(**location)
     if config is None and len(configs) > 1 and "default" not in configs:
         raise must("option config", f"one of {', '.join(configs)}", config)
     if config is not None and config not in configs:
         raise unknown("option config", config, configs)
-    builder = load_dataset_builder(**where, name=config, **more)
+    builder = load_dataset_builder(**location, name=config, **options)
     form = type(builder).__module__.rpartition(".")[2]
     if form not in FORMS:
         raise must("a dataset", f"made of {listed(FORMS)} files", form)
@@ -106,20 +106,20 @@ def _inside(folder: str, splits: Mapping[Any, Sequence[str]]) -> list[str]:
     return data
 
 
-def _check_name(given: Any) -> str | None:
-    if given is not None and not isinstance(given, str):
-        raise must("options config, split and revision", "names", given)
-    return given
+def _check_name(name: Any) -> str | None:
+    if name is not None and not isinstance(name, str):
+        raise must("options config, split and revision", "names", name)
+    return name
 
 
 def read_hub(files: Sequence[File], options: Mapping[str, Any]) -> Iterator[Example]:
-    """Read the rows of all files of a split, numbered through."""
+    """Read the rows of all files of a split, numbered consecutively."""
     rows = Rows(files)
     return to_examples(iter(rows), options["columns"], rows.refuse)
 
 
 class Rows:
-    """The rows of Arrow files, mapped into memory and turned into records a few at a time."""
+    """The rows of memory-mapped Arrow files, converted to records in small batches."""
 
     def __init__(self, files: Sequence[File]) -> None:
         self._files = files
@@ -131,7 +131,10 @@ class Rows:
 
         for file in self._files:
             with pa.memory_map(str(file.path)) as source, pa.ipc.open_stream(source) as stream:
-                names = {n: _class_names(f) for n, f in Features.from_arrow_schema(stream.schema).items()}
+                names = {
+                    name: _class_names(feature)
+                    for name, feature in Features.from_arrow_schema(stream.schema).items()
+                }
                 for batch in stream:
                     for start in range(0, batch.num_rows, _ROWS):
                         for row in batch.slice(start, _ROWS).to_pylist():
@@ -139,12 +142,12 @@ class Rows:
                             yield {column: _named(v, names[column]) for column, v in row.items()}
 
     def refuse(self, must: str, but: str) -> InputError:
-        """Write the house sentence about the current row."""
+        """Return the error about the current row."""
         return InputError(f"row {self._number} of the dataset must {must}, but {but}.")
 
 
 def _class_names(feature: Any) -> list[str] | None:
-    """Names of classes, where a column or the items of its lists have them."""
+    """Return the class names of a column or of the items of its lists, if any."""
     return getattr(getattr(feature, "feature", feature), "names", None)
 
 
@@ -152,8 +155,8 @@ def _named(value: Any, names: list[str] | None) -> Any:
     if names is None or value is None:
         return value
     if isinstance(value, list):
-        return [_named(each, names) for each in value]
-    return names[value] if value >= 0 else None  # -1 stands for a label that is kept back
+        return [_named(label, names) for label in value]
+    return names[value] if value >= 0 else None  # -1 stands for a withheld label
 
 
 HUB = Reader(

@@ -1,4 +1,4 @@
-"""Was this id there before? Asked of millions of ids without keeping them."""
+"""Detection of repeated ids among millions, from 64-bit digests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 class Seen:
     """
-    The ids that were met so far, kept as 64-bit digests in some 16 to 32 bytes each.
+    The set of ids seen so far, stored as 64-bit digests in some 16 to 32 bytes each.
 
     Among ten million ids the chance that any two share a digest is about one in four hundred thousand.
     """
@@ -18,7 +18,7 @@ class Seen:
         self._count = 0
 
     def add(self, name: str) -> bool:
-        """Remember an id; True if it was there already."""
+        """Add an id; return True if it was already present."""
         # 0 marks a free slot.
         key = int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little") or 1
         if not self._place(self._slots, key):
@@ -26,19 +26,19 @@ class Seen:
         self._count += 1
         if 2 * self._count > len(self._slots):
             wider = array("Q", bytes(16 * len(self._slots)))
-            for kept in self._slots:
-                if kept:
-                    self._place(wider, kept)
+            for stored_key in self._slots:
+                if stored_key:
+                    self._place(wider, stored_key)
             self._slots = wider
         return False
 
     @staticmethod
     def _place(slots: array[int], key: int) -> bool:
         last = len(slots) - 1  # the length is a power of 2
-        at = key & last
-        while slots[at]:
-            if slots[at] == key:
+        slot = key & last
+        while slots[slot]:
+            if slots[slot] == key:
                 return False
-            at = (at + 1) & last
-        slots[at] = key
+            slot = (slot + 1) & last
+        slots[slot] = key
         return True

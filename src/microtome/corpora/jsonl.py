@@ -1,4 +1,4 @@
-"""How are JSON lines read? One object a line, its names being columns."""
+"""Reader of JSON Lines files, one object per line."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def _objects(lines: Lines) -> Iterator[dict[str, Any]]:
         try:
             value = json.loads(line, object_pairs_hook=_once)
         except (ValueError, RecursionError) as problem:
-            at = f" at character {problem.colno}" if isinstance(problem, json.JSONDecodeError) else ""
-            what = problem.msg if isinstance(problem, json.JSONDecodeError) else problem
-            raise lines.refuse("be a JSON object", f"got: {what}{at}") from problem
+            position = f" at character {problem.colno}" if isinstance(problem, json.JSONDecodeError) else ""
+            reason = problem.msg if isinstance(problem, json.JSONDecodeError) else problem
+            raise lines.refuse("be a JSON object", f"got: {reason}{position}") from problem
         if "\\ud" in line.lower() and not _is_text(value):
             raise lines.refuse("hold text", "it has an escaped half of a surrogate pair")
         if not isinstance(value, dict):
@@ -44,10 +44,10 @@ def _is_text(value: Any) -> bool:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    record = dict(pairs)
+    if len(record) != len(pairs):
         raise ValueError("a name stands twice in one object")
-    return found
+    return record
 
 
 JSONL = Reader(

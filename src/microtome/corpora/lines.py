@@ -1,4 +1,4 @@
-"""How do the bytes of a file become lines, and which line is at fault?"""
+"""Decoding of files into numbered lines, with errors that name the line."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from .examples import Example
 from .files import File, same_stem
 from .packed import members, sound, split_name, unpacked
 
+# A line is at most one example. A longer one is not line-based text, and takes 50 times its size as tokens.
+MOST_BYTES = 10_000_000
+
 
 class Lines:
     """
@@ -21,9 +24,9 @@ class Lines:
     stream : iterable of bytes
         Lines with their ends, such as an open binary file.
     name : str
-        What errors call the file.
+        The name of the file in errors.
     prefix : str
-        What the ids of the file's examples begin with; empty for a lone file.
+        The prefix of the ids of the file's examples; empty for a single file.
     """
 
     def __init__(self, stream: Iterable[bytes], name: str, prefix: str = "") -> None:
@@ -33,27 +36,29 @@ class Lines:
         self.number = 0
 
     def __iter__(self) -> Iterator[str]:
-        """Lines without their ends, be they those of Unix or of Windows."""
+        """Yield lines without their line ends, Unix or Windows."""
         for line in self.whole():
             yield line.removesuffix("\n").removesuffix("\r")
 
     def whole(self) -> Iterator[str]:
-        """Lines with their ends."""
+        """Yield lines with their line ends."""
         with sound(self.name):
             for raw in self._stream:
                 self.number += 1
+                if len(raw) > MOST_BYTES:
+                    raise self.refuse(f"have at most {MOST_BYTES:,} bytes", f"it has {len(raw):,}")
                 yield self._decoded(raw).removeprefix("\ufeff" if self.number == 1 else "")
 
     def refuse(self, must: str, but: str, line: int | None = None) -> InputError:
-        """Write the house sentence about a line, the current one unless another is named."""
+        """Return the error about a line, the current one by default."""
         return InputError(f"line {line or self.number} of {self.name} must {must}, but {but}.")
 
     def _decoded(self, raw: bytes) -> str:
         try:
             return raw.decode("utf-8")
         except UnicodeDecodeError as problem:
-            at = problem.start
-            raise self.refuse("be UTF-8", f"its byte {at + 1} is 0x{raw[at]:02x}") from problem
+            position = problem.start
+            raise self.refuse("be UTF-8", f"its byte {position + 1} is 0x{raw[position]:02x}") from problem
 
 
 ReadLines = Callable[[Lines, Mapping[str, Any]], Iterator[Example]]
@@ -63,7 +68,7 @@ def by_file(
     read: ReadLines, files: Sequence[File], options: Mapping[str, Any], *, documents: bool = False
 ) -> Iterator[Example]:
     """
-    Read files one after the other with a function that knows lines.
+    Read files one after the other with a line-based function.
 
     Parameters
     ----------
@@ -72,12 +77,12 @@ def by_file(
     files : sequence of File
     options : mapping
     documents : bool
-        Whether each of several files is a document, and so the group of its examples.
+        Whether each of several files is a document, and thus the group of its examples.
 
     Yields
     ------
     Example
-        Where there are several files, with the stem of the file before id and group.
+        Where there are several files, with the stem of the file as a prefix of id and group.
     """
     for file in files:
         for lines in _opened(file):

@@ -1,4 +1,4 @@
-"""How is a corpus opened, read as often as needed, and known by what it holds?"""
+"""Opening and reading of a corpus, identified by a digest of its content."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from .table import find
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corpus:
     """
-    Text with ids, read anew each time it is gone through; nothing of it stays in memory.
+    Text with ids, read from disk on each iteration and not kept in memory.
 
     Parameters
     ----------
     name : str
-        What results call it.
+        The name of the corpus in results.
     source : str
-        The path or the hub's id, as it was given.
+        The path or the hub id, as it was given.
     reader : str
         The name of the reader.
     options : mapping
-        The reader's options, all of them.
+        All options of the reader.
     rule : str
-        How an example gets its words: one of `microtome.corpora.examples.RULES`.
+        The rule by which an example is split into words: one of `microtome.corpora.examples.RULES`.
     digest : str
-        The address of the bytes of all files, of the reader's name, its options, and the rule.
+        A hash of the bytes of all files, the reader's name, its options, and the rule.
     files : tuple of File
-        What is read, as it was when the corpus was opened.
+        The files, with their state when the corpus was opened.
     how : Reader
-        Who reads it.
+        The reader itself.
     """
 
     name: str
@@ -62,9 +62,9 @@ class Corpus:
 
     def __len__(self) -> int:
         """
-        Count the examples, by reading all of them the first time.
+        Count the examples; the first call reads all of them.
 
-        Python's `list(corpus)` asks for the length first; `list(corpus.examples())` does not.
+        Python's `list(corpus)` calls this first; `list(corpus.examples())` does not.
         """
         if not self._count:
             for _ in self.examples():
@@ -72,7 +72,7 @@ class Corpus:
         return self._count[0]
 
     def __bool__(self) -> bool:
-        # A corpus without examples is refused when it is opened, so nothing has to be counted.
+        # A corpus without examples cannot be opened, so nothing has to be counted.
         return True
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -101,9 +101,9 @@ class Corpus:
             return list(itertools.islice(examples, k))
 
     def describe(self) -> dict[str, Any]:
-        """What a result says of its corpus, as plain data."""
-        told = ("name", "source", "reader", "rule", "digest")
-        return {**{name: getattr(self, name) for name in told}, "options": dict(self.options)}
+        """Return the metadata of the corpus as plain data, for results."""
+        names = ("name", "source", "reader", "rule", "digest")
+        return {**{name: getattr(self, name) for name in names}, "options": dict(self.options)}
 
 
 def corpus(
@@ -117,24 +117,24 @@ def corpus(
     """
     Open a corpus.
 
-    The files are hashed and the first example is read, so that a wrong option is told at once; the rest is
-    read when it is asked for.
+    The files are hashed and the first example is read, so that a wrong option is reported at once; the other
+    examples are read on demand.
 
     Parameters
     ----------
     source : str or path
-        A file; a folder or a tar archive with files of one kind, whose stems then begin the ids; or
-        "hub:owner/name" for a dataset of the hub and "hub:FOLDER" for a folder in the same form. Files may
-        end in .gz, .xz or .bz2. The files of an archive come in its own order, those of a folder in the
-        natural order of their names.
+        A file; a folder or a tar archive with files of one kind, whose stems are then prefixes of the ids;
+        or "hub:owner/name" for a dataset of the hub and "hub:FOLDER" for a folder in the same form. Files
+        may end in .gz, .xz or .bz2. The files of an archive are read in archive order, those of a folder in
+        the natural order of their names.
     reader : str or Reader, optional
-        A name of `microtome.corpora.table.CORPORA`, or a reader of one's own; without it, the ending of the
-        names decides.
+        A name of `microtome.corpora.table.CORPORA`, or a custom reader; chosen by the file suffix when
+        absent.
     rule : {"given", "whitespace"}, optional
-        How examples get their words; without it, given words where there are some. By "whitespace", given
-        words are left out, and so are marks of which there is one a word.
+        The rule by which examples are split into words; when absent, given words are used where there are
+        any. With "whitespace", given words are dropped, and so are marks with one value per word.
     name : str, optional
-        What results call the corpus; without it, the file's stem.
+        The name of the corpus in results; the file's stem when absent.
     **options
         The reader's options, as `microtome ls corpora` lists them.
 
@@ -142,42 +142,44 @@ def corpus(
     -------
     Corpus
     """
-    given = os.fspath(source) if isinstance(source, (str, os.PathLike)) else source
-    if not isinstance(given, str) or not given:
+    location = os.fspath(source) if isinstance(source, (str, os.PathLike)) else source
+    if not isinstance(location, str) or not location:
         raise must("source", "a path or hub:NAME", source)
-    if not given.startswith(SCHEME) and not Path(given).exists():
-        raise must("source", "a file or a folder that exists, or hub:NAME", given)
+    if not location.startswith(SCHEME) and not Path(location).exists():
+        raise must("source", "a file or a folder that exists, or hub:NAME", location)
     if rule is not None and rule not in RULES:
         raise unknown("rule", rule, RULES)
-    how = find(given, reader)
-    chosen = how.choose(options)
-    if how.locate is not None:
-        files = how.locate(given, chosen)
+    corpus_reader = find(location, reader)
+    reader_options = corpus_reader.choose(options)
+    if corpus_reader.locate is not None:
+        files = corpus_reader.locate(location, reader_options)
     else:
-        files = locate(given, how.suffixes, nested=how.nested)
-    first = next(how.read(files, chosen), None)
+        files = locate(location, corpus_reader.suffixes, nested=corpus_reader.nested)
+    first = next(corpus_reader.read(files, reader_options), None)
     if first is None:
-        raise InputError(f"{given} must hold at least one example, but it holds none.")
-    rule = _rule(rule, first, given)
+        raise InputError(f"{location} must hold at least one example, but it holds none.")
+    rule = _rule(rule, first, location)
     return Corpus(
-        name=name or _stem(given),
-        source=given,
-        reader=how.name,
-        options=chosen,
+        name=name or _stem(location),
+        source=location,
+        reader=corpus_reader.name,
+        options=reader_options,
         rule=rule,
-        digest=_digest(how, chosen, rule, files),
+        digest=_digest(corpus_reader, reader_options, rule, files),
         files=files,
-        how=how,
+        how=corpus_reader,
     )
 
 
-def _rule(asked: str | None, first: Example, source: str) -> str:
+def _rule(requested: str | None, example: Example, source: str) -> str:
     possible = [
-        rule for rule, there in (("given", first.words), ("whitespace", first.text)) if there is not None
+        rule
+        for rule, content in (("given", example.words), ("whitespace", example.text))
+        if content is not None
     ]
-    if asked is not None and asked not in possible:
-        raise must("rule", f"{possible[0]} for {source}", asked)
-    return asked or possible[0]
+    if requested is not None and requested not in possible:
+        raise must("rule", f"{possible[0]} for {source}", requested)
+    return requested or possible[0]
 
 
 def _stem(source: str) -> str:
@@ -189,11 +191,18 @@ def _without_words(example: Example) -> Example:
     if example.words is None:
         return example
     length = len(example.words)
-    marks = {n: m for n, m in example.marks.items() if isinstance(m, str) or len(m) != length}
+    marks = {
+        name: mark for name, mark in example.marks.items() if isinstance(mark, str) or len(mark) != length
+    }
     return replace(example, words=None, marks=marks)
 
 
-def _digest(how: Reader, options: Mapping[str, Any], rule: str, files: tuple[File, ...]) -> str:
+def _digest(reader: Reader, options: Mapping[str, Any], rule: str, files: tuple[File, ...]) -> str:
     # Prefixes are part of the ids.
-    told = {"reader": how.name, "options": options, "rule": rule, "prefixes": [file.prefix for file in files]}
-    return address(told, [digest_file(file.path) for file in files])
+    specification = {
+        "reader": reader.name,
+        "options": options,
+        "rule": rule,
+        "prefixes": [file.prefix for file in files],
+    }
+    return address(specification, [digest_file(file.path) for file in files])

@@ -1,4 +1,4 @@
-"""How are packed bytes read as streams, without a file being extracted?"""
+"""Streaming access to compressed files and tar archives, without extraction to disk."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _END = bytes(1024)  # two blocks of zeros end a tar archive
 
 def split_name(name: str) -> tuple[str, str]:
     """
-    Split the name of a file into its stem and its kind, leaving the compression out.
+    Split the name of a file into its stem and its suffix, without the suffix of a compression.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def is_archive(path: Path) -> bool:
 
 @contextmanager
 def sound(name: str) -> Iterator[None]:
-    """Say which file is broken, when one is that is read here."""
+    """Turn errors of reading or decompression into one that names the file."""
     try:
         yield
     except (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError) as problem:
@@ -51,7 +51,7 @@ def sound(name: str) -> Iterator[None]:
 
 
 def unpacked(stream: IO[bytes], name: str) -> IO[bytes]:
-    """Read through the compression that the name tells of."""
+    """Decompress a stream according to the suffix of its name."""
     suffix = Path(name).suffix.lower()
     if suffix in (".gz", ".tgz"):
         return io.BufferedReader(gzip.GzipFile(fileobj=stream))
@@ -64,14 +64,14 @@ def unpacked(stream: IO[bytes], name: str) -> IO[bytes]:
 
 def members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
     """
-    Give the plain files of an archive in its own order, hidden ones left out.
+    Yield the plain files of an archive in archive order, without hidden ones.
 
     Yields
     ------
     name : str
-        As the archive has it; never used as a path.
+        The name in the archive; never used as a path.
     stream : binary file
-        The unpacked bytes, to be read before the next file is asked for.
+        The decompressed bytes, to be read before the next file is requested.
     """
     with sound(str(path)), path.open("rb") as raw:
         tail = _Tail(unpacked(raw, path.name))
@@ -80,7 +80,7 @@ def members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
                 stream = archive.extractfile(member) if member.isfile() else None
                 if stream is not None and not Path(member.name).name.startswith("."):
                     yield member.name, unpacked(stream, member.name)
-            # An archive without its end mark may have lost files, and tarfile does not tell.
+            # An archive without its end mark may have lost files, which tarfile does not report.
             while tail.read(1 << 20):
                 pass
             if tail.last != _END:
@@ -88,14 +88,14 @@ def members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 class _Tail(io.RawIOBase):
-    """A stream that remembers its last bytes."""
+    """A stream that keeps the last bytes read."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
         self.last = b""
 
     def read(self, size: int = -1) -> bytes:
-        """Read on."""
+        """Read bytes."""
         piece = self._stream.read(size)
         self.last = (self.last + piece)[-len(_END) :]
         return piece

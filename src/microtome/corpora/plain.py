@@ -1,4 +1,4 @@
-"""How is plain text read? One example a line."""
+"""Reader of plain text, one example per line."""
 
 from __future__ import annotations
 

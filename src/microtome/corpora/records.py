@@ -1,4 +1,4 @@
-"""How does a record with named columns become an example?"""
+"""Conversion of records with named columns to examples."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Refuse = Callable[[str, str], InputError]
 
 
 def check_columns(given: Any) -> dict[str, str] | None:
-    """Check what the user says of columns: which role is played by which."""
+    """Validate the option `columns`, a mapping of roles to column names."""
     if given is None:
         return None
     if not isinstance(given, Mapping) or not given:
@@ -52,29 +52,29 @@ def to_examples(
     records: Iterator[Mapping[str, Any]], columns: Mapping[str, str] | None, refuse: Refuse
 ) -> Iterator[Example]:
     """
-    Turn records into examples.
+    Convert records to examples.
 
     Parameters
     ----------
     records : iterator of mappings
-        Values are what JSON can hold.
+        Values are JSON-serializable.
     columns : mapping of role to column, or None
-        What the user said.
+        The user's choice.
     refuse : callable
-        `refuse(must, but)` writes the error about the current record.
+        `refuse(must, but)` returns the error about the current record.
 
     Yields
     ------
     Example
-        With the number of the record as id, unless a column gives one.
+        With the number of the record as its id, unless a column provides one.
     """
     seen = Seen()
     for number, record in enumerate(records, start=1):
         roles = _roles(columns, record, refuse)
         values = {role: record[column] for role, column in roles.items()}
-        named = _name(values["id"], roles["id"], refuse) if "id" in roles else str(number)
-        if "id" in roles and seen.add(named):
-            raise refuse("have an id of its own", f"{named!r} was there before")
+        identifier = _name(values["id"], roles["id"], refuse) if "id" in roles else str(number)
+        if "id" in roles and seen.add(identifier):
+            raise refuse("have an id of its own", f"{identifier!r} was there before")
         # The second text and the group may be missing from some records.
         text, pair = (_text(values.get(role), roles.get(role, ""), refuse) for role in ("text", "pair"))
         words = _words(values["words"], roles["words"], refuse) if "words" in roles else None
@@ -83,7 +83,7 @@ def to_examples(
         group = values.get("group")
         used = set(roles.values())
         yield Example(
-            id=named,
+            id=identifier,
             text=text,
             pair=pair,
             words=words,
@@ -92,15 +92,17 @@ def to_examples(
         )
 
 
-def _roles(columns: Mapping[str, str] | None, known: Collection[str], refuse: Refuse) -> Mapping[str, str]:
+def _roles(
+    columns: Mapping[str, str] | None, available: Collection[str], refuse: Refuse
+) -> Mapping[str, str]:
     if columns is None:
-        columns = {role: role for role in ROLES if role in known}
+        columns = {role: role for role in ROLES if role in available}
     for role, column in columns.items():
-        if column not in known:
-            raise refuse(f"have the column {column!r} for {role}", f"its columns are {', '.join(known)}")
+        if column not in available:
+            raise refuse(f"have the column {column!r} for {role}", f"its columns are {', '.join(available)}")
     if "text" not in columns and "words" not in columns:
         raise refuse(
-            "have a column for text or for words", f"option columns names none of {', '.join(known)}"
+            "have a column for text or for words", f"option columns names none of {', '.join(available)}"
         )
     return columns
 

@@ -1,4 +1,4 @@
-"""How are tables of text read? TSV is split at tabs and nothing else; CSV has quotes."""
+"""Readers of TSV (split at tabs, without quoting) and CSV (with quoting)."""
 
 from __future__ import annotations
 
@@ -37,46 +37,48 @@ def _records(rows: Iterator[list[str]], header: str | list[str], lines: Lines) -
 
 
 def split_tabs(lines: Lines, options: Mapping[str, Any]) -> Iterator[list[str]]:
-    """Split lines at tabs; quotes are characters like all others."""
+    """Split lines at tabs; quotes have no special meaning."""
     for line in lines:
         if line:
             yield line.split("\t")
 
 
 def split_quoted(lines: Lines, options: Mapping[str, Any]) -> Iterator[list[str]]:
-    """Split records at the delimiter, except inside quotes, where lines may end too."""
+    """Split records at the delimiter, except inside quotes, which may contain line ends."""
     delimiter = options["delimiter"]
     source = lines.whole()
     for line in source:
         if not line.strip("\r\n"):
             continue
         row: list[str] = []
-        more = True
-        while more:
+        continues = True
+        while continues:
             if line.startswith('"'):
                 value, line = _quoted(line, source, lines)
                 if line.strip("\r\n") and not line.startswith(delimiter):
                     raise lines.refuse(f"have {delimiter!r} after a closed quote", f"got {line[0]!r}")
-                more, line = line.startswith(delimiter), line[1:]
+                continues, line = line.startswith(delimiter), line[1:]
             else:
-                value, found, line = line.partition(delimiter)
-                value, more = (value, True) if found else (value.removesuffix("\n").removesuffix("\r"), False)
+                value, separator, line = line.partition(delimiter)
+                value, continues = (
+                    (value, True) if separator else (value.removesuffix("\n").removesuffix("\r"), False)
+                )
             row.append(value)
         yield row
 
 
 def _quoted(line: str, source: Iterator[str], lines: Lines) -> tuple[str, str]:
-    """Read the value whose quote begins the line, and give it with what follows it."""
+    """Return the quoted value at the start of the line, and the remainder after it."""
     pieces, start = [], lines.number
     line = line[1:]
     while True:
-        piece, found, rest = line.partition('"')
+        piece, quote, remainder = line.partition('"')
         pieces.append(piece)
-        if found and not rest.startswith('"'):
-            return "".join(pieces), rest
-        if found:
+        if quote and not remainder.startswith('"'):
+            return "".join(pieces), remainder
+        if quote:
             pieces.append('"')
-            line = rest[1:]
+            line = remainder[1:]
         else:
             line = next(source, "")
             if not line:
@@ -84,7 +86,7 @@ def _quoted(line: str, source: Iterator[str], lines: Lines) -> tuple[str, str]:
 
 
 def check_header(given: Any) -> str | list[str]:
-    """Check what the user says of the header."""
+    """Validate the option `header`."""
     if isinstance(given, bool):
         return "yes" if given else "no"
     if isinstance(given, str) and given in ("yes", "no"):

@@ -1,4 +1,4 @@
-"""Which readers are there? The table, and how the reader of a path is found."""
+"""Table of the corpus readers, and the choice of a reader for a source."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ CORPORA: Mapping[str, Reader] = MappingProxyType(
 
 def find(source: str, reader: str | Reader | None) -> Reader:
     """
-    Find who reads a source.
+    Find the reader of a source.
 
     Parameters
     ----------
     source : str
         A path that exists, or hub:NAME.
     reader : str or Reader, optional
-        The user's choice; without it, names decide.
+        The user's choice; chosen by the file suffix when absent.
 
     Returns
     -------
@@ -50,16 +50,16 @@ def find(source: str, reader: str | Reader | None) -> Reader:
     path = Path(source)
     if not path.is_dir() and not is_archive(path):
         return _by_kind(path)
-    inside = kinds_at(path)
+    kinds = kinds_at(path)
     readers = [
-        r
-        for r in CORPORA.values()
-        if any(inside.get(s, False) or (r.nested and s in inside) for s in r.suffixes)
+        candidate
+        for candidate in CORPORA.values()
+        if any(kinds.get(s, False) or (candidate.nested and s in kinds) for s in candidate.suffixes)
     ]
     if not readers:
         raise InputError(f"{path} must hold {_known()} files, but there is none.")
     if len(readers) > 1:
-        names = ", ".join(r.name for r in readers)
+        names = ", ".join(candidate.name for candidate in readers)
         raise InputError(f"reader must be named for {path}, but got none, and there are files for {names}.")
     return readers[0]
 

@@ -18,6 +18,11 @@ from .unseen import Unseen
 
 # Hidden, so that a report on the folder passes it by.
 STORE = ".store"
+# What a demonstration writes beside its store.
+WRITTEN = (
+    *("finetune", "compare", "truncate", "skip", "prune", "evaluate", FLOOR),
+    *("picture.svg", "report.html"),
+)
 
 Progress = Callable[[str, int, int], None]
 Tell = Callable[[str], None]
@@ -82,10 +87,13 @@ def demonstrate(
     from ..report.collecting import collect
     from ..report.making import PAGE
     from ..report.writing import write_page
+    from ..store.outfolder import check_foreign
     from ..tasks.loading import task as open_task
     from . import steps
 
     start = time.monotonic()
+    if not (Path(out) / STORE / "format.json").is_file():
+        check_foreign(Path(out), WRITTEN)
     place = make_folder(out)
     bench = steps.Bench(
         plan=plan,

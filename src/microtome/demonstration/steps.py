@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -169,24 +168,24 @@ def prune_first(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> Unseen | N
         None where nothing can be cut safely, and where every run failed: a model that gives one answer to
         everything can lose nothing.
     """
-    from ..pruning.exporting import write_pruned
+    from ..pruning.exporting import forget_pruned, write_pruned
     from ..pruning.pruning import prune
     from ..training.evaluating import evaluate
-    from ..training.writing import evaluation_document, write_evaluation
+    from ..training.writing import evaluation_document, forget_evaluation, write_evaluation
 
     plan, name = bench.plan, encoder.name
     place, beside = bench.out / "prune" / name, bench.out / "evaluate" / name
     run = next((one for one in runs if one.failure is None), None)
     if run is None:
-        for old in (place, beside):
-            shutil.rmtree(old, ignore_errors=True)
+        forget_pruned(place)
+        forget_evaluation(beside)
         return None
     found = prune(
         run, bench.task, plan.max_drop, certify_on="rest", confirm_on="test", seed=0, **bench.keeping
     )
     write_pruned(found, place)
     if not found.certified:
-        shutil.rmtree(beside, ignore_errors=True)
+        forget_evaluation(beside)
         return None
     whole = evaluate(run, bench.task, split="test", progress=bench.progress)
     unseen = judge_unseen(
@@ -197,7 +196,8 @@ def prune_first(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> Unseen | N
         blocks=(len(found.kept), found.depth),
         longest=plan.longest,
         max_drop=plan.max_drop,
-        level=found.level,
+        # The same look at the same examples that confirmed it.
+        level=found.level if found.confirmed is None else found.confirmed.level,
     )
     told = evaluation_document(
         unseen.found,

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..encoders.telling import quiet
-from ..findings.words import number
+from ..findings.words import at_most, number
 from ..pruning.margin import Drop, judge_drop
-from ..report.sentences import at_most
+from ..scores.table import find_score
 from ..tasks.items import Split
-from ..tasks.scores import find_score
 from ..tasks.task import Task
 
 if TYPE_CHECKING:

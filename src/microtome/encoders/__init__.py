@@ -1,1 +1,1 @@
-"""Which model is it, and what is it in layers?"""
+"""Encoders: loading, families, tokenizers, and models as stacks of layers."""

@@ -1,4 +1,4 @@
-"""How is a model made of some of its blocks? By editing it so that the library could have built it so."""
+"""Removal of blocks from a model, with its configuration rewritten so that the library can load it."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ Kept = Sequence[int]
 
 def keep_blocks(model: torch.nn.Module, family: Family, kept: Kept) -> None:
     """
-    Leave some blocks of a model, in place, and write its configuration accordingly.
+    Keep some blocks of a model, in place, and update its configuration to match.
 
-    What is saved afterwards loads with the library alone and computes the same. Blocks keep their weights
-    and all that they are besides, such as local attention or attention without positions.
+    The model can then be saved and loaded with the library alone, and computes the same. Blocks keep their
+    weights and their other properties, such as local attention or attention without positions.
 
     Parameters
     ----------
     model : torch.nn.Module
-        Of the library, with or without a head.
+        A model of transformers, with or without a head.
     family : Family
     kept : sequence of int
-        Blocks that stay, numbered from 1, in the order in which they run; each at most once. With none
-        the model norms and reads its embeddings.
+        Blocks that stay, numbered from 1, in the order in which they run; each at most once. With none,
+        only the embeddings remain, and the final norm where there is one.
 
     Raises
     ------
     InputError
-        Where the library could not build such a model: see `refusal`.
+        If the library could not build such a model; see `refusal`.
     """
     reason = refusal(model, family, kept)
     if reason is not None:
@@ -48,15 +48,15 @@ def keep_blocks(model: torch.nn.Module, family: Family, kept: Kept) -> None:
     for config in _configs(model):
         _rewrite(config, family, kept, before)
     # DistilBERT and XLNet also keep their depth beside the configuration.
-    own = base.config.attribute_map.get("num_hidden_layers", "num_hidden_layers")
+    depth_attribute = base.config.attribute_map.get("num_hidden_layers", "num_hidden_layers")
     for part in base.modules():
-        if type(vars(part).get(own)) is int:
-            setattr(part, own, len(kept))
+        if type(vars(part).get(depth_attribute)) is int:
+            setattr(part, depth_attribute, len(kept))
 
 
 def refusal(model: torch.nn.Module, family: Family, kept: Kept) -> str | None:
     """
-    Say why a cut cannot be made into a model of the library.
+    Explain why the library could not build the model that a cut leaves.
 
     Parameters
     ----------
@@ -68,12 +68,12 @@ def refusal(model: torch.nn.Module, family: Family, kept: Kept) -> str | None:
     Returns
     -------
     str or None
-        One sentence; None where the cut can be made.
+        One sentence; None if the cut is possible.
 
     Raises
     ------
     InputError
-        Where the numbers are not those of blocks, or one comes twice.
+        If a number is not that of a block, or is repeated.
     """
     if not hasattr(model, "base_model"):
         return f"blocks must be those of a model of transformers to be cut, but {family.title} is none."
@@ -106,42 +106,42 @@ def refusal(model: torch.nn.Module, family: Family, kept: Kept) -> str | None:
 
 
 def check_numbers(what: str, blocks: Sequence[int], depth: int) -> None:
-    """Refuse what is not a block of a model of this depth, and blocks that are named twice."""
+    """Raise if a number is not a block of a model of this depth, or is repeated."""
     for block in blocks:
         if isinstance(block, bool) or not isinstance(block, int) or not 1 <= block <= depth:
             raise must(what, f"whole numbers between 1 and {depth}, the depth of the model", block)
-    twice = sorted({block for block in blocks if list(blocks).count(block) > 1})
-    if twice:
-        raise InputError(f"{what} must name each block once, but block {twice[0]} comes twice.")
+    repeated = sorted({block for block in blocks if list(blocks).count(block) > 1})
+    if repeated:
+        raise InputError(f"{what} must name each block once, but block {repeated[0]} comes twice.")
 
 
 def _keep_listed(base: torch.nn.Module, family: Family, kept: Kept) -> None:
     import torch
 
-    whole = list(submodule(base, family.blocks).children())
-    left = [whole[block - 1] for block in kept]
-    for place, block in enumerate(left):
+    blocks = list(submodule(base, family.blocks).children())
+    remaining = [blocks[block - 1] for block in kept]
+    for index, block in enumerate(remaining):
         for part in block.modules():
             if type(vars(part).get("layer_idx")) is int:
-                # Where a cache keeps what the block computed: counted over the blocks that are there.
-                part.layer_idx = place  # pyright: ignore[reportArgumentType]
-    base.set_submodule(family.blocks, torch.nn.ModuleList(left))
+                # The index of the block in the key-value cache, counted over the remaining blocks.
+                part.layer_idx = index  # pyright: ignore[reportArgumentType]
+    base.set_submodule(family.blocks, torch.nn.ModuleList(remaining))
 
 
 def _keep_groups(base: torch.nn.Module, family: Family, kept: Kept) -> None:
-    """Leave the groups of shared blocks that still run, in the order in which they do."""
+    """Keep the groups of shared blocks that still run, in the order in which they run."""
     import torch
 
     if not kept:
         return
     steps = family.blocks_of(base)
-    left = list(dict.fromkeys(steps[block - 1] for block in kept))
-    base.set_submodule(family.blocks, torch.nn.ModuleList(left))
-    base.config.num_hidden_groups = len(left)  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
+    groups = list(dict.fromkeys(steps[block - 1] for block in kept))
+    base.set_submodule(family.blocks, torch.nn.ModuleList(groups))
+    base.config.num_hidden_groups = len(groups)  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
 
 
 def _groups_run(base: torch.nn.Module, family: Family, kept: Kept) -> list[int]:
-    """Number the groups that the kept blocks run, in the order in which they come first."""
+    """Number the groups that the kept blocks use, in the order of their first use."""
     steps = family.blocks_of(base)
     run = [steps[block - 1] for block in kept]
     numbers = {id(group): number for number, group in enumerate(dict.fromkeys(run))}
@@ -149,14 +149,14 @@ def _groups_run(base: torch.nn.Module, family: Family, kept: Kept) -> list[int]:
 
 
 def _groups_built(depth: int, groups: int) -> list[int]:
-    """Spread groups over the depth in the way of the library, rounding included."""
+    """Assign a group to each step of the depth as the library does, rounding included."""
     return [int(step / (depth / groups)) for step in range(depth)]
 
 
 def _configs(model: torch.nn.Module) -> Iterator[Any]:
-    """Every configuration that parts of a model hold: usually one object, held by all."""
-    found = {id(part.config): part.config for part in model.modules() if hasattr(part, "config")}
-    yield from found.values()
+    """Iterate over the distinct configurations of the parts of a model: usually one shared object."""
+    configs = {id(part.config): part.config for part in model.modules() if hasattr(part, "config")}
+    yield from configs.values()
 
 
 def _rewrite(config: Any, family: Family, kept: Kept, before: int) -> None:

@@ -1,4 +1,4 @@
-"""What is an encoder? A model in layers, with the tokenizer that feeds it and what is known of its origin."""
+"""Encoders: a model as a stack of layers, with its tokenizer and its origin."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 Visit = Callable[[int, "torch.Tensor"], None]
 
-# What a configuration says besides the computation: where it came from, what its class is called, and what
-# a call returns. The format of the weights is told with the weights.
+# Keys of a configuration that do not bear on the computation: its origin, the name of the class, and what a
+# call returns. The format of the weights is hashed with the weights.
 _BESIDE = frozenset(
     {
         "_name_or_path",
@@ -37,21 +37,25 @@ _BESIDE = frozenset(
 )
 
 
+# The fact that holds the maximal number of tokens of the inputs that a model was fine-tuned on.
+TRAINED = "trained_longest"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """
-    Where an encoder comes from.
+    The origin of an encoder.
 
     Parameters
     ----------
     given : str
         The folder or hub id.
     revision : str, optional
-        As asked for.
+        The requested revision.
     changes : tuple of str
-        What was done to the weights since, in order, such as "all weights drawn anew (seed 3)".
+        Changes to the weights since, in order, such as "all weights drawn anew (seed 3)".
     facts : mapping of str to object
-        What else the folder said, such as the pooling of a sentence encoder.
+        Further facts from the folder, such as the pooling of a sentence encoder.
     """
 
     given: str
@@ -61,7 +65,7 @@ class Source:
 
 
 class Encoder(Protocol):
-    """What extraction needs of a model, whatever it is built of."""
+    """The interface of a model that extraction needs."""
 
     name: str
     family: Family
@@ -69,12 +73,12 @@ class Encoder(Protocol):
 
     @property
     def device(self) -> Any:
-        """Where the weights are."""
+        """Device of the weights."""
         ...
 
     @property
     def layers(self) -> tuple[str, ...]:
-        """Names of the layers: "0", "1", ..., and "norm" where the last state is normed once more."""
+        """Names of the layers: "0", "1", ..., and "norm" where there is a final norm."""
         ...
 
     @property
@@ -84,31 +88,36 @@ class Encoder(Protocol):
 
     @property
     def digest(self) -> str:
-        """A hash of all that decides the states: weights, configuration and tokenizer."""
+        """Hash of everything that determines the states: weights, configuration and tokenizer."""
         ...
 
     @property
     def cuts(self) -> str:
-        """A hash of how texts are cut into tokens."""
+        """Hash of the tokenization."""
         ...
 
     def words(
-        self, sentences: Sequence[Sequence[str]], *, special: bool = True, longest: int | None = None
+        self,
+        sentences: Sequence[Sequence[str]],
+        *,
+        second: Sequence[int | None] | None = None,
+        special: bool = True,
+        longest: int | None = None,
     ) -> list[Tokens]:
-        """Cut sentences that are split into words; see `Tokenizer.words`."""
+        """Tokenize sentences that are split into words; see `Tokenizer.words`."""
         ...
 
     def texts(self, texts: Sequence[tuple[str, str | None]], **options: Any) -> list[Tokens]:
-        """Cut texts or pairs of texts; see `Tokenizer.texts`."""
+        """Tokenize texts or pairs of texts; see `Tokenizer.texts`."""
         ...
 
     def run(self, batch: Sequence[Tokens], visit: Visit) -> None:
-        """Run examples, and call `visit(layer, states)` with states (examples, tokens, features)."""
+        """Run examples, and call `visit(layer, states)` with states of shape (examples, tokens, features)."""
         ...
 
     @property
     def maps_per_pair(self) -> int:
-        """Heads of all blocks: how many numbers attention has for each pair of tokens."""
+        """Number of heads over all blocks: attention weights per pair of tokens."""
         ...
 
     def attend(self, batch: Sequence[Tokens]) -> list[torch.Tensor]:
@@ -123,14 +132,14 @@ class TransformerEncoder:
     Parameters
     ----------
     name : str
-        What its layers are called after: layer 3 is `name/3`.
+        The prefix of the names of its layers: layer 3 is `name/3`.
     family : Family
     model : torch.nn.Module
         With its task head, where it has one.
     tokenizer : Tokenizer
     source : Source
     autocast : {"float16", "bfloat16"}, optional
-        The format of matrix products in mixed precision.
+        The dtype of matrix products in mixed precision.
     """
 
     def __init__(
@@ -156,22 +165,22 @@ class TransformerEncoder:
 
     @property
     def config(self) -> Any:
-        """The configuration that the library keeps with the model."""
+        """The configuration of the model."""
         return self.model.config
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Device of the weights."""
         return next(self.model.parameters()).device
 
     @cached_property
     def blocks(self) -> list[torch.nn.Module]:
-        """The blocks in the order of depth."""
+        """The blocks in order of depth."""
         return self.family.blocks_of(self.base)
 
     @property
     def depth(self) -> int:
-        """How many blocks there are."""
+        """Number of blocks."""
         return len(self.blocks)
 
     @property
@@ -187,48 +196,52 @@ class TransformerEncoder:
 
     @property
     def digest(self) -> str:
-        """A hash of weights, configuration and tokenizer as they are now, and of how products are rounded."""
+        """Hash of the present weights, configuration and tokenizer, and of the precision of products."""
         mixed = "" if self.autocast is None else f"|{self.autocast}"
-        # Weights do not tell the number of heads, the activation, or how often a shared block runs.
-        told = json.dumps(_telling(self.config.to_dict()), sort_keys=True, default=str)
+        # Weights do not determine the number of heads, the activation, or how often a shared block runs.
+        settings = json.dumps(_telling(self.config.to_dict()), sort_keys=True, default=str)
         return hashlib.blake2b(
-            f"{digest_weights(self.model)}|{self.tokenizer.digest}|{told}{mixed}".encode(), digest_size=16
+            f"{digest_weights(self.model)}|{self.tokenizer.digest}|{settings}{mixed}".encode(), digest_size=16
         ).hexdigest()
 
     @property
     def cuts(self) -> str:
-        """A hash of how texts are cut into tokens."""
+        """Hash of the tokenization."""
         return self.tokenizer.cuts
 
     def words(
-        self, sentences: Sequence[Sequence[str]], *, special: bool = True, longest: int | None = None
+        self,
+        sentences: Sequence[Sequence[str]],
+        *,
+        second: Sequence[int | None] | None = None,
+        special: bool = True,
+        longest: int | None = None,
     ) -> list[Tokens]:
-        """Cut sentences that are split into words."""
-        return self.tokenizer.words(sentences, special=special, longest=longest)
+        """Tokenize sentences that are split into words."""
+        return self.tokenizer.words(sentences, second=second, special=special, longest=longest)
 
     def texts(self, texts: Sequence[tuple[str, str | None]], **options: Any) -> list[Tokens]:
-        """Cut texts or pairs of texts."""
+        """Tokenize texts or pairs of texts."""
         return self.tokenizer.texts(texts, **options)
 
     def run(self, batch: Sequence[Tokens], visit: Visit) -> None:
         """
-        Run examples through the model and look at every layer on the way.
+        Run examples through the model and visit every layer.
 
         Parameters
         ----------
         batch : sequence of Tokens
         visit : callable
-            Called with the number of a layer and its states, shape (examples, tokens, features). They are
-            the model's own: what is to be kept must be copied before the call returns, since later
-            operations may overwrite them.
+            Called with the number of a layer and its states, shape (examples, tokens, features). The states
+            are not copies: copy what must outlive the call, since later operations may overwrite them.
         """
         import torch
 
         inputs = self.tokenizer.collate(batch, self.device)
         with torch.inference_mode(), self._mixed(), watching(self, visit):
-            found = self.base(**inputs, **self.family.arguments)
+            output = self.base(**inputs, **self.family.arguments)
             if not self.blocks and self.family.final_norm is None:
-                visit(0, found.last_hidden_state)
+                visit(0, output.last_hidden_state)
 
     def _mixed(self) -> Any:
         import torch
@@ -239,37 +252,37 @@ class TransformerEncoder:
 
     @property
     def maps_per_pair(self) -> int:
-        """Heads of all blocks."""
+        """Number of heads over all blocks."""
         return self.depth * int(self.config.num_attention_heads)
 
     def attend(self, batch: Sequence[Tokens]) -> list[torch.Tensor]:
         """
-        Attention of each block.
+        Compute the attention weights of each block.
 
         Returns
         -------
         list of Tensor of shape (examples, heads, tokens, tokens)
-            A row says how one token spreads its attention; padded tokens are still in.
+            A row holds one token's attention weights; padding tokens are included.
         """
         import torch
 
         inputs = self.tokenizer.collate(batch, self.device)
         with torch.inference_mode(), self._mixed(), explicit_attention(self.base):
-            found = self.base(**inputs, **self.family.arguments, output_attentions=True).attentions
-        if len(found or ()) != self.depth:
+            attentions = self.base(**inputs, **self.family.arguments, output_attentions=True).attentions
+        if len(attentions or ()) != self.depth:
             raise InputError(
                 f"{self.name} must give the attention of its {self.depth} blocks, but it gave "
-                f"{len(found or ())}."
+                f"{len(attentions or ())}."
             )
-        return list(found)
+        return list(attentions)
 
 
 class watching:  # noqa: N801 - a context manager reads as a verb
     """
-    Hooks on the blocks of an encoder, for as long as it lasts.
+    Context manager with forward hooks on the blocks of an encoder.
 
-    A layer is what the next block reads; the last one is what the last block gives. Blocks are counted as
-    they run, so that one that runs for every layer is seen every time.
+    A layer is the input of the next block; the last one is the output of the last block. Blocks are counted
+    as they run, so that a shared block is visited each time it runs.
     """
 
     def __init__(self, encoder: TransformerEncoder, visit: Visit) -> None:
@@ -297,26 +310,26 @@ class watching:  # noqa: N801 - a context manager reads as a verb
             raise InputError(f"{name} must run its {depth} blocks once each, but it ran {self.seen}.")
 
     def _states(self, value: Any) -> torch.Tensor:
-        found = value[0] if isinstance(value, (tuple, list)) else value
-        return found.transpose(0, 1) if self.encoder.family.time_major else found
+        states = value[0] if isinstance(value, (tuple, list)) else value
+        return states.transpose(0, 1) if self.encoder.family.time_major else states
 
-    def _before(self, _: torch.nn.Module, given: tuple[Any, ...]) -> None:
-        self.visit(self.seen, self._states(given))
+    def _before(self, _: torch.nn.Module, inputs: tuple[Any, ...]) -> None:
+        self.visit(self.seen, self._states(inputs))
         self.seen += 1
 
     def _after(self, _: torch.nn.Module, __: Any, result: Any) -> None:
         if self.seen == self.encoder.depth:
             self.visit(self.seen, self._states(result))
 
-    def _unblocked(self, _: torch.nn.Module, given: tuple[Any, ...]) -> None:
-        self.visit(0, self._states(given))
+    def _unblocked(self, _: torch.nn.Module, inputs: tuple[Any, ...]) -> None:
+        self.visit(0, self._states(inputs))
 
     def _normed(self, _: torch.nn.Module, __: Any, result: Any) -> None:
         self.visit(self.encoder.depth + 1, self._states(result))
 
 
 class explicit_attention:  # noqa: N801 - a context manager reads as a verb
-    """Attention written out step by step, for as long as it lasts: fused kernels do not hand it over."""
+    """Context manager with eager attention: fused kernels do not return the attention weights."""
 
     def __init__(self, base: Any) -> None:
         self.base = base
@@ -332,7 +345,7 @@ class explicit_attention:  # noqa: N801 - a context manager reads as a verb
 
 
 def _telling(config: Any) -> Any:
-    """The part of a configuration, and of those within it, that bears on what a model computes."""
+    """Keep the part of a configuration, nested ones included, that bears on what a model computes."""
     if not isinstance(config, dict):
         return config
     return {str(name): _telling(value) for name, value in config.items() if name not in _BESIDE}
@@ -342,9 +355,9 @@ def digest_weights(model: torch.nn.Module) -> str:
     """Hash every tensor of a model, by name, shape and bits."""
     import torch
 
-    found = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
     for name, tensor in sorted(model.state_dict().items()):
-        found.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())
+        digest.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())
         flat = tensor.detach().cpu().contiguous().reshape(-1)
-        found.update(flat.view(torch.uint8).numpy().data if flat.numel() else b"")
-    return found.hexdigest()
+        digest.update(flat.view(torch.uint8).numpy().data if flat.numel() else b"")
+    return digest.hexdigest()

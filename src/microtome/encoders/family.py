@@ -1,4 +1,4 @@
-"""Where are the layers of a model? A declaration a family of models, and how to follow it."""
+"""Declaration of a model family: the paths of its embeddings, blocks and final norm."""
 
 from __future__ import annotations
 
@@ -18,61 +18,61 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
     """
-    Models that are built alike.
+    Models of the same architecture.
 
-    Paths are those of submodules below the base model, dots between the names. Layer l is what block l + 1
-    reads, and the last layer is what the last block gives: so layer 0 is the embedding output with
-    whatever projects, norms or mixes it, and a convolution between two blocks belongs to the lower one.
+    Paths are dotted paths of submodules of the base model. Layer l is the input of block l + 1, and the last
+    layer is the output of the last block: layer 0 is thus the embedding output after any projection, norm
+    or mixing, and a convolution between two blocks belongs to the lower one.
 
     Parameters
     ----------
     name, title : str
-        As users type it, and as they read it.
+        The identifier, and the name for display.
     model_types : tuple of str
-        What the `config.json` of such a model calls itself; none where its files tell it.
+        Values of `model_type` in `config.json`; none where the family is recognized by its files.
     where : mapping of str to object
-        What else `config.json` must say, where it sets models apart that call themselves alike.
+        Further values in `config.json`, which distinguish families of the same `model_type`.
     blocks : str
-        The list of blocks.
+        Path of the list of blocks.
     embeddings : tuple of str
-        Modules that turn tokens into the first vectors.
+        Paths of the embedding modules.
     beside : tuple of str
         Modules of the encoder that belong to no single block and to no embedding, such as relative
         positions that all blocks share.
     final_norm : str, optional
-        What norms the last block's output before anything else reads it.
+        Path of the norm after the last block.
     reads : {"first", "last", "none"}
-        Which token stands for the whole input.
+        Which token represents the whole input.
     causal : bool
-        Whether a token sees only those before it.
+        Whether a token attends only to itself and those before it.
     shared : bool
-        Whether one block is run for every layer.
+        Whether several layers share one block.
     time_major : bool
         Whether blocks pass states of shape (tokens, examples, features).
     arguments : mapping of str to object
-        What every call is given beside the tokens.
+        Keyword arguments of every call beside the tokens.
     relative_segments : bool
-        Whether it is told which of two texts a token is of without a table of vectors for them.
+        Whether the segments of a text pair are encoded without a table of segment embeddings.
     unused_positions : int
-        Entries of the position table that no token ever gets.
+        Entries of the position table that no token uses.
     after_padding : bool
-        Whether positions are counted from the number of the padding token on, so that entries up to it are
-        never given either.
+        Whether positions are counted from the id of the padding token on, so that entries up to it are
+        unused too.
     per_block : tuple of str
-        Lists in the configuration with one entry a block, where it has them.
+        Lists in the configuration with one entry per block, where it has them.
     first_fixed : bool
-        Whether the first block is built in another way than the rest, so that it must stay the first.
+        Whether the first block differs from the others in structure, so that it must stay the first.
     index_scaled : str, optional
         The switch in the configuration under which a block's number scales its attention.
     needs_block : bool
-        Whether the library cannot run it, or not load it, without any block.
+        Whether the library cannot load or run a model without any block.
     outputs : tuple of str
-        Submodules or tensors of a block, where it has them, that write into its residual path: with all of
-        them at zero a block passes on what it reads, normed where the family norms.
+        Submodules or tensors of a block, where it has them, that write into the residual stream: with all
+        of them at zero a block is the identity, up to the norms of the family.
     after_first : str, optional
-        What runs after the first block that runs, on the embedding output and that block's.
+        Path of the module that runs after the first block, on the embedding output and that block's output.
     source : str
-        Who described it.
+        The citation.
     """
 
     name: str
@@ -101,20 +101,20 @@ class Family:
 
     def blocks_of(self, base: torch.nn.Module) -> list[torch.nn.Module]:
         """
-        List the blocks of a base model in the order of depth, each once for every layer it makes.
+        List the blocks of a base model in order of depth.
 
-        A block that all layers share stands in the list as often as it is run.
+        A shared block is listed as often as it runs.
         """
-        found = list(submodule(base, self.blocks).children())
+        blocks = list(submodule(base, self.blocks).children())
         if self.shared:
             config: Any = base.config
-            each = config.num_hidden_layers / config.num_hidden_groups
-            return [found[int(step / each)] for step in range(config.num_hidden_layers)]
-        return found
+            steps_per_group = config.num_hidden_layers / config.num_hidden_groups
+            return [blocks[int(step / steps_per_group)] for step in range(config.num_hidden_layers)]
+        return blocks
 
 
 def submodule(base: torch.nn.Module, path: str) -> torch.nn.Module:
-    """Find a submodule by its path, or say that the model is built in another way."""
+    """Find a submodule by its path; raise if the model has none there."""
     try:
         return base.get_submodule(path)
     except AttributeError as error:

@@ -1,17 +1,21 @@
-"""How does a name or a folder become an encoder? Safely, and with its tokenizer."""
+"""Loading of encoders from a folder, the hub or the package."""
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ..errors import InputError, MissingExtraError, must
+from ..arguments import checked
+from ..errors import InputError, MissingExtraError, check_plain, must, shown
+from ..store.checking import check_whole
 from .elmo.encoder import load_elmo
 from .elmo.reading import is_elmo
-from .encoder import Encoder, Source, TransformerEncoder
+from .encoder import TRAINED, Encoder, Source, TransformerEncoder
+from .family import submodule
 from .opening import open_tokenizer
 from .sentence import Unpacked, unpack
 from .shipped import shipped_name
@@ -21,8 +25,20 @@ from .tokens import check_fit
 from .twins import draw_anew
 
 DTYPES = ("float32", "float16", "bfloat16")
+# The file beside a fine-tuned model that records how its examples were truncated.
+WINDOWS = "windows.json"
+# Least and largest of what a config.json may say; the library would begin to build anything.
+SIZES = MappingProxyType(
+    {
+        "num_hidden_layers": (0, 10_000),
+        "num_attention_heads": (1, 10_000),
+        "hidden_size": (1, 1_000_000),
+        "vocab_size": (1, 100_000_000),
+    }
+)
 
 
+@checked
 def load(
     source: str | os.PathLike[str],
     *,
@@ -49,22 +65,22 @@ def load(
     revision : str, optional
         Branch, tag or commit on the hub.
     name : str, optional
-        What its layers are called after; the last part of the source when absent, "masked" of
+        The prefix of the names of its layers; by default the last part of the source, "masked" of
         "zoo:masked".
     tokenizer : str, path or object, optional
-        Another tokenizer than the model's own: a folder or hub id, a `vocab.txt`, a tokenizer of
+        A tokenizer other than the model's own: a folder or hub id, a `vocab.txt`, a tokenizer of
         transformers or of tokenizers.
     random_init : bool
-        Draw the weights anew, as the library does for a new model: the random twin.
+        Re-initialize the weights as the library does for a new model: a randomly initialized copy.
     seed : int
-        For those weights.
+        The seed of those weights.
     embeddings : {"drawn", "kept"}
-        Whether a random twin's embeddings are drawn too.
+        Whether the embeddings of a randomly initialized copy are re-initialized too, or kept.
     device : str
     dtype : {"float32", "float16", "bfloat16"}
-        Of the weights.
+        The dtype of the weights.
     autocast : {"float16", "bfloat16"}, optional
-        Mixed precision: weights stay as they are, matrix products are done in this format and sums, norms
+        Mixed precision: weights stay as they are, matrix products are computed in this dtype and sums, norms
         and softmax in float32. Meant for a GPU.
     trust_remote_code : bool
         Whether code that comes with the model may run.
@@ -73,37 +89,37 @@ def load(
     -------
     Encoder
     """
-    given = os.fspath(source)
-    if not isinstance(given, str) or not given:
-        raise must("a model", "a hub id or a folder", given)
+    location = os.fspath(source)
+    if not isinstance(location, str) or not location:
+        raise must("a model", "a hub id or a folder", location)
     if dtype not in DTYPES:
         raise must("dtype", f"one of {', '.join(DTYPES)}", dtype)
     if autocast not in (None, *DTYPES[1:]):
         raise must("autocast", f"one of {', '.join(DTYPES[1:])}", autocast)
     if embeddings not in ("drawn", "kept"):
         raise must("embeddings", "'drawn' or 'kept'", embeddings)
-    shipped = shipped_name(given)
-    if shipped is not None and revision is not None:
-        raise InputError(
-            f"revision must be left out for {given}, which is in the package, but got {revision!r}."
-        )
-    if Path(given).is_dir() and not any(Path(given).iterdir()):
-        raise InputError(f"{given} must hold a model, but the folder is empty.")
-    if is_elmo(given):
+    shipped, local = shipped_name(location), Path(location).is_dir()
+    if revision is not None and (local or shipped is not None):
+        where = "is in the package" if shipped is not None else "is a folder"
+        raise InputError(f"revision must be left out for {location}, which {where}, but got {revision!r}.")
+    if local:
+        _check_folder(Path(location))
+        check_whole(Path(location))
+    if is_elmo(location):
         if tokenizer is not None or dtype != "float32" or autocast is not None:
-            raise InputError(f"{given} is an ELMo, which must keep its own tokens and float32.")
+            raise InputError(f"{location} is an ELMo, which must keep its own tokens and float32.")
         return load_elmo(
-            given,
+            location,
             name=name,
             device=device,
             random_init=random_init,
             seed=seed,
             keep_embeddings=embeddings == "kept",
         )
-    unpacked = unpack(given)
-    model, config = _load_model(unpacked, revision, trust_remote_code)
+    unpacked = unpack(location)
+    model, config, unused = _load_model(unpacked, revision, trust_remote_code)
     family = family_of(config.model_type, config)
-    found = open_tokenizer(
+    model_tokenizer = open_tokenizer(
         unpacked.tokenizer if tokenizer is None else tokenizer,
         config,
         family,
@@ -111,30 +127,41 @@ def load(
         trust_remote_code=trust_remote_code,
     )
     origin = Source(
-        given=given,
+        given=location,
         revision=revision,
         changes=(
+            *unused,
             *(("adapter merged",) if unpacked.adapter is not None else ()),
             *((f"matrix products in {autocast}",) if autocast is not None else ()),
         ),
-        facts=MappingProxyType(dict(unpacked.facts)),
+        facts=MappingProxyType({**unpacked.facts, **_windows(location)}),
     )
     if shipped is not None:
         # What is saved or recorded later names the encoder, not the folder of this installation.
-        model.config.name_or_path = model.name_or_path = given
-    label = name or shipped or Path(given).name or given
-    check_fit(found, model.get_input_embeddings().num_embeddings, label)
+        model.config.name_or_path = model.name_or_path = location
+    label = name or shipped or Path(location).name or location
+    check_fit(model_tokenizer, model.get_input_embeddings().num_embeddings, label)
     encoder = TransformerEncoder(
-        name=label, family=family, model=model, tokenizer=found, source=origin, autocast=autocast
+        name=label, family=family, model=model, tokenizer=model_tokenizer, source=origin, autocast=autocast
     )
-    # First, so that a twin of weights kept in half precision is drawn in full.
+    # First, so that weights stored in half precision are re-initialized in full precision.
     encoder.model.to(dtype=_dtype(dtype))
     if random_init:
-        said = draw_anew(encoder, seed=seed, keep_embeddings=embeddings == "kept")
-        encoder.source = replace(origin, changes=(*origin.changes, said))
+        change = draw_anew(encoder, seed=seed, keep_embeddings=embeddings == "kept")
+        encoder.source = replace(origin, changes=(*origin.changes, change))
         encoder.name = name or f"{label}-random{seed}"
     encoder.model.to(device=device).eval()
     return encoder
+
+
+def _windows(location: str) -> dict[str, Any]:
+    """Read the maximal input length of a fine-tuned model, where its folder records it."""
+    path = Path(location) / WINDOWS
+    try:
+        longest = json.loads(path.read_text("utf-8"))["longest"] if path.is_file() else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        longest = None
+    return {TRAINED: longest} if isinstance(longest, int) and longest > 0 else {}
 
 
 def _dtype(name: str) -> Any:
@@ -143,7 +170,7 @@ def _dtype(name: str) -> Any:
     return getattr(torch, name)
 
 
-def _load_model(unpacked: Unpacked, revision: str | None, trust: bool) -> tuple[Any, Any]:
+def _load_model(unpacked: Unpacked, revision: str | None, trust: bool) -> tuple[Any, Any, tuple[str, ...]]:
     import transformers
 
     with telling(unpacked.model):
@@ -151,33 +178,91 @@ def _load_model(unpacked: Unpacked, revision: str | None, trust: bool) -> tuple[
             unpacked.model, revision=revision, trust_remote_code=trust
         )
         family_of(config.model_type)
-        named = [getattr(transformers, name, None) for name in config.architectures or ()]
-        kind = next((found for found in named if found is not None), transformers.AutoModel)
-        more = {"trust_remote_code": trust} if kind is transformers.AutoModel else {}
-        model, report = kind.from_pretrained(
-            unpacked.model, config=config, revision=revision, output_loading_info=True, **more
+        _check_config(unpacked.model, config)
+        classes = [getattr(transformers, name, None) for name in config.architectures or ()]
+        model_class = next(
+            (candidate for candidate in classes if candidate is not None), transformers.AutoModel
+        )
+        options = {"trust_remote_code": trust} if model_class is transformers.AutoModel else {}
+        model, report = model_class.from_pretrained(
+            unpacked.model, config=config, revision=revision, output_loading_info=True, **options
         )
     _check_report(unpacked.model, model, report)
+    unused = _unused(unpacked.model, model, config, report)
     if unpacked.adapter is not None:
         model = _merge(model, unpacked.adapter)
-    return model.eval(), config
+    return model.eval(), config, unused
 
 
-def _check_report(given: str, model: Any, report: dict[str, Any]) -> None:
-    """Refuse a checkpoint that leaves weights of the encoder as they were drawn."""
+def _check_folder(folder: Path) -> None:
+    """Raise if a folder is empty or holds a pipe."""
+    files = list(folder.iterdir())
+    if not files:
+        raise InputError(f"{folder} must hold a model, but the folder is empty.")
+    for file in files:
+        check_plain(file)
+
+
+def _check_config(location: str, config: Any) -> None:
+    """Raise if a size or rate is out of range; the library notices when the model runs, if at all."""
+    for name, (least, most) in SIZES.items():
+        size = getattr(config, name, least)
+        if isinstance(size, int) and not least <= size <= most:
+            raise InputError(
+                f"{name} in the config.json of {location} must be between {least} and {most:,}, but got "
+                f"{shown(size)}."
+            )
+    for name, rate in config.to_dict().items():
+        share = name.endswith(("dropout", "dropout_prob", "pdrop")) and isinstance(rate, (int, float))
+        if share and not 0 <= rate <= 1:
+            raise InputError(
+                f"{name} in the config.json of {location} must be between 0 and 1, but got {rate}."
+            )
+
+
+def _unused(location: str, model: Any, config: Any, report: dict[str, Any]) -> tuple[str, ...]:
+    """
+    Report unexpected tensors of the encoder in the checkpoint; those of heads and poolers are allowed.
+
+    Raises if config.json declares fewer blocks than the weights have: the model would be a different one.
+    """
+    base = model.base_model
+    parts = {name for name, _ in base.named_children()} - {"pooler"}
+    names = {
+        str(key): str(key).removeprefix(f"{model.base_model_prefix}.") for key in report["unexpected_keys"]
+    }
+    unused = sorted(key for key, name in names.items() if name.partition(".")[0] in parts)
+    path = f"{family_of(config.model_type, config).blocks}."
+    numbers = [
+        names[key].removeprefix(path).partition(".")[0] for key in unused if names[key].startswith(path)
+    ]
+    weights = max((int(number) + 1 for number in numbers if number.isdecimal()), default=0)
+    blocks = sum(1 for _ in submodule(base, path[:-1]).children())
+    if weights > blocks:
+        raise InputError(
+            f"config.json in {location} must declare the {weights} blocks of its weights, but it declares "
+            f"{blocks}, so that {len(unused)} tensors such as {unused[-1]} would be left out."
+        )
+    return (f"{len(unused)} tensors of its file left out, such as {unused[0]}",) if unused else ()
+
+
+def _check_report(location: str, model: Any, report: dict[str, Any]) -> None:
+    """Raise if a checkpoint leaves weights of the encoder at their initial values."""
     base = f"{model.base_model_prefix}."
     missing = sorted(str(key) for key in report.get("missing_keys", ()))
-    # A pooler is often absent from a checkpoint that never used it; a head is told by its own name.
+    # A pooler is often absent from a checkpoint that never used it; a head is recognized by its name.
     lost = [key for key in missing if (key.startswith(base) or model.base_model is model)]
     lost = [key for key in lost if "pooler" not in key]
     if lost:
         raise InputError(
-            f"the weights in {given} must fill the whole encoder, but {len(lost)} tensors are missing, such "
-            f"as {lost[0]}."
+            f"the weights in {location} must fill the whole encoder, but {len(lost)} tensors are missing, "
+            f"such as {lost[0]}."
         )
-    wrong = report.get("mismatched_keys") or ()
-    if wrong:
-        raise InputError(f"the weights in {given} must fit its config.json, but {sorted(wrong)[0]} does not.")
+    mismatched = report.get("mismatched_keys") or ()
+    if mismatched:
+        raise InputError(
+            f"the weights in {location} must fit its config.json, but {sorted(mismatched)[0]} does not."
+        )
 
 
 def _merge(model: Any, adapter: str) -> Any:

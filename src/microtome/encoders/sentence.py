@@ -1,4 +1,4 @@
-"""What else may a folder be? A sentence encoder with its pooling, or an adapter of another model."""
+"""Folders of sentence encoders with their pooling, and of adapters with their base model."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..errors import InputError
+from ..store.reading import as_written
 from .shipped import find_folder, weights_digest
 
 POOLING = {
@@ -25,7 +26,7 @@ POOLING = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unpacked:
     """
-    Where the parts of a model lie.
+    The locations of the parts of a model.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ class Unpacked:
 
 
 def unpack(given: str) -> Unpacked:
-    """Find the parts of a model from what lies in its folder."""
+    """Find the parts of a model from the files in its folder."""
     shipped = find_folder(given)
     if shipped is not None:
         facts = MappingProxyType({"sha256": weights_digest(shipped)})
@@ -59,6 +60,11 @@ def unpack(given: str) -> Unpacked:
 
 
 def _sentence_encoder(folder: Path) -> Unpacked:
+    with as_written(folder / "modules.json", "sentence-transformers"):
+        return _unpacked(folder)
+
+
+def _unpacked(folder: Path) -> Unpacked:
     modules = read_json(folder / "modules.json")
     if not isinstance(modules, list) or not all(isinstance(m, dict) and "type" in m for m in modules):
         raise InputError(f"{folder / 'modules.json'} must list modules with their types, but it does not.")
@@ -66,11 +72,11 @@ def _sentence_encoder(folder: Path) -> Unpacked:
     transformer = None
     for module in modules:
         kind = str(module["type"]).rsplit(".", 1)[-1]
-        place = _inside(folder, str(module.get("path", "")))
+        path = _inside(folder, str(module.get("path", "")))
         if kind == "Transformer":
-            transformer = place
+            transformer = path
         elif kind == "Pooling":
-            facts["pooling"] = _pooling(place / "config.json")
+            facts["pooling"] = _pooling(path / "config.json")
         elif kind == "Normalize":
             facts["normalized"] = True
         elif kind in ("Dropout",):
@@ -86,36 +92,43 @@ def _sentence_encoder(folder: Path) -> Unpacked:
 
 
 def _pooling(file: Path) -> str:
-    said = read_json(file)
-    if "pooling_mode" in said:
-        modes = said["pooling_mode"]
+    config = read_json(file)
+    if "pooling_mode" in config:
+        modes = config["pooling_mode"]
         return "+".join([modes] if isinstance(modes, str) else modes)
-    modes = [mode for key, mode in POOLING.items() if said.get(key)]
+    modes = [mode for key, mode in POOLING.items() if config.get(key)]
     if not modes:
         raise InputError(f"{file} must say how tokens are pooled, but it does not.")
     return "+".join(modes)
 
 
 def _adapter(folder: Path) -> Unpacked:
+    with as_written(folder / "adapter_config.json", "peft"):
+        return _adapted(folder)
+
+
+def _adapted(folder: Path) -> Unpacked:
     base = read_json(folder / "adapter_config.json").get("base_model_name_or_path")
     if not base:
         raise InputError(f"{folder / 'adapter_config.json'} must name its base model, but it does not.")
-    near = folder / base
-    model = str(near) if not Path(base).is_absolute() and near.is_dir() else str(find_folder(base) or base)
-    own = any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "spiece.model"))
-    return Unpacked(model=model, tokenizer=str(folder) if own else model, adapter=str(folder))
+    nearby = folder / base
+    model = (
+        str(nearby) if not Path(base).is_absolute() and nearby.is_dir() else str(find_folder(base) or base)
+    )
+    has_tokenizer = any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "spiece.model"))
+    return Unpacked(model=model, tokenizer=str(folder) if has_tokenizer else model, adapter=str(folder))
 
 
 def _inside(folder: Path, path: str) -> Path:
-    place = (folder / path).resolve()
-    if not place.is_relative_to(folder.resolve()):
+    resolved = (folder / path).resolve()
+    if not resolved.is_relative_to(folder.resolve()):
         raise InputError(f"{folder / 'modules.json'} must name folders inside its own, but got {path!r}.")
-    return place
+    return resolved
 
 
 def read_json(file: Path) -> Any:
-    """Read a JSON file, or say which one cannot be read."""
+    """Read a JSON file; raise an error that names it if it cannot be read."""
     try:
         return json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{file} must be a readable JSON file, but got: {error}.") from error

@@ -1,4 +1,4 @@
-"""How does a model change while it is trained? Its checkpoints, as one object."""
+"""Series of checkpoints along one training run."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..arguments import checked
 from ..errors import InputError, must
 from .encoder import Encoder
 from .loading import load
@@ -18,7 +19,7 @@ from .shipped import shipped_name
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
     """
-    Checkpoints of one training, in the order of their steps; each is loaded when it is asked for.
+    Checkpoints of one training run, in order of their steps; each is loaded on demand.
 
     Parameters
     ----------
@@ -40,18 +41,19 @@ class Series:
         return len(self.steps)
 
     def load(self, place: int, **options: Any) -> Encoder:
-        """Load one checkpoint by its place; options as in `load`."""
+        """Load one checkpoint by its index; options as in `load`."""
         folder, revision = self.folders[place], self.revisions[place]
         label = f"{self.name}-{self.steps[place]}"
         return load(self.source if folder is None else folder, revision=revision, name=label, **options)
 
     def __iter__(self) -> Iterator[Encoder]:
-        return (self.load(place) for place in range(len(self)))
+        return (self.load(index) for index in range(len(self)))
 
 
+@checked
 def series(source: str | os.PathLike[str], *, revisions: Sequence[str] | None = None) -> Series:
     """
-    Find the checkpoints of one training.
+    Find the checkpoints of one training run.
 
     Parameters
     ----------
@@ -64,42 +66,44 @@ def series(source: str | os.PathLike[str], *, revisions: Sequence[str] | None = 
     -------
     Series
     """
-    given = os.fspath(source)
-    if shipped_name(given) is not None:
+    location = os.fspath(source)
+    if shipped_name(location) is not None:
         raise InputError(
-            f"a series must be a folder of checkpoints, or a hub id with revisions=, but {given} is one "
+            f"a series must be a folder of checkpoints, or a hub id with revisions=, but {location} is one "
             "encoder of the package, which comes without checkpoints along its training."
         )
     if revisions is not None:
-        found = sorted((_step(name), name, None) for name in revisions)
+        checkpoints = sorted((_step(name), name, None) for name in revisions)
     else:
-        place = Path(given)
-        if not place.is_dir():
-            raise must("a series", "a folder of checkpoints, or a hub id with revisions=", given)
-        folders = [f for f in place.iterdir() if f.is_dir() and (f / "config.json").is_file()]
-        found = sorted((_step(f.name), None, f) for f in folders if re.search(r"\d+$", f.name))
-        seeds = [f.name for _, _, f in found if re.fullmatch(r"seed[-_]?\d+", f.name)]
+        parent = Path(location)
+        if not parent.is_dir():
+            raise must("a series", "a folder of checkpoints, or a hub id with revisions=", location)
+        folders = [f for f in parent.iterdir() if f.is_dir() and (f / "config.json").is_file()]
+        checkpoints = sorted((_step(f.name), None, f) for f in folders if re.search(r"\d+$", f.name))
+        seeds = [f.name for _, _, f in checkpoints if re.fullmatch(r"seed[-_]?\d+", f.name)]
         if seeds:
             raise InputError(
-                f"a series must be of one training, but {given} holds several; give one of them, such as "
-                f"{place / seeds[0]}."
+                f"a series must be of one training, but {location} holds several; give one of them, such as "
+                f"{parent / seeds[0]}."
             )
-    if not found:
-        raise InputError(f"{given} must hold checkpoints whose names end in a step, but there is none.")
-    steps = [step for step, _, _ in found]
-    twice = sorted({step for step in steps if steps.count(step) > 1})
-    if twice:
-        raise InputError(f"steps of {given} must differ, but {twice[0]} stands twice.")
+    if not checkpoints:
+        raise InputError(f"{location} must hold checkpoints whose names end in a step, but there is none.")
+    steps = [step for step, _, _ in checkpoints]
+    duplicates = sorted({step for step in steps if steps.count(step) > 1})
+    if duplicates:
+        raise InputError(f"steps of {location} must differ, but {duplicates[0]} stands twice.")
     return Series(
-        name=Path(given).name,
+        name=Path(location).name,
         steps=tuple(steps),
-        folders=tuple(folder for _, _, folder in found),
-        source=given,
-        revisions=tuple(revision for _, revision, _ in found),
+        folders=tuple(folder for _, _, folder in checkpoints),
+        source=location,
+        revisions=tuple(revision for _, revision, _ in checkpoints),
     )
 
 
 def _step(name: str) -> int:
+    if not isinstance(name, str):
+        raise must("a revision", "a string", name)
     match = re.search(r"(\d+)$", name)
     if match is None:
         raise must("a checkpoint's name", "one that ends in its step", name)

@@ -1,8 +1,8 @@
-"""What would a model say without some of its blocks? Its blocks are driven by hand, each prefix once.
+"""Evaluation of a model without some of its blocks: many cuts at once, each common prefix run once.
 
-A cut is the tuple of blocks that run. Cuts with the same beginning share its states: together they are a tree
-whose edges are blocks, and walking the tree is all the work there is. The longest way down, the model as it
-is, comes with the pass that shows how blocks are called.
+A cut is the tuple of blocks that run. Cuts with a common prefix share its states: together they form a tree
+whose edges are blocks, and each edge is computed once. The longest path, the full model, is computed by the
+pass that records how the blocks are called.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Visit = Callable[[Sequence[int], "torch.Tensor"], None]
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Call:
     """
-    How a module was called.
+    One recorded call of a module.
 
     Parameters
     ----------
     module : torch.nn.Module
     args : tuple
-        What came after the states: masks, positions.
+        Positional arguments after the states: masks, positions.
     kwargs : mapping
     """
 
@@ -43,16 +43,16 @@ class Call:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Recorded:
     """
-    One run of a base model, after which its blocks can be run on other states.
+    One recorded run of a base model, after which its blocks can be run on other states.
 
     Parameters
     ----------
     calls : list of Call
-        One a block, in the order in which they ran.
+        One per block, in the order in which they ran.
     layers : dict of int to Tensor
-        States as blocks pass them, of the layers that were asked for.
+        States of the requested layers, in the layout of the blocks.
     after : list of Call
-        What runs once more after the first block and reads the embedding output; empty in most families.
+        Calls after the first block that also read the embedding output; empty in most families.
     """
 
     calls: list[Call] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Node:
-    """States after some blocks: which cuts end here, and which blocks run next."""
+    """A node of the tree of cuts: the cuts that end here, and the blocks that run next."""
 
     ends: list[int] = field(default_factory=list)
     then: dict[int, _Node] = field(default_factory=dict)
@@ -84,19 +84,19 @@ def walk(
         A base model of the library, in evaluation mode.
     family : Family
     inputs : mapping of str to Tensor
-        What the base model is given, examples first.
+        The inputs of the base model, examples first.
     cuts : sequence of tuple of int
-        The blocks that run, numbered from 1, in their order; none, and the embedding output is the last
-        state. Blocks are as they are in the model: one with a mask or a scale of its own keeps it.
+        The blocks that run, numbered from 1, in their order; with none, the embedding output is the last
+        state. A block with a mask or a scale of its own keeps it.
     visit : callable
-        Called once for each different cut with the numbers of the cuts that are it, and its last states,
-        shape (examples, tokens, features), behind the model's final norm where it has one. They are to be
-        read, not to be changed.
+        Called once for each distinct cut with the indices of the cuts equal to it, and its last states,
+        shape (examples, tokens, features), after the model's final norm where it has one. The states must
+        not be modified.
 
     Notes
     -----
-    States are held where cuts part: those of the model's own layers, and on the way down at most one more a
-    block. The numbers are those of a model that was really cut, but for rounding.
+    States are held where cuts diverge: those of layers of the full model, and at most one more per block
+    during the descent. The results equal those of a model that is really cut, up to rounding.
     """
     import torch
 
@@ -106,27 +106,27 @@ def walk(
     trunk = _trunk(root, names)
     norm = None if family.final_norm is None else submodule(base, family.final_norm)
 
-    def shown(states: torch.Tensor) -> torch.Tensor:
+    def final_states(states: torch.Tensor) -> torch.Tensor:
         states = states if norm is None else norm(states)
         return states.transpose(0, 1) if family.time_major else states
 
-    # Where no cut ends or turns off the model's own way, its states are not needed again.
-    kept = [layer for layer, node in trunk.items() if node.ends or _aside(node, trunk)]
+    # States of the full model are needed again only where a cut ends or diverges from it.
+    needed = [layer for layer, node in trunk.items() if node.ends or _aside(node, trunk)]
     with torch.inference_mode():
-        found = record(base, family, inputs, kept)
+        recording = record(base, family, inputs, needed)
         pending: list[tuple[torch.Tensor, int | None, int, _Node]]
-        pending = [(found.layers[layer], None, layer, trunk[layer]) for layer in reversed(kept)]
+        pending = [(recording.layers[layer], None, layer, trunk[layer]) for layer in reversed(needed)]
         while pending:
             states, block, ran, node = pending.pop()
             if block is not None:
-                states = step(found, block, states, first=ran == 1)
+                states = step(recording, block, states, first=ran == 1)
             if node.ends:
-                visit(node.ends, shown(states))
-            pending += [(states, then, ran + 1, child) for then, child in _aside(node, trunk)]
+                visit(node.ends, final_states(states))
+            pending += [(states, following, ran + 1, child) for following, child in _aside(node, trunk)]
 
 
 def check_cuts(cuts: Sequence[Cut], depth: int) -> None:
-    """Refuse cuts of blocks that a model of so many blocks has not."""
+    """Raise if there are no cuts, or one names a block beyond the depth of the model."""
     if not len(cuts):
         raise must("cuts", "at least one", 0)
     for cut in cuts:
@@ -139,7 +139,7 @@ def record(
     base: torch.nn.Module, family: Family, inputs: Mapping[str, torch.Tensor], keep: Collection[int]
 ) -> Recorded:
     """
-    Run a base model as it is, and remember how its blocks were called.
+    Run a base model unchanged, and record how its blocks are called.
 
     Parameters
     ----------
@@ -152,15 +152,15 @@ def record(
     -------
     Recorded
     """
-    found = Recorded()
-    with _recording(base, family, found, frozenset(keep)):
+    recording = Recorded()
+    with _recording(base, family, recording, frozenset(keep)):
         base(**inputs, **family.arguments)
     depth = len(family.blocks_of(base))
-    if len(found.calls) != depth:
+    if len(recording.calls) != depth:
         name = type(base).__name__
-        raise InputError(f"{name} must run its {depth} blocks once each, but it ran {len(found.calls)}.")
-    _check_repeated(found.calls)
-    return found
+        raise InputError(f"{name} must run its {depth} blocks once each, but it ran {len(recording.calls)}.")
+    _check_repeated(recording.calls)
+    return recording
 
 
 def step(found: Recorded, block: int, states: torch.Tensor, *, first: bool) -> torch.Tensor:
@@ -170,13 +170,13 @@ def step(found: Recorded, block: int, states: torch.Tensor, *, first: bool) -> t
     Parameters
     ----------
     found : Recorded
-        Of the same batch.
+        The recording of the same batch.
     block : int
         Numbered from 1.
     states : Tensor
-        As blocks pass them: (examples, tokens, features), or tokens first where the family has it so.
+        Shape (examples, tokens, features), or tokens first where the family is time-major.
     first : bool
-        Whether no block ran before: what follows a model's first block then follows this one.
+        Whether this is the first block to run: the module after a model's first block then runs after it.
 
     Returns
     -------
@@ -185,30 +185,30 @@ def step(found: Recorded, block: int, states: torch.Tensor, *, first: bool) -> t
     """
     call = found.calls[block - 1]
     out = _states(call.module(states, *call.args, **call.kwargs))
-    for then in found.after if first else ():
-        out = _states(then.module(states, out, *then.args, **then.kwargs))
+    for following in found.after if first else ():
+        out = _states(following.module(states, out, *following.args, **following.kwargs))
     return out
 
 
 @contextmanager
 def _recording(
-    base: torch.nn.Module, family: Family, found: Recorded, keep: frozenset[int]
+    base: torch.nn.Module, family: Family, recording: Recorded, keep: frozenset[int]
 ) -> Iterator[None]:
     blocks = family.blocks_of(base)
 
     def before(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if len(found.calls) in keep:
-            found.layers[len(found.calls)] = args[0]
-        found.calls.append(Call(module=module, args=args[1:], kwargs=kwargs))
+        if len(recording.calls) in keep:
+            recording.layers[len(recording.calls)] = args[0]
+        recording.calls.append(Call(module=module, args=args[1:], kwargs=kwargs))
 
     def after(_: Any, __: Any, result: Any) -> None:
-        # The last layer; every other one is what the next block reads.
-        if len(found.calls) == len(blocks) and len(blocks) in keep:
-            found.layers[len(blocks)] = _states(result)
+        # The last layer; every other one is the input of the next block.
+        if len(recording.calls) == len(blocks) and len(blocks) in keep:
+            recording.layers[len(blocks)] = _states(result)
 
     def once(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        # The embedding output and the first block's are known to whoever calls it again.
-        found.after.append(Call(module=module, args=args[2:], kwargs=kwargs))
+        # `step` supplies the embedding output and the output of the first block.
+        recording.after.append(Call(module=module, args=args[2:], kwargs=kwargs))
 
     hooks: list[Any] = []
     try:
@@ -234,9 +234,9 @@ def _has(base: torch.nn.Module, path: str) -> bool:
 
 
 def _names(base: torch.nn.Module, family: Family) -> list[int]:
-    """For each block the number of the first one that is the same module: to run either is to run both."""
-    places: dict[int, int] = {}
-    return [places.setdefault(id(b), number) for number, b in enumerate(family.blocks_of(base), start=1)]
+    """Return for each block the number of the first block that is the same module."""
+    numbers: dict[int, int] = {}
+    return [numbers.setdefault(id(b), number) for number, b in enumerate(family.blocks_of(base), start=1)]
 
 
 def _tree(cuts: Sequence[Cut], names: Sequence[int]) -> _Node:
@@ -250,29 +250,29 @@ def _tree(cuts: Sequence[Cut], names: Sequence[int]) -> _Node:
 
 
 def _trunk(root: _Node, names: Sequence[int]) -> dict[int, _Node]:
-    """The nodes that the whole model passes, by their layer."""
-    found, node = {0: root}, root
+    """Map layers to the nodes on the path of the full model."""
+    trunk, node = {0: root}, root
     for layer, name in enumerate(names, start=1):
         if name not in node.then:
             break
         node = node.then[name]
-        found[layer] = node
-    return found
+        trunk[layer] = node
+    return trunk
 
 
 def _aside(node: _Node, trunk: Mapping[int, _Node]) -> list[tuple[int, _Node]]:
-    """The blocks that run next, but for the one that the whole model runs."""
+    """List the blocks that run next, except for the one on the path of the full model."""
     return [(block, child) for block, child in node.then.items() if child not in trunk.values()]
 
 
 def _check_repeated(calls: Sequence[Call]) -> None:
-    """See that a block which runs several times is always called alike."""
+    """Raise if a block that runs several times is called with different arguments."""
     seen: dict[int, Call] = {}
     for call in calls:
-        known = seen.setdefault(id(call.module), call)
-        alike = len(known.args) == len(call.args) and known.kwargs.keys() == call.kwargs.keys()
-        pairs = [*zip(known.args, call.args, strict=False)]
-        pairs += [(value, call.kwargs.get(name)) for name, value in known.kwargs.items()]
-        if not alike or any(one is not other for one, other in pairs):
+        first_call = seen.setdefault(id(call.module), call)
+        alike = len(first_call.args) == len(call.args) and first_call.kwargs.keys() == call.kwargs.keys()
+        pairs = [*zip(first_call.args, call.args, strict=False)]
+        pairs += [(value, call.kwargs.get(name)) for name, value in first_call.kwargs.items()]
+        if not alike or any(first is not repeated for first, repeated in pairs):
             name = type(call.module).__name__
             raise InputError(f"{name} must be called alike each time it runs, but its arguments differ.")

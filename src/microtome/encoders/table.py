@@ -1,4 +1,4 @@
-"""Which families are there? All of them, by name."""
+"""Table of the model families."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def family_of(model_type: str, config: Any = None) -> Family:
     Parameters
     ----------
     model_type : str
-        What its configuration calls itself.
+        The `model_type` of its configuration.
     config : transformers.PretrainedConfig, optional
-        The configuration, which may tell families of one type apart.
+        The configuration, which may distinguish families of the same type.
 
     Returns
     -------
@@ -45,12 +45,12 @@ def family_of(model_type: str, config: Any = None) -> Family:
     of_type = [family for family in FAMILIES.values() if model_type in family.model_types]
     if not of_type:
         raise unknown(
-            "model type", model_type, {kind for one in FAMILIES.values() for kind in one.model_types}
+            "model type", model_type, {kind for family in FAMILIES.values() for kind in family.model_types}
         )
-    found = [
+    matching = [
         family
         for family in of_type
         if all(getattr(config, name, None) == value for name, value in family.where.items())
     ]
-    # The family that asks for more is the nearer one.
-    return max(found, key=lambda family: len(family.where))
+    # The family with more conditions is the more specific one.
+    return max(matching, key=lambda family: len(family.where))

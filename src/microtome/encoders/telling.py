@@ -1,4 +1,4 @@
-"""What does a user hear when the library cannot read a model? One sentence, and no noise before it."""
+"""Error messages of the library, reduced to one sentence, and suppression of its other output."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..errors import InputError, MicrotomeError, WorkError
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep the library from talking: no warnings, no bars."""
+    """Silence the library: no warnings, no progress bars."""
     import huggingface_hub
     import transformers
 
     level = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity_error()
-    # It retries for a while, and says so each time.
+    # The hub client retries for a while, and logs each attempt.
     hub = huggingface_hub.logging.get_verbosity()
     huggingface_hub.logging.set_verbosity_error()
     bars = transformers.utils.logging.is_progress_bar_enabled()
@@ -34,9 +34,7 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def telling(given: str) -> Iterator[None]:
-    """Keep the library quiet, and turn what it raises while it reads a model into one sentence."""
-    from safetensors import SafetensorError
-
+    """Silence the library, and reduce what it raises while it reads a model to one sentence."""
     try:
         with quiet():
             yield
@@ -54,14 +52,18 @@ def telling(given: str) -> Iterator[None]:
                 "and the hub cannot be reached."
             ) from error
         raise InputError(f"{given!r} must be a model that can be read, but got: {_first(error)}") from error
-    except (ValueError, KeyError, SafetensorError) as error:
-        raise InputError(f"{given!r} must be a model that can be read, but got: {_first(error)}") from error
+    except MemoryError:
+        raise
     except RuntimeError as error:
         raise WorkError(f"{given!r} must load, but got: {_first(error)}") from error
+    except Exception as error:
+        # Files of the wrong types end in errors of any class, deep inside the libraries.
+        raise InputError(f"{given!r} must be a model that can be read, but got: {_first(error)}") from error
 
 
 def _first(error: BaseException) -> str:
-    """The first sentence of an error that may be a page long."""
-    text = " ".join(str(error).split())
+    """Return the first sentence of an error message, which may be long."""
+    text = " ".join(str(error).split()) or type(error).__name__
     end = text.find(". ")
-    return text if end < 0 else text[: end + 1]
+    text = text if end < 0 else text[: end + 1]
+    return text if text.endswith((".", "?")) else f"{text}."

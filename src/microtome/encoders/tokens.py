@@ -1,4 +1,4 @@
-"""Which sub-words does a word become, and which word is each sub-word of?"""
+"""Tokenization of words, texts and text pairs, with the word of each token."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tokens:
     """
-    One example as a model reads it.
+    One tokenized example.
 
     Parameters
     ----------
     ids : ndarray of int of shape (tokens,), or (tokens, characters) where words are spelled
     types : ndarray of int of shape (tokens,)
-        Which of two texts each token is of.
+        Which of two texts each token belongs to.
     words : ndarray of int of shape (tokens,)
-        The word each token is a part of, from 0; -1 where it is of none, and for words that were cut.
+        The word of each token, from 0; -1 for tokens outside words, and for truncated words.
     special : ndarray of bool of shape (tokens,)
         Tokens that the model adds to every text.
     truncated : bool
-        Whether the example was longer than the model reads.
+        Whether the example was truncated to the maximal length.
     """
 
     ids: np.ndarray
@@ -47,15 +47,15 @@ class Tokens:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Window:
     """
-    A stretch of a text, with the whole of another one before it where there are two.
+    A window of a text, preceded by the whole first text where there are two.
 
     Parameters
     ----------
     tokens : Tokens
     offsets : ndarray of int of shape (tokens, 2)
-        Where each token of the stretch begins and ends in its text, in characters; -1 for all others.
+        Where each token of the window begins and ends in its text, in characters; -1 for all others.
     shared : int
-        How many tokens of the stretch the window before has too.
+        How many tokens the window shares with the previous one.
     """
 
     tokens: Tokens
@@ -65,17 +65,17 @@ class Window:
 
 class Tokenizer:
     """
-    Turns words or texts into tokens, always in the same way: owns a tokenizer that nobody else changes.
+    Tokenizer with a fixed configuration: it owns a copy of its backend, which nothing else modifies.
 
     Parameters
     ----------
     backend : tokenizers.Tokenizer
     pad : int
-        What fills short examples up; attention never sees it.
+        The id of the padding token, which is masked in attention.
     longest : int, optional
-        Tokens that the model reads at most, special ones included.
+        The maximal number of tokens, special ones included.
     typed : bool
-        Whether the model is told which of two texts a token is of.
+        Whether the model takes token type ids.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Tokenizer:
         self._whole.no_truncation()
         self._cut: dict[tuple[int, bool], tokenizers.Tokenizer] = {}
         self.pad, self.longest, self.typed = pad, longest, typed
-        # Byte-level vocabularies hold a word with the space before it: the first one must get it too.
+        # Byte-level vocabularies hold a word with the space before it: the first word needs one too.
         self._space = "ByteLevel" in str(self._whole.pre_tokenizer)
 
     @property
@@ -96,46 +96,57 @@ class Tokenizer:
 
     @property
     def json(self) -> str:
-        """The tokenizer as its library writes it into a file, without filling up and without a limit."""
+        """The serialized tokenizer, without padding and truncation."""
         return self._whole.to_str()
 
     @property
     def cuts(self) -> str:
-        """A hash of how a text is cut, whatever its length."""
+        """Hash of the tokenization, irrespective of the maximal length."""
         return hashlib.blake2b(self._whole.to_str().encode(), digest_size=16).hexdigest()
 
     @property
     def digest(self) -> str:
-        """A hash of everything that decides what the model is given."""
-        said = f"{self.cuts}|{self.pad}|{self.longest}|{self.typed}"
-        return hashlib.blake2b(said.encode(), digest_size=16).hexdigest()
+        """Hash of everything that determines the inputs of the model."""
+        settings = f"{self.cuts}|{self.pad}|{self.longest}|{self.typed}"
+        return hashlib.blake2b(settings.encode(), digest_size=16).hexdigest()
 
     def words(
-        self, sentences: Sequence[Sequence[str]], *, special: bool = True, longest: int | None = None
+        self,
+        sentences: Sequence[Sequence[str]],
+        *,
+        second: Sequence[int | None] | None = None,
+        special: bool = True,
+        longest: int | None = None,
     ) -> list[Tokens]:
         """
-        Cut sentences that are split into words already.
+        Tokenize sentences that are already split into words.
 
         Parameters
         ----------
         sentences : sequence of sequences of str
+        second : sequence of (int or None), optional
+            The index of the first word of the second text of each sentence; None where there is one text. Two
+            texts are joined as the model's own tokenizer does it, and the longer is truncated first.
         special : bool
-            Whether the tokens that the model adds to every text are added.
+            Whether special tokens are added.
         longest : int, optional
-            A smaller limit than the model's own.
+            A maximal length below the model's own.
 
         Returns
         -------
         list of Tokens
-            Of a word in which the cut falls no sub-word counts as a part.
+            The tokens of a word that is truncated have no word index.
         """
-        given = [[f" {_plain(w)}" if self._space and w else _plain(w) for w in words] for words in sentences]
-        found = self._whole.encode_batch(given, is_pretokenized=True, add_special_tokens=special)
+        spaced = [[f" {_plain(w)}" if self._space and w else _plain(w) for w in words] for words in sentences]
+        begins = [None] * len(spaced) if second is None else list(second)
+        inputs = [w if at is None else (w[:at], w[at:]) for w, at in zip(spaced, begins, strict=True)]
+        encodings = _encode(self._whole, inputs, is_pretokenized=True, add_special_tokens=special)
         limit = self._limit(longest)
         return [
-            self._shortened(words, one, limit, special) if limit is not None and len(one.ids) > limit
-            else _tokens(one, True)
-            for words, one in zip(given, found, strict=True)
+            self._shortened(words, at, encoding, limit, special)
+            if limit is not None and len(encoding.ids) > limit
+            else _tokens(encoding, True, second=at)
+            for words, at, encoding in zip(inputs, begins, encodings, strict=True)
         ]  # fmt: skip
 
     def texts(
@@ -146,42 +157,44 @@ class Tokenizer:
         longest: int | None = None,
     ) -> list[Tokens]:
         """
-        Cut texts, or pairs of texts, as the model's own tokenizer would.
+        Tokenize texts, or pairs of texts, as the model's own tokenizer would.
 
         Parameters
         ----------
         texts : sequence of (str, str or None)
-            Of a pair that is too long, the longer text is cut first.
+            Of a pair that is too long, the longer text is truncated first.
         special, longest
             As in `words`.
 
         Returns
         -------
         list of Tokens
-            Without words.
+            Without word indices.
         """
-        given = [_plain(one) if two is None else (_plain(one), _plain(two)) for one, two in texts]
-        found = self._whole.encode_batch(given, add_special_tokens=special)
+        inputs = [
+            _plain(first) if second is None else (_plain(first), _plain(second)) for first, second in texts
+        ]
+        encodings = _encode(self._whole, inputs, add_special_tokens=special)
         limit = self._limit(longest)
         out = []
-        for text, one in zip(given, found, strict=True):
-            truncated = limit is not None and len(one.ids) > limit
+        for text, encoding in zip(inputs, encodings, strict=True):
+            truncated = limit is not None and len(encoding.ids) > limit
             if limit is not None and truncated:
-                (one,) = self._cutting(limit, special).encode_batch([text], add_special_tokens=special)
-            out.append(_tokens(one, False, truncated=truncated))
+                (encoding,) = self._cutting(limit, special).encode_batch([text], add_special_tokens=special)
+            out.append(_tokens(encoding, False, truncated=truncated))
         return out
 
     def windows(
         self, texts: Sequence[tuple[str, str | None]], *, longest: int | None = None, stride: int = 0
     ) -> list[list[Window]]:
         """
-        Cut texts, or the second of two, into windows that the model can read.
+        Split texts, or the second of two, into windows of at most the maximal length.
 
         Parameters
         ----------
         texts : sequence of (str, str or None)
-            Of two texts the first stands whole in every window; if it would leave less than half of the
-            room, or no more than `stride` tokens, for the second, its end is cut off.
+            The first of two texts is part of every window; if it would leave less than half of the tokens, or
+            no more than `stride` tokens, for the second, it is truncated.
         longest : int, optional
             As in `words`.
         stride : int
@@ -190,50 +203,56 @@ class Tokenizer:
         Returns
         -------
         list of (list of Window)
-            In the order of the text, all of which is in one window or another.
+            In the order of the text; together they cover it.
         """
         limit = self._limit(longest)
         if isinstance(stride, bool) or not isinstance(stride, int) or stride < 0:
             raise must("stride", "a whole number of at least 0", stride)
-        given: list[Any] = []
-        for one, two in texts:
+        inputs: list[Any] = []
+        for first, second in texts:
             room = None
             if limit is not None:
-                room = limit - self._whole.num_special_tokens_to_add(is_pair=two is not None)
+                room = limit - self._whole.num_special_tokens_to_add(is_pair=second is not None)
                 if room < stride + 2:
                     least = limit - room + stride + 2
                     raise must("longest", f"at least {least} for a stride of {stride}", limit)
-            if two is not None and room is not None:
-                one = self._begin(one, room - max(stride + 1, room // 2))
-            given.append(_plain(one) if two is None else (_plain(one), _plain(two)))
-        found = self._whole.encode_batch(given)
+            if second is not None and room is not None:
+                first = self._begin(first, room - max(stride + 1, room // 2))
+            inputs.append(_plain(first) if second is None else (_plain(first), _plain(second)))
+        encodings = _encode(self._whole, inputs)
         return [
-            _windows(encoding, int(two is not None), limit, stride)
-            for encoding, (_, two) in zip(found, texts, strict=True)
+            _windows(encoding, int(second is not None), limit, stride)
+            for encoding, (_, second) in zip(encodings, texts, strict=True)
         ]
 
     def _begin(self, text: str, tokens: int) -> str:
-        """The text up to a number of tokens."""
-        found = self._whole.encode(_plain(text), add_special_tokens=False)
-        return text if len(found.ids) <= tokens else text[: found.offsets[tokens - 1][1]]
+        """Truncate a text to a number of tokens."""
+        encoding = self._whole.encode(_plain(text), add_special_tokens=False)
+        return text if len(encoding.ids) <= tokens else text[: encoding.offsets[tokens - 1][1]]
 
     def collate(self, batch: Sequence[Tokens], device: Any = "cpu") -> dict[str, torch.Tensor]:
         """
-        Put examples side by side, short ones filled up at the end.
+        Collate examples into a batch, padded at the end.
 
         Returns
         -------
         dict of str to Tensor of shape (examples, longest)
-            `input_ids`, `attention_mask`, and `token_type_ids` where the model reads them.
+            `input_ids`, `attention_mask`, and `token_type_ids` where the model takes them.
         """
         import torch
 
-        shape = len(batch), max((len(one) for one in batch), default=0)
+        shape = len(batch), max((len(example) for example in batch), default=0)
         ids, mask, types = np.full(shape, self.pad), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        for row, one in enumerate(batch):
-            ids[row, : len(one)], mask[row, : len(one)], types[row, : len(one)] = one.ids, 1, one.types
-        found = {"input_ids": ids, "attention_mask": mask} | ({"token_type_ids": types} if self.typed else {})
-        return {name: torch.from_numpy(array).to(device) for name, array in found.items()}
+        for row, example in enumerate(batch):
+            ids[row, : len(example)], mask[row, : len(example)], types[row, : len(example)] = (
+                example.ids,
+                1,
+                example.types,
+            )
+        arrays = {"input_ids": ids, "attention_mask": mask} | (
+            {"token_type_ids": types} if self.typed else {}
+        )
+        return {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
 
     def _limit(self, longest: int | None) -> int | None:
         if longest is None:
@@ -253,68 +272,92 @@ class Tokenizer:
             self._cut[key] = cutting
         return self._cut[key]
 
-    def _shortened(self, words: list[str], whole: Any, limit: int, special: bool) -> Tokens:
+    def _shortened(self, words: Any, second: int | None, encoding: Any, limit: int, special: bool) -> Tokens:
         (cut,) = self._cutting(limit, special).encode_batch(
             [words], is_pretokenized=True, add_special_tokens=special
         )
-        found, before = _tokens(cut, True, truncated=True), _tokens(whole, True)
-        counts = [np.bincount(one.words[one.words >= 0], minlength=len(words)) for one in (found, before)]
+        tokens, full_tokens = (
+            _tokens(cut, True, second=second, truncated=True),
+            _tokens(encoding, True, second=second),
+        )
+        count = int(full_tokens.words.max(initial=-1)) + 1
+        counts = [
+            np.bincount(version.words[version.words >= 0], minlength=count)
+            for version in (tokens, full_tokens)
+        ]
         halved = np.flatnonzero(counts[0] != counts[1])
-        found.words[np.isin(found.words, halved)] = -1
-        return found
+        tokens.words[np.isin(tokens.words, halved)] = -1
+        return tokens
+
+
+def _encode(tokenizer: Any, inputs: Sequence[Any], **options: Any) -> list[Any]:
+    """Encode a batch; a tokenizer.json that the library takes may still make it fail."""
+    try:
+        return tokenizer.encode_batch(inputs, **options)
+    except BaseException as error:
+        # The library's Rust code has panicked, which is no Exception to Python.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise InputError(f"tokenizer.json must be whole, but its library failed: {error}.") from error
 
 
 def _plain(text: str) -> str:
-    """A text that can be written as UTF-8: half of a surrogate pair, which JSON can bring, becomes a mark."""
+    """Make a text encodable as UTF-8: lone surrogates, which JSON may contain, become question marks."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _tokens(encoding: Any, words: bool, *, truncated: bool = False) -> Tokens:
-    given = encoding.word_ids if words else [None] * len(encoding.ids)
+def _tokens(encoding: Any, words: bool, *, second: int | None = None, truncated: bool = False) -> Tokens:
+    word_ids = encoding.word_ids if words else [None] * len(encoding.ids)
+    if second is not None:
+        # Words of the second text are counted from 0 again.
+        texts = encoding.sequence_ids
+        word_ids = [
+            w + second if w is not None and t == 1 else w for w, t in zip(word_ids, texts, strict=True)
+        ]
     return Tokens(
         ids=np.array(encoding.ids, dtype=np.int64),
         types=np.array(encoding.type_ids, dtype=np.int64),
-        words=np.array([-1 if word is None else word for word in given], dtype=np.int64),
+        words=np.array([-1 if word is None else word for word in word_ids], dtype=np.int64),
         special=np.array(encoding.special_tokens_mask, dtype=bool),
         truncated=truncated,
     )
 
 
 def _windows(encoding: Any, text: int, limit: int | None, stride: int) -> list[Window]:
-    """Take stretches of a text out of the whole, each with all that stands around the text."""
-    whole = _tokens(encoding, False)
-    inside = np.flatnonzero([each == text for each in encoding.sequence_ids])
-    offsets = np.full((len(whole), 2), -1)
+    """Split one text of an encoding into windows, each with all tokens outside the text."""
+    tokens = _tokens(encoding, False)
+    inside = np.flatnonzero([sequence == text for sequence in encoding.sequence_ids])
+    offsets = np.full((len(tokens), 2), -1)
     offsets[inside] = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)[inside]
-    if limit is None or len(whole) <= limit or not len(inside):
-        return [Window(tokens=whole, offsets=offsets)]
-    first, end, room = inside[0], inside[-1] + 1, limit - len(whole) + len(inside)
+    if limit is None or len(tokens) <= limit or not len(inside):
+        return [Window(tokens=tokens, offsets=offsets)]
+    first, end, room = inside[0], inside[-1] + 1, limit - len(tokens) + len(inside)
     out = []
     for start in range(first, max(end - stride, first + 1), room - stride):
         stretch = np.arange(start, min(start + room, end))
-        kept = np.concatenate([np.arange(first), stretch, np.arange(end, len(whole))])
+        positions = np.concatenate([np.arange(first), stretch, np.arange(end, len(tokens))])
         part = Tokens(
-            ids=whole.ids[kept],
-            types=whole.types[kept],
-            words=whole.words[kept],
-            special=whole.special[kept],
+            ids=tokens.ids[positions],
+            types=tokens.types[positions],
+            words=tokens.words[positions],
+            special=tokens.special[positions],
             truncated=True,
         )
-        out.append(Window(tokens=part, offsets=offsets[kept], shared=stride if out else 0))
+        out.append(Window(tokens=part, offsets=offsets[positions], shared=stride if out else 0))
     return out
 
 
 def check_fit(tokenizer: Tokenizer, entries: int, name: str) -> None:
     """
-    Refuse a tokenizer that was made for another vocabulary.
+    Raise if a tokenizer was made for another vocabulary.
 
     Parameters
     ----------
     tokenizer : Tokenizer
     entries : int
-        Rows of the model's table of embeddings.
+        Rows of the model's embedding matrix.
     name : str
-        How errors call the model.
+        The name of the model in error messages.
     """
     size = tokenizer.size
     if not entries / 2 <= size <= entries:

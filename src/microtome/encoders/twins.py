@@ -1,4 +1,4 @@
-"""What would the model be without its training? Its random twin: the same shape, weights drawn anew."""
+"""Random re-initialization of an encoder: the same architecture without its training."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def draw_anew(encoder: TransformerEncoder, *, seed: int, keep_embeddings: bool) -> str:
     """
-    Draw all weights of an encoder as the library draws those of a new model.
+    Re-initialize all weights of an encoder as the library initializes a new model.
 
     Parameters
     ----------
@@ -26,12 +26,12 @@ def draw_anew(encoder: TransformerEncoder, *, seed: int, keep_embeddings: bool) 
         Changed in place.
     seed : int
     keep_embeddings : bool
-        Whether the embeddings stay as they were trained.
+        Whether the embeddings keep their trained weights.
 
     Returns
     -------
     str
-        What was done, in words.
+        A description of the change.
     """
     import torch
 
@@ -42,27 +42,27 @@ def draw_anew(encoder: TransformerEncoder, *, seed: int, keep_embeddings: bool) 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(draw)
         fresh = kind(copy.deepcopy(encoder.config))
-    kept = _parts(encoder, encoder.base) if keep_embeddings else {}
+    embeddings = _parts(encoder, encoder.base) if keep_embeddings else {}
     encoder.model.load_state_dict(fresh.state_dict())
-    _restore(encoder, kept)
+    _restore(encoder, embeddings)
     if digest_weights(encoder.model) == before:
         raise WorkError("a random twin must differ from its model, but every weight stayed as it was.")
     return f"all weights drawn anew (seed {seed}){', embeddings kept' if keep_embeddings else ''}"
 
 
 def _parts(encoder: TransformerEncoder, base: torch.nn.Module) -> dict[str, torch.Tensor]:
-    found = {}
+    tensors = {}
     for path in encoder.family.embeddings:
         if any(name == path for name, _ in base.named_modules()):
             for name, tensor in submodule(base, path).state_dict().items():
-                found[f"{path}.{name}"] = tensor.clone()
-    return found
+                tensors[f"{path}.{name}"] = tensor.clone()
+    return tensors
 
 
-def _restore(encoder: TransformerEncoder, kept: dict[str, torch.Tensor]) -> None:
+def _restore(encoder: TransformerEncoder, tensors: dict[str, torch.Tensor]) -> None:
     import torch
 
     state = encoder.base.state_dict()
     with torch.no_grad():
-        for name, tensor in kept.items():
+        for name, tensor in tensors.items():
             state[name].copy_(tensor)

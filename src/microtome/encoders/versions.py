@@ -1,29 +1,56 @@
-"""With what is a model run? The versions that a result names."""
+"""Provenance of a result: the keys that every result has, and the versions that computed it."""
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
+from importlib import metadata
+from typing import Any
 
 from ..version import VERSION
+
+LIBRARIES = ("torch", "transformers", "numpy", "scipy")
+# Keys of the provenance of every result; each command adds what it needs to be reproduced.
+COMMON = ("microtome", "python", *LIBRARIES, "models", "seeds", "device", "threads", "seconds", "command")
 
 
 def versions() -> dict[str, str]:
     """
-    Name the versions of what runs models.
+    Return the versions of the libraries that run models, without importing them.
 
     Returns
     -------
     dict of str to str
-        By the names that every result gives them.
+        Keyed by the names used in every result.
     """
-    import numpy as np
-    import torch
-    import transformers
+    core_versions = {"microtome": VERSION, "python": platform.python_version()}
+    return core_versions | {name: metadata.version(name) for name in LIBRARIES}
 
-    return {
-        "microtome": VERSION,
-        "python": platform.python_version(),
-        "torch": str(torch.__version__),
-        "transformers": transformers.__version__,
-        "numpy": np.__version__,
+
+def provenance(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Collect what is needed to reproduce a result, with the keys that every result has.
+
+    Parameters
+    ----------
+    facts : mapping of str to object
+        Facts from the command. A single `model` or `seed` is also listed under `models` and `seeds`; threads
+        are those of torch, and other keys are empty by default.
+
+    Returns
+    -------
+    dict
+        `COMMON` first, then the other facts.
+    """
+    import torch
+
+    common = {
+        **versions(),
+        "models": [facts["model"]] if "model" in facts else [],
+        "seeds": [facts["seed"]] if "seed" in facts else [],
+        "device": "cpu",
+        "threads": torch.get_num_threads(),
+        "seconds": None,
+        "command": "",
     }
+    return {**common, **facts}

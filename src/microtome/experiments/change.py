@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import checked
+from ..checks import check_level
 from ..extraction.extracting import as_encoder
 from ..extraction.texts import make_texts
 from ..findings.results import Curve, Result
 from .changed import said_beyond, said_center, said_levels
 from .citations import cited
-from .gathering import check_level
 from .layerwise import SAMPLE, Progress, alike, record_models
 from .spreads import Points, points_of
 from .tunedmodels import (
@@ -34,6 +35,7 @@ from .tunedmodels import (
 MEASURES = ("rsa", "debiased_cka")
 
 
+@checked
 def change(
     base: Any,
     tuned: Any,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..findings.change import change_profile, upper_third
-from ..findings.words import layer_list, number, p_value
+from ..findings.words import between, layer_list, number, p_value
 from .spreads import Points, Sample, center_of, points_of
 from .tunedmodels import SEEDS, TUNED, TWIN
 
@@ -94,9 +94,9 @@ def said_center(
     part = points_of(share, level=level, bounds=(0.0, 1.0))
     told |= {"center": one.plain(), "top_share": part.plain()}
     value, low, high = (100 * float(each[0]) for each in (part.values, part.low, part.high))
-    shown = {
+    shown: dict[str, Any] = {
         "center": said_value(one, 2),
-        "share": f"{number(value, 0)}% [{number(low, 0)}, {number(high, 0)}]",
+        "share": f"{number(value, 0)}% {between(low, high, 0)}",
     }
     sentence = profile.sentence(names, **shown)
     return told, f"By {label}: {sentence} Intervals: {level * 100:g}%, unit: {said_unit(unit, one)}."
@@ -140,7 +140,7 @@ def said_value(found: Points, digits: int = 3) -> str:
     value, low, high = (float(one[0]) for one in (found.values, found.low, found.high))
     if not np.isfinite(value):
         return "undefined"
-    return f"{number(value, digits)} [{number(low, digits)}, {number(high, digits)}]"
+    return f"{number(value, digits)} {between(low, high, digits)}"
 
 
 def _chosen(layers: Sequence[int], marks: np.ndarray) -> list[int]:

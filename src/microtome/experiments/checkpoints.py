@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import operator
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,9 @@ from ..encoders.series import Series, series
 from ..errors import InputError, must
 from ..extraction.extracting import as_encoder
 from ..store.entry import RECORD
+from ..store.reading import as_written, read_record
 from ..store.shelf import Shelf
-from ..training.evaluating import WINDOWS
+from ..training.evaluating import WINDOWS, read_windows
 from ..training.tuned import RUN
 from ..zoo.pretraining import RUN as PRETRAINING
 
@@ -47,6 +48,14 @@ class Checkpoint:
     def tuned(self) -> bool:
         """Whether fine-tuning wrote it, with a head that answers the task."""
         return self.folder is not None and (self.folder / WINDOWS).is_file()
+
+
+def checkpoint_length(checkpoints: Iterable[Checkpoint], longest: int | None = None) -> int | None:
+    """Tokens of an example at most: as asked for, or as fine-tuning had them; None for the model's limit."""
+    if longest is not None:
+        return longest
+    told = [read_windows(one.folder)[0] for one in checkpoints if one.folder is not None and one.tuned]
+    return min((length for length in told if length is not None), default=None)
 
 
 def find_checkpoints(
@@ -106,10 +115,11 @@ def said_lost(given: Any, *, store: str | os.PathLike[str] | None = None) -> tup
     if not _is_tuning(given):
         return ()
     last, kept = _kept(given, store)
-    there = {k: _read(folder / RECORD)["specification"] for k, folder in enumerate(kept) if folder}
+    there = {k: read_record(folder / RECORD)["specification"] for k, folder in enumerate(kept) if folder}
     if not there:
         return ()
-    end = int(_read(last / RUN)["course"]["updates"])
+    with as_written(last / RUN):
+        end = int(read_record(last / RUN)["course"]["updates"])
     place, told = next(iter(there.items()))
     asked = told["run"]["checkpoints"]
     # They are kept in the order of their steps, and all epochs have as many.
@@ -143,9 +153,12 @@ def _found(given: Any, store: Any, device: str) -> dict[int, Checkpoint]:
         raise must("checkpoints", "a folder, a fine-tuned model, or encoders by their steps", given)
     place = Path(given)
     found = _of_series(series(place), device)
-    told = _read(place / PRETRAINING)
-    if told and (place / "config.json").is_file() and told["updates"] not in found:
-        found[int(told["updates"])] = _one(int(told["updates"]), place, device)
+    record = read_record(place / PRETRAINING)
+    if record and (place / "config.json").is_file():
+        with as_written(place / PRETRAINING):
+            last = operator.index(record["updates"])
+        if last not in found:
+            found[last] = _one(last, place, device)
     return found
 
 
@@ -169,9 +182,11 @@ def _is_tuning(given: Any) -> bool:
 def _kept(given: Any, store: Any) -> tuple[Path, list[Path | None]]:
     """The folder of a fine-tuning, and those of the checkpoints it kept, in order; None where one is lost."""
     last = Path(getattr(given, "folder", given))
-    known = {_read(Path(one) / RECORD).get("address"): Path(one) for one in getattr(given, "checkpoints", ())}
+    known = {
+        read_record(Path(one) / RECORD).get("address"): Path(one) for one in getattr(given, "checkpoints", ())
+    }
     shelf, found = Shelf(store), []
-    for address in _read(last / RUN).get("checkpoints", ()):
+    for address in read_record(last / RUN).get("checkpoints", ()):
         entry = None if address in known else shelf.get(address)
         found.append(known.get(address) if entry is None else Path(entry.folder))
     return last, found
@@ -180,9 +195,11 @@ def _kept(given: Any, store: Any) -> tuple[Path, list[Path | None]]:
 def _of_tuning(last: Path, kept: Sequence[Path], device: str) -> dict[int, Checkpoint]:
     found = {}
     for folder in kept:
-        step = int(_read(folder / RECORD)["specification"]["update"])
+        with as_written(folder / RECORD):
+            step = int(read_record(folder / RECORD)["specification"]["update"])
         found[step] = _one(step, folder, device)
-    end = int(_read(last / RUN)["course"]["updates"])
+    with as_written(last / RUN):
+        end = int(read_record(last / RUN)["course"]["updates"])
     return {**found, end: _one(end, last, device)}
 
 
@@ -198,10 +215,6 @@ def _one(step: Any, given: Any, device: str) -> Checkpoint:
         )
     encoder = as_encoder(given.encoder if hasattr(given, "evaluation") else given)
     return Checkpoint(step=step, load=lambda: encoder)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text()) if path.is_file() else {}
 
 
 def _called(given: Any) -> str:

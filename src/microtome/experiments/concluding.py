@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
-from ..encoders.versions import versions
+from ..encoders.versions import provenance
 from ..findings.results import Curve, Result
-from ..tasks.scores import find_score
+from ..inference.baselines import Standing
+from ..scores.table import find_score
 from ..tasks.task import Task
 from ..training.recipe import Recipe, find_recipe
 from ..version import VERSION
+from .baselines import baseline_of, plain_weak
 from .citations import cited
 from .gathering import failures, rows_of
 from .models import GUESS
@@ -48,6 +48,7 @@ def concluded(
     lines: Mapping[str, float] | None = None,
     warnings: Sequence[str] = (),
     more: Mapping[str, Any] | None = None,
+    weak: Mapping[str, Standing] = MappingProxyType({}),
 ) -> Result:
     """
     Put a result together.
@@ -78,6 +79,9 @@ def concluded(
     warnings : sequence of str
         Beside those about runs that failed.
     more : mapping, optional
+    weak : mapping of str to Standing
+        By the name of a curve of differences, the model that it is held against, where that does not beat the
+        majority baseline: nothing is concluded from such a curve, here or in a report.
 
     Returns
     -------
@@ -97,11 +101,11 @@ def concluded(
         curves=tuple(curves),
         lines=MappingProxyType({**_guess(done), **(lines or {})}),
         rows=tuple(rows_of(done, task=task.name) if rows is None else rows),
-        findings=tuple(findings),
+        findings=tuple(dict.fromkeys(findings)),
         methods=f"{how} {said_training(task, done, used, level)}",
         references=cited(*references),
         warnings=(*warnings, *failures(done)),
-        more=MappingProxyType(dict(more or {})),
+        more=MappingProxyType({**(more or {}), **plain_weak(weak)}),
         provenance=MappingProxyType(_provenance(encoder, task, done, used, options, started)),
     )
 
@@ -118,21 +122,22 @@ def _provenance(
     import torch
 
     spent = {one.address: one.course["seconds"] for one in done}
-    return {
-        **versions(),
-        "model": encoder.digest,
-        "task": task.digest(task.validation),
-        "task_source": task.source,
-        "recipe": {"name": recipe.name, **recipe.specification()},
-        "seeds": sorted({one.run.seed for one in done}),
-        "runs": len(spent),
-        "trained_seconds": round(sum(spent.values()), 3),
-        "seconds": round(time.monotonic() - started, 3),
-        "device": options.get("device", "cpu"),
-        "precision": options.get("precision", "float32"),
-        "threads": options.get("threads") or torch.get_num_threads(),
-        "command": options.get("command", ""),
-    }
+    return provenance(
+        {
+            "model": encoder.digest,
+            "task": task.digest(task.validation),
+            "task_source": task.source,
+            "recipe": {"name": recipe.name, **recipe.specification()},
+            "seeds": sorted({one.run.seed for one in done}),
+            "runs": len(spent),
+            "trained_seconds": round(sum(spent.values()), 3),
+            "seconds": round(time.monotonic() - started, 3),
+            "device": options.get("device", "cpu"),
+            "precision": options.get("precision", "float32"),
+            "threads": options.get("threads") or torch.get_num_threads(),
+            "command": options.get("command", ""),
+        }
+    )
 
 
 def said_training(task: Task, done: Sequence[Done], recipe: Recipe, level: float) -> str:
@@ -155,5 +160,5 @@ def said_training(task: Task, done: Sequence[Done], recipe: Recipe, level: float
 
 def _guess(done: Sequence[Done]) -> dict[str, float]:
     """The level of the most frequent answer, where it is known."""
-    known = [one.baseline for one in done if math.isfinite(one.baseline)]
-    return {GUESS: float(np.mean(known))} if known else {}
+    found = baseline_of(done)
+    return {GUESS: found} if math.isfinite(found) else {}

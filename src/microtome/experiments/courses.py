@@ -1,4 +1,4 @@
-"""What is known of a training, step by step? Change, borders, scores, and which of them came first."""
+"""A training step by step: change of layers, blocks of layers, scores, and which of them came first."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from ..findings.blocks import STEP_CONTRAST
 from ..findings.results import Curve
 from ..findings.scorecurves import score_curve
 from ..findings.stackblocks import StackBlocks, blocks_document
-from ..findings.words import layer_list, number, small_number
+from ..findings.words import between, number, small_number
 from ..inference.answers import Answers
 from ..inference.scoring import example_groups, unit_influence
+from ..scores.table import find_score
 from ..tasks.items import Split
-from ..tasks.scores import find_score
 from ..tasks.task import Task
 from ..version import VERSION
-from .borders import Border
+from .checkpoint_blocks import CheckpointBlocks
 from .layerwise import Alike, Recorded
 from .ordering import Order, which_first
 from .readings import GUESS, Reading
@@ -42,7 +41,7 @@ class Course:
         The models are called after their steps, in the same order.
     against : Alike
         The first and the last checkpoint (left) against all (right).
-    borders : tuple of Border
+    blocks : tuple of CheckpointBlocks
     task : Task, optional
     split : Split, optional
         That was answered.
@@ -54,7 +53,7 @@ class Course:
     steps: tuple[int, ...]
     recorded: Recorded
     against: Alike
-    borders: tuple[Border, ...]
+    blocks: tuple[CheckpointBlocks, ...]
     task: Task | None = None
     split: Split | None = None
     readings: tuple[Reading, ...] = ()
@@ -200,7 +199,7 @@ def _spread(count: int) -> list[int]:
 
 
 def order_of(course: Course, *, draws: int, seed: int) -> Order | None:
-    """Say which came first, the border or the score; None without a task."""
+    """State which came first, blocks or score; None without a task."""
     task = course.task
     if task is None:
         return None
@@ -217,8 +216,8 @@ def order_of(course: Course, *, draws: int, seed: int) -> Order | None:
         errors.append(blank if found is None else _influence(task, found))
     return which_first(
         course.steps,
-        np.array([one.contrast for one in course.borders]),
-        np.stack([one.errors for one in course.borders]),
+        np.array([one.evidence for one in course.blocks]),
+        np.stack([one.errors for one in course.blocks]),
         sign * np.array(values, dtype=float),
         sign * np.stack(errors),
         level=course.level,
@@ -232,16 +231,14 @@ def _influence(task: Task, found: Answers) -> np.ndarray:
     return unit_influence(find_score(task.main), found.predictions[0], found.targets, task.labels, groups)
 
 
-def borders_document(course: Course) -> list[dict[str, Any] | None]:
-    """Findings about blocks as plain data, one a step; None where there is none."""
+def checkpoint_documents(course: Course) -> list[dict[str, Any]]:
+    """Findings about blocks as plain data, one per step."""
     names = tuple(str(layer) for layer in range(course.recorded.layers[-1] + 1))
     return [
-        None
-        if one.finding is None
-        else blocks_document(
+        blocks_document(
             StackBlocks(stack=name, measure=course.against.measure, names=names, finding=one.finding)
         )
-        for name, one in zip(course.names, course.borders, strict=True)
+        for name, one in zip(course.names, course.blocks, strict=True)
     ]
 
 
@@ -259,8 +256,8 @@ def long_rows(
         for step, values in zip(course.steps, told["values"], strict=True):
             for layer, value in zip(course.recorded.layers, values, strict=True):
                 yield _row(step, f"similarity to the {end}", layer, value)
-    for step, one in zip(course.steps, course.borders, strict=True):
-        yield _row(step, "contrast", None, one.contrast)
+    for step, one in zip(course.steps, course.blocks, strict=True):
+        yield _row(step, "margin", None, one.margin)
     for which, some in curves.items():
         for one in some:
             for layer, value in zip(one.x, one.values, strict=True):
@@ -296,14 +293,14 @@ def said_course(
             if center is None
             else (
                 f"; the center of the change is at layer {number(center['value'])} "
-                f"[{number(center['low'])}, {number(center['high'])}]"
+                f"{between(center['low'], center['high'])}"
             )
         )
         said.append(
             f"From step {steps[0]:,} to step {steps[-1]:,}, by {course.against.measure}, layer {most} "
             f"changed most ({small_number(1 - float(np.nanmin(values)))}){where}."
         )
-    said.append(_said_borders(course))
+    said.append(_block_sentence(course))
     if course.task is not None:
         first, last = curves[0].values[0], curves[0].values[-1]
         said.append(
@@ -317,35 +314,33 @@ def said_course(
     return said
 
 
-def _said_borders(course: Course) -> str:
-    stands = [place for place, one in enumerate(course.borders) if one.stands]
-    tested = [one for one in course.borders if one.finding is not None]
-    if not tested:
-        return f"No border was looked for: {course.borders[0].reason}."
-    if not stands:
-        return f"At none of {len(course.borders)} checkpoints does a border stand out between layers."
+def _block_sentence(course: Course) -> str:
+    """State at which checkpoints layers form blocks."""
+    certain = [place for place, one in enumerate(course.blocks) if one.finding.certain]
+    if all(one.finding.reason is not None for one in course.blocks):
+        return course.blocks[0].finding.headline()
+    if not certain:
+        return f"At none of {len(course.blocks)} checkpoints is a block of layers certain."
     parts = []
-    for place in stands:
-        found = course.borders[place].finding
-        assert found is not None
-        assert found.border is not None
-        after = found.used[found.used.index(found.border) + 1]
-        parts.append(f"step {course.steps[place]:,} (between {layer_list([found.border, after])})")
+    for place in certain:
+        headline = course.blocks[place].finding.headline()
+        parts.append(f"step {course.steps[place]:,}: {headline[0].lower()}{headline[1:-1]}")
     return (
-        f"A border stands out (contrast above {STEP_CONTRAST:g} adjacent gaps) at {len(stands)} of "
-        f"{len(course.borders)} checkpoints: {', '.join(parts)}."
+        f"Blocks of layers are certain at {len(certain)} of {len(course.blocks)} checkpoints. "
+        f"At {'; '.join(parts)}."
     )
 
 
-def said_how(course: Course, name: str, groups: int) -> str:
+def said_how(course: Course, name: str) -> str:
     """Say how it was done, for the methods of a paper."""
     rec = course.recorded
     parts = [
         f"{len(course.steps)} checkpoints of {name}, from step {course.steps[0]:,} to step "
         f"{course.steps[-1]:,}, were read on {rec.rows.sentence()} of {rec.rows.extent()}. Layers "
         f"of each were compared with one another, and with those of the first and the last checkpoint, by "
-        f"{course.against.measure}. Whether a border stands out was tested at each by the rule of contrast "
-        f"(half of the {rec.unit}s choose it, the others judge it, with a jackknife over {groups} groups)."
+        f"{course.against.measure}. At each, a run of at least three layers is a block if its least similar "
+        "pair is more similar than any pair across its border, and certain if the simultaneous interval of "
+        f"this margin, over {rec.unit}s and all runs, is positive."
     ]
     if course.task is not None:
         by = list(dict.fromkeys(_kind(one.by) for one in course.readings))
@@ -359,9 +354,9 @@ def said_how(course: Course, name: str, groups: int) -> str:
                 "examples best."
             )
         parts.append(
-            "A border is said to come before, with or after the score by the checkpoint from which on it "
-            "stands, and that from which on half of the final gain is kept; the interval is of errors drawn "
-            f"for {rec.unit}s and examples, each shared by all checkpoints."
+            "Blocks appear before, with or after the score by the checkpoint from which on some block is "
+            "certain, and that from which on half of the final gain is kept; the interval is simulated from "
+            f"errors of {rec.unit}s and examples, each shared by all checkpoints."
         )
     parts.append(
         f"Intervals of {course.level * 100:g}% are over {rec.unit}s or examples, and say nothing of another "
@@ -377,11 +372,11 @@ def _kind(by: str) -> str:
 def warned_of(course: Course) -> tuple[str, ...]:
     """What went less well."""
     # Where none could be tested, the findings say so.
-    tested = any(one.finding is not None for one in course.borders)
+    tested = any(one.finding.reason is None for one in course.blocks)
     said = [
-        f"At step {step:,} no border could be tested: {one.reason}."
-        for step, one in zip(course.steps, course.borders, strict=True)
-        if (tested and one.finding is None) or (one.finding and one.finding.verdict == "undefined")
+        f"At step {step:,} blocks could not be tested: {one.finding.reason}."
+        for step, one in zip(course.steps, course.blocks, strict=True)
+        if tested and one.finding.reason is not None
     ]
     slow = [str(one.step) for one in course.readings if not one.converged]
     if slow:

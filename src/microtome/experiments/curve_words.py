@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..findings.intervals import with_own_interval
 from ..findings.results import Curve
 from ..findings.words import layer_list, number
-from ..tasks.scores_declare import Score
+from ..scores.declare import Score
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,6 +59,43 @@ def best_place(curve: Curve, score: Score) -> int | None:
     if np.isnan(curve.values).all():
         return None
     return int(np.nanargmax(curve.values if score.higher_is_better else -curve.values))
+
+
+def above_lines(curve: Curve, place: int, score: Score, lines: Mapping[str, float]) -> bool:
+    """Whether the band at a place is better than all that can be had without any layer."""
+    known = [value for value in lines.values() if math.isfinite(value)]
+    if score.higher_is_better:
+        return all(curve.band_low[place] > value for value in known)
+    return all(curve.band_high[place] < value for value in known)
+
+
+def said_nothing(curve: Curve, place: int, score: Score, what: str, lines: Mapping[str, float]) -> str:
+    """
+    Say that nothing is read out, as a sentence without its end.
+
+    Parameters
+    ----------
+    curve : Curve
+    place : int
+        Of `best_place`.
+    score : Score
+    what : str
+        That was looked for.
+    lines : mapping of str to float
+        What can be had without any layer.
+
+    Returns
+    -------
+    str
+    """
+    known = {name: value for name, value in lines.items() if math.isfinite(value)}
+    name = (max if score.higher_is_better else min)(known, key=lambda each: known[each])
+    better = "above" if score.higher_is_better else "below"
+    return (
+        f"{curve.name}: nothing of {what} is read out, since no layer is shown to be {better} what needs no "
+        f"layer ({name}: {number(known[name], 3)}); the best, layer {curve.x[place]}, has {score.name} "
+        f"{_at(curve, place, 1.0, 3)}"
+    )
 
 
 def said_best(curve: Curve, place: int, score: Score, what: str, where: str | None = None) -> str:
@@ -111,7 +149,8 @@ def said_difference(found: Difference, score: Score) -> str:
         if len(places):
             most = _largest(curve, places)
             parts.append(
-                f"{way} is read at {_layers(curve, places)}, most so at layer {curve.x[most]}: "
+                f"{way} is read at {_layers(curve, places)} by the {_band(curve)}, most so at layer "
+                f"{curve.x[most]}: "
                 f"{said_points(curve, most, score)}"
             )
     if not known:
@@ -122,7 +161,10 @@ def said_difference(found: Difference, score: Score) -> str:
             parts.append(_said_largest(curve, without, score))
     elif not parts:
         where = _layers(curve, known) if without else "any layer"
-        parts += [f"no difference is shown at {where}", _said_largest(curve, known, score)]
+        parts += [
+            f"no difference is shown at {where} by the {_band(curve)}",
+            _said_largest(curve, known, score),
+        ]
     if known and without:
         it = "it is" if len(without) == 1 else "the largest is"
         most = _largest(curve, without)
@@ -137,7 +179,7 @@ def said_difference(found: Difference, score: Score) -> str:
 def said_points(curve: Curve, place: int, score: Score) -> str:
     """Say the difference at one place, in points of 100 where the score has them."""
     whole = score.points == 100
-    return _at(curve, place, score.points, 1 if whole else 3, " points" if whole else "")
+    return _at(curve, place, score.points, 1 if whole else 3, "points" if whole else "")
 
 
 def has_interval(curve: Curve, place: int) -> bool:
@@ -150,7 +192,7 @@ def doubt(curve: Curve, place: int) -> str:
     if not has_interval(curve, place):
         return without_interval(curve, place)
     sure = curve.band_low[place] > 0 or curve.band_high[place] < 0
-    return "" if sure else ", which is no sure difference"
+    return "" if sure else f", not significant by the {_band(curve)}"
 
 
 def without_interval(curve: Curve, place: int) -> str:
@@ -191,12 +233,20 @@ def _why(curve: Curve, places: Iterable[int]) -> str:
 
 
 def _at(curve: Curve, place: int, scale: float, digits: int, unit: str = "") -> str:
-    ends = (curve.values, curve.band_low, curve.band_high)
-    value, low, high = (scale * float(each[place]) for each in ends)
-    said = f"{number(value, digits)}{unit}"
-    if not (math.isfinite(low) and math.isfinite(high)):
-        return said
-    return (
-        f"{said} [{number(low, digits)}, {number(high, digits)}] "
-        f"({curve.level * 100:g}% for all layers, unit: {curve.unit})"
+    value, low, high = (scale * float(line[place]) for line in (curve.values, curve.low, curve.high))
+    return with_own_interval(
+        value,
+        low,
+        high,
+        level=curve.level,
+        unit=curve.unit,
+        noun=unit,
+        digits=digits,
+        seeds=curve.seeds[place],
+        points=scale,
     )
+
+
+def _band(curve: Curve) -> str:
+    """What decides at which layers something is shown."""
+    return f"{curve.level * 100:g}% {'interval' if len(curve.x) == 1 else 'band of all layers'}"

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..arguments import checked
 from ..errors import InputError, must
+from ..findings.intervals import with_own_interval
 from ..findings.results import Curve, Result
 from ..findings.words import number
 from ..probes.asking import Asked
@@ -37,6 +39,7 @@ SCORE = "bits a word"
 UNIFORM = "all labels equally likely"
 
 
+@checked
 def description_length(
     encoder: Any,
     on: Any,
@@ -244,16 +247,16 @@ def _findings(
         one = found.curve
         most = int(np.nanargmax(np.abs(one.values)))
         shown = one.band_low[most] > 0 or one.band_high[most] < 0
-        doubt = "" if shown else ", which is not shown to be a difference"
+        doubt = "" if shown else f", not significant by the {one.level * 100:g}% band of all layers"
         said.append(f"{found.one} against {found.other}: {_at(one, most)} a word at layer {most}{doubt}.")
     return tuple(said)
 
 
 def _at(curve: Curve, at: int) -> str:
     sign = "+" if curve.name.startswith("difference") and curve.values[at] > 0 else ""
-    return (
-        f"{sign}{number(curve.values[at], 3)} bits [{number(curve.band_low[at], 3)}, "
-        f"{number(curve.band_high[at], 3)}] ({curve.level * 100:g}% for all layers, unit: {curve.unit})"
+    value, low, high = (float(line[at]) for line in (curve.values, curve.low, curve.high))
+    return sign + with_own_interval(
+        value, low, high, level=curve.level, unit=curve.unit, noun="bits", digits=3, points=1.0
     )
 
 

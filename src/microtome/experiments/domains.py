@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import checked
+from ..checks import check_level
 from ..errors import InputError
 from ..extraction.extracting import as_encoder
 from ..extraction.texts import make_texts
@@ -17,7 +19,6 @@ from ..findings.results import Curve, Result
 from .change import MEASURES
 from .changed import said_domains
 from .citations import cited
-from .gathering import check_level
 from .layerwise import SAMPLE, Progress, alike, record_models
 from .lengths import match_lengths
 from .spreads import apart as beside
@@ -25,6 +26,7 @@ from .spreads import points_of
 from .tunedmodels import BASE, TUNED, layer_curve, long_table, open_models, said_methods, told_provenance
 
 
+@checked
 def domains(
     base: Any,
     tuned: Any,

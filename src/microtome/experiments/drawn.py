@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..findings.results import Curve, X
-from ..inference.scoring import example_groups, freedom, unit_influence, unit_of
+from ..inference.scoring import example_groups, freedom, quantile, unit_influence, unit_of
 from ..inference.simultaneous import spread
-from ..tasks.scores import find_score
+from ..scores.table import find_score
 from ..tasks.task import Task
 from .gathering import both_said, counts
 from .runs import Done
@@ -98,3 +98,13 @@ def score_by_draw(done: Sequence[Done], arm: str, x: Any) -> list[float]:
         if one.run.arm == arm and one.run.x == x and counts(one) and math.isfinite(one.score):
             found.setdefault(one.run.draw, []).append(one.score)
     return [float(np.mean(values)) for values in found.values()]
+
+
+def welch_reach(values: np.ndarray, whole: np.ndarray, level: float) -> float:
+    """Half of Welch's interval: the orders vary, and so does what all of them are held against."""
+    parts = [(side.var(ddof=1) / len(side), len(side) - 1) for side in (values, whole) if len(side) > 1]
+    total = sum(part for part, _ in parts)
+    if not total:
+        return 0.0
+    dof = total**2 / sum(part**2 / free for part, free in parts)
+    return quantile(level, dof) * math.sqrt(total)

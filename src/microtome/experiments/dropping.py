@@ -9,31 +9,35 @@ from typing import Any
 
 import numpy as np
 
-from ..comparison.inputs import using_threads
+from ..arguments import checked
+from ..checks import check_level, check_seeds, several, whole_number
 from ..encoders.encoder import Encoder
 from ..errors import must, unknown
 from ..findings.results import Curve, Result
 from ..findings.words import number, p_value
+from ..inference.baselines import Standing
 from ..interventions.skip import Skip
-from ..tasks.scores import find_score
-from ..tasks.scores_declare import Score
+from ..runtime import using_threads
+from ..scores.declare import Score
+from ..scores.table import find_score
 from ..tasks.task import Task
 from ..training.recipe import Recipe
+from .baselines import below_baseline
 from .concluding import concluded
 from .drawn import DRAWN, curves_over_draws, score_by_draw
-from .gathering import (
-    check_level,
-    check_seeds,
-    curves_of,
-    gathered,
-    rows_of,
-    several,
-    whole_number,
-)
+from .gathering import curves_of, gathered, rows_of
 from .models import cut_answers
 from .models import opened as open_models
 from .runs import Done, Run, open_encoder, open_task, run_all
-from .strategies import RANDOM, STRATEGIES, Blocks, chosen_blocks, random_blocks, read_layers
+from .strategies import (
+    RANDOM,
+    STRATEGIES,
+    Blocks,
+    chosen_blocks,
+    random_blocks,
+    read_layers,
+    said_strategies,
+)
 
 COUNTS = (2, 4, 6)  # where none is asked for, those below the depth
 THEN = ("full", "head", "none")
@@ -171,6 +175,7 @@ def _arm(strategy: str, way: str, ways: Sequence[str]) -> str:
     return strategy if len(ways) == 1 else f"{strategy}, {told[way]}"
 
 
+@checked
 def dropping(
     encoder: Encoder | Mapping[str, Any],
     task: Task | Mapping[str, Any],
@@ -246,7 +251,9 @@ def dropping(
     score, split = find_score(asked.main), asked.split(asked.validation)
     curves: list[Curve] = []
     said: list[str] = []
+    weak: dict[str, Standing] = {}
     for way in ways:
+        standing = None
         for strategy in dict.fromkeys(one.strategy for one in chosen):
             points = gathered(done, split, _arm(strategy, way, ways))
             found = curves_of(
@@ -260,9 +267,15 @@ def dropping(
                 pair_seeds=way == "none" and strategy != RANDOM,
                 note=_note(way) if strategy == RANDOM else "",
             )
+            standing = below_baseline(asked, points.at(0), done, level=level)
+            if standing is not None and len(found) > 1:
+                weak[found[1].name] = standing
             drawn = strategy == RANDOM and any(points.x)
             curves += curves_over_draws(found, done, asked, points.arm, 0) if drawn else found
-        said += _said(done, score, way, ways)
+        if standing is None:
+            said += _said(done, score, way, ways)
+        else:
+            said.append(standing.sentence("the whole model"))
     return concluded(
         "dropping",
         opened,
@@ -270,7 +283,7 @@ def dropping(
         done,
         curves=curves,
         findings=said,
-        how=_methods(opened, chosen, ways, measure),
+        how=said_strategies(opened, chosen, ways, measure),
         references=("sajjad2023",),
         recipe=recipe,
         options=options,
@@ -278,6 +291,7 @@ def dropping(
         started=started,
         rows=_rows(done, chosen, asked, ways),
         warnings=warned,
+        weak=weak,
         more={
             "choices": [
                 {"strategy": c.strategy, "count": c.count, "draw": c.draw, "blocks": list(c.blocks)}
@@ -375,24 +389,3 @@ def _said(done: Sequence[Done], score: Score, way: str, ways: Sequence[str]) -> 
                 "unit: draw)."
             )
     return said
-
-
-def _methods(encoder: Any, chosen: Sequence[Choice], ways: Sequence[str], measure: str) -> str:
-    told = {
-        "full": "all weights were then fine-tuned",
-        "head": "the head alone was then trained",
-        "none": "models that were fine-tuned whole had blocks dropped and nothing trained afterwards",
-    }
-    names = list(dict.fromkeys(one.strategy for one in chosen))
-    said = "; ".join(
-        f"{name}: {STRATEGIES[name].summary[0].lower()}{STRATEGIES[name].summary[1:-1]}"
-        for name in names
-        if name in STRATEGIES
-    )
-    draws = max((one.draw for one in chosen), default=0)
-    null = f" Sets of blocks drawn at random ({draws} a count) served as the null." if draws else ""
-    by = f" Layers were compared by {measure}." if "similarity" in names else ""
-    return (
-        f"Blocks of {encoder.name} ({encoder.depth} in all) were dropped ({said}); "
-        f"{', and '.join(told[way] for way in ways)}.{null}{by}"
-    )

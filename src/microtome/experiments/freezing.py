@@ -6,32 +6,32 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..comparison.inputs import using_threads
+from ..arguments import checked
+from ..checks import check_level, check_seeds, several, whole_number
 from ..encoders.encoder import Encoder
 from ..errors import InputError, must, unknown
 from ..findings.results import Curve, Result
 from ..findings.words import number, p_value
+from ..inference.baselines import Standing
 from ..inference.holm import holm
 from ..interventions.freeze import Freeze
-from ..tasks.scores import find_score
+from ..runtime import using_threads
+from ..scores.table import find_score
 from ..tasks.task import Task
 from ..training.recipe import Recipe
+from .baselines import below_baseline
 from .concluding import concluded, trained_with
 from .costs import freezing_costs
 from .gathering import (
     MARGIN,
     Points,
     beyond_margin,
-    check_level,
-    check_seeds,
     compared,
     curves_of,
     gathered,
     rows_of,
     said_loss,
-    several,
     tested_unit,
-    whole_number,
     within_margin,
 )
 from .runs import Run, open_encoder, open_task, run_all
@@ -42,7 +42,7 @@ PARTS = ("bottom", "top")
 def planned(
     encoder: Any,
     *,
-    ks: Sequence[int] | None = None,
+    ks: int | Sequence[int] | None = None,
     parts: str | Sequence[str] = PARTS,
     embeddings: bool = True,
     seeds: int | Sequence[int] = (1, 2, 3),
@@ -95,11 +95,12 @@ def _freeze(part: str, k: int, embeddings: bool) -> Freeze:
     return Freeze(bottom=k, embeddings=embeddings) if part == "bottom" else Freeze(top=k)
 
 
+@checked
 def freezing(
     encoder: Encoder | Mapping[str, Any],
     task: Task | Mapping[str, Any],
     *,
-    ks: Sequence[int] | None = None,
+    ks: int | Sequence[int] | None = None,
     parts: str | Sequence[str] = PARTS,
     embeddings: bool = True,
     seeds: int | Sequence[int] = (1, 2, 3),
@@ -119,7 +120,7 @@ def freezing(
     encoder : Encoder or mapping
         A mapping is what `load` is called with, which `at_once` needs.
     task : Task or mapping
-    ks : sequence of int, optional
+    ks : int or sequence of int, optional
         How many blocks are frozen; all numbers when absent. Nothing frozen is always among them: it is
         the plain fine-tuning, to the same address.
     parts : {"bottom", "top"} or both
@@ -172,13 +173,20 @@ def freezing(
     arms = {part: gathered(done, split, part) for part in several(parts)}
     curves: list[Curve] = []
     said: list[str] = []
+    weak: dict[str, Standing] = {}
     for part, points in arms.items():
         found = curves_of(
             points, asked, points.at(0), axis="blocks frozen", level=level, against="nothing frozen"
         )
         curves += found
+        standing = below_baseline(asked, points.at(0), done, level=level)
+        if standing is not None:
+            weak[found[1].name] = standing
+            said.append(standing.sentence("the model with nothing frozen"))
+            continue
         said += _said_part(part, found[1] if len(found) > 1 else None, score, opened.depth)
-    said += _said_sides(arms, asked, level)
+    if not weak:
+        said += _said_sides(arms, asked, level)
     cost: list[dict[str, Any]] = []
     if measure_time:
         cases: dict[str, Freeze | None] = {"none": None}
@@ -213,6 +221,7 @@ def freezing(
         started=started,
         rows=_with_cost(rows_of(done, task=asked.name), cost),
         more={"cost": cost, "embeddings": embeddings, "cached": cached},
+        weak=weak,
     )
 
 
@@ -245,7 +254,7 @@ def _said_part(part: str, curve: Curve | None, score: Any, depth: int) -> list[s
         place = max(safe, key=lambda at: int(curve.x[at]))
         said.append(
             f"With the {part} {curve.x[place]} of {depth} blocks frozen, a loss of more than {MARGIN:g} "
-            f"point is ruled out: {said_loss(curve, place, score)}."
+            f"point is ruled out: {said_loss(curve, place, score, bound='most')}."
         )
     else:
         said.append(
@@ -260,7 +269,8 @@ def _said_part(part: str, curve: Curve | None, score: Any, depth: int) -> list[s
             if len(larger) > 1 and set(larger) <= set(bad)
             else f"With the {part} {curve.x[place]} blocks"
         )
-        said.append(f"{where}, freezing costs more than {MARGIN:g} point: {said_loss(curve, place, score)}.")
+        loss = said_loss(curve, place, score, bound="least")
+        said.append(f"{where}, freezing costs more than {MARGIN:g} point: {loss}.")
     return said
 
 

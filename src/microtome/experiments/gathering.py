@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, must
+from ..findings.intervals import bound_for_all, with_own_interval
 from ..findings.results import Curve, X
 from ..findings.scorecurves import difference_curve, score_curve
-from ..findings.words import number
 from ..inference.answers import Answers
 from ..inference.pairing import Comparison, compare_scores
+from ..scores.declare import Score
+from ..scores.table import find_score
 from ..tasks.items import Split
-from ..tasks.scores import find_score
-from ..tasks.scores_declare import Score
 from ..tasks.task import Task
-from .fewseeds import said_seeds, too_few
 from .models import as_answers
 from .runs import Done
 
@@ -163,7 +160,9 @@ def both_said(reasons: Sequence[str | None], more: Sequence[str | None]) -> tupl
     return tuple("; ".join(one for one in pair if one) or None for pair in pairs)
 
 
-def lost(curve: Curve, score: Score) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def lost(
+    curve: Curve, score: Score, ends: tuple[str, str] = ("band_low", "band_high")
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """
     Turn differences into losses in points of 100.
 
@@ -172,41 +171,60 @@ def lost(curve: Curve, score: Score) -> tuple[np.ndarray, np.ndarray, np.ndarray
     curve : Curve
         Of differences.
     score : Score
+    ends : pair of str
+        Those of the simultaneous band, or ("low", "high") for those of each point alone.
 
     Returns
     -------
     value, least, most : ndarray of shape (points,)
-        Positive where something is lost, with the ends of the simultaneous band.
+        Positive where something is lost.
     """
-    if score.higher_is_better:
-        ends = -curve.values, -curve.band_high, -curve.band_low
-    else:
-        ends = curve.values, curve.band_low, curve.band_high
-    value, least, most = (score.points * (one + 0.0) for one in ends)
+    low, high = (getattr(curve, name) for name in ends)
+    sides = (-curve.values, -high, -low) if score.higher_is_better else (curve.values, low, high)
+    value, least, most = (score.points * (side + 0.0) for side in sides)
     return value, least, most
 
 
-def said_loss(curve: Curve, place: int, score: Score, each: Sequence[float] = ()) -> str:
+def said_loss(
+    curve: Curve,
+    place: int,
+    score: Score,
+    by_seed: Sequence[float] = (),
+    *,
+    bound: str = "",
+    family: str = "all points",
+) -> str:
     """
-    Say the loss at one point of a curve of differences, with its band.
+    Say the loss at one point of a curve of differences, with its own interval.
 
     Parameters
     ----------
     curve : Curve
     place : int
     score : Score
-    each : sequence of float
-        What each seed lost there, in points of 100, for where seeds are too few for a band.
+    by_seed : sequence of float
+        What each seed lost there, in points of 100.
+    bound : {"", "most", "least"}
+        Which end of the band of all points a claim rests on, to be told with it.
+    family : str
+        What these points are.
     """
-    value, least, most = (float(one[place]) for one in lost(curve, score))
-    text, seeds = f"{number(value)} points", curve.seeds[place]
-    if too_few(least, most, len(each) or seeds, curve.unit, score.points):
-        return f"{text} ({said_seeds(each, seeds, curve.unit)})"
-    if math.isfinite(least) and math.isfinite(most):
-        text += (
-            f" [{number(least)}, {number(most)}] ({curve.level * 100:g}% for all points, unit: {curve.unit})"
-        )
-    return text
+    value, low, high = (float(side[place]) for side in lost(curve, score, ("low", "high")))
+    text = with_own_interval(
+        value,
+        low,
+        high,
+        level=curve.level,
+        unit=curve.unit,
+        noun="points",
+        seeds=curve.seeds[place],
+        by_seed=by_seed,
+        points=score.points,
+    )
+    if not bound:
+        return text
+    least, most = (float(side[place]) for side in lost(curve, score)[1:])
+    return f"{text}{bound_for_all(bound, most if bound == 'most' else least, family)}"
 
 
 def within_margin(curve: Curve, score: Score, margin: float = MARGIN) -> list[int]:
@@ -280,41 +298,3 @@ def failures(done: Sequence[Done]) -> tuple[str, ...]:
         points.setdefault((one.run.arm, one.run.x), []).append(one)
     same = [(arm, x, _said_same(some)) for (arm, x), some in points.items()]
     return (*left, *(f"{arm} {x}: {told}." for arm, x, told in same if told))
-
-
-def whole_number(name: str, given: Any, least: int | None = None) -> int:
-    """Take a whole number, also one of numpy; a smaller one than the least is refused."""
-    words = "a whole number" if least is None else f"a whole number above {least - 1}"
-    try:
-        # True and False are whole numbers to Python, and a mistake here.
-        found = None if isinstance(given, bool | np.bool_) else operator.index(given)
-    except TypeError:
-        found = None
-    if found is None or (least is not None and found < least):
-        raise must(name, words, given)
-    return found
-
-
-def check_seeds(seeds: Any) -> tuple[int, ...]:
-    """Take one seed or several, each once."""
-    try:
-        found = tuple(whole_number("seeds", one) for one in several(seeds))
-    except InputError as error:
-        raise must("seeds", "whole numbers, one or more, each once", seeds) from error
-    if not found or len(set(found)) != len(found):
-        raise must("seeds", "one or more, each once", list(found))
-    return found
-
-
-def check_level(level: Any) -> float:
-    """Take the level of intervals, before anything is trained."""
-    if isinstance(level, str | bool) or np.ndim(level) or not 0 < level < 1:
-        raise must("level", "between 0 and 1", level)
-    return float(level)
-
-
-def several(given: Any) -> tuple[Any, ...]:
-    """Take one value or several."""
-    if isinstance(given, np.ndarray):
-        given = given.tolist()
-    return tuple(given) if isinstance(given, list | tuple | range | set | frozenset) else (given,)

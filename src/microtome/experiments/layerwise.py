@@ -22,7 +22,7 @@ from ..inference.clusters import Clusters, check_balanced
 from ..inference.scoring import freedom
 from ..measures.table import chosen_all
 from ..rows.options import row_options
-from ..rows.planning import Rows, plan_rows
+from ..rows.planning import Rows, input_length, plan_at_most
 from ..store.shelf import Shelf
 from .spreads import Reasons, Sample, errors_of
 
@@ -81,6 +81,10 @@ class Recorded:
     def warned(self) -> tuple[str, ...]:
         """What a reader must know of documents that were not taken as independent."""
         return (self.rows.few,) if self.rows.few else ()
+
+    def layers_of(self, model: str) -> tuple[int, ...]:
+        """The layers of one model that can be compared, where models may have other depths."""
+        return _numbered(self.found[model])
 
     def layer(self, model: str, number: int) -> Any:
         """One layer of a model, as it lies on disk."""
@@ -142,6 +146,7 @@ def record_models(
     sample: int | None = SAMPLE,
     longest: int | None = None,
     seed: int = 0,
+    planned: Rows | None = None,
     dtype: str = "float32",
     store: str | os.PathLike[str] | None = None,
     command: str = "",
@@ -153,36 +158,40 @@ def record_models(
     Parameters
     ----------
     models : mapping of str to Encoder, or to a function that loads it
-        All with as many layers and the same tokens. What is loaded by a function is let go afterwards.
+        All with as many layers and the same tokens, unless `planned` is given. What is loaded by a function
+        is let go afterwards.
     texts : Texts
     rows : {"token", "word", "cls", "mean"}
     sample : int, optional
         Rows at most, drawn with the seed; all when absent.
+    planned : Rows, optional
+        Rows that all models have, by these names; found by the first model when absent.
     longest, seed, dtype, store, command, progress
         As in `extract`.
 
     Returns
     -------
     Recorded
+        Its `layers` are those of the first model.
     """
-    shelf, given = Shelf(store), {"longest": longest, "seed": seed}
+    # Who gives functions that load models says how long inputs are.
+    opened: list[Any] = [one for one in models.values() if hasattr(one, "source")]
+    longest = input_length(opened, longest)
+    shelf = Shelf(store)
     found: dict[str, Activations] = {}
     digests: dict[str, str] = {}
-    planned: Rows | None = None
     first: tuple[str, str, tuple[str, ...]] | None = None
     for name, one in models.items():
         loaded = _loaded(one)
         own = name if loaded.name == name else f"{loaded.name} ({name})"
         encoder = called(loaded, name)
-        if planned is None or first is None:
+        if planned is None:
             first = name, encoder.cuts, encoder.layers
-            planned = plan_rows(texts.examples, [encoder], row_options(rows, **given), progress=progress)
-            if sample is not None and sample < len(planned):
-                options = row_options(rows, sample=sample, **given)
-                planned = plan_rows(texts.examples, [encoder], options)
-        elif encoder.cuts != first[1]:
+            options = row_options(rows, longest=longest, sample=sample, seed=seed)
+            planned = plan_at_most(texts.examples, [encoder], options, progress=progress)
+        elif first is not None and encoder.cuts != first[1]:
             raise InputError(f"{own} must cut texts into tokens as {first[0]} does, but it does not.")
-        elif encoder.layers != first[2]:
+        elif first is not None and encoder.layers != first[2]:
             raise InputError(
                 f"{own} must have {len(first[2])} layers, as {first[0]} has, but it has "
                 f"{len(encoder.layers)}."
@@ -197,13 +206,13 @@ def record_models(
             progress=_named(progress, name),
         )
         digests[name] = encoder.digest
-    if planned is None or first is None:
+    if planned is None or not found:
         raise must("models", "at least one", 0)
     one = next(iter(found.values()))
     return Recorded(
         found=found,
         digests=digests,
-        layers=tuple(k for k in one.varying if one.names[k].rpartition("/")[2].isdigit()),
+        layers=_numbered(one),
         rows=planned,
         unit=planned.unit,
     )
@@ -358,6 +367,10 @@ def twin_of(encoder: Any, name: str, seed: int = 0) -> Any:
         return random_twin(encoder, seed, name)
     origin = encoder.source
     return load(origin.given, name=name, random_init=True, seed=seed, device=str(encoder.device))
+
+
+def _numbered(one: Activations) -> tuple[int, ...]:
+    return tuple(k for k in one.varying if one.names[k].rpartition("/")[2].isdigit())
 
 
 def _loaded(given: Any) -> Any:

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import checked
+from ..checks import check_level, whole_number
 from ..comparison.similarity import similarity_matrix
 from ..comparison.structure import find_localization
 from ..errors import InputError, SmallSampleWarning, must
@@ -19,24 +21,29 @@ from ..findings.localization import Direction, Localizations, localizations
 from ..findings.results import Curve, Result
 from ..inference.clusters import Clusters
 from ..inference.halves import half_interval, half_plan
+from ..rows.options import RowOptions, row_options
+from ..rows.planning import plan_at_most
 from ..version import VERSION
 from .citations import cited
-from .gathering import check_level, whole_number
-from .layerwise import COMPUTING, SAMPLE, Progress, Recorded, record_models
+from .layerwise import COMPUTING, SAMPLE, Progress, Recorded, called, record_models
 from .tunedmodels import open_encoder, told_provenance
 
+# SVCCA as the paper of Wu et al. 2020 describes it, and as its code has it.
+SVCCAS = ("svcca", "svcca:scaling=standardize:inclusive=False")
 # Rows that each half must have: of fewer, the correlations of rotated neurons are 1 but for rounding.
 LEAST = 4
 BEYOND, DESCRIBED, CODED = "beyond rotations", "published, as described", "published, as coded"
 
 
+@checked
 def localized(
     models: Any,
     on: Any,
     *,
-    rows: str = "token",
+    rows: str | None = None,
     sample: int | None = SAMPLE,
     longest: int | None = None,
+    exact: str | None = None,
     direction: Direction = "in",
     rotations: int = 5,
     halves: int = 20,
@@ -59,13 +66,19 @@ def localized(
     Parameters
     ----------
     models : Encoder or path, list of them, or mapping of str to them
-        By the names that their layers get, their own when absent, with as many layers and the same tokens,
-        such as a base and what fine-tuning made of it.
+        By the names that their layers get, their own when absent. They may have other depths, and of other
+        tokenizers where rows are words.
     on : Corpus, path or list of texts
-    rows, sample, longest, seed, dtype, store, progress, command
+    rows : {"token", "word", "cls", "mean"}, optional
+        "token" when absent, "word" with `exact`.
+    sample, longest, seed, dtype, store, progress, command
         As in `change`.
+    exact : {"wu"}, optional
+        Rows as Wu et al. 2020 took them: last sub-words of words, no special tokens in the input, sentences
+        that come again left out, and all rows unless `sample` is another than its default.
     direction : {"in", "out"}
-        How well neurons of other layers are found in this one, or its own in the others.
+        How well neurons of other layers are found in this one, or its own in the others. The published code
+        knows "in" alone.
     rotations : int
         Of each pair, at least 2.
     halves : int
@@ -80,9 +93,9 @@ def localized(
     Returns
     -------
     Result
-        Curves over layers, for each model "beyond rotations" and "published, as described", with intervals
-        over documents or sentences. `more["layers"]` has the published code's score too, which is in other
-        units.
+        Curves over layers, for each model "beyond rotations", "published, as described" and "published, as
+        coded", with intervals over documents or sentences. The last is in standard deviations over all
+        layers compared.
 
     References
     ----------
@@ -93,20 +106,22 @@ def localized(
     for name in options:
         if name not in COMPUTING:
             raise must("options", f"among {', '.join(COMPUTING)}", name)
+    if exact is not None and direction != "in":
+        raise must("direction", f"'in' with exact={exact!r}", direction)
     texts = make_texts(on)
+    encoders = {name: called(one, name) for name, one in _by_name(models, device).items()}
+    chosen = choose_rows(rows=rows, sample=sample, longest=longest, seed=seed, exact=exact)
+    planned = plan_at_most(texts.examples, list(encoders.values()), chosen, progress=progress)
     recorded = record_models(
-        _by_name(models, device),
+        encoders,
         texts,
-        rows=rows,
-        sample=sample,
-        longest=longest,
-        seed=seed,
+        planned=planned,
         dtype=dtype,
         store=store,
         command=command,
         progress=progress,
     )
-    names = [(model, layer) for model in recorded.found for layer in recorded.layers]
+    names = [(model, layer) for model in recorded.found for layer in recorded.layers_of(model)]
     if len(names) < 3:
         # Of two layers, each is compared with the other alone, and published scores are the same for both.
         raise must("layers to localize", "at least 3, of all models together", len(names))
@@ -124,9 +139,11 @@ def localized(
     values = {
         BEYOND: (whole.beyond, [one.beyond for one in drawn]),
         DESCRIBED: (whole.described.scores, [one.described.scores for one in drawn]),
+        CODED: (whole.coded.scores, [one.coded.scores for one in drawn]),
     }
+    notes = {CODED: f"both means z-scored over the {whole.coded.compared} layers of all models"}
     curves = [
-        _curve(model, name, recorded, each, [kept[0] == model for kept in names], units, level)
+        _curve(model, name, recorded, each, names, units, level, notes.get(name, ""))
         for name, each in values.items()
         for model in recorded.found
     ]
@@ -161,12 +178,28 @@ def localized(
                 "agreement_described": whole.agreement_described,
                 "rotations": rotations,
                 "direction": direction,
+                "exact": exact,
+                "svcca": dict(zip((DESCRIBED, CODED), SVCCAS, strict=True)),
             }
         ),
         provenance=MappingProxyType(
             told_provenance([recorded], [texts], started=started, seed=seed, device=device, command=command)
         ),
     )
+
+
+def choose_rows(
+    *,
+    rows: str | None = None,
+    sample: int | None = SAMPLE,
+    longest: int | None = None,
+    seed: int = 0,
+    exact: str | None = None,
+) -> RowOptions:
+    """Check which rows were asked for; the paper took all words, so with `exact` that is the default."""
+    if exact is not None:
+        rows, sample = rows or "word", None if sample == SAMPLE else sample
+    return row_options(rows or "token", sample=sample, longest=longest, seed=seed, exact=exact)
 
 
 def _by_name(models: Any, device: str) -> dict[str, Any]:
@@ -212,8 +245,9 @@ def _score(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmallSampleWarning)
         turned = find_localization(layers, **asked)
-        svcca = similarity_matrix(layers, None, "svcca", **plain)["svcca"].values
-    return localizations(svcca, turned, direction=direction)
+        maps = similarity_matrix(layers, None, SVCCAS, **plain)
+    svcca, coded = (maps[name].values for name in SVCCAS)
+    return localizations(svcca, coded, turned, direction=direction)
 
 
 def _methods(recorded: Recorded, rotations: int, halves: int, direction: str, level: float) -> str:
@@ -222,7 +256,9 @@ def _methods(recorded: Recorded, rotations: int, halves: int, direction: str, le
         f"single neurons on {recorded.rows.sentence()} of {recorded.rows.extent()}. From each "
         f"pair's value its mean over {rotations} random rotations of both layers was subtracted, and what is "
         f"left was averaged over the other layers (direction: {direction}). Published scores (Wu et al. "
-        "2020) subtract the mean SVCCA instead, as it is or after a z-score over all layers. Intervals of "
+        "2020) subtract the mean SVCCA instead: as described, of centered neurons up to the component that "
+        "reaches 99% of the variance; as coded, of standardized neurons with a component less, both means "
+        "over the layers whose neurons are looked for and z-scored over all layers. Intervals of "
         f"{level * 100:g}% are by {halves} half-samples of {recorded.unit}s, all with the same rotations. "
         f"Computed with microtome {VERSION}."
     )
@@ -233,17 +269,19 @@ def _curve(
     name: str,
     recorded: Recorded,
     each: tuple[np.ndarray, list[np.ndarray]],
-    mine: list[bool],
+    names: list[tuple[str, int]],
     units: Clusters,
     level: float,
+    note: str,
 ) -> Curve:
+    mine = [owner == model for owner, _ in names]
     values, drawn = each[0][mine], np.stack([one[mine] for one in each[1]])
     band = half_interval(values, drawn, level, units=len(units), unit=recorded.unit)
     blank = np.full(len(values), np.nan)
     return Curve(
         name=f"{model}: {name}",
         axis="layer",
-        x=recorded.layers,
+        x=recorded.layers_of(model),
         values=values,
         low=band.low,
         high=band.high,
@@ -254,4 +292,5 @@ def _curve(
         n=recorded.examples,
         seeds=(1,) * len(values),
         reasons=tuple(None if np.isfinite(v) else "its similarities are undefined" for v in values),
+        note=note,
     )

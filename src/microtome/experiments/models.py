@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, must
 from ..inference.answers import Answers
+from ..scores.table import find_score
 from ..store.entry import RECORD
-from ..store.shelf import Shelf
+from ..store.reading import read_record
 from ..tasks.baselines import baseline
 from ..tasks.items import Split
-from ..tasks.scores import find_score
 from ..tasks.subset import subset
 from ..tasks.task import Task
-from ..training.cutkeeping import digest_model, read_cuts, write_cuts
-from ..training.cuts import Cut, predict_cuts
+from ..training.cutkeeping import answer_cuts, digest_model
+from ..training.cuts import Cut
 from ..training.evaluating import guessed_from
+from ..training.precision import products_in, read_precision
 
 if TYPE_CHECKING:
     from ..training.taskmodel import TaskModel
 
-KIND, TABLE = "cuts", "answers.parquet"
 GUESS = "most frequent answer"
 Progress = Callable[[str, int, int], None]
 
@@ -53,7 +52,7 @@ class Opened:
         How many examples it was trained on, and the seed that they were drawn with, where that is known.
     train_digest : str, optional
         Of those examples.
-    precision : {"float32", "bfloat16", "float16"}
+    precision : {"float32", "tf32", "bfloat16", "float16"}
         Of matrix products, as it was scored after its training.
     encoder : TransformerEncoder
         The same model in layers.
@@ -199,45 +198,26 @@ def cut_answers(
     list of list
         For each cut, one answer an example.
     """
-    specification = {
-        "version": 2,
-        "model": one.digest,
-        "kind": task.kind,
-        "labels": list(task.labels),
-        "examples": split.digest,
-        "longest": one.longest,
-        "stride": one.stride,
-        "device": one.model.device.type,
-        "precision": one.precision,
-        "cuts": [list(cut) for cut in cuts],
-    }
-    with Shelf(store).work(kind=KIND, specification=specification, command=command) as work:
-        entry = work.entry
-        if entry is None:
-            found = predict_cuts(
-                one.model,
-                split,
-                task,
-                one.tokenizer,
-                cuts,
-                longest=one.longest,
-                stride=one.stride,
-                progress=progress,
-                autocast=mixed(one),
-            )
-            write_cuts(work.folder / TABLE, split, found)
-            told = {"model": one.name, "task": task.name, "split": split.name, "cuts": len(cuts)}
-            entry = work.finish({**told, "device": one.model.device.type})
-    return read_cuts(Path(entry.folder) / TABLE, split, len(cuts))
+    return answer_cuts(
+        one.model,
+        task,
+        split,
+        cuts,
+        one.tokenizer,
+        name=one.name,
+        digest=one.digest,
+        longest=one.longest,
+        stride=one.stride,
+        precision=one.precision,
+        store=store,
+        progress=progress,
+        command=command,
+    )
 
 
 def mixed(one: Opened) -> Callable[[], Any] | None:
     """What makes the context of a model's precision; None where it is float32."""
-    import torch
-
-    if one.precision == "float32":
-        return None
-    return lambda: torch.autocast(one.model.device.type, dtype=getattr(torch, one.precision))
+    return products_in(one.precision, one.model.device.type)
 
 
 def as_answers(
@@ -288,7 +268,7 @@ def _open(given: Any, task: Task, place: int, device: str) -> Opened:
             failure=given.failure,
             train_size=given.train_size,
             train_seed=given.seeds.subset,
-            **_asked(given.folder, _run(given.folder)),
+            **_asked(given.folder),
         )
     if isinstance(given, str | os.PathLike):
         folder = Path(given)
@@ -309,7 +289,7 @@ def _open(given: Any, task: Task, place: int, device: str) -> Opened:
             failure=told.get("failure"),
             train_size=told.get("train", {}).get("examples"),
             train_seed=told.get("seeds", {}).get("subset"),
-            **_asked(folder, told),
+            **_asked(folder),
         )
     if hasattr(given, "model") and hasattr(given, "tokenizer"):
         return _opened(given.name, build(given, task, "own"), given, seed=place)
@@ -319,15 +299,14 @@ def _open(given: Any, task: Task, place: int, device: str) -> Opened:
 def _run(folder: Path) -> dict[str, Any]:
     from ..training.tuned import RUN
 
-    return json.loads((folder / RUN).read_text()) if (folder / RUN).is_file() else {}
+    return read_record(folder / RUN)
 
 
-def _asked(folder: Path, told: Mapping[str, Any]) -> dict[str, Any]:
+def _asked(folder: Path) -> dict[str, Any]:
     """Which examples and which precision a training was asked for, where it lies in a store or says so."""
     record = folder / RECORD
-    asked = json.loads(record.read_text()).get("specification", {}) if record.is_file() else {}
-    precision = told.get("precision") or asked.get("precision") or "float32"
-    return {"train_digest": asked.get("train"), "precision": precision}
+    asked = read_record(record).get("specification", {})
+    return {"train_digest": asked.get("train"), "precision": read_precision(folder)}
 
 
 def _opened(name: str, model: TaskModel, encoder: Any, **more: Any) -> Opened:

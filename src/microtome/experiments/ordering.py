@@ -1,4 +1,4 @@
-"""Which came first, the border or the score? Both read along one training, with the doubt of both."""
+"""Whether blocks of layers appear before or after the score rises, along the checkpoints of one training."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import must
-from ..findings.blocks import LEAST_Z, STEP_CONTRAST
-from ..findings.words import number
+from ..findings.words import between, number
 from ..inference.scoring import quantile
 from ..randomness import generator
 
 Array = NDArray[np.float64]
-Verdict = Literal["before", "with", "after", "cannot be told"]
+Verdict = Literal["before", "with", "after", "inconclusive"]
 
 DRAWS = 2_000
 # Within so many checkpoints nobody can see which of two came first.
@@ -27,30 +26,30 @@ RESOLUTION = 1.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """
-    When a border came to stand and when the score rose, on the series of checkpoints.
+    When a block became certain and when the score rose, on the series of checkpoints.
 
     Places are counted in checkpoints from 0, and lie between two of them where a straight line does.
 
     Parameters
     ----------
-    verdict : {"before", "with", "after", "cannot be told"}
-        Whether the border came before, with or after the score. "With" says that the two lie within one
+    verdict : {"before", "with", "after", "inconclusive"}
+        Whether the blocks came before, with or after the score. "With" says that the two lie within one
         checkpoint of each other, which is all that can be seen.
     reason : str, optional
-        Why it cannot be told.
+        Why it is inconclusive.
     steps : tuple of int
-    border, score : float
-        From where on the border stands, and half of the score's final gain is kept; NaN where never.
+    block, score : float
+        From where on some block is certain, and half of the score's final gain is kept; NaN where never.
     difference, low, high : float
-        Border minus score, in checkpoints, with its interval; an end is infinite where the border may not
-        stand at all.
+        Block minus score, in checkpoints, with its interval; an end is infinite where no block may be there
+        at all.
     level : float
     """
 
     verdict: Verdict
     reason: str | None = None
     steps: tuple[int, ...]
-    border: float = math.nan
+    block: float = math.nan
     score: float = math.nan
     difference: float = math.nan
     low: float = math.nan
@@ -58,24 +57,24 @@ class Order:
     level: float
 
     def sentence(self) -> str:
-        """Say which came first."""
+        """State which came first."""
         if self.reason is not None:
-            return f"Whether the border came before or after the score cannot be told: {self.reason}."
-        told = (
-            f"the border stands from {self._at(self.border)} on, and half of the score's gain is reached "
+            return f"Whether blocks appear before or after the score rises is inconclusive: {self.reason}."
+        places = (
+            f"a block is certain from {self._at(self.block)} on, and half of the score's gain is reached "
             f"{self._at(self.score, 'at ')}"
         )
-        shown = (
-            f"{number(self.difference, 1)} [{number(self.low, 1)}, {number(self.high, 1)}] checkpoints "
-            f"({self.level * 100:g}%, sentences and examples of one training)"
+        interval = (
+            f"{number(self.difference, 1)} {between(self.low, self.high, 1)} checkpoints "
+            f"({self.level * 100:g} %, sentences and examples of one training)"
         )
         start = {
-            "before": "The border came before the score",
-            "with": "The border came with the score, as far as the checkpoints can tell",
-            "after": "The border came after the score",
-            "cannot be told": "Whether the border came before or after the score cannot be told",
+            "before": "Blocks appear before the score rises",
+            "with": "Blocks appear when the score rises, as far as the checkpoints can tell",
+            "after": "Blocks appear after the score rises",
+            "inconclusive": "Whether blocks appear before or after the score rises is inconclusive",
         }[self.verdict]
-        return f"{start}: {told}; border minus score is {shown}."
+        return f"{start}: {places}; block minus score is {interval}."
 
     def document(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -90,8 +89,8 @@ class Order:
 
 def which_first(
     steps: Sequence[int],
-    contrasts: Array,
-    contrast_errors: Array,
+    evidence: Array,
+    block_errors: Array,
     scores: Array,
     score_errors: Array,
     *,
@@ -100,18 +99,19 @@ def which_first(
     seed: int = 0,
 ) -> Order:
     """
-    Find out whether the border came before the score.
+    Find out whether blocks appear before the score rises.
 
-    The border stands where the rule of `block_structure` holds: a contrast above 0.5 and above 1.64 of its
-    standard errors. Both curves are drawn anew many times with errors that are shared by all checkpoints,
-    as the sentences and the examples are; the two are taken as independent of each other.
+    A block is there from the checkpoint on from which the lower end of its margin stays positive. Both curves
+    are simulated many times with errors that are shared by all checkpoints, as the sentences and the examples
+    are; the two are taken as independent of each other.
 
     Parameters
     ----------
     steps : sequence of int
-    contrasts : ndarray of shape (steps,)
-    contrast_errors : ndarray of shape (steps, groups)
-        What each group of sentences adds to the error of each.
+    evidence : ndarray of shape (steps,)
+        Lower end of the margin of the best run.
+    block_errors : ndarray of shape (steps, units)
+        What each sentence adds to the error of each.
     scores : ndarray of shape (steps,)
         Higher is better.
     score_errors : ndarray of shape (steps, units)
@@ -125,20 +125,19 @@ def which_first(
     Order
     """
     count = len(steps)
-    for name, one in (("contrasts", contrasts), ("scores", scores)):
+    for name, one in (("evidence", evidence), ("scores", scores)):
         if np.shape(one) != (count,):
             raise must(name, f"one for each of {count} steps", np.shape(one))
     told: dict[str, Any] = {"steps": tuple(int(step) for step in steps), "level": level}
-    above = np.asarray(contrasts) - np.maximum(STEP_CONTRAST, LEAST_Z * _errors_of(contrast_errors))
     half = (scores[0] + scores[-1]) / 2
-    reason = _untellable(contrasts, above, scores, score_errors, level)
+    reason = _undecidable(evidence, scores, score_errors, level)
     if reason is not None:
-        return Order(verdict="cannot be told", reason=reason, **told)
-    border, score = _from(above), _from(scores - half)
+        return Order(verdict="inconclusive", reason=reason, **told)
+    block, score = _from(evidence), _from(scores - half)
     rng = generator(seed, "which came first")
     drawn = [
         values + _draw(errors, draws, rng)
-        for values, errors in ((above, contrast_errors), (scores, score_errors))
+        for values, errors in ((evidence, block_errors), (scores, score_errors))
     ]
     places = np.array(
         [
@@ -153,30 +152,28 @@ def which_first(
     high = float(places[math.ceil((1 - tail) * (len(places) - 1))])
     return Order(
         verdict=_verdict(low, high),
-        border=border,
+        block=block,
         score=score,
-        difference=border - score,
+        difference=block - score,
         low=low,
         high=high,
         **told,
     )
 
 
-def _untellable(
-    contrasts: Array, above: Array, scores: Array, score_errors: Array, level: float
-) -> str | None:
+def _undecidable(evidence: Array, scores: Array, score_errors: Array, level: float) -> str | None:
     if len(scores) < 3:
         return "fewer than three checkpoints have no order to show"
-    if not np.isfinite(contrasts).all():
-        return "no border can be tested at some checkpoints"
+    if not np.isfinite(evidence).all():
+        return "blocks cannot be tested at some checkpoints"
     if not np.isfinite(scores).all():
         return "some checkpoints have no score"
-    if above[-1] <= 0:
-        return "no border stands at the last checkpoint"
+    if evidence[-1] <= 0:
+        return "no block is certain at the last checkpoint"
     gain = scores[-1] - scores[0]
     se = float(_errors_of((score_errors[-1] - score_errors[0])[None])[0])
     if gain - quantile(level) * se <= 0:
-        return "that the score rises at all is not sure"
+        return "the score does not rise significantly"
     return None
 
 
@@ -185,7 +182,7 @@ def _verdict(low: float, high: float) -> Verdict:
         return "with"
     if high < 0:
         return "before"
-    return "after" if low > 0 else "cannot be told"
+    return "after" if low > 0 else "inconclusive"
 
 
 def _errors_of(errors: Array) -> Array:

@@ -11,19 +11,24 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import checked
+from ..checks import check_level, check_seeds, several, whole_number
 from ..encoders.cutting import refusal
 from ..encoders.encoder import Encoder
 from ..errors import InputError, must, unknown
-from ..findings.results import Curve, Result
-from ..findings.words import number
+from ..findings.results import WEAK, Curve, Result
+from ..findings.words import between, number
+from ..inference.baselines import Standing
 from ..inference.scoring import quantile
 from ..interventions.permute import Permute
 from ..interventions.reinit import Reinit
-from ..tasks.scores import find_score
+from ..scores.table import find_score
 from ..tasks.task import Task
 from ..training.recipe import Recipe
+from .baselines import below_baseline
 from .concluding import concluded
-from .gathering import check_level, check_seeds, counts, curves_of, gathered, rows_of, several, whole_number
+from .drawn import welch_reach
+from .gathering import counts, curves_of, gathered, rows_of
 from .runs import Done, Run, open_encoder, open_task, run_all
 
 KINDS = ("random", "swap", "reverse", "move")
@@ -111,6 +116,7 @@ def _swapped(every: tuple[int, ...], lower: int) -> tuple[int, ...]:
     return tuple(order)
 
 
+@checked
 def permutation(
     encoder: Encoder | Mapping[str, Any],
     task: Task | Mapping[str, Any] | Sequence[Any],
@@ -196,6 +202,8 @@ def _one_task(
     full, scratch = (gathered(done, split, arm) for arm in (FULL, SCRATCH))
     curves: list[Curve] = []
     said: list[str] = []
+    weak: dict[str, Standing] = {}
+    standing = below_baseline(task, full.at(0), done, level=level)
     for arm in (*KINDS, GIVEN):
         points = gathered(done, split, arm)
         if not points.x:
@@ -204,7 +212,10 @@ def _one_task(
             points, task, full.at(0), axis=AXES[arm], level=level, against="the blocks in their own order"
         )
         curves += found
-        if len(found) > 1:
+        if len(found) > 1 and standing is not None:
+            weak[found[1].name] = standing
+            said.append(f"{task.name}: {standing.sentence('the model with its blocks in order')}")
+        elif len(found) > 1:
             whole = [one.score for one in done if one.run.arm == FULL and counts(one)]
             said += _said(arm, found[1], score, task, np.array(whole))
     lines = {}
@@ -227,6 +238,7 @@ def _one_task(
         started=started,
         rows=_rows(done, task, encoder.depth),
         lines=lines,
+        weak=weak,
     )
 
 
@@ -274,26 +286,16 @@ def _said(arm: str, curve: Curve, score: Any, task: Task, whole: np.ndarray) -> 
     text = f"{task.name}: {name} {score.name} by {number(float(values.mean()))} points in the mean"
     # Only random orders are draws of something that has others.
     if arm == "random" and len(values) > 1:
-        reach = _reach(values, sign * whole, curve.level)
+        reach = welch_reach(values, sign * whole, curve.level)
         low, high = values.mean() - reach, values.mean() + reach
         told = (
             "order, and seed of the model as it is"
             if len(whole) > 1
             else "order; on these trainings, other seeds are not covered"
         )
-        text += f" [{number(float(low))}, {number(float(high))}] ({curve.level * 100:g}%, unit: {told})"
+        text += f" {between(float(low), float(high))} ({curve.level * 100:g}%, unit: {told})"
     share = f"{int(worse.sum())} of {len(values)}"
     return [f"{text}; {share} are worse by the {curve.level * 100:g}% band (unit: {curve.unit})."]
-
-
-def _reach(values: np.ndarray, whole: np.ndarray, level: float) -> float:
-    """Half of Welch's interval: the orders vary, and so does what all of them are held against."""
-    parts = [(side.var(ddof=1) / len(side), len(side) - 1) for side in (values, whole) if len(side) > 1]
-    total = sum(part for part, _ in parts)
-    if not total:
-        return 0.0
-    dof = total**2 / sum(part**2 / free for part, free in parts)
-    return quantile(level, dof) * math.sqrt(total)
 
 
 def _means(done: Sequence[Done]) -> dict[tuple[str, Any], float]:
@@ -357,9 +359,12 @@ def _joined(parts: Sequence[Result], correlations: list[dict[str, Any]]) -> Resu
     first = parts[0]
     curves = [replace(curve, name=f"{one.task}: {curve.name}") for one in parts for curve in one.curves]
     said = [sentence for one in parts for sentence in one.findings]
+    weak = {f"{one.task}: {name}": found for one in parts for name, found in one.more.get(WEAK, {}).items()}
+    failed = {one.task for one in parts if WEAK in one.more}
     for record in correlations:
-        if not record["n"]:
-            continue  # no order was asked for, so there is nothing to say of any
+        # No order was asked for, or nothing was learned that an order could change.
+        if not record["n"] or failed & set(record["tasks"]):
+            continue
         one, two = record["tasks"]
         for name in ("pearson", "spearman"):
             found = record[name]
@@ -369,7 +374,7 @@ def _joined(parts: Sequence[Result], correlations: list[dict[str, Any]]) -> Resu
                 continue
             text = f"{label} is {number(found['value'])}"
             if found["low"] is not None:
-                bounds = f"[{number(found['low'])}, {number(found['high'])}]"
+                bounds = between(found["low"], found["high"])
                 text += f" {bounds} ({record['level'] * 100:g}%, unit: order)"
             said.append(f"{text}.")
     scores = dict.fromkeys(one.score for one in parts)
@@ -383,6 +388,6 @@ def _joined(parts: Sequence[Result], correlations: list[dict[str, Any]]) -> Resu
         findings=tuple(said),
         methods="\n\n".join(one.methods for one in parts),
         warnings=tuple(dict.fromkeys(f"{one.task}: {text}" for one in parts for text in one.warnings)),
-        more={"correlations": correlations},
+        more={"correlations": correlations, **({WEAK: weak} if weak else {})},
         provenance={**first.provenance, "tasks": {one.task: dict(one.provenance) for one in parts}},
     )

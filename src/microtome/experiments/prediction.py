@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import checked
+from ..encoders.versions import provenance
 from ..errors import InputError, must
 from ..findings.mantel import mantel
 from ..findings.results import Result, SpanMap
@@ -27,7 +29,6 @@ from ..findings.validity import (
     spans_of,
 )
 from ..inference.scoring import quantile
-from ..version import VERSION
 from .prediction_words import findings, methods, warnings
 
 EFFECTS = ("spearman", "partial", "gain_out_of_task", "gain_out_of_model")
@@ -60,6 +61,7 @@ class Case:
     similarity: Mapping[str, np.ndarray]
 
 
+@checked
 def predictive_validity(cases: Sequence[Case], *, level: float = 0.95, seed: int = 0) -> Result:
     """
     Rank measures of similarity by how well they tell what skipping costs.
@@ -114,7 +116,7 @@ def predictive_validity(cases: Sequence[Case], *, level: float = 0.95, seed: int
         warnings=tuple(warnings(table, rows)),
         more=MappingProxyType({"measures": table, "ranking": ranking, "level": level}),
         provenance=MappingProxyType(
-            {"microtome": VERSION, **{f"{what}s": names for what, names in told.items()}, "seed": seed}
+            provenance({**{f"{what}s": names for what, names in told.items()}, "seed": seed})
         ),
     )
 
@@ -122,6 +124,8 @@ def predictive_validity(cases: Sequence[Case], *, level: float = 0.95, seed: int
 def _check(cases: Sequence[Case]) -> list[str]:
     if not cases:
         raise must("the number of cases", "at least 1", 0)
+    if not all(hasattr(case, "model") and hasattr(case, "task") for case in cases):
+        raise must("cases", "a list of cases", cases)
     names = [(case.model, case.task, str(case.seed)) for case in cases]
     for name in names:
         if names.count(name) > 1:

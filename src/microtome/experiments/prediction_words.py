@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..findings.validity import FEWEST, RIDGE
-from ..findings.words import number, p_value
+from ..findings.words import between, number, p_value
 from ..inference.holm import holm
 from ..version import VERSION
 
@@ -197,5 +197,5 @@ def _with(effect: Mapping[str, Any], level: float) -> str:
     text = number(effect["mean"])
     if effect["low"] is None:
         return text
-    bounds = f"[{number(effect['low'])}, {number(effect['high'])}]"
+    bounds = between(effect["low"], effect["high"])
     return f"{text} {bounds} ({level * 100:g}%, unit: {effect['unit']})"

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..encoders.versions import versions
+from ..arguments import checked
+from ..encoders.versions import provenance
 from ..errors import must
 from ..findings.results import Curve, Result
 from ..findings.scorecurves import difference_curve, score_curve
@@ -19,8 +20,8 @@ from ..inference.pairing import compare_scores
 from ..probes.asking import Asked, Probed
 from ..probes.table import Probe
 from ..probes.targets import read_target
+from ..scores.declare import Score
 from ..store.shelf import Shelf
-from ..tasks.scores_declare import Score
 from .citations import cited
 from .models import Progress
 from .probing_control import beside_draws, control_questions, over_draws, rightness
@@ -38,6 +39,7 @@ NO_SPREAD = "every group of examples has the same outcome"
 SELECTIVITY = "difference, selectivity"
 
 
+@checked
 def probing(
     encoder: Any,
     on: Any,
@@ -247,15 +249,16 @@ def probe_provenance(
     mapping
     """
     return MappingProxyType(
-        {
-            **versions(),
-            "models": {name: one.digest for name, one in models.items()},
-            "corpus": asked.annotated.source,
-            "texts": [dict(one) for one in asked.annotated.texts],
-            "rows": {"count": len(asked.examples), "digest": asked.digest},
-            **more,
-            "seconds": round(time.monotonic() - started, 3),
-        }
+        provenance(
+            {
+                "models": {name: one.digest for name, one in models.items()},
+                "corpus": asked.annotated.source,
+                "texts": [dict(one) for one in asked.annotated.texts],
+                "rows": {"count": len(asked.examples), "digest": asked.digest},
+                **more,
+                "seconds": round(time.monotonic() - started, 3),
+            }
+        )
     )
 
 

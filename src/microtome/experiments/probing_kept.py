@@ -19,9 +19,10 @@ from ..probes.edgecounts import EDGE_F1
 from ..probes.mdl import Code
 from ..probes.targets import Annotated
 from ..probes.treescores import TREE_SCORES
+from ..scores.declare import Score
+from ..scores.table import find_score
+from ..store.files import writing_weights
 from ..store.shelf import Shelf
-from ..tasks.scores import find_score
-from ..tasks.scores_declare import Score
 
 KIND, ARRAYS, EXAMPLES, TOLD = "probes", "arrays.safetensors", "examples.parquet", "probes.json"
 VERSION = 1  # of how probes are trained: another one trains them again
@@ -206,7 +207,8 @@ def _tuple(value: Any) -> Any:
 def _write_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
     from safetensors.numpy import save_file
 
-    save_file({name: np.ascontiguousarray(one) for name, one in arrays.items()}, folder / ARRAYS)
+    with writing_weights(folder):
+        save_file({name: np.ascontiguousarray(one) for name, one in arrays.items()}, folder / ARRAYS)
 
 
 def _read_arrays(folder: Path) -> dict[str, np.ndarray]:

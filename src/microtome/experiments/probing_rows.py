@@ -21,6 +21,8 @@ TWIN = "random twin"
 
 def open_models(encoder: Any, others: Sequence[Any], twin: bool, device: str | None = None) -> dict[str, Any]:
     """Open the models by their names, and the random twin of the first where it is asked for."""
+    if isinstance(others, str) or not isinstance(others, Sequence):
+        raise must("others", "a list of models", others)
     given = [open_encoder(one, device or "cpu") for one in (encoder, *others)]
     found = {one.name: one for one in given}
     if len(found) < len(given):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -14,15 +13,17 @@ from ..findings.words import number, with_article
 from ..probes.asking import Asked
 from ..probes.table import Probe
 from ..probes.treescores import DEPTH_SPEARMAN, DISTANCE_SPEARMAN, LONGEST, SHORTEST
-from ..tasks.scores_declare import Score
+from ..scores.declare import Score
 from ..version import VERSION
 from .curve_words import (
+    above_lines,
     best_place,
     differences_from,
     doubt,
     reasons_at,
     said_best,
     said_difference,
+    said_nothing,
     said_points,
     without_interval,
 )
@@ -67,6 +68,9 @@ def layer_findings(
             why = reasons_at(curve, range(len(curve.x))) or f"its {score.name} is undefined"
             said.append(f"{name}: nothing can be said of {target}, since {why}.")
             continue
+        if not above_lines(curve, best, score, lines or {}):
+            said.append(f"{said_nothing(curve, best, score, target, lines or {})}.")
+            continue
         where = {
             "single": None,
             "upto": f"best from layers 0 to {curve.x[best]}" if best else "best from layer 0 alone",
@@ -75,7 +79,7 @@ def layer_findings(
         sentence = said_best(curve, best, score, target, where)
         if best and gain is not None:
             sentence += f", {said_points(gain, best, score)} {_from_bottom(gain, best, score)}"
-        said.append(f"{sentence}{_not_better(curve, best, score, lines or {})}.")
+        said.append(f"{sentence}.")
         chosen = known.get(f"difference, selectivity of {name}")
         if chosen is not None:
             said.append(
@@ -123,23 +127,6 @@ def _from_bottom(gain: Curve, best: int, score: Score) -> str:
     if not better:
         return f"from layer 0{doubt(gain, best)}"
     return "above layer 0" if score.higher_is_better else "from layer 0"
-
-
-def _not_better(curve: Curve, best: int, score: Score, lines: Mapping[str, float]) -> str:
-    """What is as good without any layer, where something is."""
-    sign = 1 if score.higher_is_better else -1
-    known = {name: value for name, value in lines.items() if math.isfinite(value)}
-    if not known:
-        return ""
-    name = max(known, key=lambda each: sign * known[each])
-    if (curve.band_low[best] > known[name]) if sign > 0 else (curve.band_high[best] < known[name]):
-        return ""
-    way, other = ("above", "below") if sign > 0 else ("below", "above")
-    than = f"what needs no layer ({name}: {number(known[name], 3)})"
-    worse = (curve.band_high[best] < known[name]) if sign > 0 else (curve.band_low[best] > known[name])
-    if worse:
-        return f"; that is {other} {than}, so that nothing is shown to be read"
-    return f"; it is not shown to be {way} {than}"
 
 
 _READ = MappingProxyType(

@@ -10,15 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import check_seeds, several
 from ..errors import must, unknown
-from ..findings.words import number
+from ..findings.words import between, number
 from ..inference.bands import score_bands
 from ..inference.pairing import compare_scores
-from ..tasks.scores import find_score
+from ..scores.table import find_score
 from ..tasks.task import Task
 from ..training.methods import METHODS
 from ..training.recipe import Recipe, find_recipe
-from .gathering import check_seeds, counts, several
+from .gathering import counts
 from .models import as_answers, guess_line
 from .runs import Done, Run
 
@@ -226,7 +227,7 @@ def told_scores(task: Task, ways: Mapping[str, Way], level: float) -> dict[str, 
 
 
 def _between(one: Mapping[str, Any]) -> str:
-    return "" if one["low"] is None else f" [{number(one['low'], 1)}, {number(one['high'], 1)}]"
+    return "" if one["low"] is None else f" {between(one['low'], one['high'], 1)}"
 
 
 def said_scores(task: Task, told: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -249,11 +250,11 @@ def said_scores(task: Task, told: Mapping[str, Mapping[str, Any]]) -> list[str]:
         )
     if len(known) > 1:
         values = [one["score"] for one in known.values()]
-        between = max(values) - min(values)
+        gap = max(values) - min(values)
         said.append(
-            f"Scores are matched to within {number(between, 1)} points."
-            if between <= MATCHED
-            else f"Scores are not matched, they lie {number(between, 1)} points apart: other rates may bring "
+            f"Scores are matched to within {number(gap, 1)} points."
+            if gap <= MATCHED
+            else f"Scores are not matched, they lie {number(gap, 1)} points apart: other rates may bring "
             "them closer."
         )
     for name, one in known.items():
@@ -262,7 +263,7 @@ def said_scores(task: Task, told: Mapping[str, Mapping[str, Any]]) -> list[str]:
             side = "above" if apart["value"] > 0 else "below"
             said.append(
                 f"{name} stays {number(abs(apart['value']), 1)} points {side} {apart['from']} "
-                f"[{number(apart['low'], 1)}, {number(apart['high'], 1)}]: what differs between them may be "
+                f"{between(apart['low'], apart['high'], 1)}: what differs between them may be "
                 "the score's doing."
             )
     return said

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from ..checks import check_seeds, several, whole_number
 from ..errors import InputError, must, unknown
 from ..interventions.reinit import Reinit
 from ..interventions.truncate import Truncate
-from .gathering import check_seeds, several, whole_number
 from .runs import Run
 
 PLANS = ("progressive", "blocks", "inverse", "single")

@@ -7,27 +7,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..arguments import checked
+from ..checks import check_level, check_seeds, several
 from ..encoders.encoder import Encoder
 from ..findings.results import Curve, Result
 from ..findings.words import number, p_value
+from ..inference.answers import Answers
+from ..inference.baselines import Standing
 from ..inference.holm import holm
+from ..scores.table import find_score
 from ..tasks.items import Split
-from ..tasks.scores import find_score
 from ..tasks.task import Task
 from ..training.recipe import Recipe
+from .baselines import below_baseline
 from .concluding import concluded
 from .gathering import (
     MARGIN,
     Points,
     beyond_margin,
-    check_level,
-    check_seeds,
     compared,
     curves_of,
     gathered,
     lost,
     said_loss,
-    several,
     tested_unit,
     within_margin,
 )
@@ -36,6 +38,7 @@ from .redrawing import planned as planned
 from .runs import Done, open_encoder, open_task, run_all
 
 
+@checked
 def reinitialization(
     encoder: Encoder | Mapping[str, Any],
     task: Task | Mapping[str, Any],
@@ -111,6 +114,7 @@ def reinitialization(
     curves: list[Curve] = []
     said: list[str] = []
     lines: dict[str, float] = {}
+    weak: dict[str, Standing] = {}
     for arm in arms(**which):
         if arm.plan in (FULL, SCRATCH):
             level_line = found.curves(arm)[0].values[0]
@@ -119,7 +123,12 @@ def reinitialization(
         some = found.curves(arm)
         curves += some
         if len(some) > 1:
-            said += found.said(arm, some[1], width)
+            standing = below_baseline(asked, found.full(arm), done, level=level)
+            if standing is None:
+                said += found.said(arm, some[1], width)
+            else:
+                weak[some[1].name] = standing
+                said.append(f"{arm.name}: {standing.sentence('the full model')}")
     return concluded(
         "reinitialization",
         opened,
@@ -135,6 +144,7 @@ def reinitialization(
         started=started,
         lines={name: value for name, value in lines.items() if value == value},
         more={"width": width, "plans": list(several(plan)), "schemes": list(several(schemes))},
+        weak=weak,
     )
 
 
@@ -151,12 +161,16 @@ class _Found:
     def points(self, arm: Arm) -> Points:
         return gathered(self.done, self.split, arm.name)
 
+    def full(self, arm: Arm) -> Answers | None:
+        """The full model on the same examples: the arm's own, so that it differs from itself by nothing."""
+        own = arm.plan in ("progressive", TRUNCATED, FULL)
+        return self.points(arm if own else arm.like(FULL)).at(self.depth)
+
     def curves(self, arm: Arm) -> list[Curve]:
         points = self.points(arm)
-        # The full model on the same examples: the arm's own, so that it differs from itself by nothing.
-        full = points.at(self.depth) if arm.plan in ("progressive", TRUNCATED, FULL) else None
-        if full is None and arm.plan not in ("progressive", TRUNCATED, FULL):
-            full = self.points(arm.like(FULL)).at(self.depth)
+        # A point is the reference itself only if it is the same object.
+        own = arm.plan in ("progressive", TRUNCATED, FULL)
+        full = points.at(self.depth) if own else self.full(arm)
         axis = AXES.get(arm.plan, "blocks kept")
         return curves_of(points, self.task, full, axis=axis, level=self.level, against="the full model")
 
@@ -176,14 +190,14 @@ class _Found:
             count = self.depth - int(curve.x[place])
             said.append(
                 f"{arm.name}: with the top {count} of {self.depth} blocks redrawn, a loss of more than "
-                f"{MARGIN:g} point is ruled out: {said_loss(curve, place, score)}."
+                f"{MARGIN:g} point is ruled out: {said_loss(curve, place, score, bound='most')}."
             )
         if bad:
             place = max(bad, key=lambda at: int(curve.x[at]))
             count = self.depth - int(curve.x[place])
             said.append(
                 f"{arm.name}: redrawing the top {count} blocks costs more than {MARGIN:g} point: "
-                f"{said_loss(curve, place, score)}."
+                f"{said_loss(curve, place, score, bound='least')}."
             )
         return said or [
             f"{arm.name}: where the loss passes {MARGIN:g} point is not sure at any number of blocks."

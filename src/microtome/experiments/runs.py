@@ -13,11 +13,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ..comparison.inputs import using_threads
 from ..encoders.encoder import Encoder
 from ..errors import InputError, WorkError, must
 from ..findings.results import X
 from ..interventions.applying import apply
+from ..runtime import using_threads
 from ..store.address import address as make_address
 from ..store.shelf import Shelf
 from ..tasks.task import Task
@@ -27,6 +27,7 @@ from ..training.finetuning import finetune
 from ..training.progress import LOG
 from ..training.recipe import Recipe, find_recipe
 from ..training.several import open_asked
+from ..training.stopping import in_child, stopping_children
 from ..training.tuned import ANSWERS, RUN
 
 if TYPE_CHECKING:
@@ -359,11 +360,12 @@ def _in_processes(
         min(at_once, len(runs)), mp_context=get_context("spawn"), initializer=_open_here, initargs=given
     )
     try:
-        running = [pool.submit(_work_here, run, dict(options), dict(keeping)) for run in runs]
-        for done, finished in enumerate(as_completed(running), start=1):
-            finished.result()
-            if progress is not None:
-                progress("runs", done, len(runs))
+        with stopping_children(pool):
+            running = [pool.submit(in_child, _work_here, run, dict(options), dict(keeping)) for run in runs]
+            for done, finished in enumerate(as_completed(running), start=1):
+                finished.result()
+                if progress is not None:
+                    progress("runs", done, len(runs))
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..encoders.versions import versions
+from ..arguments import checked
+from ..encoders.versions import provenance
 from ..errors import must
+from ..findings.intervals import bound_for_all, with_own_interval
 from ..findings.results import Result, SpanMap
 from ..findings.scorecurves import span_map
-from ..findings.words import number
+from ..scores.declare import Score
+from ..scores.table import find_score
 from ..tasks.items import Split
-from ..tasks.scores import find_score
-from ..tasks.scores_declare import Score
 from ..tasks.task import Task
 from ..training.cuts import depth_of, every_span
 from ..version import VERSION
+from .baselines import plain_weak, weak_models
 from .citations import cited
-from .fewseeds import said_seeds, too_few
 from .gathering import MARGIN
 from .models import Opened, Progress, as_answers, cut_answers, guess_line, named_seeds, opened, sound
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 MEAN = "cost of skipping"
 
 
+@checked
 def skipping(
     tuned: Any,
     task: Task,
@@ -98,6 +100,9 @@ def skipping(
     whole = mapped(MEAN, range(len(models)))
     alone = [mapped(f"{MEAN}, seed {seed}", [place]) for place, seed in enumerate(seeds)]
     score = find_score(task.main)
+    lines = guess_line(task, judged)
+    full = as_answers(judged, [each[0] for each in answers], seeds)
+    weak = weak_models(task, full, lines, MEAN, level=level)
     rows = _rows(task, judged, seeds, spans, answers, score)
     return Result(
         experiment="skipping",
@@ -108,13 +113,14 @@ def skipping(
         points=score.points,
         higher_is_better=score.higher_is_better,
         spans=(whole, *alone) if len(models) > 1 else (whole,),
-        lines=MappingProxyType({"whole model": whole.full, **guess_line(task, judged)}),
+        lines=MappingProxyType({"whole model": whole.full, **lines}),
         rows=rows,
-        findings=span_findings(whole, score),
+        findings=tuple(found.sentence("the whole model") for found in weak.values())
+        or span_findings(whole, score, alone),
         methods=_methods(models, task, judged, score, depth, level),
         references=cited("phang2021"),
         warnings=(*left_out, *judged.notes),
-        more=MappingProxyType({"depth": depth}),
+        more=MappingProxyType({"depth": depth, **plain_weak(weak)}),
         provenance=MappingProxyType(_provenance(models, task, judged, seeds, started, command)),
     )
 
@@ -149,7 +155,7 @@ def _rows(
     return tuple(out)
 
 
-def span_findings(found: SpanMap, score: Score) -> tuple[str, ...]:
+def span_findings(found: SpanMap, score: Score, by_seed: Sequence[SpanMap] = ()) -> tuple[str, ...]:
     """
     Say which blocks matter most and least, and how long a span may be left out.
 
@@ -158,48 +164,59 @@ def span_findings(found: SpanMap, score: Score) -> tuple[str, ...]:
     found : SpanMap
     score : Score
         That its costs are in.
+    by_seed : sequence of SpanMap
+        The same of each seed.
 
     Returns
     -------
     tuple of str
-        Sentences with the band of all spans, so that the best of many may be named.
+        Costs with their own intervals; a span is called safe by the band of all spans.
     """
-    said = (_single(found, score), _long(found, score))
+    said = (_single(found, score, by_seed), _long(found, score, by_seed))
     return tuple(sentence for sentence in said if sentence)
 
 
-def _single(found: SpanMap, score: Score) -> str:
+def _single(found: SpanMap, score: Score, by_seed: Sequence[SpanMap]) -> str:
     costs = np.diag(found.values)
     if found.depth < 2 or not np.isfinite(costs).any():
         return ""
     most, least = int(np.nanargmax(costs)), int(np.nanargmin(costs))
+
+    def cost(block: int) -> str:
+        return _cost(found, (block, block), score, by_seed)
+
     said = (
-        f"Of single blocks, leaving out block {most + 1} costs most, {_cost(found, (most, most), score)}, "
-        f"and block {least + 1} least, {_cost(found, (least, least), score)}"
+        f"Of single blocks, leaving out block {most + 1} costs most on these examples, "
+        f"{cost(most)}, and block {least + 1} least, {cost(least)}"
     )
     if 0 in (most, least):
         return f"{said}."
-    return f"{said}; the first block costs {_cost(found, (0, 0), score)}."
+    return f"{said}; the first block costs {cost(0)}."
 
 
-def _long(found: SpanMap, score: Score) -> str:
+def _long(found: SpanMap, score: Score, by_seed: Sequence[SpanMap]) -> str:
     """The longest span that is sure to be nearly free, and the longest one that seems so."""
     margin = f"{MARGIN:g} {_unit(score, MARGIN)}"
     sure, seeming = (_longest(ends, found, score) for ends in (found.band_high, found.values))
+
+    def cost(span: tuple[int, int]) -> str:
+        bound = bound_for_all("most", score.points * float(found.band_high[span]), "all spans")
+        return f"{_cost(found, span, score, by_seed)}{bound}"
+
     if seeming is None:
         return f"No span costs at most {margin}."
     if sure is None:
         return (
             f"For no span is a cost of more than {margin} ruled out; the longest one that seems to cost no "
-            f"more is {_named(seeming)}: {_cost(found, seeming, score)}."
+            f"more is {_named(seeming)}: {cost(seeming)}."
         )
     said = (
         f"The longest span for which a cost of more than {margin} is ruled out is {_named(sure)} of "
-        f"{found.depth}: {_cost(found, sure, score)}"
+        f"{found.depth}: {cost(sure)}"
     )
     if _length(seeming) == _length(sure):
         return f"{said}."
-    return f"{said}; {_named(seeming)} seem to cost no more: {_cost(found, seeming, score)}."
+    return f"{said}; {_named(seeming)} seem to cost no more: {cost(seeming)}."
 
 
 def _longest(ends: np.ndarray, found: SpanMap, score: Score) -> tuple[int, int] | None:
@@ -223,18 +240,19 @@ def _unit(score: Score, value: float) -> str:
     return "point" if value == 1 else "points"
 
 
-def _cost(found: SpanMap, span: tuple[int, int], score: Score) -> str:
-    """Write a cost with the band of all spans."""
-    value, low, high = (
-        score.points * float(each[span]) for each in (found.values, found.band_low, found.band_high)
-    )
-    said = f"{number(value)} {_unit(score, value)}"
-    if not (np.isfinite(low) and np.isfinite(high)):
-        return said
-    if too_few(low, high, found.seeds, found.unit, score.points):
-        return f"{said} ({said_seeds([], found.seeds, found.unit)})"
-    return (
-        f"{said} [{number(low)}, {number(high)}] ({found.level * 100:g}% for all spans, unit: {found.unit})"
+def _cost(found: SpanMap, span: tuple[int, int], score: Score, by_seed: Sequence[SpanMap]) -> str:
+    """Write a cost with its own interval."""
+    value, low, high = (score.points * float(each[span]) for each in (found.values, found.low, found.high))
+    return with_own_interval(
+        value,
+        low,
+        high,
+        level=found.level,
+        unit=found.unit,
+        noun=_unit(score, value),
+        seeds=found.seeds,
+        by_seed=[score.points * float(alone.values[span]) for alone in by_seed],
+        points=score.points,
     )
 
 
@@ -269,14 +287,15 @@ def _methods(
 def _provenance(
     models: Sequence[Opened], task: Task, judged: Split, seeds: Sequence[int], started: float, command: str
 ) -> dict[str, Any]:
-    return {
-        **versions(),
-        "models": [one.digest for one in models],
-        "seeds": list(seeds),
-        "task": task.digest(judged.name),
-        "task_source": task.source,
-        "device": models[0].model.device.type,
-        "longest": models[0].longest,
-        "seconds": round(time.monotonic() - started, 3),
-        "command": command,
-    }
+    return provenance(
+        {
+            "models": [one.digest for one in models],
+            "seeds": list(seeds),
+            "task": task.digest(judged.name),
+            "task_source": task.source,
+            "device": models[0].model.device.type,
+            "longest": models[0].longest,
+            "seconds": round(time.monotonic() - started, 3),
+            "command": command,
+        }
+    )

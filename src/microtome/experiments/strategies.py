@@ -272,3 +272,25 @@ def random_blocks(encoder: Any, count: int, draws: int, seed: int = 0) -> list[B
 def _refused(encoder: Any, blocks: Sequence[int]) -> str:
     kept = tuple(block for block in range(1, encoder.depth + 1) if block not in blocks)
     return refusal(encoder.model, encoder.family, kept) or ""
+
+
+def said_strategies(encoder: Any, chosen: Sequence[Any], ways: Sequence[str], measure: str) -> str:
+    """Say which blocks were dropped and what was trained afterwards, for the methods of a paper."""
+    told = {
+        "full": "all weights were then fine-tuned",
+        "head": "the head alone was then trained",
+        "none": "models that were fine-tuned whole had blocks dropped and nothing trained afterwards",
+    }
+    names = list(dict.fromkeys(one.strategy for one in chosen))
+    said = "; ".join(
+        f"{name}: {STRATEGIES[name].summary[0].lower()}{STRATEGIES[name].summary[1:-1]}"
+        for name in names
+        if name in STRATEGIES
+    )
+    draws = max((one.draw for one in chosen), default=0)
+    null = f" Sets of blocks drawn at random ({draws} a count) served as the null." if draws else ""
+    by = f" Layers were compared by {measure}." if "similarity" in names else ""
+    return (
+        f"Blocks of {encoder.name} ({encoder.depth} in all) were dropped ({said}); "
+        f"{', and '.join(told[way] for way in ways)}.{null}{by}"
+    )

@@ -149,7 +149,7 @@ _ALL = (
         asks="In which layers do single neurons count, beyond rotated layers?",
         takes="models",
         trains=False,
-        protocols=("B-12",),
+        protocols=("W-E3", "B-12"),
         source="microtome, Wu et al. 2020",
         module="localizing",
     ),

@@ -8,12 +8,13 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ..encoders.versions import versions
+from ..arguments import checked
+from ..encoders.versions import provenance
 from ..errors import InputError, must, unknown
 from ..findings.results import Curve, Result
 from ..probes.asking import Probed
+from ..scores.table import find_score
 from ..tasks.items import Split
-from ..tasks.scores import find_score
 from ..tasks.subset import subset
 from ..tasks.task import Task
 from ..training.recipe import Recipe, find_recipe
@@ -39,6 +40,7 @@ EPOCHS = 10
 DRAWN = 0
 
 
+@checked
 def task_probing(
     encoder: Any,
     task: Task,
@@ -171,18 +173,19 @@ def task_probing(
             }
         ),
         provenance=MappingProxyType(
-            {
-                **versions(),
-                "models": {name: each.one.digest for name, each in models.items()},
-                "seeds": list(seeds),
-                "task": task.digest(judged.name),
-                "task_source": task.source,
-                "train": {"examples": len(train), "digest": train.digest},
-                "recipe": {"name": recipe.name, **recipe.specification()},
-                "device": models[names[0]].one.model.device.type,
-                "seconds": round(time.monotonic() - started, 3),
-                "command": command,
-            }
+            provenance(
+                {
+                    "models": {name: each.one.digest for name, each in models.items()},
+                    "seeds": list(seeds),
+                    "task": task.digest(judged.name),
+                    "task_source": task.source,
+                    "train": {"examples": len(train), "digest": train.digest},
+                    "recipe": {"name": recipe.name, **recipe.specification()},
+                    "device": models[names[0]].one.model.device.type,
+                    "seconds": round(time.monotonic() - started, 3),
+                    "command": command,
+                }
+            )
         ),
     )
 

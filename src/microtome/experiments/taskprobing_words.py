@@ -10,13 +10,21 @@ import numpy as np
 
 from ..findings.results import Curve
 from ..findings.words import layer_list
+from ..scores.declare import Score
+from ..scores.table import find_score
 from ..tasks.items import Split
-from ..tasks.scores import find_score
-from ..tasks.scores_declare import Score
 from ..tasks.task import Task
 from ..training.recipe import Recipe
 from ..version import VERSION
-from .curve_words import Difference, best_place, said_best, said_difference, said_lines
+from .curve_words import (
+    Difference,
+    above_lines,
+    best_place,
+    said_best,
+    said_difference,
+    said_lines,
+    said_nothing,
+)
 from .taskreading import VECTOR, reads_of
 
 if TYPE_CHECKING:
@@ -57,6 +65,8 @@ def _best(curve: Curve, score: Score, lines: Mapping[str, float], task: str) -> 
     best = best_place(curve, score)
     if best is None:
         return f"{curve.name}: nothing can be said of {task}, since no head is sound."
+    if not above_lines(curve, best, score, lines):
+        return f"{said_nothing(curve, best, score, task, lines)}."
     text = said_best(curve, best, score, task)
     for name, value in lines.items():
         # NaN compares as false: nothing is shown where a band is undefined.

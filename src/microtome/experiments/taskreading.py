@@ -69,6 +69,8 @@ def ready(
     from ..encoders.loading import load
     from ..extraction.extracting import as_encoder
 
+    if isinstance(others, str) or not isinstance(others, Sequence):
+        raise must("others", "a list of models", others)
     given: list[Any] = [
         load(one, device=device) if isinstance(one, str) or hasattr(one, "__fspath__") else as_encoder(one)
         for one in (encoder, *others)

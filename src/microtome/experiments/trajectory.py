@@ -1,4 +1,4 @@
-"""How do layers come to be what they are? Maps, change, border and scores, step by step of one training."""
+"""Trajectory experiment: maps, change, blocks and scores along the checkpoints of one training."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from ..arguments import checked
+from ..checks import check_level, whole_number
 from ..extraction.texts import make_texts
 from ..findings.results import Result
-from ..tasks.scores import find_score
+from ..scores.table import find_score
 from ..tasks.task import Task
 from ..training.tuned import RUN
-from .borders import GROUPS, MEASURE, find_border
-from .checkpoints import Checkpoint, find_checkpoints, said_lost
+from .checkpoint_blocks import MEASURE, find_checkpoint_blocks
+from .checkpoints import Checkpoint, checkpoint_length, find_checkpoints, said_lost
 from .citations import cited
 from .courses import (
     Course,
-    borders_document,
     change_of,
+    checkpoint_documents,
     curve_document,
     curves_of,
     layer_curves,
@@ -32,13 +34,13 @@ from .courses import (
     shown_curves,
     warned_of,
 )
-from .gathering import check_level, whole_number
 from .layerwise import SAMPLE, Progress, alike, record_models
 from .ordering import DRAWS
 from .readings import Reading, check_reading, read_steps
 from .tunedmodels import told_provenance
 
 
+@checked
 def trajectory(
     checkpoints: Any,
     on: Any,
@@ -51,7 +53,6 @@ def trajectory(
     rows: str = "token",
     sample: int | None = SAMPLE,
     longest: int | None = None,
-    groups: int = GROUPS,
     draws: int = DRAWS,
     level: float = 0.95,
     seed: int = 0,
@@ -66,9 +67,9 @@ def trajectory(
     Follow the layers of a model along its training.
 
     At every checkpoint the same rows are read. They give the map of its layers by debiased CKA, how far each
-    layer is from where it began and from where it ends, and whether a border stands between two blocks of
-    layers. With a task the checkpoint is scored as well: by its own head where fine-tuning wrote it, else by
-    linear readouts that are fitted to convergence.
+    layer is from where it began and from where it ends, and which layers form blocks. With a task the
+    checkpoint is scored as well: by its own head where fine-tuning wrote it, else by linear readouts that are
+    fitted to convergence.
 
     Parameters
     ----------
@@ -89,10 +90,8 @@ def trajectory(
         Rows at most, drawn with the seed; all when absent.
     longest : int, optional
         Tokens of a sentence or example at most.
-    groups : int
-        Of sentences, for the doubt of a border.
     draws : int
-        Of errors, for the order of border and score.
+        Of errors, for the order of blocks and score.
     level : float
         Of intervals and bands.
     seed : int
@@ -109,15 +108,15 @@ def trajectory(
         Curves over the steps: the score of each checkpoint or, without a task, the mean similarity to the
         first and to the last one; and the same over layers, at a few of the steps. `more` has, one a step,
         "maps" (layers by layers), "change" from the "first" and the "last" (similarities and centers),
-        "blocks", "contrast", the curves over layers of "readouts" and "heads", and in "order" which came
-        first, border or score.
+        "blocks", "margins" of the best run, "certain", the curves over layers of "readouts" and "heads", and
+        in "order" which came first, blocks or score.
 
     References
     ----------
     Phang et al. 2021 for blocks of layers.
     """
     started, level = time.monotonic(), check_level(level)
-    groups, draws = whole_number("groups", groups, 3), whole_number("draws", draws, 100)
+    draws = whole_number("draws", draws, 100)
     found = find_checkpoints(checkpoints, start=start, store=store, device=device)
     texts = make_texts(on)
     reading = {"split": split, "readouts": readouts, "train_size": train_size}
@@ -129,7 +128,7 @@ def trajectory(
         texts,
         rows=rows,
         sample=sample,
-        longest=longest,
+        longest=checkpoint_length(found, longest),
         seed=seed,
         dtype=dtype,
         **keeping,
@@ -138,11 +137,11 @@ def trajectory(
     given: dict[str, Any] = {"seed": seed, "device": device, **options}
     ends = [names[0], names[-1]]
     against = alike(recorded, MEASURE, left=ends, right=names, progress=progress, **given)[MEASURE]
-    borders = []
+    blocks = []
     for place, name in enumerate(names):
-        borders.append(find_border(recorded, name, groups=groups, level=level, **given))
+        blocks.append(find_checkpoint_blocks(recorded, name, level=level, **given))
         if progress is not None:
-            progress("borders", place + 1, len(names))
+            progress("blocks", place + 1, len(names))
     judged, readings = None, ()
     if task is not None:
         judged, readings = read_steps(
@@ -157,7 +156,7 @@ def trajectory(
         steps=tuple(one.step for one in found),
         recorded=recorded,
         against=against,
-        borders=tuple(borders),
+        blocks=tuple(blocks),
         task=task,
         split=judged,
         readings=readings,
@@ -178,7 +177,7 @@ def trajectory(
         curves=(*curves, *shown_curves(course, layered)),
         rows=tuple(long_rows(course, change, layered)),
         findings=tuple(said_course(course, change, curves, order)),
-        methods=said_how(course, called, groups),
+        methods=said_how(course, called),
         references=cited("phang2021"),
         warnings=(*said_lost(checkpoints, store=store), *warned_of(course)),
         more=MappingProxyType(
@@ -186,11 +185,11 @@ def trajectory(
                 "steps": list(course.steps),
                 "layers": list(recorded.layers),
                 "measure": against.measure,
-                "maps": [one.map.tolist() for one in borders],
+                "maps": [one.map.tolist() for one in blocks],
                 "change": change,
-                "blocks": borders_document(course),
-                "contrast": [one.contrast for one in borders],
-                "stands": [one.stands for one in borders],
+                "blocks": checkpoint_documents(course),
+                "margins": [one.margin for one in blocks],
+                "certain": [bool(one.finding.certain) for one in blocks],
                 "score": None if task is None else curve_document(curves[0]),
                 "read_layer": [one.layer for one in readings],
                 **{which: [curve_document(one) for one in some] for which, some in layered.items()},
@@ -210,7 +209,6 @@ def trajectory(
                     "rows": rows,
                     "sample": sample,
                     "longest": longest,
-                    "groups": groups,
                     "draws": draws,
                     "level": level,
                     "dtype": dtype,

@@ -12,8 +12,8 @@ import numpy as np
 from ..findings.results import Curve
 from ..findings.scorecurves import difference_curve, score_curve
 from ..inference.answers import Answers
+from ..scores.table import find_score
 from ..tasks.items import Split
-from ..tasks.scores import find_score
 from ..tasks.task import Task
 from .headarms import Arm
 from .models import as_answers
@@ -249,6 +249,11 @@ def cut_costs(untuned: Said, task: Task, level: float) -> Curve:
         axis=AXIS,
         level=level,
     )
+
+
+def costs_of(costs: Curve) -> dict[str, Any]:
+    """What a result keeps of the costs of cuts."""
+    return {name: getattr(costs, name) for name in ("x", "values", "low", "high", "band_low", "band_high")}
 
 
 def by_seed(gathered: Mapping[str, Said], task: Task) -> dict[str, np.ndarray]:

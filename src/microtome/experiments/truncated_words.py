@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
 import numpy as np
 
+from ..findings.intervals import bound_for_all, with_own_interval
 from ..findings.results import Curve
-from ..findings.words import number
-from ..tasks.scores_declare import Score
-from .fewseeds import said_seeds, too_few, wide_for_seeds
+from ..findings.words import at_most
+from ..scores.declare import Score
+from .curve_words import above_lines
 from .gathering import MARGIN, lost, said_loss, within_margin
 
 
@@ -44,7 +44,8 @@ def said_cut(costs: Curve, score: Score, depth: int, each: np.ndarray | None = N
         place = min(safe)
         return [
             f"The top {_layers(depth - 1 - place)} of {depth} can go at a cost of at most "
-            f"{number(max(0.0, float(most[place])))} points of {score.name}, without training anything: "
+            f"{at_most(max(0.0, float(most[place])))} points of {score.name} ({costs.level * 100:g}% for all "
+            "cuts at once), without training anything: it is "
             f"{said_loss(costs, place, score, alone[:, place].tolist())}."
         ]
     # Of cuts that cost the same, the one that takes least away.
@@ -52,12 +53,15 @@ def said_cut(costs: Curve, score: Score, depth: int, each: np.ndarray | None = N
     return [
         f"No cut is shown to cost at most {MARGIN:g} point. The cheapest one, without the top "
         f"{_layers(depth - 1 - place)} of {depth}, costs "
-        f"{said_loss(costs, place, score, alone[:, place].tolist())}."
+        f"{said_loss(costs, place, score, alone[:, place].tolist(), bound='most', family='all cuts')}."
     ]
 
 
 def said_heads(
-    curves: Mapping[str, Curve], score: Score, each: Mapping[str, np.ndarray] = MappingProxyType({})
+    curves: Mapping[str, Curve],
+    score: Score,
+    each: Mapping[str, np.ndarray] = MappingProxyType({}),
+    lines: Mapping[str, float] = MappingProxyType({}),
 ) -> list[str]:
     """
     Say what training the head anew gains over the tuned head, and what fine-tuning gained over the encoder.
@@ -69,6 +73,9 @@ def said_heads(
     score : Score
     each : mapping of str to ndarray of shape (seeds, layers)
         The same of each seed alone.
+    lines : mapping of str to float
+        The majority baseline, where there is one: of an encoder none of whose layers is above it, none is
+        called the best.
 
     Returns
     -------
@@ -88,8 +95,11 @@ def said_heads(
         place = int(np.nanargmax(among))
         told = (
             f"{score.name} {at('tuned', place)} instead of {at('untuned', place)}, a difference of "
-            f"{_gain(gain, place, score, each.get('gain'))}"
+            f"{at('gain', place)}"
         )
+        if sure.any():
+            end = score.points * float(min(sign * gain.band_low[place], sign * gain.band_high[place]))
+            told += bound_for_all("least", end, "all layers")
         kept = f"with {_layers(place + 1)} kept"
         out.append(
             f"Training the head further helps at {int(sure.sum())} of {len(gain.x)} layers, most {kept}: "
@@ -103,6 +113,12 @@ def said_heads(
         if before is None or not np.isfinite(before.values).any():
             continue
         place = int(np.nanargmax(sign * before.values))
+        if not above_lines(before, place, score, lines):
+            out.append(
+                f"Before fine-tuning nothing is read out ({before.name}): no layer is shown to beat the "
+                f"majority baseline; the best, layer {before.x[place]}, has {score.name} {at(name, place)}."
+            )
+            continue
         text = (
             f"Before fine-tuning the best layer is {before.x[place]} ({before.name}): {score.name} "
             f"{at(name, place)}"
@@ -123,26 +139,18 @@ def _clear(one: Curve, other: Curve, sign: float) -> np.ndarray:
 
 
 def _at(curve: Curve, place: int, score: Score, each: np.ndarray | None) -> str:
-    """Say a score with its interval, or with what each seed has where they are too few for one."""
+    """Say a score or a difference of scores with its own interval."""
     value, low, high = (score.points * float(line[place]) for line in (curve.values, curve.low, curve.high))
-    if not (math.isfinite(low) and math.isfinite(high)):
-        return number(value)
-    known = [] if each is None else [score.points * float(one) for one in each[:, place]]
-    if wide_for_seeds(low, high, len(known) or curve.seeds[place], curve.unit, score.points):
-        return f"{number(value)} ({said_seeds(known, curve.seeds[place], curve.unit)})"
-    return f"{number(value)} [{number(low)}, {number(high)}]"
-
-
-def _gain(gain: Curve, place: int, score: Score, each: np.ndarray | None) -> str:
-    """Say a difference with the band of all layers, or with what each seed has where they are too few."""
-    ends = (gain.values, gain.band_low, gain.band_high)
-    value, low, high = (score.points * float(line[place]) for line in ends)
-    known = [] if each is None else [score.points * float(one) for one in each[:, place]]
-    if too_few(low, high, len(known) or gain.seeds[place], gain.unit, score.points):
-        return f"{number(value)} ({said_seeds(known, gain.seeds[place], gain.unit)})"
-    if not (math.isfinite(low) and math.isfinite(high)):
-        return number(value)
-    return f"{number(value)} [{number(low)}, {number(high)}], {gain.level * 100:g}% for all layers at once"
+    return with_own_interval(
+        value,
+        low,
+        high,
+        level=curve.level,
+        unit=curve.unit,
+        seeds=curve.seeds[place],
+        by_seed=[] if each is None else [score.points * float(row) for row in each[:, place]],
+        points=score.points,
+    )
 
 
 def _layers(count: int) -> str:

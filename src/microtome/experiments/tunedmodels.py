@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import whole_number
 from ..comparison.models import tuned_facts
-from ..encoders.versions import versions
+from ..encoders.versions import provenance
 from ..errors import InputError, must
 from ..extraction.extracting import as_encoder
 from ..extraction.texts import Texts
 from ..findings.results import Curve
 from ..version import VERSION
-from .gathering import whole_number
 from .layerwise import Alike, Recorded, random_twin
 from .spreads import Points, Sample, curve_of
 
@@ -185,12 +185,13 @@ def told_provenance(
     recorded: Sequence[Recorded], texts: Sequence[Texts], *, started: float, **more: Any
 ) -> dict[str, Any]:
     """Say what it takes to make a result again."""
-    return {
-        **versions(),
-        "models": dict(recorded[0].digests),
-        "texts": [dict(one.facts) for one in texts],
-        "rows": [{"count": len(one.rows), "digest": one.rows.digest} for one in recorded],
-        "activations": [one.address for each in recorded for one in each.found.values()],
-        **more,
-        "seconds": round(time.monotonic() - started, 3),
-    }
+    return provenance(
+        {
+            "models": dict(recorded[0].digests),
+            "texts": [dict(one.facts) for one in texts],
+            "rows": [{"count": len(one.rows), "digest": one.rows.digest} for one in recorded],
+            "activations": [one.address for each in recorded for one in each.found.values()],
+            **more,
+            "seconds": round(time.monotonic() - started, 3),
+        }
+    )

@@ -9,18 +9,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from ..arguments import checked
+from ..checks import check_level, check_seeds, several, whole_number
 from ..encoders.encoder import Encoder
 from ..errors import InputError, MissingExtraError
 from ..extraction.texts import make_texts
 from ..findings.results import Curve, Result
+from ..scores.table import find_score
 from ..tasks.corpus import split_corpus
-from ..tasks.scores import find_score
 from ..tasks.task import Task
 from ..training.recipe import Recipe, find_recipe
 from ..version import VERSION
 from .changed import said_center, said_unit, said_value
 from .citations import cited
-from .gathering import check_level, check_seeds, counts, failures, rows_of, several, whole_number
+from .gathering import counts, failures, rows_of
 from .layerwise import SAMPLE, Recorded, alike, record_models
 from .ratechoice import (
     BEST,
@@ -43,6 +45,7 @@ MEASURES = ("debiased_cka",)
 CITED: Mapping[str, str] = MappingProxyType({"lora": "hu2022", "bitfit": "benzaken2022"})
 
 
+@checked
 def tuning_ways(
     encoder: Encoder | Mapping[str, Any],
     task: Task | Mapping[str, Any],
@@ -138,6 +141,7 @@ def tuning_ways(
         texts,
         rows=rows,
         sample=sample,
+        longest=find_recipe(recipe, **own).longest,
         seed=seed,
         store=options.get("store"),
         command=options.get("command", ""),

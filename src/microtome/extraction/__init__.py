@@ -1,1 +1,1 @@
-"""How do the states of all layers become rows, in one pass over the corpus?"""
+"""Extraction of the hidden states of all layers as rows, in one pass over the corpus."""

@@ -1,4 +1,4 @@
-"""How does each word of a sentence attend to the others? Attention of sub-words, gathered into words."""
+"""Word-level attention maps, aggregated from attention between sub-words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..encoders.encoder import Encoder
     from ..encoders.tokens import Tokens
 
-# Numbers of all attention maps of a batch at most: a quarter of a gigabyte.
+# The maximum number of entries in all attention maps of a batch: a quarter of a gigabyte.
 NUMBERS = 2**26
 
 
@@ -31,11 +31,13 @@ class SentenceMaps:
     Parameters
     ----------
     place : int
-        Of the example in the corpus.
+        The index of the example in the corpus.
     maps : tuple of ndarray of shape (blocks, heads, words, words)
-        By model. Row i says how word i spreads its attention over the words that have rows; it sums to 1.
+        One array per model. Row i is the attention distribution of word i over the words that have rows; it
+        sums to 1.
     evened : int
-        Rows that were spread evenly because all their attention went to tokens that are no words.
+        The number of rows set to the uniform distribution because all their attention went to tokens
+        outside words.
     """
 
     place: int
@@ -52,84 +54,84 @@ def stream_attention(
     progress: Progress | None = None,
 ) -> Iterator[SentenceMaps]:
     """
-    Run encoders over a corpus and hand out word-level attention, sentence by sentence.
+    Run encoders over a corpus and yield word-level attention, sentence by sentence.
 
     Parameters
     ----------
     encoders : sequence of Encoder
     corpus : iterable of Example
     rows : Rows
-        Of words.
+        Rows of words.
     window : int
-        Sentences that are sorted by length before they run.
+        The number of sentences that are sorted by length and batched together.
     progress : callable, optional
 
     Yields
     ------
     SentenceMaps
-        In the order of the corpus; sentences without rows are passed over.
+        In corpus order; sentences without rows are skipped.
     """
     if rows.options.kind != "word":
         raise InputError(f"attention must be asked of rows of words, but got rows of {rows.options.kind}.")
     for start, examples in windows(corpus, window):
         check_ids(rows, start, examples)
-        places = [start + k for k in range(len(examples)) if len(rows.of_example(start + k))]
-        chosen = [examples[place - start] for place in places]
-        units = [rows.of_example(place) for place in places]
-        found: list[list[tuple[np.ndarray, int]]] = [[] for _ in places]
+        indices = [start + k for k in range(len(examples)) if len(rows.of_example(start + k))]
+        sentences = [examples[index - start] for index in indices]
+        units = [rows.of_example(index) for index in indices]
+        maps_by_sentence: list[list[tuple[np.ndarray, int]]] = [[] for _ in indices]
         for encoder in encoders:
-            cut = tokenize(encoder, chosen, rows.options) if chosen else []
-            for k, one in enumerate(_of_model(encoder, cut, units)):
-                found[k].append(one)
-        for place, own in zip(places, found, strict=True):
+            tokenized = tokenize(encoder, sentences, rows.options) if sentences else []
+            for k, sentence_maps in enumerate(_of_model(encoder, tokenized, units)):
+                maps_by_sentence[k].append(sentence_maps)
+        for index, model_maps in zip(indices, maps_by_sentence, strict=True):
             yield SentenceMaps(
-                place=place,
-                maps=tuple(maps for maps, _ in own),
-                evened=sum(evened for _, evened in own),
+                place=index,
+                maps=tuple(maps for maps, _ in model_maps),
+                evened=sum(evened for _, evened in model_maps),
             )
         if progress is not None:
             progress("sentences", start + len(examples), len(rows.ids))
 
 
 def _of_model(
-    encoder: Encoder, cut: list[Tokens], units: list[np.ndarray]
+    encoder: Encoder, tokenized: list[Tokens], units: list[np.ndarray]
 ) -> Iterator[tuple[np.ndarray, int]]:
-    found: dict[int, tuple[np.ndarray, int]] = {}
-    lengths = [len(tokens) for tokens in cut]
+    maps_by_index: dict[int, tuple[np.ndarray, int]] = {}
+    lengths = [len(tokens) for tokens in tokenized]
     longest = max(lengths, default=1)
     budget = Budget(max(NUMBERS // (longest * encoder.maps_per_pair), longest))
 
     def work(part: Sequence[int]) -> None:
-        maps = [block.double().cpu().numpy() for block in encoder.attend([cut[k] for k in part])]
+        maps = [block.double().cpu().numpy() for block in encoder.attend([tokenized[k] for k in part])]
         for row, k in enumerate(part):
             size = lengths[k]
-            whole = np.stack([block[row, :, :size, :size] for block in maps])
-            found[k] = to_words(whole, cut[k].words, units[k])
+            attention = np.stack([block[row, :, :size, :size] for block in maps])
+            maps_by_index[k] = to_words(attention, tokenized[k].words, units[k])
 
     for batch in buckets(lengths, budget.tokens):
         budget.run(batch, lengths, work)
-    return iter([found[k] for k in range(len(cut))])
+    return iter([maps_by_index[k] for k in range(len(tokenized))])
 
 
 def to_words(maps: np.ndarray, words: np.ndarray, units: np.ndarray) -> tuple[np.ndarray, int]:
     """
-    Sum attention into words, and average it out of them.
+    Sum attention to the sub-words of a word, and average attention from them.
 
     Parameters
     ----------
     maps : ndarray of shape (..., tokens, tokens)
         Rows sum to 1.
     words : ndarray of int of shape (tokens,)
-        The word of each token; -1: of none.
+        The word of each token; -1 for tokens outside words.
     units : ndarray of int of shape (w,)
-        The words that take part.
+        The words to include.
 
     Returns
     -------
     ndarray of shape (..., w, w)
-        Rows sum to 1 again: what went to other tokens is left out.
+        Rows are renormalized to sum to 1 without the attention to other tokens.
     int
-        Rows of which nothing was left, and which were spread evenly.
+        The number of rows without attention to any of the words, which are set to the uniform distribution.
 
     Examples
     --------
@@ -139,8 +141,8 @@ def to_words(maps: np.ndarray, words: np.ndarray, units: np.ndarray) -> tuple[np
     member = (words[:, None] == np.asarray(units)[None, :]).astype(np.float64)
     into = maps @ member
     out = np.swapaxes(into, -1, -2) @ (member / member.sum(0))
-    found = np.swapaxes(out, -1, -2)
-    total = found.sum(-1, keepdims=True)
+    attention = np.swapaxes(out, -1, -2)
+    total = attention.sum(-1, keepdims=True)
     empty = total <= 0
-    found = np.where(empty, 1 / len(units), found / np.where(empty, 1.0, total))
-    return found, int(empty.sum())
+    attention = np.where(empty, 1 / len(units), attention / np.where(empty, 1.0, total))
+    return attention, int(empty.sum())

@@ -1,4 +1,4 @@
-"""Which examples run together? Those of like length, as many as fit the memory."""
+"""Batching of examples by length within a token budget."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from ..errors import WorkError
 
 Work = Callable[[Sequence[int]], None]
 
-# Tokens of a batch, padding included. Caches suffer above the first; the second fills a large card.
+# Tokens per batch, padding included. Beyond the first, CPU caches overflow; the second fills a large GPU.
 CPU_TOKENS, CUDA_TOKENS = 4096, 65536
 
 
 def buckets(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
     """
-    Group examples of like length.
+    Group examples of similar length.
 
     Parameters
     ----------
     lengths : sequence of int
-        Tokens of each example.
+        The number of tokens of each example.
     budget : int
-        Tokens of a batch at most, padding included; a longer example runs alone.
+        The maximum number of tokens in a batch, padding included; a longer example is a batch by itself.
 
     Yields
     ------
     list of int
-        Places of examples, longest first, so that memory that does not suffice shows at once.
+        Indices of examples, longest first, so that a lack of memory shows at once.
 
     Examples
     --------
@@ -35,18 +35,18 @@ def buckets(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
     [[1], [2, 0, 3]]
     """
     batch: list[int] = []
-    for place in sorted(range(len(lengths)), key=lambda k: (-lengths[k], k)):
+    for index in sorted(range(len(lengths)), key=lambda k: (-lengths[k], k)):
         if batch and (len(batch) + 1) * lengths[batch[0]] > budget:
             yield batch
             batch = []
-        batch.append(place)
+        batch.append(index)
     if batch:
         yield batch
 
 
 class Budget:
     """
-    How many tokens run at once: as given, or halved each time the memory runs out.
+    The number of tokens per batch, halved each time memory runs out.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Budget:
     def run(
         self, batch: Sequence[int], lengths: Sequence[int], work: Callable[[Sequence[int]], None]
     ) -> None:
-        """Do the work on a batch, in smaller and smaller parts where it does not fit."""
+        """Do the work on a batch, splitting it into smaller parts where it does not fit into memory."""
         waiting = [list(batch)]
         while waiting:
             part = waiting.pop(0)
@@ -80,7 +80,7 @@ class Budget:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory ran out; torch says it in several ways."""
+    """Whether an error means that memory ran out; torch reports it in several ways."""
     return isinstance(error, MemoryError) or bool(
         re.search(r"out of memory|can't allocate memory|DefaultCPUAllocator", str(error))
     )

@@ -1,21 +1,23 @@
-"""What do the layers of a model say about each word, token or example? The rows of all of them."""
+"""Extraction of the rows of all layers of a model over a corpus."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
+from ..arguments import checked
 from ..encoders.encoder import Encoder
 from ..encoders.loading import load
 from ..errors import must
 from ..rows.options import row_options
-from ..rows.planning import plan_rows
+from ..rows.planning import input_length, plan_rows
 from ..store.shelf import Shelf
 from .recording import Activations, record
 from .streaming import Progress
 from .texts import make_texts
 
 
+@checked
 def extract(
     encoder: Any,
     on: Any,
@@ -43,38 +45,39 @@ def extract(
     rows : {"cls", "mean", "token", "word"}
         What one row is.
     subword : {"last", "first", "mean"}
-        Which sub-words stand for a word.
+        Which sub-words represent a word.
     special : {"out", "in"}
-        Whether the tokens that a model adds count in a mean.
+        Whether special tokens count in a mean.
     longest : int, optional
-        Tokens of an example at most.
+        The maximum number of tokens of an example.
     sample : int, optional
-        So many rows, drawn with the seed.
+        The number of rows to sample with the seed.
     seed : int
     exact : {"wu"}, optional
-        Rows as Wu et al. 2020 took them.
+        Rows as in Wu et al. (2020).
     dtype : {"float32", "float16", "bfloat16"}
-        How numbers are stored.
+        The type in which numbers are stored.
     tokens : int, optional
-        Tokens that run together, padding included; found by itself when absent, and halved when memory
-        runs out.
+        The maximum number of tokens in a batch, padding included; chosen by device when absent, and halved
+        when memory runs out.
     store : path, optional
         The store's folder; that of `MICROTOME_STORE`, or in the user's cache, when absent.
     command : str
-        What the user typed, for the record.
+        The command line, for the record.
     progress : callable, optional
-        Called with what is done, how much of it, and how much there is.
+        Called with the name of the step, the count so far, and the total.
 
     Returns
     -------
     Activations
         `.layers[3]` is an array of shape (rows, features), the output of block 3 for any kind of rows;
-        `.rows` says what each row is.
+        `.rows` describes each row.
     """
+    model = as_encoder(encoder)
+    longest = input_length([model], longest)
     options = row_options(
         rows, subword=subword, special=special, longest=longest, sample=sample, seed=seed, exact=exact
     )
-    model = as_encoder(encoder)
     texts = make_texts(on)
     planned = plan_rows(texts.examples, [model], options, progress=progress)
     return record(
@@ -90,10 +93,10 @@ def extract(
 
 
 def as_encoder(given: Any) -> Encoder:
-    """Take an encoder as it is, and load what is given by its name or folder."""
+    """Return an encoder as it is, and load one that is given by its name or folder."""
     if isinstance(given, (str, os.PathLike)):
         return load(given)
-    # Whatever it is built of: what extraction asks for must be there.
+    # Any class will do that has the attributes used by extraction.
     if not all(hasattr(given, name) for name in ("name", "family", "layers", "words", "run")):
         raise must("a model", "what microtome.load gives, a hub id or a folder", type(given).__name__)
     return given

@@ -1,4 +1,4 @@
-"""How are the rows of a model kept, so that they need never be computed again?"""
+"""Recording of the rows of a model in the store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from ..errors import must
+from ..errors import InputError, must
 from ..rows.planning import WINDOW, Rows
 from ..store.shards import ShardedLayer, ShardWriter, open_stack
 from .rowtable import ROWS, write_rows
@@ -26,12 +26,12 @@ DTYPES = ("float32", "float16", "bfloat16")
 
 class LayerList(Sequence[np.ndarray]):
     """
-    Layers that lie on disk; asking for one reads it.
+    Layers on disk, read on access.
 
     Parameters
     ----------
     stored : sequence of ShardedLayer
-        `stored[3].rows(0, 10)` reads a part of one.
+        `stored[3].rows(0, 10)` reads a part of a layer.
     """
 
     def __init__(self, stored: Sequence[ShardedLayer]) -> None:
@@ -45,7 +45,7 @@ class LayerList(Sequence[np.ndarray]):
     @overload
     def __getitem__(self, index: slice) -> list[np.ndarray]: ...
     def __getitem__(self, index: int | slice) -> np.ndarray | list[np.ndarray]:
-        """Read a layer, shape (rows, features)."""
+        """Read a layer of shape (rows, features)."""
         if isinstance(index, slice):
             return [self[i] for i in range(len(self))[index]]
         layer = self.stored[index]
@@ -63,23 +63,23 @@ class Activations:
     Parameters
     ----------
     model : str
-        Its name.
+        The name of the model.
     names : tuple of str
-        Of the layers, such as "bert/3".
+        The names of the layers, such as "bert/3".
     layers : LayerList
-        `layers[3]` is an array of shape (rows, features): the output of block 3. Layer 0 is what the first
-        block reads.
+        `layers[3]` is an array of shape (rows, features): the output of block 3. Layer 0 is the input of the
+        first block.
     rows : Rows
-        What each row is: `rows.ids`, `rows.clusters`, `rows.digest`.
+        The description of each row: `rows.ids`, `rows.clusters`, `rows.digest`.
     constant : tuple of int
         Layers that are the same in every row, whatever the corpus: layer 0, where the row of an example is
         its first token.
     address : str
-        In the store.
+        The address in the store.
     folder : Path
-        Where the files are.
+        The folder of the files.
     facts : mapping of str to object
-        Of the model, the corpus and the run.
+        Metadata of the model, the corpus and the run.
     """
 
     model: str
@@ -93,11 +93,19 @@ class Activations:
 
     @property
     def varying(self) -> tuple[int, ...]:
-        """The other layers: those that can be compared."""
+        """The layers that are not constant, and can be compared."""
         return tuple(k for k in range(len(self.names)) if k not in self.constant)
 
     def __repr__(self) -> str:
         return f"<Activations of {self.model}: {len(self.layers)} layers, {self.rows.sentence()}>"
+
+
+def check_recording(dtype: str, tokens: int | None) -> None:
+    """Raise an error if `record` does not support a dtype or a number of tokens per batch."""
+    if dtype not in DTYPES:
+        raise must("dtype", f"one of {', '.join(DTYPES)}", dtype)
+    if tokens is not None and (not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1):
+        raise must("tokens", "a whole number of at least 1", tokens)
 
 
 def record(
@@ -115,30 +123,27 @@ def record(
     """
     Record the rows of every layer in the store, or find them there.
 
-    A recording that was interrupted goes on where it stopped, and ends with the same bytes.
+    An interrupted recording resumes where it stopped, and produces the same bytes.
 
     Parameters
     ----------
     encoder : Encoder
     texts : Texts
     rows : Rows
-        Planned on these texts.
+        Rows planned on these texts.
     shelf : Shelf
     dtype : {"float32", "float16", "bfloat16"}
-        How numbers are stored.
+        The type in which numbers are stored.
     tokens, window, progress
         As in `stream`.
     command : str
-        What the user typed.
+        The command line.
 
     Returns
     -------
     Activations
     """
-    if dtype not in DTYPES:
-        raise must("dtype", f"one of {', '.join(DTYPES)}", dtype)
-    if tokens is not None and (not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1):
-        raise must("tokens", "a whole number of at least 1", tokens)
+    check_recording(dtype, tokens)
     layers = list(zip(encoder.layers, encoder.widths, strict=True))
     specification = {
         "kind": "activations",
@@ -151,6 +156,9 @@ def record(
         "tokens": tokens,
         "device": str(encoder.device),
     }
+    if rows.paired:
+        # Distinguishes sentence pairs from words of two texts that are read as one.
+        specification["pairs"] = "framed"
     facts = {
         "model": describe(encoder),
         "texts": dict(texts.facts),
@@ -167,14 +175,15 @@ def record(
                 rows,
                 first=int(done.get("window", -1)) + 1,
                 window=window,
-                # What once ran out of memory would do so again.
+                # A batch size that ran out of memory once would do so again.
                 tokens=done.get("tokens", tokens),
                 progress=progress,
             ):
                 if part.stop > part.start:
                     arrays = [layer.cpu().numpy() for layer in part.layers[0]]
-                    named = {name: array for (name, _), array in zip(layers, arrays, strict=True)}
-                    writer.write(named, {"window": part.number, "tokens": part.tokens})
+                    arrays_by_name = {name: array for (name, _), array in zip(layers, arrays, strict=True)}
+                    _check_finite(encoder, arrays_by_name)
+                    writer.write(arrays_by_name, {"window": part.number, "tokens": part.tokens})
             writer.finish(facts)
             write_rows(rows, work.folder / ROWS)
             entry = work.finish(facts)
@@ -190,8 +199,18 @@ def record(
     )
 
 
+def _check_finite(encoder: Encoder, layers: Mapping[str, np.ndarray]) -> None:
+    """Raise an error for rows with NaN or infinite values, which come from non-finite weights."""
+    for name, rows in layers.items():
+        if not np.isfinite(rows).all():
+            raise InputError(
+                f"layer {encoder.name}/{name} must have finite values, but it has NaN or infinite ones; look "
+                f"at the weights of {encoder.source.given}."
+            )
+
+
 def describe(encoder: Encoder) -> dict[str, Any]:
-    """What is known of a model, as plain data."""
+    """Return the metadata of a model as plain data."""
     return {
         "name": encoder.name,
         "family": encoder.family.name,

@@ -1,14 +1,17 @@
-"""What is each row of a recorded stack? A table beside it, which also says whose rows err together."""
+"""Table of the rows of a recorded stack, with the document or sentence that clusters them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..rows.documents import document_codes
 from ..rows.planning import Rows
+from ..store.reading import as_written, read_columns
 
 ROWS = "rows.parquet"
 
@@ -16,16 +19,16 @@ ROWS = "rows.parquet"
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Grouping:
     """
-    Which rows of a recorded stack are of one document or sentence.
+    The clusters of the rows of a recorded stack: documents or sentences.
 
     Parameters
     ----------
     codes : ndarray of int of shape (rows,), or None
-        None where every row is independent.
+        The cluster of each row; None where every row is independent.
     unit : str
-        What is independent: "document", "sentence" or "example".
+        The independent unit: "document", "sentence" or "example".
     few : str
-        Why documents that there are were not taken; empty where there is nothing to say.
+        Why the documents of the corpus are not used as clusters; empty where they are, or it has none.
     """
 
     codes: np.ndarray | None
@@ -35,9 +38,9 @@ class Grouping:
 
 def write_rows(rows: Rows, path: Path) -> None:
     """
-    Write which example and which word or token each row is, as a table.
+    Write a table with the example and the word or token of each row.
 
-    Where the corpus tells of documents, `group` is that of the row.
+    Where the corpus names documents, the column `group` is the document of the row.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -53,33 +56,36 @@ def write_rows(rows: Rows, path: Path) -> None:
 
 def read_grouping(folder: Path) -> Grouping | None:
     """
-    Read whose rows err together, as `compare` would take them.
+    Read the clusters of the rows, as `compare` uses them.
 
     Parameters
     ----------
     folder : Path
-        Of a recorded stack.
+        The folder of a recorded stack.
 
     Returns
     -------
     Grouping or None
-        None where the stack does not say what its rows are.
+        None where the stack has no table of its rows.
     """
-    import pyarrow.parquet as pq
-
     path = folder / ROWS
     if not path.is_file():
         return None
-    table = pq.read_table(path).to_pydict()
+    table = read_columns(path)
+    with as_written(path):
+        return _grouping(table)
+
+
+def _grouping(table: Mapping[str, Any]) -> Grouping:
     examples = np.asarray(table["example"], dtype=np.int64)
-    # A row of a whole example is the only one of its own; words and tokens of a sentence are several.
-    alone = len(np.unique(examples)) == len(examples)
-    noun = "example" if alone else "sentence"
+    # With rows of whole examples, each example has one row; with words or tokens, a sentence has several.
+    one_row_each = len(np.unique(examples)) == len(examples)
+    noun = "example" if one_row_each else "sentence"
     few = ""
     if "group" in table:
-        _, first, places = np.unique(examples, return_index=True, return_inverse=True)
+        _, first, indices = np.unique(examples, return_index=True, return_inverse=True)
         ids, groups = ([table[name][int(row)] for row in first] for name in ("id", "group"))
-        codes, few = document_codes(places, ids, groups, noun)
+        codes, few = document_codes(indices, ids, groups, noun)
         if codes is not None:
             return Grouping(codes=codes, unit="document", few=few)
-    return Grouping(codes=None if alone else examples, unit=noun, few=few)
+    return Grouping(codes=None if one_row_each else examples, unit=noun, few=few)

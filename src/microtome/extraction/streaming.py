@@ -1,4 +1,4 @@
-"""How do the rows of all layers come out of a model? Window by window, in the order of the corpus."""
+"""Streaming of the rows of all layers, window by window in corpus order."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Window:
     Parameters
     ----------
     number : int
-        Of the window, from 0.
+        The number of the window, from 0.
     start, stop : int
-        Rows, among all rows.
+        The range of the window among all rows.
     layers : tuple of tuple of Tensor of shape (stop - start, features)
-        For each encoder all of its layers, by their numbers; float32, on the encoder's device.
+        For each encoder all of its layers in order; float32, on the encoder's device.
     tokens : int
-        Tokens that ran together, after memory ran out perhaps.
+        The token budget of a batch, reduced where memory ran out.
     """
 
     number: int
@@ -49,9 +49,10 @@ class Window:
 
 def constant_layers(encoder: Encoder, rows: Rows) -> tuple[int, ...]:
     """
-    Which layers are the same in every row, whatever the corpus: they have a place, and nothing to compare.
+    Return the layers that are the same in every row, whatever the corpus, and so cannot be compared.
 
-    The first token is the same in every example, so that layer 0 of models that read it is constant.
+    The first token is the same in every example, so layer 0 of models that represent an example by it is
+    constant.
     """
     constant = rows.options.kind == "cls" and encoder.family.reads == "first" and rows.options.framed
     return (0,) if constant else ()
@@ -68,28 +69,28 @@ def stream(
     progress: Progress | None = None,
 ) -> Iterator[Window]:
     """
-    Run encoders over a corpus and hand out the rows of every layer.
+    Run encoders over a corpus and yield the rows of every layer.
 
     Parameters
     ----------
     encoders : sequence of Encoder
-        All see the same examples.
+        All run on the same examples.
     corpus : iterable of Example
-        The one that the rows were planned on.
+        The corpus that the rows were planned on.
     rows : Rows
     first : int
-        The first window to run; earlier ones are read over.
+        The first window to run; earlier ones are skipped.
     window : int
-        Examples of a window.
+        The number of examples in a window.
     tokens : int, optional
-        Tokens of a batch at most, padding included; found by device when absent.
+        The maximum number of tokens in a batch, padding included; chosen by device when absent.
     progress : callable, optional
-        Called with what is done, how many examples of it, and how many there are.
+        Called with the name of the step, the number of examples so far, and the total.
 
     Yields
     ------
     Window
-        In the order of the corpus. The rows do not depend on how examples were batched, but for rounding.
+        In corpus order. The rows do not depend on the batching of examples, except for rounding.
     """
     budget = Budget(tokens if tokens is not None else _budget(encoders))
     for number, (start, examples) in enumerate(windows(corpus, window)):
@@ -102,14 +103,14 @@ def stream(
 
 
 def _budget(encoders: Sequence[Any]) -> int:
-    places = {getattr(encoder.device, "type", "cpu") for encoder in encoders}
-    return CUDA_TOKENS if places == {"cuda"} else CPU_TOKENS
+    device_types = {getattr(encoder.device, "type", "cpu") for encoder in encoders}
+    return CUDA_TOKENS if device_types == {"cuda"} else CPU_TOKENS
 
 
 def check_ids(rows: Rows, start: int, examples: Sequence[Example]) -> None:
-    """Refuse a corpus that is not the one the rows were planned on."""
-    found = [example.id for example in examples]
-    if list(rows.ids[start : start + len(found)]) != found:
+    """Raise an error if the corpus is not the one the rows were planned on."""
+    ids = [example.id for example in examples]
+    if list(rows.ids[start : start + len(ids)]) != ids:
         raise InputError(
             "the corpus must be the one that the rows were planned on, but from example "
             f"{start} on it is another."
@@ -127,34 +128,36 @@ def _run(
     import torch
 
     begin, end = (int(v) for v in np.searchsorted(rows.examples, [start, start + len(examples)]))
-    places = [k for k in range(len(examples)) if start + k not in rows.skipped]
-    units = [rows.of_example(start + k) for k in places]
-    # Examples of which no row is wanted need not run.
-    wanted = [k for k, own in enumerate(units) if len(own)]
-    offsets = np.cumsum([0, *(len(own) for own in units)])
-    chosen = [examples[k] for k in places]
-    cut = [tokenize(encoder, chosen, rows.options) if chosen else [] for encoder in encoders]
-    longest = [max((len(each[k]) for each in cut), default=0) for k in range(len(chosen))]
+    indices = [k for k in range(len(examples)) if start + k not in rows.skipped]
+    units = [rows.of_example(start + k) for k in indices]
+    # Examples without rows need not run.
+    nonempty = [k for k, example_units in enumerate(units) if len(example_units)]
+    offsets = np.cumsum([0, *(len(example_units) for example_units in units)])
+    selected = [examples[k] for k in indices]
+    tokenized = [tokenize(encoder, selected, rows.options) if selected else [] for encoder in encoders]
+    longest = [
+        max((len(encoder_tokens[k]) for encoder_tokens in tokenized), default=0) for k in range(len(selected))
+    ]
     out: list[tuple[torch.Tensor, ...]] = []
     picks: list[list[Selection]] = []
-    for encoder, own in zip(encoders, cut, strict=True):
+    for encoder, encoder_tokens in zip(encoders, tokenized, strict=True):
         picks.append(
             [
                 select(tokens, rows.options, encoder.family.reads).keep(units[k])
-                for k, tokens in enumerate(own)
+                for k, tokens in enumerate(encoder_tokens)
             ]
         )
         out.append(
             tuple(torch.empty((end - begin, width), device=encoder.device) for width in encoder.widths)
         )
-    for batch in buckets([longest[k] for k in wanted], budget.tokens):
-        members = [wanted[k] for k in batch]
+    for batch in buckets([longest[k] for k in nonempty], budget.tokens):
+        members = [nonempty[k] for k in batch]
 
         def work(part: Sequence[int]) -> None:
             for side, encoder in enumerate(encoders):
                 _fill(
                     encoder,
-                    [cut[side][k] for k in part],
+                    [tokenized[side][k] for k in part],
                     [picks[side][k] for k in part],
                     [int(offsets[k]) for k in part],
                     out[side],
@@ -171,7 +174,7 @@ def _fill(
     offsets: list[int],
     out: tuple[torch.Tensor, ...],
 ) -> None:
-    """Run one batch, and put the rows of every layer where they belong."""
+    """Run one batch, and write the rows of every layer into the output arrays."""
     import torch
 
     length = max(len(tokens) for tokens in batch)
@@ -179,24 +182,26 @@ def _fill(
     source = np.concatenate([k * length + pick.positions for k, pick in enumerate(picks)])
     target = np.concatenate([o + np.arange(len(p.sizes)) for o, p in zip(offsets, picks, strict=True)])
     sizes = np.concatenate([pick.sizes for pick in picks])
-    index, place = (torch.from_numpy(array).to(device) for array in (source, target))
+    source_index, target_index = (torch.from_numpy(array).to(device) for array in (source, target))
     single = bool((sizes == 1).all())
-    # Many short runs of rows are summed: on the CPU, threads that add row by row wait for each other.
+    # Many short runs of rows are summed: on the CPU, threads that add row by row block each other.
     bags = device.type == "cpu"
     runs = np.cumsum(sizes) - sizes if bags else np.repeat(np.arange(len(sizes)), sizes)
     segment = torch.from_numpy(runs).to(device)
     weight = torch.from_numpy(1 / sizes).to(device=device, dtype=torch.float32)[:, None]
 
     def visit(layer: int, states: torch.Tensor) -> None:
-        # Picking copies, so that an operation in place further up cannot change what was seen.
+        # Indexing copies, so that a later in-place operation cannot change the states.
         flat = states.reshape(-1, states.shape[-1])
         if single:
-            picked = flat.index_select(0, index).float()
+            picked = flat.index_select(0, source_index).float()
         elif bags:
-            picked = torch.nn.functional.embedding_bag(index, flat.float(), segment, mode="sum").mul_(weight)
+            picked = torch.nn.functional.embedding_bag(source_index, flat.float(), segment, mode="sum").mul_(
+                weight
+            )
         else:
             total = torch.zeros((len(sizes), flat.shape[1]), device=device)
-            picked = total.index_add_(0, segment, flat.index_select(0, index).float()).mul_(weight)
-        out[layer].index_copy_(0, place, picked)
+            picked = total.index_add_(0, segment, flat.index_select(0, source_index).float()).mul_(weight)
+        out[layer].index_copy_(0, target_index, picked)
 
     encoder.run(batch, visit)

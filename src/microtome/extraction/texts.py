@@ -1,4 +1,4 @@
-"""On which texts does a model run? A corpus, or what a user has in memory."""
+"""Input texts: a corpus, or texts in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..tasks.corpus import corpus
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:
     """
-    Examples that can be read again and again, and how they are known.
+    Examples that can be read repeatedly, with their name and digest.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class Texts:
     digest : str
         A hash of their content.
     facts : mapping of str to object
-        What a result says of them.
+        Metadata for results.
     """
 
     examples: Iterable[Example]
@@ -38,14 +38,14 @@ class Texts:
 
 def make_texts(given: Any, **options: Any) -> Texts:
     """
-    Take what a user hands over as texts.
+    Convert a user's input to texts.
 
     Parameters
     ----------
     given : Corpus, path, sequence of str, of sequences of str, or of Example
         A corpus or the path of one; or texts, sentences split into words, or examples in memory.
     **options
-        Of the reader of a corpus that is given by its path.
+        Options of the reader, where a corpus is given by its path.
 
     Returns
     -------
@@ -63,7 +63,7 @@ def make_texts(given: Any, **options: Any) -> Texts:
         raise must("texts", "a corpus, a path, or a list of texts", type(given).__name__)
     if not given:
         raise InputError("texts must be at least one, but the list is empty.")
-    examples = tuple(_example(item, place) for place, item in enumerate(given))
+    examples = tuple(_example(item, index) for index, item in enumerate(given))
     content = [_content(example) for example in examples]
     digest = address({"examples": content})
     facts = {"name": "texts", "source": "memory", "digest": digest, "count": len(examples)}
@@ -71,17 +71,17 @@ def make_texts(given: Any, **options: Any) -> Texts:
 
 
 def _content(example: Example) -> list[Any]:
-    # NumPy's strings, which arrays of words consist of, are no plain data.
+    # NumPy strings, the elements of arrays of words, are not plain data.
     texts = [None if text is None else str(text) for text in (example.text, example.pair)]
     words = None if example.words is None else [str(word) for word in example.words]
     return [str(example.id), *texts, words]
 
 
-def _example(item: Any, place: int) -> Example:
+def _example(item: Any, index: int) -> Example:
     if isinstance(item, Example):
         return item
     if isinstance(item, str):
-        return Example(id=str(place), text=item)
+        return Example(id=str(index), text=item)
     if isinstance(item, Sequence) and all(isinstance(word, str) for word in item):
-        return Example(id=str(place), words=tuple(item))
-    raise must(f"text {place}", "a string, a list of words or an example", type(item).__name__)
+        return Example(id=str(index), words=tuple(item))
+    raise must(f"text {index}", "a string, a list of words or an example", type(item).__name__)

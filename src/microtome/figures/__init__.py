@@ -1,1 +1,1 @@
-"""Results in, figure out."""
+"""Matplotlib figures of maps and experiment results."""

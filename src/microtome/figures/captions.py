@@ -1,4 +1,4 @@
-"""What must a picture say of itself? Its title, and small below it what the numbers rest on."""
+"""Titles, captions and layout of figures."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def title_of(result: Result) -> str:
-    """What a picture of a result is about."""
+    """Title of the figures of a result."""
     name = result.experiment.replace("_", " ")
     return f"{name[:1].upper()}{name[1:]}: {result.model}, {result.about}"
 
 
 def new_figure(wide: float, tall: float) -> Figure:
-    """Make a figure that can be saved without a screen, in inches."""
+    """Create a figure of a size in inches that can be saved without a display."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -31,13 +31,13 @@ def new_figure(wide: float, tall: float) -> Figure:
 
 
 def add_panel(figure: Figure, left: float, bottom: float, wide: float, tall: float) -> Axes:
-    """Add axes to a figure, at a place given in inches."""
+    """Add axes to a figure, at a position in inches."""
     across, up = figure.get_size_inches()
     return figure.add_axes((left / across, bottom / up, wide / across, tall / up))
 
 
 def room_of(axes: Axes) -> tuple[float, float]:
-    """Width and height of axes in points, as near as can be told before a layout is settled."""
+    """Width and height of axes in points, as far as known before layout."""
     figure = axes.get_figure(root=True)
     if figure is None:
         raise must("ax", "part of a figure", "axes without one")
@@ -47,7 +47,7 @@ def room_of(axes: Axes) -> tuple[float, float]:
 
 
 def add_caption(axes: Axes, text: str, room: float) -> None:
-    """Write small below the label of the horizontal axis what the numbers rest on, in `room` points."""
+    """Write a small caption of `room` points width below the label of the horizontal axis."""
     size = 6.0
     axes.annotate(
         "\n".join(textwrap.wrap(printable(text), max(int(room / (size * 0.52)), 40))),

@@ -1,11 +1,17 @@
-"""Which pictures in a folder are ours? Those of an earlier result must not stay beside a new one."""
+"""Replacement of figure files that microtome wrote earlier."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import io
+import os
+import warnings
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
-# Every picture names its maker, in the way of its format.
+from ..store.files import write_whole
+
+# Creator tag of each file format.
 CREATOR = "microtome"
 _MARKS = {
     ".png": f"Creator\0{CREATOR}".encode(),
@@ -16,25 +22,53 @@ _MARKS = {
 
 def remove_earlier(folder: Path, kept: Iterable[Path]) -> tuple[Path, ...]:
     """
-    Remove the pictures in a folder that microtome drew before, and no other file.
+    Remove the figures in a folder that microtome wrote earlier, and no other file.
 
     Parameters
     ----------
     folder : Path
-        Need not be there.
+        It need not exist.
     kept : iterable of Path
-        Pictures that were drawn just now.
+        New figures, which are not removed.
 
     Returns
     -------
     tuple of Path
-        Those that were removed.
+        The removed files.
     """
-    found = set(folder.iterdir()) if folder.is_dir() else set()
-    old = [path for path in sorted(found - set(kept)) if _is_ours(path)]
+    paths = set(folder.iterdir()) if folder.is_dir() else set()
+    old = [path for path in sorted(paths - set(kept)) if _is_ours(path)]
     for path in old:
         path.unlink()
     return tuple(old)
+
+
+def is_foreign(path: Path) -> bool:
+    """Whether a path holds a file that microtome did not write; warns that it is not replaced."""
+    if not os.path.lexists(path) or _is_ours(path):
+        return False
+    warnings.warn(f"{path} was not drawn by microtome and stays; no picture replaces it.", stacklevel=2)
+    return True
+
+
+def write_picture(figure: Any, path: Path, metadata: Mapping[str, Any]) -> None:
+    """
+    Write a figure atomically.
+
+    A partial file of an interrupted run would lack the creator tag and count as foreign.
+
+    Parameters
+    ----------
+    figure : matplotlib Figure
+    path : Path
+        Its suffix is the format.
+    metadata : mapping
+        Metadata of the file.
+    """
+    content = io.BytesIO()
+    options = {"dpi": 200, "bbox_inches": "tight", "pad_inches": 0.06, "metadata": dict(metadata)}
+    figure.savefig(content, format=path.suffix[1:], **options)
+    write_whole(path, [content.getvalue()])
 
 
 def _is_ours(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""How does a map of layers look on paper? A heat map with layer 0 at the lower left, and what it rests on."""
+"""Heat maps of similarity maps, with layer 0 at the lower left."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ import numpy as np
 from ..errors import WorkError, must
 from ..findings.maps import Map
 from ..findings.methods import declared, model_borders, null_range, split_names
+from ..findings.stackblocks import StackBlocks
 from ..findings.words import number
-from .earlier import CREATOR
+from .earlier import CREATOR, is_foreign, write_picture
+from .outlines import outline_stacks
 
 if TYPE_CHECKING:
     import os
@@ -27,9 +29,9 @@ if TYPE_CHECKING:
 FORMATS = ("png", "svg", "pdf")
 SEQUENTIAL = "viridis"
 DIVERGING = "PuOr"
-# Inches a cell, and the bounds of the drawing; between them every layer has the same room.
+# Inches per cell, and the bounds of the drawing; between them every layer has the same size.
 CELL, SMALLEST, LARGEST = 0.31, 1.6, 6.5
-# Values far below 0, as some cross-validated shares explained have them, would use up the colors.
+# Lower bound of the color scale: some cross-validated shares of variance are far below 0.
 LOWEST = -1.0
 LONGEST_NAME = 28  # characters of a layer's name on an axis
 
@@ -43,13 +45,14 @@ def draw(
     vmax: float | None = None,
     annotate: bool | None = None,
     title: str | None = None,
+    blocks: Sequence[StackBlocks] = (),
 ) -> Axes:
     """
     Draw one map.
 
-    Left layers stand on the vertical axis and right layers on the horizontal one, the first of each at the
-    lower left. Undefined cells are hatched, and cells below 0 carry a minus sign where values are not
-    written. Below the axes stands what the numbers rest on.
+    Left layers are on the vertical axis and right layers on the horizontal one, the first of each at the
+    lower left. Undefined cells are hatched, and cells below 0 have a minus sign where values are not
+    written. The caption below the axes describes the sample and the estimator.
 
     Parameters
     ----------
@@ -59,12 +62,14 @@ def draw(
     cmap : str or Colormap, optional
         Viridis when absent, or purple to orange for a difference of maps.
     vmin, vmax : float, optional
-        Ends of the colors. When absent, the range of the measure from 0 up, wider where values are below 0;
-        for a difference, the largest absolute value on both sides.
+        Limits of the color scale. When absent, the range of the measure from 0 up, wider where values are
+        below 0; for a difference, the largest absolute value on both sides.
     annotate : bool, optional
-        Whether to write the value into each cell; when absent, wherever there is room.
+        Whether to write the value into each cell; when absent, where there is room.
     title : str, optional
         The measure's title when absent.
+    blocks : sequence of StackBlocks
+        Outlined where they are certain.
 
     Returns
     -------
@@ -98,13 +103,13 @@ def draw(
     _part_models(axes, one)
     _write_cells(axes, one, mesh, wide / one.shape[1], annotate)
     _add_colorbar(figure, axes, one, mesh, low, high, wide)
-    _add_basis(axes, one, wide)
+    _add_basis(axes, one, wide, outline_stacks(axes, one, blocks))
     return axes
 
 
-def _part_models(axes: Axes, one: Map) -> None:
+def _part_models(axes: Axes, similarity_map: Map) -> None:
     """Draw lines between the layers of different models."""
-    for names, line in ((one.left, axes.axhline), (one.right, axes.axvline)):
+    for names, line in ((similarity_map.left, axes.axhline), (similarity_map.right, axes.axvline)):
         for start in list(model_borders(names).values())[1:]:
             line(start - 0.5, color="white", linewidth=1.2)
 
@@ -117,13 +122,13 @@ def save_figures(
     **options: Any,
 ) -> tuple[Path, ...]:
     """
-    Draw every map into files, the same bytes each time.
+    Write every map to files, reproducibly byte for byte.
 
     Parameters
     ----------
     maps : Maps
     folder : path
-        Made if it is not there.
+        Created if it does not exist.
     formats : sequence of str
         Of "png", "svg" and "pdf".
     **options
@@ -137,14 +142,14 @@ def save_figures(
     for kind in formats:
         if kind not in FORMATS:
             raise must("formats", f"among {', '.join(FORMATS)}", kind)
-    place = Path(folder)
+    target = Path(folder)
     written: list[Path] = []
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        for stem, one in zip(file_stems(list(maps)), maps.values(), strict=True):
-            axes = draw(one, **options)
+        target.mkdir(parents=True, exist_ok=True)
+        for stem, similarity_map in zip(file_stems(list(maps)), maps.values(), strict=True):
+            axes = draw(similarity_map, **{"blocks": getattr(maps, "blocks", ()), **options})
             for kind in formats:
-                path = place / f"{stem}.{kind}"
+                path = target / f"{stem}.{kind}"
                 save_figure(axes, path)
                 written.append(path)
     except OSError as error:
@@ -153,16 +158,18 @@ def save_figures(
 
 
 def save_figure(axes: Axes, path: Path) -> None:
-    """Write the figure of some axes in the format that the file's ending names, without the time of day."""
+    """Write the figure of some axes in the format of the file suffix, without a timestamp."""
+    if is_foreign(path):
+        return
     dates: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    told = {"Creator": CREATOR, **dates.get(path.suffix[1:], {})}
+    metadata = {"Creator": CREATOR, **dates.get(path.suffix[1:], {})}
     with _file_settings():
-        _root_figure(axes).savefig(path, dpi=200, bbox_inches="tight", pad_inches=0.06, metadata=told)
+        write_picture(_root_figure(axes), path, metadata)
 
 
 def file_stems(measures: Sequence[str]) -> list[str]:
     """
-    Turn names of measures into different names of files.
+    Convert names of measures to distinct file names.
 
     Examples
     --------
@@ -181,13 +188,13 @@ def file_stems(measures: Sequence[str]) -> list[str]:
 
 def color_range(one: Map, vmin: float | None = None, vmax: float | None = None) -> tuple[float, float]:
     """
-    Choose the ends of the colors.
+    Choose the limits of the color scale.
 
     Parameters
     ----------
     one : Map
     vmin, vmax : float, optional
-        What the user chose.
+        Limits set by the user.
 
     Returns
     -------
@@ -210,12 +217,12 @@ def color_range(one: Map, vmin: float | None = None, vmax: float | None = None) 
 
 
 def printable(text: str) -> str:
-    """Put a sign in place of characters that cannot be drawn."""
+    """Replace characters that cannot be drawn."""
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def basis(one: Map) -> str:
-    """Say what the numbers of a map rest on: rows, unit, estimator, null, intervals, undefined cells."""
+    """Describe the basis of a map: rows, unit, estimator, null, intervals and undefined cells."""
     parts = [f"n = {one.n:,} rows", f"unit: {one.unit}", one.estimator]
     choice = declared(one)
     if choice is not None and not choice.declared("symmetric"):
@@ -235,7 +242,7 @@ def basis(one: Map) -> str:
 
 
 def new_axes(one: Map) -> Axes:
-    """Make axes of a new figure, sized by the number of layers."""
+    """Create axes of a new figure, sized by the number of layers."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -262,66 +269,74 @@ def _file_settings() -> Iterator[None]:
     import matplotlib as mpl
 
     with mpl.rc_context({"svg.hashsalt": "microtome", "pdf.fonttype": 42}), warnings.catch_warnings():
-        # A name in a script that the font lacks shows as boxes; that is no reason to bother the user.
+        # Names in a script that the font lacks are drawn as boxes; a warning would not help the user.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         yield
 
 
-def _room(axes: Axes, one: Map) -> tuple[float, float]:
+def _room(axes: Axes, similarity_map: Map) -> tuple[float, float]:
     """Width and height of the drawn square cells in points."""
     box = axes.get_position(original=True)
     width, height = _root_figure(axes).get_size_inches() * 72
-    cell = min(box.width * width / one.shape[1], box.height * height / one.shape[0])
-    return cell * one.shape[1], cell * one.shape[0]
+    cell = min(box.width * width / similarity_map.shape[1], box.height * height / similarity_map.shape[0])
+    return cell * similarity_map.shape[1], cell * similarity_map.shape[0]
 
 
-def _is_difference(one: Map) -> bool:
-    return one.estimator.startswith("difference of two maps")
+def _is_difference(similarity_map: Map) -> bool:
+    return similarity_map.estimator.startswith("difference of two maps")
 
 
-def _title(one: Map) -> str:
-    choice = declared(one)
+def _title(similarity_map: Map) -> str:
+    choice = declared(similarity_map)
     if choice is None:
-        return printable(one.measure)
+        return printable(similarity_map.measure)
     parts = [f"{k} {v}" for k, v in choice.options.items() if v != choice.measure.options[k].default]
     name = str(choice.declared("title"))
     name = name[0].upper() + name[1:]
     name = f"{name} ({', '.join(parts)})" if parts else name
-    return f"Difference of {name}" if _is_difference(one) else name
+    return f"Difference of {name}" if _is_difference(similarity_map) else name
 
 
-def _name_axis(axes: Axes, one: Map, side: str, room: float) -> None:
-    names = one.left if side == "left" else one.right
-    shared, rest = split_names(names)
-    # What tells layers apart stands at the end of their names.
-    rest = tuple(name if len(name) <= LONGEST_NAME else "…" + name[1 - LONGEST_NAME :] for name in rest)
-    size = 7.0 if room / len(rest) >= 9 else 6.0
-    longest = max(len(name) for name in rest) * size * 0.62
-    turned = side == "right" and longest > room / len(rest) - 2 and longest > 3 * size * 0.62
-    along = longest + 3 if side == "right" and not turned else size * 1.25
-    step = _step(len(rest), room, along)
-    ticks = list(range(0, len(rest), step))
-    labels = [rest[i] for i in ticks]
-    label = f"layer of {shared}" if shared else "layer" if one.symmetric else f"layer of the {side} side"
+def _name_axis(axes: Axes, similarity_map: Map, side: str, room: float) -> None:
+    names = similarity_map.left if side == "left" else similarity_map.right
+    shared, suffixes = split_names(names)
+    # The distinct part of layer names is at their end.
+    suffixes = tuple(
+        name if len(name) <= LONGEST_NAME else "…" + name[1 - LONGEST_NAME :] for name in suffixes
+    )
+    size = 7.0 if room / len(suffixes) >= 9 else 6.0
+    longest = max(len(name) for name in suffixes) * size * 0.62
+    rotated = side == "right" and longest > room / len(suffixes) - 2 and longest > 3 * size * 0.62
+    along = longest + 3 if side == "right" and not rotated else size * 1.25
+    step = _step(len(suffixes), room, along)
+    ticks = list(range(0, len(suffixes), step))
+    labels = [suffixes[i] for i in ticks]
+    label = (
+        f"layer of {shared}"
+        if shared
+        else "layer"
+        if similarity_map.symmetric
+        else f"layer of the {side} side"
+    )
     axis = axes.xaxis if side == "right" else axes.yaxis
     axis.set_ticks(ticks, labels=labels, fontsize=size, parse_math=False)
     axis.set_tick_params(length=2, width=0.5, pad=2)
-    if turned:
+    if rotated:
         for text in axis.get_ticklabels():
             text.set(rotation=45, ha="right", va="top", rotation_mode="anchor")
     axis.set_label_text(label, fontsize=8, parse_math=False)
 
 
 def _step(count: int, room: float, along: float) -> int:
-    """The smallest round step at which labels do not touch."""
+    """Smallest round step at which labels do not overlap."""
     least = along * count / room
     return next((s for s in (1, 2, 3, 4, 5, 6, 10, 12, 20, 24, 50) if s >= least), int(np.ceil(least)))
 
 
-def _hatch_undefined(axes: Axes, one: Map) -> None:
+def _hatch_undefined(axes: Axes, similarity_map: Map) -> None:
     from matplotlib.patches import Rectangle
 
-    for i, j in np.argwhere(~np.isfinite(one.values)):
+    for i, j in np.argwhere(~np.isfinite(similarity_map.values)):
         axes.add_patch(
             Rectangle(
                 (j - 0.5, i - 0.5), 1, 1, facecolor="#eeeeee", edgecolor="#777777", hatch="////", linewidth=0
@@ -329,18 +344,22 @@ def _hatch_undefined(axes: Axes, one: Map) -> None:
         )
 
 
-def _write_cells(axes: Axes, one: Map, mesh: Any, cell: float, annotate: bool | None) -> None:
-    """Write the values, or where there is no room for them a minus sign into the cells below 0."""
-    finite = [(int(i), int(j)) for i, j in np.argwhere(np.isfinite(one.values))]
-    texts = {at: number(float(one.values[at])).replace("-", "−") for at in finite}
-    # Widths of signs in the default font, in units of its size.
+def _write_cells(axes: Axes, similarity_map: Map, mesh: Any, cell: float, annotate: bool | None) -> None:
+    """Write the values or, where there is no room for them, a minus sign into the cells below 0."""
+    finite = [(int(i), int(j)) for i, j in np.argwhere(np.isfinite(similarity_map.values))]
+    texts = {index: number(float(similarity_map.values[index])).replace("-", "−") for index in finite}
+    # Widths of characters in the default font, in units of its size.
     ems = max((sum({"−": 0.84, ".": 0.32}.get(c, 0.64) for c in text) for text in texts.values()), default=1)
     size = min(7.0, 0.86 * cell / ems)
     if not (size >= 4.5 if annotate is None else annotate):
-        below = [at for at in finite if one.values[at] < 0 and not _is_difference(one)]
+        below = [
+            index
+            for index in finite
+            if similarity_map.values[index] < 0 and not _is_difference(similarity_map)
+        ]
         texts, size = dict.fromkeys(below, "−"), min(7.0, 0.7 * cell)
     for (i, j), text in texts.items():
-        dark = _luminance(mesh.cmap(mesh.norm(float(one.values[i, j])))) < 0.179
+        dark = _luminance(mesh.cmap(mesh.norm(float(similarity_map.values[i, j])))) < 0.179
         axes.text(
             j,
             i,
@@ -360,25 +379,25 @@ def _luminance(color: Sequence[float]) -> float:
 
 
 def _add_colorbar(
-    figure: Figure, axes: Axes, one: Map, mesh: Any, low: float, high: float, wide: float
+    figure: Figure, axes: Axes, similarity_map: Map, mesh: Any, low: float, high: float, wide: float
 ) -> None:
-    finite = one.values[np.isfinite(one.values)]
+    finite = similarity_map.values[np.isfinite(similarity_map.values)]
     below, above = bool((finite < low - 1e-4).any()), bool((finite > high + 1e-4).any())
     extend = "both" if below and above else "min" if below else "max" if above else "neither"
-    # Sized in points, and bound to the square cells rather than to the room around them.
-    beside = axes.inset_axes((1 + 8 / wide, 0.0, 9 / wide, 1.0))
-    bar = figure.colorbar(mesh, cax=beside, extend=extend, extendfrac=0.03)
+    # Sized in points, and attached to the square cells rather than to the space around them.
+    colorbar_axes = axes.inset_axes((1 + 8 / wide, 0.0, 9 / wide, 1.0))
+    bar = figure.colorbar(mesh, cax=colorbar_axes, extend=extend, extendfrac=0.03)
     outline: Any = bar.outline
     outline.set_linewidth(0.4)
     bar.ax.tick_params(labelsize=7, length=2, width=0.5)
     if low < 0 < high:
         bar.ax.axhline(0.0, color="black", linewidth=0.8)
-    bar.set_label("difference" if _is_difference(one) else "similarity", fontsize=8)
+    bar.set_label("difference" if _is_difference(similarity_map) else "similarity", fontsize=8)
 
 
-def _add_basis(axes: Axes, one: Map, wide: float) -> None:
+def _add_basis(axes: Axes, similarity_map: Map, wide: float, outline_note: str) -> None:
     size = 6.0
-    lines = textwrap.wrap(basis(one), max(int((wide + 70) / (size * 0.5)), 44))
+    lines = textwrap.wrap(basis(similarity_map) + outline_note, max(int((wide + 70) / (size * 0.5)), 44))
     axes.annotate(
         "\n".join(lines),
         xy=(0.0, 0.0),

@@ -1,4 +1,4 @@
-"""Which pictures does a result have? A panel for each kind of curve and axis, and for each map of spans."""
+"""Figures of experiment results: a panel for each kind of curve and axis, and for each span map."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..errors import InputError, WorkError, must
 from ..findings.results import Result, SpanMap
 from . import curves, spans
 from .captions import add_panel, new_figure, title_of
-from .curves import draw_curves, draw_differences, is_difference
+from .curves import by_panel, draw_curves, draw_differences, is_difference
 from .heatmap import FORMATS, file_stems, printable, save_figure
 from .savings import draw_savings, savings_of
 from .spans import common_reach, draw_spans, map_side
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Panel:
-    """What to draw, how large in inches, and the room left, right, below and above it."""
+    """Draw function, size in inches, and the margins left, right, below and above."""
 
     draw: Callable[[Axes], Any]
     inner: tuple[float, float]
@@ -35,13 +35,13 @@ class _Panel:
 
     @property
     def outer(self) -> tuple[float, float]:
-        left, right, below, above = self.around
-        return self.inner[0] + left + right, self.inner[1] + below + above
+        left_margin, right_margin, lower_margin, upper_margin = self.around
+        return self.inner[0] + left_margin + right_margin, self.inner[1] + lower_margin + upper_margin
 
 
 def figure_of(result: Result) -> Figure:
     """
-    Draw all that a result has, a panel for each kind of curve and axis, and for each map of spans.
+    Draw a complete result, with a panel for each kind of curve and axis, and for each span map.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def figure_of(result: Result) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        Maps of spans have one color scale.
+        Span maps share one color scale.
     """
     parts = [*_curve_panels(result), *_saving_panels(result), *_span_panels(result)]
     if not parts:
@@ -75,13 +75,13 @@ def save_figures(
     result: Result, folder: str | os.PathLike[str], formats: Sequence[str] = FORMATS
 ) -> tuple[Path, ...]:
     """
-    Draw each panel of a result into files of its own, the same bytes each time.
+    Write each panel of a result to its own files, reproducibly byte for byte.
 
     Parameters
     ----------
     result : Result
     folder : path
-        Made if it is not there.
+        Created if it does not exist.
     formats : sequence of str
         Of "png", "svg" and "pdf".
 
@@ -93,32 +93,32 @@ def save_figures(
     for kind in formats:
         if kind not in FORMATS:
             raise must("formats", f"among {', '.join(FORMATS)}", kind)
-    place = Path(folder)
+    target = Path(folder)
     written: list[Path] = []
-    drawn = {**_curve_files(result), **_span_files(result)}
+    draw_functions = {**_curve_files(result), **_span_files(result)}
     if savings_of(result):
-        drawn["savings"] = partial(draw_savings, result)
+        draw_functions["savings"] = partial(draw_savings, result)
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        for stem, draw in zip(file_stems(list(drawn)), drawn.values(), strict=True):
+        target.mkdir(parents=True, exist_ok=True)
+        for stem, draw in zip(file_stems(list(draw_functions)), draw_functions.values(), strict=True):
             axes = draw()
             for kind in formats:
-                path = place / f"{stem}.{kind}"
+                path = target / f"{stem}.{kind}"
                 save_figure(axes, path)
                 written.append(path)
     except OSError as error:
         raise WorkError(f"figures must be written to a writable folder, but got: {error}.") from error
     if result.experiment == TRAJECTORY:
-        written += save_trajectory(result, place, formats)
+        written += save_trajectory(result, target, formats)
     return tuple(written)
 
 
-def _groups(result: Result) -> Iterator[tuple[bool, str, list[str]]]:
-    """Curves that share a panel: scores before differences, each by its axis."""
+def _groups(result: Result) -> Iterator[tuple[bool, str, str, list[str]]]:
+    """Yield the curves of each panel: scores before differences, by axis and reading."""
     for differences in (False, True):
-        found = [one for one in result.curves if is_difference(one) == differences]
-        for axis in dict.fromkeys(one.axis for one in found):
-            yield differences, axis, [one.name for one in found if one.axis == axis]
+        selected_curves = [curve for curve in result.curves if is_difference(curve) == differences]
+        for (axis, reading), panel_curves in by_panel(result, selected_curves).items():
+            yield differences, axis, reading, [curve.name for curve in panel_curves]
 
 
 def _draw_group(
@@ -132,7 +132,7 @@ def _curve_panels(result: Result) -> list[_Panel]:
     def draw(differences: bool, names: list[str]) -> Callable[[Axes], Any]:
         return lambda ax: _draw_group(result, differences, names, ax, "")
 
-    return [_line_panel(draw(differences, names)) for differences, _, names in _groups(result)]
+    return [_line_panel(draw(differences, names)) for differences, _, _, names in _groups(result)]
 
 
 def _saving_panels(result: Result) -> list[_Panel]:
@@ -140,7 +140,7 @@ def _saving_panels(result: Result) -> list[_Panel]:
 
 
 def _line_panel(draw: Callable[[Axes], Any]) -> _Panel:
-    # Without a title of its own a panel needs little room above it.
+    # A panel without a title needs little space above it.
     around = (curves.LEFT, curves.RIGHT, curves.BELOW, 0.1)
     return _Panel(draw=draw, inner=(curves.WIDE, curves.TALL), around=around)
 
@@ -151,35 +151,40 @@ def _curve_files(result: Result) -> dict[str, Callable[[], Axes]]:
     def make(differences: bool, names: list[str]) -> Callable[[], Axes]:
         return lambda: _draw_group(result, differences, names, None, None)
 
-    found: dict[str, Callable[[], Axes]] = {}
-    for differences, axis, names in groups:
+    files: dict[str, Callable[[], Axes]] = {}
+    for differences, axis, reading, names in groups:
         kind = "differences" if differences else "scores"
-        several = sum(one[0] == differences for one in groups) > 1
-        found[f"{kind} {axis}" if several else kind] = make(differences, names)
-    return found
+        several = sum(group[0] == differences for group in groups) > 1
+        which = reading.replace(",", "") or axis
+        files[f"{kind} {which}" if several else kind] = make(differences, names)
+    return files
 
 
 def _span_panels(result: Result) -> list[_Panel]:
     reach = common_reach(result.spans, result.points)
 
-    def draw(one: SpanMap) -> Callable[[Axes], Any]:
-        return lambda ax: draw_spans(one, ax, points=result.points, score=result.score, reach=reach)
+    def draw(span_map: SpanMap) -> Callable[[Axes], Any]:
+        return lambda ax: draw_spans(span_map, ax, points=result.points, score=result.score, reach=reach)
 
     around = (spans.LEFT, spans.RIGHT, spans.BELOW, spans.ABOVE)
-    sides = [map_side(one.depth) for one in result.spans]
+    sides = [map_side(span_map.depth) for span_map in result.spans]
     return [
-        _Panel(draw=draw(one), inner=(side, side), around=around)
-        for one, side in zip(result.spans, sides, strict=True)
+        _Panel(draw=draw(span_map), inner=(side, side), around=around)
+        for span_map, side in zip(result.spans, sides, strict=True)
     ]
 
 
 def _span_files(result: Result) -> dict[str, Callable[[], Axes]]:
     reach = common_reach(result.spans, result.points)
 
-    def make(one: SpanMap) -> Callable[[], Axes]:
-        title = f"{title_of(result)}: {one.name}" if len(result.spans) > 1 else title_of(result)
-        return lambda: draw_spans(one, points=result.points, score=result.score, reach=reach, title=title)
+    def make(span_map: SpanMap) -> Callable[[], Axes]:
+        title = f"{title_of(result)}: {span_map.name}" if len(result.spans) > 1 else title_of(result)
+        return lambda: draw_spans(
+            span_map, points=result.points, score=result.score, reach=reach, title=title
+        )
 
-    # The first map is of all seeds, and the others are named after it.
-    names = [one.name.removeprefix(result.spans[0].name).strip(" ,:") for one in result.spans]
-    return {f"spans {name}".strip(): make(one) for name, one in zip(names, result.spans, strict=True)}
+    # The first map is over all seeds, and the names of the others start with its name.
+    names = [span_map.name.removeprefix(result.spans[0].name).strip(" ,:") for span_map in result.spans]
+    return {
+        f"spans {name}".strip(): make(span_map) for name, span_map in zip(names, result.spans, strict=True)
+    }

@@ -1,4 +1,4 @@
-"""Which blocks can be skipped? A map of what every span costs, the first skipped down, the last across."""
+"""Heat maps of span costs: the first skipped block on the vertical axis, the last on the horizontal one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 CELL, SMALLEST, LARGEST = 0.36, 2.0, 6.5  # inches of a cell, and of the map
 LEFT, RIGHT, BELOW, ABOVE = 0.6, 1.2, 0.9, 0.4  # inches around it, the scale of colors at the right
 MOST_WRITTEN = 12  # blocks of a model whose costs are written into the cells
-# Beyond this ratio of the largest cost to the median one, a level scale would leave most cells white.
+# Above this ratio of the largest cost to the median one, a linear scale would leave most cells white.
 STEEP = 50.0
 
 
@@ -33,11 +33,11 @@ def draw_spans(
     reach: float | None = None,
 ) -> Axes:
     """
-    Draw what skipping each span of blocks costs.
+    Draw the cost of skipping each span of blocks.
 
-    The first skipped block stands on the vertical axis, from the top, and the last one on the horizontal
-    axis, so that single blocks are the diagonal and longer spans lie farther from it. A dot marks a cost
-    that is not 0 by the band of all spans at once. Undefined costs are hatched.
+    The first skipped block is on the vertical axis, from the top, and the last one on the horizontal axis, so
+    that single blocks are the diagonal and longer spans lie farther from it. A dot marks a cost whose
+    simultaneous band over all spans excludes 0. Undefined costs are hatched.
 
     Parameters
     ----------
@@ -45,13 +45,13 @@ def draw_spans(
     ax : matplotlib.axes.Axes, optional
         Where to draw; axes of a new figure when absent.
     points : float
-        What a unit of the score is worth in the picture: 100 gives points of 100.
+        Points per unit of the score in the figure: 100 gives points of 100.
     title : str, optional
         The map's name when absent.
     score : str
         Name of the score.
     reach : float, optional
-        Cost at the ends of the colors, for maps that share a scale; the largest one when absent.
+        Cost at the limits of the color scale, for maps that share a scale; the largest one when absent.
 
     Returns
     -------
@@ -93,25 +93,25 @@ def draw_spans(
 
 def common_reach(maps: Sequence[SpanMap], points: float = 100.0) -> float:
     """
-    Find the cost at the ends of a color scale that several maps share.
+    Find the cost at the limits of a color scale that several maps share.
 
     Parameters
     ----------
     maps : sequence of SpanMap
     points : float
-        What a unit of the score is worth.
+        Points per unit of the score.
 
     Returns
     -------
     float
         The largest absolute cost of all, and 1 where there is none.
     """
-    found = [np.abs(one.values[np.isfinite(one.values)]) for one in maps]
-    return max((points * float(v.max()) for v in found if v.size), default=0.0) or 1.0
+    costs = [np.abs(span_map.values[np.isfinite(span_map.values)]) for span_map in maps]
+    return max((points * float(v.max()) for v in costs if v.size), default=0.0) or 1.0
 
 
 def basis(one: SpanMap, score: str = "") -> str:
-    """Say what a map of spans rests on: the whole score, examples, unit, runs, and what dots mean."""
+    """Describe the basis of a span map: score of the complete model, examples, unit, runs and markers."""
     full = f"{one.full:.4f}" if abs(one.full) < 10 else f"{one.full:,.1f}"
     parts = [f"{score or 'score'} of the whole model: {full}", f"n = {one.n:,} examples"]
     parts.append(f"unit: {one.unit}")
@@ -126,19 +126,19 @@ def basis(one: SpanMap, score: str = "") -> str:
 
 
 def span_axes(one: SpanMap) -> Axes:
-    """Make axes of a new figure, sized by the number of blocks."""
+    """Create axes of a new figure, sized by the number of blocks."""
     side = map_side(one.depth)
     figure = new_figure(LEFT + side + RIGHT, BELOW + side + ABOVE)
     return add_panel(figure, LEFT, BELOW, side, side)
 
 
 def map_side(depth: int) -> float:
-    """Inches of the map of a model with so many blocks."""
+    """Side of the map in inches, for a model of the given depth."""
     return min(max(CELL * depth, SMALLEST), LARGEST)
 
 
 def _norm(costs: np.ndarray, end: float, *, bounded: bool) -> tuple[Any, bool]:
-    """Colors around 0; logarithmic where a score without bounds runs over orders of magnitude."""
+    """Color scale around 0; logarithmic where an unbounded score spans orders of magnitude."""
     from matplotlib.colors import Normalize, SymLogNorm
 
     sizes = np.abs(costs[np.isfinite(costs) & (costs != 0)])
@@ -147,24 +147,24 @@ def _norm(costs: np.ndarray, end: float, *, bounded: bool) -> tuple[Any, bool]:
     return Normalize(-end, end), False
 
 
-def _name_axes(axes: Axes, one: SpanMap, cell: float) -> None:
+def _name_axes(axes: Axes, span_map: SpanMap, cell: float) -> None:
     size = 7.0 if cell >= 9 else 6.0
     step = next((s for s in (1, 2, 4, 6, 12, 24) if s * cell >= size * 1.6), 48)
-    ticks = list(range(1, one.depth + 1, step))
+    ticks = list(range(1, span_map.depth + 1, step))
     for axis, label in ((axes.yaxis, "first skipped block"), (axes.xaxis, "last skipped block")):
         axis.set_ticks(ticks, labels=[str(k) for k in ticks], fontsize=size)
         axis.set_tick_params(length=2, width=0.5, pad=2)
         axis.set_label_text(label, fontsize=8)
 
 
-def _undefined(one: SpanMap) -> list[tuple[int, int]]:
-    return [(int(i), int(j)) for i, j in np.argwhere(~np.isfinite(one.values)) if j >= i]
+def _undefined(span_map: SpanMap) -> list[tuple[int, int]]:
+    return [(int(i), int(j)) for i, j in np.argwhere(~np.isfinite(span_map.values)) if j >= i]
 
 
-def _hatch_undefined(axes: Axes, one: SpanMap) -> None:
+def _hatch_undefined(axes: Axes, span_map: SpanMap) -> None:
     from matplotlib.patches import Rectangle
 
-    for i, j in _undefined(one):
+    for i, j in _undefined(span_map):
         axes.add_patch(
             Rectangle(
                 (j + 0.5, i + 0.5), 1, 1, facecolor="#eeeeee", edgecolor="#777777", hatch="////", linewidth=0
@@ -172,9 +172,9 @@ def _hatch_undefined(axes: Axes, one: SpanMap) -> None:
         )
 
 
-def _write_cells(axes: Axes, one: SpanMap, costs: np.ndarray, mesh: Any, cell: float) -> None:
-    """Write the costs where there is room, and mark those that the band sets apart from 0."""
-    written = one.depth <= MOST_WRITTEN
+def _write_cells(axes: Axes, span_map: SpanMap, costs: np.ndarray, mesh: Any, cell: float) -> None:
+    """Write the costs where there is room, and mark those whose band excludes 0."""
+    written = span_map.depth <= MOST_WRITTEN
     marks: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for i, j in np.argwhere(np.isfinite(costs)):
         cost = float(costs[i, j])
@@ -183,19 +183,19 @@ def _write_cells(axes: Axes, one: SpanMap, costs: np.ndarray, mesh: Any, cell: f
         if written:
             size = min(7.0, 0.36 * cell)
             axes.text(j + 1, i + 1, short(cost), ha="center", va="center", fontsize=size, color=color)
-        if one.band_low[i, j] > 0 or one.band_high[i, j] < 0:
+        if span_map.band_low[i, j] > 0 or span_map.band_high[i, j] < 0:
             marker = "o" if written or cost > 0 else "_"
-            place = (j + 1.38, i + 0.64) if written else (j + 1.0, i + 1.0)
-            marks.setdefault((marker, color), []).append(place)
-    for (marker, color), places in marks.items():
-        x, y = zip(*places, strict=True)
+            position = (j + 1.38, i + 0.64) if written else (j + 1.0, i + 1.0)
+            marks.setdefault((marker, color), []).append(position)
+    for (marker, color), positions in marks.items():
+        x, y = zip(*positions, strict=True)
         size = (0.075 if written else 0.16) * cell
         axes.plot(x, y, linestyle="none", marker=marker, markersize=size, color=color)
 
 
 def short(cost: float) -> str:
     """
-    Write a cost in at most five signs.
+    Format a cost in at most five characters.
 
     Examples
     --------
@@ -216,13 +216,13 @@ def _luminance(color: Sequence[float]) -> float:
 
 def _add_colorbar(axes: Axes, mesh: Any, label: str, wide: float, lowest: float) -> None:
     figure = axes.get_figure(root=True)
-    # Bound to the square cells rather than to the room around them.
+    # Attached to the square cells rather than to the space around them.
     beside = axes.inset_axes((1 + 8 / wide, 0.0, 9 / wide, 1.0))
     bar = figure.colorbar(mesh, cax=beside)  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
     bar.outline.set_linewidth(0.4)  # pyright: ignore[reportCallIssue, reportAttributeAccessIssue]
     bar.ax.tick_params(labelsize=7, length=2, width=0.5)
     bar.ax.axhline(0.0, color="black", linewidth=0.8)
-    # The colors are even around 0, but of the gains only those that there are need room.
+    # The colors are symmetric around 0, but the bar is cut below the largest gain.
     near, end = getattr(mesh.norm, "linthresh", None), mesh.norm.vmax
     bar.ax.set_ylim(min(lowest, -0.1 * end if near is None else -near), end)
     if near is not None:

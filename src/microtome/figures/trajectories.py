@@ -1,4 +1,4 @@
-"""How does a training look? A small map for each step, and below one another what changes along the steps."""
+"""Figures of training trajectories: a small map per step, and panels of change, blocks and scores."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError, WorkError, must
-from ..findings.blocks import STEP_CONTRAST
+from ..findings.blocks import Block
 from ..findings.results import Result
+from ..findings.stackblocks import read_blocks
 from ..findings.words import score_label
 from .captions import add_caption, add_panel, new_figure, room_of, title_of
 from .curves import COLORS
 from .heatmap import FORMATS, SEQUENTIAL, printable, save_figure
+from .outlines import outline_blocks
 
 if TYPE_CHECKING:
     import os
@@ -33,7 +35,7 @@ MOST_TICKS = 12
 
 def draw_maps(result: Result, *, title: str | None = None) -> Figure:
     """
-    Draw the map of the layers at every step, with one color scale and the border where one stands.
+    Draw the map of the layers at every step, with one color scale and outlines of certain blocks.
 
     Parameters
     ----------
@@ -45,46 +47,43 @@ def draw_maps(result: Result, *, title: str | None = None) -> Figure:
     -------
     matplotlib.figure.Figure
     """
-    more = _read(result)
-    maps = [np.array(one, dtype=float) for one in more["maps"]]
-    layers: Sequence[int] = more["layers"]
+    details = _read(result)
+    maps = [np.array(similarity, dtype=float) for similarity in details["maps"]]
+    layers: Sequence[int] = details["layers"]
     across = min(ACROSS, len(maps))
     down = math.ceil(len(maps) / across)
     wide = LEFT + across * SIDE + (across - 1) * GAP + RIGHT
     tall = ABOVE + down * (SIDE + GAP) + BELOW - 0.3
     figure = new_figure(wide, tall)
-    finite = np.concatenate([one[np.isfinite(one)] for one in maps])
+    finite = np.concatenate([similarity[np.isfinite(similarity)] for similarity in maps])
     low = min(0.0, float(finite.min())) if finite.size else 0.0
     panels = []
-    for place, values in enumerate(maps):
-        row, column = divmod(place, across)
+    for index, values in enumerate(maps):
+        row, column = divmod(index, across)
         left = LEFT + column * (SIDE + GAP)
         bottom = tall - ABOVE - row * (SIDE + GAP) - SIDE
         axes = add_panel(figure, left, bottom, SIDE, SIDE)
         mesh = _mesh(axes, values, low, 1.0)
         axes.set_aspect("equal")
-        axes.set_title(f"step {more['steps'][place]:,}", fontsize=7, pad=3)
+        axes.set_title(f"step {details['steps'][index]:,}", fontsize=7, pad=3)
         _number_layers(axes, layers, horizontal=True)
-        border = _border(more["blocks"][place])
-        if more["stands"][place] and border is not None:
-            at = layers.index(border) + 0.5
-            axes.axhline(at, color="white", linewidth=1.2)
-            axes.axvline(at, color="white", linewidth=1.2)
+        outline_blocks(axes, _certain(details["blocks"][index]), _positions(layers))
         panels.append((axes, mesh))
-    _add_bar(figure, panels[min(across, len(panels)) - 1], _measure(more))
+    _add_bar(figure, panels[min(across, len(panels)) - 1], _measure(details))
     _name_figure(figure, result, title)
-    stands = sum(map(bool, more["stands"]))
-    shown = f"white lines: a border stands out ({stands} of {len(maps)} steps)"
-    said = f"layers by layers, {_measure(more)}; {shown}"
-    add_caption(panels[(down - 1) * across][0], said, 72 * (wide - LEFT))
+    outline_note = (
+        f"outlined: certain blocks of layers (at {sum(map(bool, details['certain']))} of {len(maps)} steps)"
+    )
+    caption = f"layers by layers, {_measure(details)}; {outline_note}"
+    add_caption(panels[(down - 1) * across][0], caption, 72 * (wide - LEFT))
     return figure
 
 
 def draw_course(result: Result, *, title: str | None = None) -> Figure:
     """
-    Draw what changes along the steps, one panel below the other: change, border, score, and what is read.
+    Draw the course of training in stacked panels: change, blocks, score, linear probes and heads.
 
-    Steps stand at equal distances, whatever lies between them.
+    Steps are equally spaced, whatever their numbers.
 
     Parameters
     ----------
@@ -96,34 +95,36 @@ def draw_course(result: Result, *, title: str | None = None) -> Figure:
     -------
     matplotlib.figure.Figure
     """
-    more = _read(result)
+    details = _read(result)
     panels: list[Callable[[Axes, Figure], None]] = [
-        lambda axes, figure: _draw_change(axes, figure, more),
-        lambda axes, figure: _draw_contrast(axes, more),
+        lambda axes, figure: _draw_change(axes, figure, details),
+        lambda axes, figure: _draw_margin(axes, details),
     ]
-    if more.get("score"):
-        panels.append(lambda axes, figure: _draw_score(axes, result, more))
+    if details.get("score"):
+        panels.append(lambda axes, figure: _draw_score(axes, result, details))
     for which in ("readouts", "heads"):
-        if more.get(which):
-            panels.append(_layered(result, more, which))
+        if details.get(which):
+            panels.append(_layered(result, details, which))
     tall = ABOVE + len(panels) * TALL + (len(panels) - 1) * APART + BELOW
     figure = new_figure(LEFT + WIDE + RIGHT, tall)
-    drawn = []
-    for place, draw in enumerate(panels):
-        axes = add_panel(figure, LEFT, tall - ABOVE - place * (TALL + APART) - TALL, WIDE, TALL)
+    panel_axes = []
+    for index, draw in enumerate(panels):
+        axes = add_panel(figure, LEFT, tall - ABOVE - index * (TALL + APART) - TALL, WIDE, TALL)
         draw(axes, figure)
-        axes.set_xlim(-0.5, len(more["steps"]) - 0.5)
-        _name_steps(axes, more["steps"], last=place == len(panels) - 1)
+        axes.set_xlim(-0.5, len(details["steps"]) - 0.5)
+        _name_steps(axes, details["steps"], last=index == len(panels) - 1)
         axes.tick_params(labelsize=7, length=2.5, width=0.5)
-        drawn.append(axes)
+        panel_axes.append(axes)
     _name_figure(figure, result, title)
-    order = more.get("order")
-    told = [f"bars and bands: {_level(result)} over documents, sentences or examples, of one training"]
-    if any(more["stands"]):
-        told.append("a|b: a border stands between these layers")
+    order = details.get("order")
+    caption_parts = [
+        f"bars and bands: {_level(result)} over documents, sentences or examples, of one training"
+    ]
+    if any(details["certain"]):
+        caption_parts.append("a-b: these layers form the block with the most evidence")
     if order:
-        told.append(f"border against score: {order['verdict']}")
-    add_caption(drawn[-1], "; ".join(told), room_of(drawn[-1])[0] + 60)
+        caption_parts.append(f"blocks against score: {order['verdict']}")
+    add_caption(panel_axes[-1], "; ".join(caption_parts), room_of(panel_axes[-1])[0] + 60)
     return figure
 
 
@@ -131,13 +132,13 @@ def save_trajectory(
     result: Result, folder: str | os.PathLike[str], formats: Sequence[str] = FORMATS
 ) -> tuple[Path, ...]:
     """
-    Write the small maps and the course of a trajectory into files, the same bytes each time.
+    Write the small maps and the course of a trajectory to files, reproducibly byte for byte.
 
     Parameters
     ----------
     result : Result
     folder : path
-        Made if it is not there.
+        Created if it does not exist.
     formats : sequence of str
         Of "png", "svg" and "pdf".
 
@@ -149,13 +150,13 @@ def save_trajectory(
     for kind in formats:
         if kind not in FORMATS:
             raise must("formats", f"among {', '.join(FORMATS)}", kind)
-    place, written = Path(folder), []
+    target, written = Path(folder), []
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        target.mkdir(parents=True, exist_ok=True)
         for stem, figure in (("maps", draw_maps(result)), ("course", draw_course(result))):
             for kind in formats:
-                save_figure(figure.axes[0], place / f"{stem}.{kind}")
-                written.append(place / f"{stem}.{kind}")
+                save_figure(figure.axes[0], target / f"{stem}.{kind}")
+                written.append(target / f"{stem}.{kind}")
     except OSError as error:
         raise WorkError(f"figures must be written to a writable folder, but got: {error}.") from error
     return tuple(written)
@@ -187,65 +188,67 @@ def _mesh(axes: Axes, values: np.ndarray, low: float, high: float) -> Any:
     return mesh
 
 
-def _draw_change(axes: Axes, figure: Figure, more: Mapping[str, Any]) -> None:
-    values = np.array(more["change"]["first"]["values"], dtype=float).T
+def _draw_change(axes: Axes, figure: Figure, details: Mapping[str, Any]) -> None:
+    values = np.array(details["change"]["first"]["values"], dtype=float).T
     finite = values[np.isfinite(values)]
     mesh = _mesh(axes, values, min(0.0, float(finite.min(initial=0.0))), 1.0)
-    _number_layers(axes, more["layers"])
+    _number_layers(axes, details["layers"])
     _add_bar(figure, (axes, mesh), "similarity\nto the first")
 
 
-def _draw_contrast(axes: Axes, more: Mapping[str, Any]) -> None:
-    at = np.arange(len(more["steps"]))
-    values = np.array(more["contrast"], dtype=float)
-    found = [None if one is None else one["finding"]["interval"] for one in more["blocks"]]
+def _draw_margin(axes: Axes, details: Mapping[str, Any]) -> None:
+    positions = np.arange(len(details["steps"]))
+    best = [read_blocks(entry).finding.best for entry in details["blocks"]]
     ends = np.array(
-        [[np.nan] * 2 if one is None else [one["low"], one["high"]] for one in found], dtype=float
+        [
+            [np.nan] * 2
+            if block is None or block.interval is None
+            else [block.interval.low, block.interval.high]
+            for block in best
+        ]
     )
-    axes.vlines(at, ends[:, 0], ends[:, 1], color=COLORS[0], linewidth=1.8, alpha=0.75)
-    axes.plot(at, values, color=COLORS[0], marker="o", markersize=3.5, linewidth=1.2)
-    axes.axhline(STEP_CONTRAST, color="#555555", linewidth=0.8, linestyle=(0, (5, 3)))
-    for place, (stands, block) in enumerate(zip(more["stands"], more["blocks"], strict=True)):
-        border = _border(block)
-        if stands and border is not None:
-            used = block["finding"]["used"]
-            told = f"{border}|{used[used.index(border) + 1]}"
+    values = np.array(details["margins"], dtype=float)
+    axes.vlines(positions, ends[:, 0], ends[:, 1], color=COLORS[0], linewidth=1.8, alpha=0.75)
+    axes.plot(positions, values, color=COLORS[0], marker="o", markersize=3.5, linewidth=1.2)
+    axes.axhline(0.0, color="#555555", linewidth=0.8, linestyle=(0, (5, 3)))
+    for index, block in enumerate(best):
+        if block is not None and block.certain:
             axes.annotate(
-                told,
-                (place, values[place]),
+                f"{block.first}-{block.last}",
+                (index, values[index]),
                 xytext=(-4, 3),
                 textcoords="offset points",
                 fontsize=6,
                 ha="right",
             )
-    _plain(axes, "contrast of the\nborder, in gaps")
+    _plain(axes, "margin of the\nbest block")
 
 
-def _draw_score(axes: Axes, result: Result, more: Mapping[str, Any]) -> None:
-    score = more["score"]
-    at = np.arange(len(score["x"]))
+def _draw_score(axes: Axes, result: Result, details: Mapping[str, Any]) -> None:
+    score = details["score"]
+    positions = np.arange(len(score["x"]))
     values, low, high, under, over = (
         np.array(score[name], dtype=float) for name in ("values", "low", "high", "band_low", "band_high")
     )
-    axes.fill_between(at, under, over, color=COLORS[1], alpha=0.14, linewidth=0)
-    axes.vlines(at, low, high, color=COLORS[1], linewidth=1.8, alpha=0.75)
-    axes.plot(at, values, color=COLORS[1], marker="s", markersize=3.5, linewidth=1.2)
+    axes.fill_between(positions, under, over, color=COLORS[1], alpha=0.14, linewidth=0)
+    axes.vlines(positions, low, high, color=COLORS[1], linewidth=1.8, alpha=0.75)
+    axes.plot(positions, values, color=COLORS[1], marker="s", markersize=3.5, linewidth=1.2)
     _plain(axes, f"{printable(score_label(result.score))}\n({printable(score['name'])})")
 
 
-def _layered(result: Result, more: Mapping[str, Any], which: str) -> Callable[[Axes, Figure], None]:
+def _layered(result: Result, details: Mapping[str, Any], which: str) -> Callable[[Axes, Figure], None]:
     def draw(axes: Axes, figure: Figure) -> None:
-        some = more[which]
-        steps = [f"step {step}" for step in more["steps"]]
-        values = np.full((len(some[0]["x"]), len(steps)), np.nan)
-        for one in some:
-            values[:, steps.index(one["name"])] = np.array(one["values"], dtype=float)
+        curves = details[which]
+        steps = [f"step {step}" for step in details["steps"]]
+        values = np.full((len(curves[0]["x"]), len(steps)), np.nan)
+        for curve in curves:
+            values[:, steps.index(curve["name"])] = np.array(curve["values"], dtype=float)
         finite = values[np.isfinite(values)]
         low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
-        # The same score everywhere is no reason for other colors than a full scale has.
+        # A constant score is drawn on a full color scale.
         low, high = (low, high) if high > low else (min(low, 0.0), max(high, 1.0))
         mesh = _mesh(axes, values, low, high)
-        _number_layers(axes, some[0]["x"])
+        _number_layers(axes, curves[0]["x"])
         _add_bar(figure, (axes, mesh), f"{printable(score_label(result.score))}\nof {which}")
 
     return draw
@@ -261,11 +264,11 @@ def _plain(axes: Axes, label: str) -> None:
 
 def _number_layers(axes: Axes, layers: Sequence[int], *, horizontal: bool = False) -> None:
     step = max(1, math.ceil(len(layers) / 7))
-    places = list(range(0, len(layers), step))
-    names = [str(layers[place]) for place in places]
-    axes.set_yticks(places, labels=names, fontsize=6)
+    ticks = list(range(0, len(layers), step))
+    names = [str(layers[tick]) for tick in ticks]
+    axes.set_yticks(ticks, labels=names, fontsize=6)
     if horizontal:
-        axes.set_xticks(places, labels=names, fontsize=6)
+        axes.set_xticks(ticks, labels=names, fontsize=6)
     else:
         axes.set_ylabel("layer", fontsize=7)
     axes.tick_params(length=2, width=0.5, pad=1.5)
@@ -273,8 +276,8 @@ def _number_layers(axes: Axes, layers: Sequence[int], *, horizontal: bool = Fals
 
 def _name_steps(axes: Axes, steps: Sequence[int], *, last: bool) -> None:
     step = max(1, math.ceil(len(steps) / MOST_TICKS))
-    places = list(range(0, len(steps), step))
-    axes.set_xticks(places, labels=[f"{steps[place]:,}" if last else "" for place in places])
+    ticks = list(range(0, len(steps), step))
+    axes.set_xticks(ticks, labels=[f"{steps[tick]:,}" if last else "" for tick in ticks])
     if last:
         axes.set_xlabel("step", fontsize=8)
 
@@ -289,12 +292,17 @@ def _add_bar(figure: Figure, panel: tuple[Axes, Any], label: str) -> None:
     bar.set_label(label, fontsize=7)
 
 
-def _border(block: Mapping[str, Any] | None) -> int | None:
-    return None if block is None else block["finding"]["border"]
+def _certain(block: Mapping[str, Any]) -> tuple[Block, ...]:
+    return read_blocks(block).finding.certain
 
 
-def _measure(more: Mapping[str, Any]) -> str:
-    return str(more["measure"]).replace("_", " ").replace("cka", "CKA")
+def _positions(layers: Sequence[int]) -> list[int]:
+    """Index of each layer of the model in a map, also where layer 0 is left out."""
+    return [layers.index(layer) if layer in layers else -1 for layer in range(layers[-1] + 1)]
+
+
+def _measure(details: Mapping[str, Any]) -> str:
+    return str(details["measure"]).replace("_", " ").replace("cka", "CKA")
 
 
 def _level(result: Result) -> str:
@@ -303,5 +311,5 @@ def _level(result: Result) -> str:
 
 def _name_figure(figure: Figure, result: Result, title: str | None) -> None:
     top = 1 - 0.06 / figure.get_size_inches()[1]
-    shown = title_of(result) if title is None else title
-    figure.suptitle(printable(shown), fontsize=10, y=top, parse_math=False)
+    heading = title_of(result) if title is None else title
+    figure.suptitle(printable(heading), fontsize=10, y=top, parse_math=False)

@@ -1,1 +1,1 @@
-"""What may be said: maps, and the statements made from them."""
+"""Result types: similarity maps, score curves, and the statements derived from them."""

@@ -1,401 +1,345 @@
-"""Do the layers of one stack form two blocks, where is the border, and how sure is that?"""
+"""Blocks of layers: runs more similar among themselves than to any layer outside (Phang et al. 2021)."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InputError, must
+from ..arguments import checked
+from ..errors import must
 from ..inference.estimate import Interval
-from .words import check_names, layer_list, number, with_interval
+from .numbers import read_numbers
+from .runs import LEAST_LAYERS, layer_runs, run_pairs
+from .squares import usable_layers
+from .words import between, check_names, layer_list, number
 
-# The rule's thresholds. Significance alone cannot decide: with hundreds of rows, every stack whose steps are
-# not exactly equal is "significant". Half a gap was calibrated on simulated Markov chains of layers
-# (benchmarks/blocks_simulation.py), not on trained networks.
-STEP_CONTRAST = 0.5
-BLOCK_CONTRAST = 1.0
-LEAST_Z = 1.64
-LEAST_SIDE = 3
+# Similarities that are closer than this are equal but for rounding.
+ROUNDING = 1e-6
 
-Verdict = Literal["two blocks", "step", "none", "undefined"]
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """
+    A run of layers and its margin over the layers around it.
+
+    Parameters
+    ----------
+    first, last : int
+        Its lowest and highest layer.
+    inside : float
+        Similarity of its least similar pair of layers.
+    outside : float
+        Largest similarity of a layer inside with a layer outside.
+    margin : float
+        Inside minus outside; the run is a block where this is positive.
+    interval : Interval or None
+        Of the margin, simultaneous over all runs of the stack; None without intervals of the map.
+    certain : bool
+        Whether the whole interval is positive.
+    without : tuple of int
+        Layers of the run that were left out as outlying, where that was allowed.
+    cores : tuple of Block
+        The largest blocks inside this one.
+    """
+
+    first: int
+    last: int
+    inside: float
+    outside: float
+    margin: float
+    interval: Interval | None = None
+    certain: bool = False
+    without: tuple[int, ...] = ()
+    cores: tuple[Block, ...] = ()
+
+    def walk(self) -> Iterator[Block]:
+        """Yield this block and all blocks inside it."""
+        yield self
+        for core in self.cores:
+            yield from core.walk()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockFinding:
     """
-    Whether a border between layers stands out, with every number the verdict rests on.
+    The blocks of one stack of layers, or of two stacks compared layer by layer.
 
     Parameters
     ----------
-    verdict : {"two blocks", "step", "none", "undefined"}
-    reason : str or None
-        Why the finding is undefined.
     layers : int
-        Layers of the map; indices below count from 0 in its order.
+        Layers of the map; indices count from 0 in its order.
     used, left_out : tuple of int
-        Layers that were read, and those whose similarities are undefined.
-    border : int or None
-        Last layer below the border that the first half of the examples chooses.
-    border_other : int or None
-        The same, chosen by the second half.
-    contrast : float
-        The contrast at `border` in the second half, in mean adjacent gaps.
-    standard_error, z : float
-        By the jackknife over groups of the second half.
-    interval : Interval or None
-        Of the contrast.
-    gap : float
-        The unit: mean of 1 - s over adjacent layers.
-    gap_ratio : float
-        The gap at the border over the median of the other adjacent gaps; NaN where the two layers at the
-        border are not adjacent because one between them is left out.
-    borders : tuple of int
-        Every border that could be tested.
-    contrasts : tuple of float
-        The second half's contrast at each of them, in mean adjacent gaps.
-    plain_border, plain_contrast, plain_sharpness : int or None, float, float
-        For comparison, on the second half: the border with the largest mean similarity inside minus across,
-        that difference (positive for every smooth decay), and s(b-1, b) + s(b+1, b+2) - 2 s(b, b+1).
+        Layers that were tested, and those whose similarities are undefined.
+    blocks : tuple of Block
+        The largest blocks, from the lowest layer up; each holds the smaller ones inside it as `cores`.
+    best : Block or None
+        The run with the most evidence, whether it is a block or not: the largest lower end of its margin, or
+        the largest margin where there are no intervals.
+    runs : int
+        How many runs were tested together.
+    reason : str or None
+        Why no run can be tested.
     """
 
-    verdict: Verdict
-    reason: str | None = None
     layers: int
     used: tuple[int, ...]
     left_out: tuple[int, ...]
-    border: int | None = None
-    border_other: int | None = None
-    contrast: float = float("nan")
-    standard_error: float = float("nan")
-    z: float = float("nan")
-    interval: Interval | None = None
-    gap: float = float("nan")
-    gap_ratio: float = float("nan")
-    borders: tuple[int, ...] = ()
-    contrasts: tuple[float, ...] = ()
-    plain_border: int | None = None
-    plain_contrast: float = float("nan")
-    plain_sharpness: float = float("nan")
+    blocks: tuple[Block, ...] = ()
+    best: Block | None = None
+    runs: int = 0
+    reason: str | None = None
 
     @property
-    def lower(self) -> tuple[int, ...]:
-        """Layers below the border."""
-        return () if self.border is None else tuple(i for i in self.used if i <= self.border)
+    def certain(self) -> tuple[Block, ...]:
+        """All blocks whose interval is positive, the smaller ones after those that hold them."""
+        return tuple(block for top in self.blocks for block in top.walk() if block.certain)
 
-    @property
-    def upper(self) -> tuple[int, ...]:
-        """Layers above the border."""
-        return () if self.border is None else tuple(i for i in self.used if i > self.border)
-
-    @property
-    def agree(self) -> bool:
-        """Whether both halves of the examples choose the same border."""
-        return self.border is not None and self.border == self.border_other
+    def headline(self, names: Sequence[str] | None = None) -> str:
+        """State which layers form blocks, with layers labeled by `names` or by their indices."""
+        check_names(names, self.layers)
+        if self.reason is not None:
+            return f"Blocks of layers are undefined: {self.reason}."
+        outer = _outermost(self.certain)
+        if outer:
+            verb = "form a block" if len(outer) == 1 else "each form a block"
+            return f"{_listed([_called(block, names) for block in outer])} {verb}."
+        if self.blocks:
+            maybe = _listed([_called(block, names) for block in self.blocks])
+            count = "one" if len(self.blocks) == 1 else "blocks"
+            return f"No block of layers is certain; {_lower(maybe)} may form {count}."
+        return "The layers form no blocks."
 
     def sentence(self, names: Sequence[str] | None = None) -> str:
-        """Say the finding, with layers called by `names` (one a layer of the map) or by their indices."""
-        check_names(names, self.layers)
-        kept = f" Left out as undefined: {layer_list(self.left_out, names)}." if self.left_out else ""
-        if self.border is None or self.border_other is None:
-            return f"Blocks are undefined: {self.reason}.{kept}"
-        here, there = self._between(self.border, names), self._between(self.border_other, names)
-        if self.verdict == "two blocks":
-            start = f"Two blocks, {layer_list(self.lower, names)} and {layer_list(self.upper, names)}: the"
-        elif self.verdict == "step":
-            start = f"A step stands out {here}: the"
-        else:
-            start = f"No step stands out: at the chosen border, {here}, the"
-        parts = [
-            f"{start} contrast is {with_interval(self.contrast, self.interval, noun='adjacent gaps')}",
-            f"z = {number(self.z, 1)} (the rule: a step has a contrast above {STEP_CONTRAST:g} and z above "
-            f"{LEAST_Z:g}, two blocks one from {BLOCK_CONTRAST:g} on)",
-            self._gap_there(),
-            "both halves of the examples choose this border"
-            if self.agree
-            else f"the other half of the examples chooses {there}",
+        """State the headline, then the evidence: margin, interval and cores of each block."""
+        parts = [self.headline(names)]
+        blocks = _outermost(self.certain) or self.blocks
+        parts += [_evidence(block, names) for block in blocks]
+        doubtful = [
+            block for block in self.blocks if self.certain and not any(b.certain for b in block.walk())
         ]
-        single = f" With {len(self.used)} layers only this one border can be tested."
-        only = single if len(self.borders) == 1 else ""
-        return f"{', '.join(parts)}.{only}{kept}"
-
-    def _gap_there(self) -> str:
-        """Say how the gap at the border compares; it has no part in the rule, and may point the other way."""
-        if math.isnan(self.gap_ratio):
-            return "the gap there is undefined"
-        said = f"the gap there is {number(self.gap_ratio, 1)} times the median of the others"
-        against = " (which decides nothing: the contrast is of all pairs across the border)"
-        return said if (self.gap_ratio > 1) == (self.verdict != "none") else f"{said}{against}"
-
-    def _between(self, border: int, names: Sequence[str] | None) -> str:
-        return f"between {layer_list((border, self.used[self.used.index(border) + 1]), names)}"
+        if doubtful:
+            parts.append(f"Not certain: {'; '.join(_measured(block, names) for block in doubtful)}.")
+        if not self.blocks and self.best is not None:
+            parts.append(
+                f"The run that comes closest is {_measured(self.best, names)}; a block has a positive margin."
+            )
+        if self.left_out:
+            parts.append(f"Left out as undefined: {layer_list(self.left_out, names)}.")
+        return " ".join(parts)
 
 
-def read_map(name: str, values: ArrayLike, *, ndim: int = 2) -> NDArray[np.float64]:
-    """
-    Read a map of one stack with itself: square in its last two axes, the two directions averaged.
-
-    Parameters
-    ----------
-    name : str
-        What the error calls it.
-    values : array of shape (..., layers, layers)
-    ndim : int
-        How many axes there must be.
-
-    Returns
-    -------
-    array of shape (..., layers, layers), float64, symmetric
-    """
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim != ndim or array.shape[-1] != array.shape[-2]:
-        shape = "[layers, layers]" if ndim == 2 else "[groups, layers, layers]"
-        raise must(f"the shape of {name}", shape, array.shape)
-    return (array + np.swapaxes(array, -1, -2)) / 2
-
-
-def usable_layers(*maps: NDArray[np.float64]) -> tuple[NDArray[np.intp], tuple[int, ...]]:
-    """
-    Find the layers among which every similarity is defined, leaving out as few as a greedy search can.
-
-    Parameters
-    ----------
-    *maps : array of shape (..., layers, layers)
-        Diagonals are not read.
-
-    Returns
-    -------
-    used : array of int
-    left_out : tuple of int
-    """
-    size = maps[0].shape[-1]
-    undefined = np.zeros((size, size), dtype=bool)
-    for values in maps:
-        undefined |= ~np.isfinite(values).reshape(-1, size, size).all(axis=0)
-    np.fill_diagonal(undefined, False)
-    left_out: list[int] = []
-    while undefined.any():
-        worst = int(undefined.sum(axis=1).argmax())
-        left_out.append(worst)
-        undefined[worst], undefined[:, worst] = False, False
-    return np.setdiff1d(np.arange(size), left_out), tuple(sorted(left_out))
-
-
+@checked
 def block_structure(
-    select: ArrayLike,
-    evaluate: ArrayLike,
-    jackknife: ArrayLike,
+    values: ArrayLike,
+    errors: ArrayLike | None = None,
     *,
+    dof: float = np.inf,
+    two_stacks: bool = False,
+    tolerance: int = 0,
     level: float = 0.95,
-    select_other: ArrayLike | None = None,
-    unit: str = "example",
+    method: str = "",
+    unit: str = "row",
+    target: str = "population value",
 ) -> BlockFinding:
     """
-    Test whether a border between layers stands out of the smooth course of the similarities.
+    Find the runs of layers whose least similar pair is more similar than any pair across their border.
 
-    For every pair of layers the similarity is freed of its distance |i - j| and of a course over depth that
-    is quadratic in the pair's midpoint and may change with distance. The contrast of a border is then the
-    similarity inside the two sides minus that across, taken within each distance and averaged with weights
-    n_w n_b / (n_w + n_b), in units of the mean adjacent gap 1 - s(l, l+1). One half of the examples chooses
-    the border, the other half says how large the contrast is there. A step stands out when the contrast is
-    above 0.5 and z above 1.64; from 1.0 on it is called two blocks.
+    A run of at least three consecutive layers that is not the whole stack is a block where this margin is
+    positive. The definition has no tuning constant and does not change when a map is multiplied by a
+    factor; two blocks are disjoint or one contains the other.
 
     Parameters
     ----------
-    select : array of shape (layers, layers)
-        Map of a stack with itself on half of the examples; it chooses the border. The diagonal is not read,
-        and the two directions of a directed measure are averaged.
-    evaluate : array of shape (layers, layers)
-        The same map on the other half.
-    jackknife : array of shape (groups, layers, layers)
-        The map on the other half without each of its groups (ten are usual) in turn.
+    values : array of shape (layers, layers)
+        Map of a stack with itself, whose diagonal is not read, or of two stacks of equal depth.
+    errors : array of shape (units, layers, layers), optional
+        Contribution of each independent unit to the error of each cell, scaled so that the sum of squares
+        over units is the variance of the cell. Without it no block is certain.
+    dof : float
+        Degrees of freedom of these errors.
+    two_stacks : bool
+        Whether rows are layers of one stack and columns those of another: the same layer of both is then a
+        pair like any other.
+    tolerance : int
+        How many outlying layers inside a run may be left out to make it a block.
     level : float
-        Coverage promised by the interval.
-    select_other : array of shape (layers, layers), optional
-        The map by which the second half chooses a border; `evaluate` without it.
-    unit : str
-        What was put into halves and groups: "example", "sentence".
+        Coverage of the intervals, simultaneous over all runs.
+    method, unit, target : str
+        As in `Interval`.
 
     Returns
     -------
     BlockFinding
 
-    Raises
-    ------
-    InputError
-        With fewer than six layers whose similarities are defined.
+    Notes
+    -----
+    The margin of a run is the least of all differences between a pair inside and a pair across its border.
+    For its lower end no correction over these differences is needed, since the least lower end is at most
+    that of the least difference; the level is divided by the number of runs. The upper end is divided by
+    the number of differences too.
     """
     if not 0 < level < 1:
         raise must("level", "between 0 and 1", level)
-    first, second = read_map("select", select), read_map("evaluate", evaluate)
-    groups = read_map("jackknife", jackknife, ndim=3)
-    third = second if select_other is None else read_map("select_other", select_other)
-    if not first.shape == second.shape == third.shape == groups.shape[1:]:
-        raise must(
-            "the maps", f"all of select's shape {first.shape}", [second.shape, groups.shape, third.shape]
+    if isinstance(tolerance, bool) or not isinstance(tolerance, int) or not 0 <= tolerance <= 3:
+        raise must("tolerance", "a whole number from 0 to 3", tolerance)
+    table = read_numbers("values", values)
+    if table.ndim != 2 or table.shape[0] != table.shape[1]:
+        raise must("the map", "of layers by as many layers", table.shape)
+    deviations = None if errors is None else np.asarray(errors, dtype=np.float64)
+    if deviations is not None and deviations.shape[1:] != table.shape:
+        raise must("errors", f"of shape (units, {len(table)}, {len(table)})", deviations.shape)
+    used, left_out = usable_layers(table, *(() if deviations is None else (deviations,)))
+    if two_stacks:
+        defined = np.isfinite(np.diagonal(table)[used])
+        used, left_out = used[defined], tuple(sorted({*left_out, *used[~defined].tolist()}))
+    fields = {"layers": len(table), "used": tuple(used.tolist()), "left_out": left_out}
+    if len(used) <= LEAST_LAYERS:
+        reason = f"they need at least {LEAST_LAYERS + 1} layers with defined similarities, not {len(used)}"
+        return BlockFinding(reason=reason, **fields)
+    cells = table[np.ix_(used, used)].ravel()
+    spread = None if deviations is None else deviations[:, used][:, :, used].reshape(len(deviations), -1)
+    covariance = None if spread is None else spread.T @ spread
+    runs = list(layer_runs(len(used), tolerance))
+    candidates: dict[tuple[int, int], Block] = {}
+    for members, span in runs:
+        inside, outside = run_pairs(len(used), members, span, two_stacks)
+        block = Block(
+            first=int(used[span[0]]),
+            last=int(used[span[1]]),
+            inside=float(cells[inside].min()),
+            outside=float(cells[outside].max()),
+            margin=float(cells[inside].min() - cells[outside].max()),
+            without=tuple(int(used[k]) for k in range(span[0], span[1] + 1) if k not in members),
         )
-    if len(groups) < 2:
-        raise must("jackknife", "the maps without each of at least two groups", f"{len(groups)} map")
-    used, left_out = usable_layers(first, second, third, groups)
-    ends, weights, (i, j) = _contrast_weights(used)
-    below = tuple(used[ends - 1].tolist())
-    known = {"layers": len(first), "used": tuple(used.tolist()), "left_out": left_out, "borders": below}
-
-    def cells(values: NDArray[np.float64]) -> NDArray[np.float64]:
-        return values[..., used[i], used[j]]
-
-    adjacent = used[j] - used[i] == 1
-    if not len(ends) or not adjacent.any():
-        reason = "too many layers are left out to compare pairs of equal distance inside and across a border"
-        return BlockFinding(verdict="undefined", reason=reason, **known)
-    y, y_groups = cells(second), cells(groups)
-    gap, group_gaps = 1 - y[adjacent].mean(), 1 - y_groups[:, adjacent].mean(axis=1)
-    if min(gap, group_gaps.min()) <= 1e-9:
-        reason = "adjacent layers do not differ (their mean gap is 0), so there is no unit to count in"
-        return BlockFinding(verdict="undefined", reason=reason, gap=float(gap), **known)
-
-    chosen, chosen_other = (int(np.argmax(weights @ cells(half))) for half in (first, third))
-    contrasts = weights @ y / gap
-    contrast = float(contrasts[chosen])
-    error, interval = _jackknife(contrast, y_groups @ weights[chosen] / group_gaps, level, unit)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        z = float(np.divide(contrast, error))
-    stands = contrast > STEP_CONTRAST and z > LEAST_Z
-    plain, plain_contrast, plain_sharpness = _plain(second[np.ix_(used, used)], ends)
+        if covariance is not None:
+            low, high = _ends(cells, covariance, inside, outside, len(runs), dof, level)
+            interval = Interval(low=low, high=high, level=level, method=method, unit=unit, target=target)
+            block = replace(block, interval=interval, certain=low > ROUNDING)
+        best = candidates.get(span)
+        # Layers are left out only where the complete run is not a block.
+        if best is None or (best.margin <= ROUNDING and block.margin > best.margin):
+            candidates[span] = block
+    ordered = sorted(candidates.values(), key=lambda block: -block.margin)
     return BlockFinding(
-        verdict=("two blocks" if contrast >= BLOCK_CONTRAST else "step") if stands else "none",
-        border=below[chosen],
-        border_other=below[chosen_other],
-        contrast=contrast,
-        standard_error=error,
-        z=z,
-        interval=interval,
-        gap=float(gap),
-        gap_ratio=_gap_ratio(1 - y[adjacent], used[i[adjacent]] == below[chosen]),
-        contrasts=tuple(contrasts.tolist()),
-        plain_border=below[plain],
-        plain_contrast=plain_contrast,
-        plain_sharpness=plain_sharpness,
-        **known,
+        blocks=_nested(_laminar([block for block in ordered if block.margin > ROUNDING])),
+        best=max(ordered, key=lambda block: block.margin if block.interval is None else block.interval.low),
+        runs=len(runs),
+        **fields,
     )
 
 
-def split_all(values: ArrayLike, k: int, *, least: int = LEAST_SIDE) -> tuple[tuple[int, ...], ...]:
+def _ends(
+    cells: Array,
+    covariance: Array,
+    inside: NDArray[np.intp],
+    outside: NDArray[np.intp],
+    runs: int,
+    dof: float,
+    level: float,
+) -> tuple[float, float]:
+    """Simultaneous interval of the least difference between a cell inside and a cell outside."""
+    from scipy.special import ndtri, stdtrit
+
+    variances = np.diagonal(covariance)
+    joint = covariance[np.ix_(inside, outside)]
+    variance = variances[inside][:, None] + variances[outside][None] - 2 * joint
+    se = np.sqrt(np.maximum(variance, 0.0))
+    difference = cells[inside][:, None] - cells[outside][None]
+    tails = (1 - level) / 2 / runs, (1 - level) / 2 / (runs * difference.size)
+    below, above = (float(-(ndtri(t) if np.isinf(dof) else stdtrit(dof, t))) for t in tails)
+    return float((difference - below * se).min()), float((difference + above * se).min())
+
+
+def _laminar(blocks: Sequence[Block]) -> list[Block]:
+    """Keep the blocks that cross no block with a larger margin; without tolerance no two blocks cross."""
+    accepted: list[Block] = []
+    for block in blocks:
+        if not any(
+            a.first < b.first <= a.last < b.last
+            for rival in accepted
+            for a, b in ((block, rival), (rival, block))
+        ):
+            accepted.append(block)
+    return accepted
+
+
+def _nested(blocks: Sequence[Block]) -> tuple[Block, ...]:
+    """Nest every block in the smallest one that contains it, ordered from the lowest layer up."""
+
+    def within(outer: Block | None) -> tuple[Block, ...]:
+        inner = [
+            block
+            for block in blocks
+            if block is not outer
+            and (outer is None or (outer.first <= block.first and block.last <= outer.last))
+        ]
+        largest = [
+            block
+            for block in inner
+            if not any(o is not block and o.first <= block.first and block.last <= o.last for o in inner)
+        ]
+        return tuple(replace(block, cores=within(block)) for block in sorted(largest, key=lambda b: b.first))
+
+    return within(None)
+
+
+def _outermost(blocks: Sequence[Block]) -> list[Block]:
+    return [
+        block
+        for block in blocks
+        if not any(o is not block and o.first <= block.first and block.last <= o.last for o in blocks)
+    ]
+
+
+def _called(block: Block, names: Sequence[str] | None) -> str:
     """
-    Cut a stack into k runs of layers that scatter least, by dynamic programming.
+    Name the layers of a block.
 
-    Layers are taken as points with squared distances 2 (1 - s); a block's scatter is the sum of squared
-    distances from its center. This describes: some cut is always best, and nothing is tested.
-
-    Parameters
-    ----------
-    values : array of shape (layers, layers)
-        Map of a stack with itself; the diagonal is not read.
-    k : int
-        How many blocks.
-    least : int
-        Fewest layers of a block.
-
-    Returns
-    -------
-    tuple of tuple of int
-        Indices of the layers of each block; layers whose similarities are undefined are in none.
+    Examples
+    --------
+    >>> block = Block(first=4, last=8, inside=0.7, outside=0.5, margin=0.2, without=(6,))
+    >>> _called(block, None), _called(block, [f"m/{k}" for k in range(12)])
+    ('Layers 4-8 without 6', 'Layers m/4 to m/8 without m/6')
     """
-    s = read_map("values", values)
-    used, _ = usable_layers(s)
-    size = len(used)
-    if k < 1 or least < 1 or k * least > size:
-        raise must("k", f"such that {size} defined layers make k blocks of at least {least}", k)
-    far = 1 - s[np.ix_(used, used)]
-    np.fill_diagonal(far, 0)
-    total = np.zeros((size + 1, size + 1))
-    total[1:, 1:] = far.cumsum(axis=0).cumsum(axis=1)
-
-    def scatter(start: int, stop: int) -> float:
-        inside = total[stop, stop] - total[start, stop] - total[stop, start] + total[start, start]
-        return float(inside / (stop - start))
-
-    best: dict[int, tuple[float, tuple[int, ...]]] = {0: (0.0, ())}
-    for _ in range(k):
-        reached: dict[int, tuple[float, tuple[int, ...]]] = {}
-        for start, (cost, cuts) in best.items():
-            for stop in range(start + least, size + 1):
-                offer = cost + scatter(start, stop)
-                if stop not in reached or offer < reached[stop][0]:
-                    reached[stop] = (offer, (*cuts, stop))
-        best = reached
-    cuts = best[size][1]
-    return tuple(tuple(used[a:b].tolist()) for a, b in zip((0, *cuts[:-1]), cuts, strict=True))
+    label = [str(k) for k in range(block.last + 1)] if names is None else list(names)
+    first, last = label[block.first], label[block.last]
+    joined = f"{first}-{last}" if first.isdecimal() and last.isdecimal() else f"{first} to {last}"
+    omitted = f" without {', '.join(label[k] for k in block.without)}" if block.without else ""
+    return f"Layers {joined}{omitted}"
 
 
-def _plain(s: NDArray[np.float64], borders: NDArray[np.intp]) -> tuple[int, float, float]:
-    i, j = np.triu_indices(len(s), 1)
-    y, inside = s[i, j], (i < borders[:, None]) == (j < borders[:, None])
-    contrasts = (inside @ y) / inside.sum(axis=1) - (~inside @ y) / (~inside).sum(axis=1)
-    best = int(np.argmax(contrasts))
-    b = borders[best] - 1
-    return best, float(contrasts[best]), float(s[b - 1, b] + s[b + 1, b + 2] - 2 * s[b, b + 1])
+def _listed(labels: Sequence[str]) -> str:
+    words = [labels[0], *(_lower(label) for label in labels[1:])]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def _contrast_weights(
-    used: NDArray[np.intp],
-) -> tuple[NDArray[np.intp], NDArray[np.float64], tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Write each border's contrast as weights on the pairs i < j: stratified contrast of the residuals."""
-    if len(used) < 2 * LEAST_SIDE:
-        raise InputError(
-            f"blocks need at least {2 * LEAST_SIDE} layers with defined similarities, {LEAST_SIDE} on each"
-            f" side of a border, but got {len(used)}."
-        )
-    ends = np.arange(LEAST_SIDE, len(used) - LEAST_SIDE + 1)
-    i, j = np.triu_indices(len(used), 1)
-    distance = used[j] - used[i]
-    depth = (used[i] + used[j]) / 2
-    # Centering and scaling depth changes no residual (the distances' own columns take up the difference) and
-    # keeps the columns of one size.
-    m = (depth - depth.mean()) / max(len(used) / 2, 1)
-    far = distance / distance.max()
-    strata = (distance[:, None] == np.unique(distance)).astype(np.float64)
-    design = np.column_stack([strata, m, m**2, m * far, m**2 * far])
-    basis, sizes, _ = np.linalg.svd(design, full_matrices=False)
-    basis = basis[:, sizes > 1e-10 * sizes[0]]
-
-    inside = (i < ends[:, None]) == (j < ends[:, None])
-    n_within, n_between = inside @ strata, ~inside @ strata
-    mass = n_within * n_between / (n_within + n_between)
-    # With layers left out, a border may share no distance between its inside and its outside.
-    testable = mass.sum(axis=1) > 0
-    ends, inside, mass = ends[testable], inside[testable], mass[testable]
-    mass = mass / mass.sum(axis=1, keepdims=True)
-    within, between = (mass / np.maximum(count[testable], 1) for count in (n_within, n_between))
-    share = np.where(inside, within @ strata.T, -between @ strata.T)
-    return ends, share - share @ basis @ basis.T, (i, j)
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
 
 
-def _jackknife(
-    value: float, replicates: NDArray[np.float64], level: float, unit: str
-) -> tuple[float, Interval]:
-    from scipy.special import stdtrit
+def _measured(block: Block, names: Sequence[str] | None) -> str:
+    ends = "" if block.interval is None else f" {between(block.interval.low, block.interval.high)}"
+    return f"{_lower(_called(block, names))} (margin {number(block.margin)}{ends})"
 
-    count = len(replicates)
-    error = float(np.sqrt((count - 1) / count * ((replicates - replicates.mean()) ** 2).sum()))
-    reach = float(stdtrit(count - 1, (1 + level) / 2)) * error
-    interval = Interval(
-        low=value - reach,
-        high=value + reach,
-        level=level,
-        method=f"jackknife over {count} groups, t with {count - 1} degrees of freedom",
-        unit=unit,
-        target="population value",
+
+def _evidence(block: Block, names: Sequence[str] | None) -> str:
+    """State what makes a run a block, with the interval of its margin and its certain cores."""
+    interval = block.interval
+    text = (
+        f"{_called(block, names)}: least similarity inside {number(block.inside)}, largest with a layer "
+        f"outside {number(block.outside)}; margin {number(block.margin)}"
     )
-    return error, interval
-
-
-def _gap_ratio(gaps: NDArray[np.float64], here: NDArray[np.bool_]) -> float:
-    if not here.any() or here.all():
-        return float("nan")
-    middle = float(np.median(gaps[~here]))
-    return float(gaps[here][0]) / middle if middle > 0 else float("nan")
+    if interval is not None:
+        ends = between(interval.low, interval.high)
+        text += f" {ends} ({interval.level * 100:g} %, simultaneous, unit: {interval.unit})"
+    cores = [core for core in block.cores for core in core.walk() if core.certain] if block.certain else []
+    inner = _outermost(cores)
+    if inner:
+        noun = "core" if len(inner) == 1 else "cores"
+        text += f"; {noun}: {_lower(_listed([_called(core, names) for core in inner]))}"
+    return f"{text}."

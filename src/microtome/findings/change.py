@@ -1,4 +1,4 @@
-"""Where in the stack did fine-tuning change the layers, and how far up is the center of that change?"""
+"""Profile of the change of layers by fine-tuning, and its center in the stack."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..arguments import checked
 from ..errors import must
+from .numbers import read_numbers
 from .words import check_names, layer_list, number, percent, small_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ChangeProfile:
     """
-    How much each layer changed, and where the change sits.
+    Change of each layer, and its distribution over the stack.
 
     Parameters
     ----------
@@ -24,12 +26,12 @@ class ChangeProfile:
     low, high : array of shape (layers,) or None
         Bounds of the change, where bounds of the similarities were given.
     positions : array of shape (layers,)
-        Where each layer stands.
+        Position of each layer.
     center : float
         Mean position, weighted by change; NaN when nothing changed.
     top_third : float
-        Share of all change in the upper third of the defined layers; a layer that the third cuts through
-        counts in part, so equal change everywhere gives exactly 1/3. NaN when nothing changed.
+        Share of all change in the upper third of the defined layers; a layer at the border counts in part,
+        so equal change everywhere gives exactly 1/3. NaN when nothing changed.
     left_out : tuple of int
         Layers whose change is undefined.
     reason : str or None
@@ -47,42 +49,59 @@ class ChangeProfile:
 
     @property
     def even(self) -> float:
-        """Share of the upper third if every block changed as much again, counted from no change at 0."""
-        places = self.positions[np.isfinite(self.change)]
-        return float(upper_third(len(places)) @ places / places.sum()) if places.any() else float("nan")
+        """Share of the upper third if change grew linearly with position, from none at 0."""
+        positions = self.positions[np.isfinite(self.change)]
+        return (
+            float(upper_third(len(positions)) @ positions / positions.sum())
+            if positions.any()
+            else float("nan")
+        )
 
     def sentence(
-        self, names: Sequence[str] | None = None, *, center: str | None = None, share: str | None = None
+        self,
+        names: Sequence[str] | None = None,
+        *,
+        center: str | None = None,
+        share: str | None = None,
+        tuned: bool = True,
     ) -> str:
         """
-        Say where the change sits.
+        Describe where the change is located.
 
         Parameters
         ----------
         names : sequence of str, optional
-            What layers are called; their indices when absent.
+            Names of the layers; their indices when absent.
         center, share : str, optional
-            The center and the share of the upper third in words, where intervals are known of them.
+            The center and the share of the upper third in words, where they have intervals.
+        tuned : bool
+            Whether one model is known to be the other after training; otherwise the text is about a
+            difference, not a change.
 
         Returns
         -------
         str
         """
         check_names(names, len(self.change))
-        kept = f" Left out as undefined: {layer_list(self.left_out, names)}." if self.left_out else ""
+        left_out_note = (
+            f" Left out as undefined: {layer_list(self.left_out, names)}." if self.left_out else ""
+        )
+        noun, verb = ("change", "changed") if tuned else ("difference", "differs")
         if self.reason is not None:
-            return f"The center of change is undefined: {self.reason}.{kept}"
+            reason = self.reason if tuned else self.reason.replace("changed", "differs")
+            return f"The center of {noun} is undefined: {reason}.{left_out_note}"
         most = int(np.nanargmax(self.change))
         defined = self.positions[np.isfinite(self.change)]
         return (
-            f"{layer_list([most], names).replace('layer', 'Layer', 1)} changed most "
-            f"({small_number(self.change[most])}); the center of change is at "
+            f"{layer_list([most], names).replace('layer', 'Layer', 1)} {verb} most "
+            f"({small_number(self.change[most])}); the center of {noun} is at "
             f"{center or number(self.center, 1)} (layers from {defined.min():g} to {defined.max():g}), and "
-            f"the upper third holds {share or percent(self.top_third)} of the change "
-            f"({percent(self.even)} if every block added as much).{kept}"
+            f"the upper third holds {share or percent(self.top_third)} of the {noun} "
+            f"({percent(self.even)} if every block added as much).{left_out_note}"
         )
 
 
+@checked
 def change_profile(
     before_after: ArrayLike,
     low: ArrayLike | None = None,
@@ -96,12 +115,12 @@ def change_profile(
     Parameters
     ----------
     before_after : array of shape (layers,) or (layers, layers)
-        Similarity of layer l before to layer l after; of a whole map the diagonal is read. NaN where it is
+        Similarity of layer l before to layer l after; of a map the diagonal is used. NaN where it is
         undefined.
     low, high : array of the same shape, optional
         Bounds of these similarities, both or none.
     positions : array of shape (layers,), optional
-        Where each layer stands, in increasing order; 0, 1, ... without it.
+        Position of each layer, in increasing order; 0, 1, ... when absent.
 
     Returns
     -------
@@ -111,13 +130,13 @@ def change_profile(
     if (low is None) != (high is None):
         raise must("low and high", "given together", "one of them")
     bounds = [None if b is None else 1 - _diagonal(n, b) for n, b in (("high", high), ("low", low))]
-    places = np.arange(len(similar)) if positions is None else np.asarray(positions)
-    places = places.astype(np.float64)
-    for name, given in (("high", bounds[0]), ("low", bounds[1]), ("positions", places)):
-        if given is not None and given.shape != similar.shape:
-            raise must(f"the shape of {name}", f"one value a layer {similar.shape}", given.shape)
-    if not (np.diff(places) > 0).all():
-        raise must("positions", "in increasing order", places.tolist())
+    layer_positions = np.arange(len(similar)) if positions is None else positions
+    layer_positions = read_numbers("positions", layer_positions)
+    for name, array in (("high", bounds[0]), ("low", bounds[1]), ("positions", layer_positions)):
+        if array is not None and array.shape != similar.shape:
+            raise must(f"the shape of {name}", f"one value a layer {similar.shape}", array.shape)
+    if not (np.diff(layer_positions) > 0).all():
+        raise must("positions", "in increasing order", layer_positions.tolist())
     change = 1 - similar
     defined = np.isfinite(change)
     if (change[defined] < -1e-9).any():
@@ -134,8 +153,8 @@ def change_profile(
         change=change,
         low=bounds[0],
         high=bounds[1],
-        positions=places,
-        center=float("nan") if reason else float(weight @ places[defined] / total),
+        positions=layer_positions,
+        center=float("nan") if reason else float(weight @ layer_positions[defined] / total),
         top_third=float("nan") if reason else float(weight @ inside / total),
         left_out=tuple(np.flatnonzero(~defined).tolist()),
         reason=reason,
@@ -143,13 +162,13 @@ def change_profile(
 
 
 def upper_third(layers: int) -> NDArray[np.float64]:
-    """How much of each layer's unit of depth lies within the upper third."""
+    """Fraction of each layer that lies within the upper third of the stack."""
     above = np.arange(layers, dtype=np.float64)[::-1]
     return np.clip(layers / 3 - above, 0.0, 1.0)
 
 
 def _diagonal(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    array = np.asarray(values, dtype=np.float64)
+    array = read_numbers(name, values)
     if array.ndim == 1 and len(array):
         return array
     if array.ndim == 2 and array.shape[0] == array.shape[1] and len(array):

@@ -1,4 +1,4 @@
-"""Does a layer keep its information in single neurons, or spread over directions?"""
+"""Localization of information in single neurons (Wu et al. 2020), and its rotation-corrected form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..arguments import checked
 from ..errors import must, unknown
+from .numbers import read_numbers
 from .words import check_names, layer_list, number
 
 Direction = Literal["in", "out"]
@@ -18,7 +20,7 @@ Direction = Literal["in", "out"]
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Localization:
     """
-    Localization scores of all layers of all compared models; they hold within this set alone.
+    Localization scores of all layers of all compared models; they are comparable only within this set.
 
     Parameters
     ----------
@@ -43,7 +45,7 @@ class Localization:
     compared: int
 
     def sentence(self, names: Sequence[str] | None = None) -> str:
-        """Say which layers are most and least localized, with layers called by `names` or indices."""
+        """State which layers are most and least localized, with layers labeled by `names` or indices."""
         check_names(names, len(self.scores))
         high, low = int(np.nanargmax(self.scores)), int(np.nanargmin(self.scores))
         scaled = "z-scored" if self.zscore else "not z-scored"
@@ -65,7 +67,7 @@ class RotationLocalization:
     value : array
         Neuron similarity minus its mean over rotations; it does not depend on which other layers exist.
     standard_error : array
-        Monte Carlo error of that mean: what more rotations would make smaller.
+        Monte Carlo error of that mean, which decreases with the number of rotations.
     rotated_mean, rotated_sd : array
         Mean and standard deviation over rotations.
     rotations : int
@@ -78,21 +80,24 @@ class RotationLocalization:
     rotations: int
 
 
+@checked
 def localization(
     neuron: ArrayLike, svcca: ArrayLike, *, direction: Direction = "in", zscore: bool = True
 ) -> Localization:
     """
-    Score how far each layer's similarity to the others rests on single neurons.
+    Score how much of each layer's similarity to the others is due to single neurons.
 
     The score is the mean neuron similarity to all other layers minus the mean SVCCA similarity to them. The
-    published description subtracts the means as they are; the published code standardizes each of the two
-    over all layers first and reads the target's side. `direction="in", zscore=True` is the code.
+    paper subtracts the raw means, with SVCCA on centered neurons (`svcca`). Its code uses the target's side,
+    standardizes each of the two means over all layers first, and computes SVCCA of standardized neurons with
+    one component less: `direction="in", zscore=True` and the map of
+    `svcca:scaling=standardize:inclusive=False`.
 
     Parameters
     ----------
     neuron, svcca : array of shape (layers, layers)
-        Maps over all layers of all models; `neuron[i, j]` says how well the neurons of i are found in j. The
-        diagonals are not read, and a cell that is undefined in one map is left out of both means.
+        Maps over all layers of all models; `neuron[i, j]` is how well the neurons of i are matched in j. The
+        diagonals are not used, and a cell that is undefined in one map is left out of both means.
     direction : {"in", "out"}
         "in": mean over the layers whose neurons are looked for in this one; "out": over those in which its
         neurons are looked for.
@@ -109,17 +114,17 @@ def localization(
     """
     if direction not in ("in", "out"):
         raise unknown("direction", direction, ("in", "out"))
-    a, b = np.array(neuron, dtype=np.float64), np.array(svcca, dtype=np.float64)
+    a, b = read_numbers("neuron", neuron), read_numbers("svcca", svcca)
     if a.ndim != 2 or a.shape[0] != a.shape[1] or a.shape != b.shape:
         raise must("the two maps", "of one shape [layers, layers]", (a.shape, b.shape))
-    read = np.isfinite(a) & np.isfinite(b)
-    np.fill_diagonal(read, False)
+    defined = np.isfinite(a) & np.isfinite(b)
+    np.fill_diagonal(defined, False)
     axis = 0 if direction == "in" else 1
-    count = read.sum(axis=axis)
+    count = defined.sum(axis=axis)
     scored = count > 0
     if scored.sum() < 2:
         raise must("the two maps", "defined for at least two layers", f"{int(scored.sum())} defined")
-    means = [np.where(read, m, 0).sum(axis=axis) / np.where(scored, count, np.nan) for m in (a, b)]
+    means = [np.where(defined, m, 0).sum(axis=axis) / np.where(scored, count, np.nan) for m in (a, b)]
     parts = [_standardize(m) if zscore else m for m in means]
     return Localization(
         scores=parts[0] - parts[1],
@@ -133,9 +138,9 @@ def localization(
 
 def localization_rotation(neuron_value: ArrayLike, rotated_values: ArrayLike) -> RotationLocalization:
     """
-    Subtract from a neuron similarity what randomly rotated layers give.
+    Subtract from a neuron similarity its mean over random rotations of the layers.
 
-    Rotations leave the geometry of both layers as it is and destroy what single neurons hold.
+    Rotations preserve the geometry of both layers and remove the information in single neurons.
 
     Parameters
     ----------
@@ -166,18 +171,18 @@ def localization_rotation(neuron_value: ArrayLike, rotated_values: ArrayLike) ->
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Localizations:
     """
-    The published scores of every layer, and beside them what single neurons give beyond rotations.
+    The published scores of every layer, and the neuron similarity in excess of random rotations.
 
     Parameters
     ----------
     described, coded : Localization
-        As the paper describes the score, and as its code computes it.
+        As the paper describes the score, and as its code computes it, which has the direction "in" only.
     beyond : array of shape (layers,)
-        Mean over the other layers of the neuron similarity beyond its mean over rotations: there is no
-        z-score, and what many neurons or few rows add to any largest correlation is subtracted. NaN for a
+        Mean over the other layers of the neuron similarity minus its mean over rotations: there is no
+        z-score, and the bias of a largest correlation with many neurons or few rows is subtracted. NaN for a
         layer without defined similarities.
     monte_carlo : array of shape (layers,)
-        Error of that which more rotations would make smaller, at most: draws are shared by all pairs.
+        Upper bound of its Monte Carlo error: all pairs share the rotations.
     direction : {"in", "out"}
     agreement : float
         Spearman's correlation of `beyond` and the published code's scores over layers.
@@ -194,7 +199,7 @@ class Localizations:
     agreement_described: float
 
     def sentence(self, names: Sequence[str] | None = None) -> str:
-        """Say where neurons stand out, and whether the published scores say the same."""
+        """State where single neurons match best, and whether the published scores agree."""
         check_names(names, len(self.beyond))
         high, low = int(np.nanargmax(self.beyond)), int(np.nanargmin(self.beyond))
         return (
@@ -207,15 +212,20 @@ class Localizations:
 
 
 def localizations(
-    svcca: ArrayLike, rotation: RotationLocalization, *, direction: Direction = "in"
+    svcca: ArrayLike,
+    coded_svcca: ArrayLike,
+    rotation: RotationLocalization,
+    *,
+    direction: Direction = "in",
 ) -> Localizations:
     """
-    Set the published localization scores beside one that a rotation null corrects.
+    Compute the published localization scores and the one corrected by random rotations.
 
     Parameters
     ----------
-    svcca : array of shape (layers, layers)
-        Map over all layers of all models.
+    svcca, coded_svcca : array of shape (layers, layers)
+        Maps over all layers of all models: of centered neurons, as the paper describes it, and as its code
+        computes it.
     rotation : RotationLocalization
         Of the neuron similarities of the same layers; see `find_localization`.
     direction : {"in", "out"}
@@ -227,8 +237,8 @@ def localizations(
     """
     neuron = rotation.value + rotation.rotated_mean
     described = localization(neuron, svcca, direction=direction, zscore=False)
-    coded = localization(neuron, svcca, direction=direction, zscore=True)
-    beyond, error = (_over_others(one, direction) for one in (rotation.value, rotation.standard_error))
+    coded = localization(neuron, coded_svcca, direction="in", zscore=True)
+    beyond, error = (_over_others(table, direction) for table in (rotation.value, rotation.standard_error))
     return Localizations(
         described=described,
         coded=coded,
@@ -240,14 +250,14 @@ def localizations(
     )
 
 
-def _ranked(values: NDArray[np.float64], others: NDArray[np.float64]) -> float:
-    """Spearman's correlation over the layers that have both; NaN where there are no ranks to speak of."""
+def _ranked(values: NDArray[np.float64], scores: NDArray[np.float64]) -> float:
+    """Spearman's correlation over the layers that have both; NaN for few layers or constant values."""
     from scipy.stats import spearmanr
 
-    both = np.isfinite(values) & np.isfinite(others)
-    if both.sum() < 3 or min(np.ptp(values[both]), np.ptp(others[both])) <= 0:
+    defined = np.isfinite(values) & np.isfinite(scores)
+    if defined.sum() < 3 or min(np.ptp(values[defined]), np.ptp(scores[defined])) <= 0:
         return float("nan")
-    return float(spearmanr(values[both], others[both]).statistic)  # pyright: ignore[reportAttributeAccessIssue]
+    return float(spearmanr(values[defined], scores[defined]).statistic)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _told(correlation: float) -> str:
@@ -255,12 +265,12 @@ def _told(correlation: float) -> str:
 
 
 def _over_others(values: NDArray[np.float64], direction: Direction) -> NDArray[np.float64]:
-    """Mean of a map over the other layers, the diagonal and undefined cells left out."""
-    read = np.isfinite(values)
-    np.fill_diagonal(read, False)
+    """Mean of a map over the other layers, without the diagonal and undefined cells."""
+    defined = np.isfinite(values)
+    np.fill_diagonal(defined, False)
     axis = 0 if direction == "in" else 1
-    count = read.sum(axis=axis)
-    return np.where(read, values, 0).sum(axis=axis) / np.where(count > 0, count, np.nan)
+    count = defined.sum(axis=axis)
+    return np.where(defined, values, 0).sum(axis=axis) / np.where(count > 0, count, np.nan)
 
 
 def _standardize(series: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Do two maps of the same layers say the same?"""
+"""Mantel test of the agreement of two maps of the same layers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..arguments import checked
 from ..errors import must
 from ..randomness import generator
-from .blocks import read_map, usable_layers
+from .squares import read_map, usable_layers
 from .words import layer_list, number, p_value
 
 _ROUNDING = 1e-12
@@ -18,14 +19,14 @@ _ROUNDING = 1e-12
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mantel:
     """
-    Correlation of two maps, and how often relabeled layers give as much.
+    Correlation of two maps, and its permutation p-value.
 
     Parameters
     ----------
     correlation : float
         Pearson's, over the pairs i < j; NaN with a reason where undefined.
     p : float
-        One-sided, from the permutations with the observed order counted in.
+        One-sided, from the permutations including the observed order.
     permutations : int
     layers : int
         Layers used.
@@ -42,29 +43,30 @@ class Mantel:
     reason: str | None = None
 
     def sentence(self) -> str:
-        """Say how far the maps agree."""
-        kept = f" Left out as undefined: {layer_list(self.left_out)}." if self.left_out else ""
+        """State how far the maps agree."""
+        left_out_note = f" Left out as undefined: {layer_list(self.left_out)}." if self.left_out else ""
         if self.reason is not None:
-            return f"The correlation of the maps is undefined: {self.reason}.{kept}"
+            return f"The correlation of the maps is undefined: {self.reason}.{left_out_note}"
         return (
             f"The maps correlate with r = {number(self.correlation, 3)} over {self.layers} layers "
-            f"({p_value(self.p)}, {self.permutations} permutations of the layers).{kept}"
+            f"({p_value(self.p)}, {self.permutations} permutations of the layers).{left_out_note}"
         )
 
 
+@checked
 def mantel(map_a: ArrayLike, map_b: ArrayLike, permutations: int = 999, seed: int = 0) -> Mantel:
     """
     Correlate two maps of the same layers, and permute the layers of one of them.
 
-    The test asks whether the maps agree more than maps of unrelated layers would. Layers of a stack grow
-    unlike with distance in almost every map, so a small p is expected; the correlation is the finding.
+    The null hypothesis is that the maps agree no more than maps of unrelated layers. Similarity falls with
+    distance in almost every stack, so a small p is expected; the correlation is the finding.
 
     Parameters
     ----------
     map_a, map_b : array of shape (layers, layers)
-        Maps with the same layers in the same order; the two directions are averaged, diagonals are not read.
+        Maps with the same layers in the same order; the two directions are averaged, diagonals are not used.
     permutations : int
-        Random orders of the layers.
+        Number of random permutations of the layers.
     seed : int
 
     Returns
@@ -83,13 +85,13 @@ def mantel(map_a: ArrayLike, map_b: ArrayLike, permutations: int = 999, seed: in
     used, left_out = usable_layers(a, b)
     if len(used) < 4:
         raise must("the maps", "defined for at least four layers", f"{len(used)} defined")
-    known = {"permutations": permutations, "layers": len(used), "left_out": left_out}
+    fields = {"permutations": permutations, "layers": len(used), "left_out": left_out}
     i, j = np.triu_indices(len(used), 1)
     x, y = a[used[i], used[j]], b[used[i], used[j]]
     x, y = x - x.mean(), y - y.mean()
     if min(np.abs(x).max(), np.abs(y).max()) <= _ROUNDING:
         reason = "all similarities of one map are equal"
-        return Mantel(correlation=float("nan"), p=float("nan"), reason=reason, **known)
+        return Mantel(correlation=float("nan"), p=float("nan"), reason=reason, **fields)
     scale = np.sqrt((x @ x) * (y @ y))
     observed = float(x @ y / scale)
     square = np.zeros((len(used), len(used)))
@@ -100,4 +102,4 @@ def mantel(map_a: ArrayLike, map_b: ArrayLike, permutations: int = 999, seed: in
         order = rng.permutation(len(used))
         # The same set of numbers in another order: mean and scale do not change.
         as_large += x @ square[order[i], order[j]] / scale >= observed - _ROUNDING
-    return Mantel(correlation=observed, p=(1 + int(as_large)) / (1 + permutations), **known)
+    return Mantel(correlation=observed, p=(1 + int(as_large)) / (1 + permutations), **fields)

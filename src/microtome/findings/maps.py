@@ -1,4 +1,4 @@
-"""What is known of every pair of layers? A map for each measure, with its doubt."""
+"""Similarity maps: the values of a measure for every pair of layers, with intervals and nulls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import InputError, MicrotomeError, must, unknown
 from ..inference.estimate import Estimate, Interval, Sides
 from ..measures.table import ALIASES, chosen
-from .cells import arrow_schema, cell_records
+from .cells import arrow_schema, cell_records, find_place
 from .paired import Paired, Resamples, paired_band
 from .stackblocks import StackBlocks
 
@@ -45,27 +45,27 @@ class Map:
     estimator : str
         What exactly was computed, in words.
     null_mean : ndarray of shape (left, right)
-        What unrelated rows would give; NaN where no formula is known and nothing was permuted.
+        Expected value for unrelated rows; NaN where no formula is known and nothing was permuted.
     z, p : ndarray of shape (left, right)
-        Distance from that in standard deviations, and its one-sided probability; NaN where they do not
-        hold (`null_note` says why).
+        Distance from it in standard deviations, and its one-sided p-value; NaN where they are not valid
+        (`null_note` gives the reason).
     low, high : ndarray of shape (left, right), or None
-        The interval, when certainty was asked.
+        The interval, where one was requested.
     level, method, unit, target
         Of the interval.
     p_map : ndarray of shape (left, right), or None
-        Probability that unrelated sides give any cell as extreme as this one; with permutations only.
+        Familywise p-value: probability that unrelated sides give any cell as extreme; with permutations only.
     rank, kept, lost : Sides
         Arrays of shape (layers,): rank, dimensions compared, share of variance left out.
     layers : Sides
         For each side a mapping of arrays of shape (layers,): width, dead neurons, participation ratio,
-        share of variance of the largest one and three neurons, and whether that flags the layer. Where it
-        was asked for also "spectrum", of shape (layers, directions): see `similarity_matrix`.
+        share of variance of the largest one and three neurons, and whether that flags the layer. On request
+        also "spectrum", of shape (layers, directions): see `similarity_matrix`.
     precision : str
         "fast" or "exact", and why it was switched.
     warnings : tuple of str
     details : mapping of str to ndarray
-        More values a cell, such as the biased one.
+        Further values per cell, such as the biased one.
     resamples : Resamples or None
     symmetric : bool
         Whether left and right are the same stack.
@@ -109,31 +109,34 @@ class Map:
 
     @property
     def title(self) -> str:
-        """What a figure calls the measure."""
+        """Title of the measure in figures."""
         try:
             return str(chosen(self.measure).declared("title"))
         except MicrotomeError:
-            # A measure of the user's own is in no table.
+            # A user-defined measure is in no table.
             return self.measure
 
     def index(self, cell: Cell) -> tuple[int, int]:
-        """Find a cell by numbers or by names of layers."""
-        if len(cell) != 2:
+        """Find the indices of a cell by numbers or by names of layers."""
+        if not isinstance(cell, tuple) or len(cell) != 2:
             raise must("a cell", "a left and a right layer", cell)
-        found = []
-        for side, names, value in (("left", self.left, cell[0]), ("right", self.right, cell[1])):
-            if isinstance(value, str):
-                if value not in names:
-                    raise unknown(f"{side} layer", value, names)
-                value = names.index(value)
-            position = int(value) if value >= 0 else int(value) + len(names)
-            if not 0 <= position < len(names):
-                raise must(f"the {side} layer", f"between 0 and {len(names) - 1}", value)
-            found.append(position)
-        return found[0], found[1]
+        return find_place("left", self.left, cell[0]), find_place("right", self.right, cell[1])
 
     def __getitem__(self, cell: Cell) -> Estimate:
-        i, j = self.index(cell)
+        return self.cell(*self.index(cell))
+
+    def at(
+        self, left_model: str, left_layer: int | str, right_model: str, right_layer: int | str
+    ) -> Estimate:
+        """
+        Look up a cell by the models and the numbers of their layers: `at("base", 3, "tuned", 7)`.
+
+        Layer 0 is the embedding output, and "norm" the last state after a final norm.
+        """
+        return self[f"{left_model}/{left_layer}", f"{right_model}/{right_layer}"]
+
+    def cell(self, i: int, j: int) -> Estimate:
+        """Return the cell at two indices of `values` with its interval and null."""
         interval = None
         if self.low is not None and self.high is not None:
             interval = Interval(
@@ -173,14 +176,15 @@ class Map:
         Parameters
         ----------
         cell, other : pair
-            Left and right layer, by number or name.
+            Left and right layer, by number or by name such as "tuned/7".
         of : Map, optional
             The map that `other` is in; this one when absent.
 
         Returns
         -------
         Estimate
-            Of the value of `cell` minus the value of `other`.
+            Of the value of `cell` minus the value of `other`; `z` is its distance from 0 in standard
+            errors, and `p` its two-sided p-value.
         """
         second = self if of is None else of
         i, j = self.index(cell)
@@ -198,11 +202,13 @@ class Map:
             low=interval.low,
             high=interval.high,
             interval=interval,
+            z=float(band.z),
+            p=float(band.p),
             reason=reason,
         )
 
     def paired(self, at: Any) -> Paired:
-        """Values of some cells, with what their intervals were made from."""
+        """Return the values of some cells with the resamples of their intervals."""
         return Paired(
             name=self.measure,
             values=self.values[at],
@@ -225,8 +231,8 @@ class Map:
             values=self.values - other.values,
             estimator=f"difference of two maps: {self.estimator}; {other.estimator}",
             reasons=tuple(
-                tuple(a or b for a, b in zip(one, two, strict=True))
-                for one, two in zip(self.reasons, other.reasons, strict=True)
+                tuple(a or b for a, b in zip(row, other_row, strict=True))
+                for row, other_row in zip(self.reasons, other.reasons, strict=True)
             ),
             null_mean=blank,
             z=blank,
@@ -247,14 +253,14 @@ class Map:
         self, *, floor: Map | np.ndarray | float | None = None, ceiling: Map | np.ndarray | float = 1.0
     ) -> np.ndarray:
         """
-        Express values as a share of the way from a floor to a ceiling.
+        Rescale values linearly from a floor (0) to a ceiling (1).
 
         Parameters
         ----------
         floor : Map, array or float, optional
-            What unrelated layers give: `null_mean` when absent, or the map of a random twin.
+            Value of unrelated layers: `null_mean` when absent, or the map of a randomly initialized copy.
         ceiling : Map, array or float
-            What the best possible agreement gives, such as the map of two seeds.
+            Value of the best possible agreement, such as the map of two seeds.
 
         Returns
         -------
@@ -275,11 +281,11 @@ class Map:
         """Draw the map with matplotlib; see `microtome.figures.heatmap.draw`."""
         from importlib import import_module
 
-        # Figures stand above findings; a map only forwards to them on request.
+        # `figures` is a higher layer than `findings`, so it is imported only on request.
         return import_module("microtome.figures.heatmap").draw(self, ax, **options)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One record a cell: measure, left, right, value and everything known of it."""
+        """One record per cell: measure, left, right, value, interval and null."""
         return cell_records(self)
 
     def to_arrow(self) -> pyarrow.Table:
@@ -321,21 +327,21 @@ class Maps(Mapping[str, Map]):
     """
     The maps of one comparison, by the name of their measure.
 
-    A paper's name for a measure, or its plain name when only one variant was asked for, finds it too.
+    A paper's name for a measure is accepted too, and its plain name where there is only one variant.
 
     Parameters
     ----------
     maps : sequence of Map
     findings : sequence of str
-        What can be said of them, in sentences.
+        Sentences about them.
     blocks : sequence of StackBlocks
-        Whether the layers of each stack fall into blocks, where that was tested.
+        Block structure of each stack, where it was tested.
     """
 
     def __init__(
         self, maps: Sequence[Map], findings: Sequence[str] = (), blocks: Sequence[StackBlocks] = ()
     ) -> None:
-        self._maps = {one.measure: one for one in maps}
+        self._maps = {similarity_map.measure: similarity_map for similarity_map in maps}
         self.findings, self.blocks = tuple(findings), tuple(blocks)
 
     def __getitem__(self, name: str) -> Map:
@@ -369,7 +375,7 @@ class Maps(Mapping[str, Map]):
         return "<Maps " + ", ".join(self._maps) + ">"
 
     def _repr_html_(self) -> str:
-        return "".join(one._repr_html_() for one in self._maps.values())
+        return "".join(similarity_map._repr_html_() for similarity_map in self._maps.values())
 
 
 def _array(value: Map | np.ndarray | float) -> np.ndarray:

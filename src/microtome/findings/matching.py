@@ -1,4 +1,4 @@
-"""Is the most similar layer of another network the one at the same depth?"""
+"""Layer matching: whether the most similar layer of another network has the same depth."""
 
 from __future__ import annotations
 
@@ -8,36 +8,38 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..arguments import checked
 from ..errors import must
 from ..inference.estimate import Interval
-from .words import check_names, layer_list, percent
+from .numbers import read_numbers
+from .words import at_least, at_most, check_names, layer_list, percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerMatching:
     """
-    How often the most similar layer of the other network sits where it should.
+    How often the most similar layer of the other network is at the same relative depth.
 
     Parameters
     ----------
     accuracy : float
         Share of layers whose most similar layer is within half a layer of the same relative depth; between
         networks of equal depth, the one with the same index. A layer with t equally similar best layers
-        counts by the share of those t that sit right.
+        counts by the share of those t that match.
     within_one : float
         The same, within one layer.
     chance : float
-        What `accuracy` would be if the most similar layer were drawn at random.
+        Expected `accuracy` if the most similar layer were random.
     interval : Interval
-        Wilson's, for `accuracy`, with layers taken as independent.
+        Wilson's, for `accuracy`, with layers treated as independent.
     best : tuple of (int or None)
-        The most similar layer of the other network (the first of equals), None for layers left out.
+        The most similar layer of the other network (the first of ties), None for layers left out.
     expected : tuple of float
         The same relative depth in the other network, as an index.
     ties : tuple of int
         Layers with more than one most similar layer.
     left_out : tuple of int
-        Layers without a defined similarity to the layer where they should match.
+        Layers without a defined similarity to the layer at their depth.
     """
 
     accuracy: float
@@ -50,12 +52,12 @@ class LayerMatching:
     left_out: tuple[int, ...]
 
     def sentence(self, names: Sequence[str] | None = None) -> str:
-        """Say how often layers match, with the left network's layers called by `names` or indices."""
+        """State how often layers match, with the left network's layers labeled by `names` or indices."""
         check_names(names, len(self.best))
         count = len(self.best) - len(self.left_out)
-        low, high = percent(self.interval.low), percent(self.interval.high)
+        low, high = at_least(100 * self.interval.low, 0), at_most(100 * self.interval.high, 0)
         parts = [
-            f"Of {count} layers {percent(self.accuracy)} [{low}, {high}] "
+            f"Of {count} layers {percent(self.accuracy)} [{low}%, {high}%] "
             f"({self.interval.level * 100:g}%, unit: {self.interval.unit}) are most similar to the layer at "
             f"their own depth, and {percent(self.within_one)} to one within a layer of it; chance is "
             f"{percent(self.chance)}."
@@ -67,14 +69,15 @@ class LayerMatching:
         return " ".join(parts)
 
 
+@checked
 def layer_matching(values: ArrayLike, *, level: float = 0.95, tolerance: float = 1e-12) -> LayerMatching:
     """
-    Count how many layers find their own depth in another network.
+    Compute how many layers are most similar to the layer of the same depth in another network.
 
     Parameters
     ----------
     values : array of shape (layers, other_layers)
-        Similarities between two networks, first layers first; for every row the largest value is looked for.
+        Similarities between two networks, lowest layers first; the largest value of every row is its match.
         The transpose gives the other direction.
     level : float
         Coverage of the interval.
@@ -89,7 +92,7 @@ def layer_matching(values: ArrayLike, *, level: float = 0.95, tolerance: float =
     ----------
     Kornblith et al. (2019), Similarity of Neural Network Representations Revisited.
     """
-    s = np.asarray(values, dtype=np.float64)
+    s = read_numbers("values", values)
     if s.ndim != 2 or min(s.shape, default=0) < 2:
         raise must("the shape of values", "at least two layers by two layers", s.shape)
     if not 0 < level < 1:
@@ -98,7 +101,7 @@ def layer_matching(values: ArrayLike, *, level: float = 0.95, tolerance: float =
         raise must("tolerance", "at least 0", tolerance)
     rows, columns = s.shape
     expected = np.arange(rows) * (columns - 1) / (rows - 1)
-    # Rounding must not decide whether half a layer is still half a layer.
+    # Rounding must not decide whether an offset is still within half a layer.
     off = np.abs(np.arange(columns) - expected[:, None]) - 1e-9
     defined = np.isfinite(s)
     used = (defined & (off <= 0.5)).any(axis=1)

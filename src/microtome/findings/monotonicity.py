@@ -1,4 +1,4 @@
-"""Do layers grow steadily unlike with distance, or does the order break somewhere?"""
+"""Monotonicity of similarity in the distance of layers."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..arguments import checked
 from ..errors import must
-from .blocks import read_map
+from .squares import read_map
 from .words import check_names, layer_list, number, percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Monotonicity:
     """
-    How well the order of the layers shows in their similarities.
+    How well similarities reflect the order of the layers.
 
     Parameters
     ----------
     tau : float
         Kendall's tau-b between depth l and the similarity s(l, last), over the layers below the last one
-        with a defined similarity: 1 when every step up comes closer. NaN with a reason where undefined.
+        with a defined similarity: 1 when similarity grows at every step. NaN with a reason where undefined.
     violated : float
-        Share of the triples i < j < k in which the outer pair is more alike than one of the inner pairs:
+        Share of the triples i < j < k in which the outer pair is more similar than one of the inner pairs:
         s(i, k) > s(i, j) + tolerance or s(i, k) > s(j, k) + tolerance. NaN when no triple is defined.
     triples : int
         Triples whose three similarities are defined.
     layers : int
     last : int or None
-        The layer against which tau is taken: the last one with defined similarities.
+        The reference layer of tau: the last one with defined similarities.
     left_out : tuple of int
         Layers without any defined similarity.
     reason : str or None
@@ -46,31 +47,34 @@ class Monotonicity:
     reason: str | None = None
 
     def sentence(self, names: Sequence[str] | None = None) -> str:
-        """Say how steady the order is, with layers called by `names` or by their indices."""
+        """Describe the monotonicity, with layers labeled by `names` or by their indices."""
         check_names(names, self.layers)
-        kept = f" Left out as undefined: {layer_list(self.left_out, names)}." if self.left_out else ""
+        left_out_note = (
+            f" Left out as undefined: {layer_list(self.left_out, names)}." if self.left_out else ""
+        )
         broken = (
             f"of {self.triples} triples of layers {percent(self.violated)} break the order"
             if self.triples
             else "no triple of layers is defined"
         )
         if self.reason is not None or self.last is None:
-            return f"Kendall's tau is undefined: {self.reason}; {broken}.{kept}"
+            return f"Kendall's tau is undefined: {self.reason}; {broken}.{left_out_note}"
         return (
             f"Kendall's tau of depth with similarity to {layer_list([self.last], names)} is "
-            f"{number(self.tau)}; {broken}.{kept}"
+            f"{number(self.tau)}; {broken}.{left_out_note}"
         )
 
 
+@checked
 def monotonicity(values: ArrayLike, *, tolerance: float = 0.0) -> Monotonicity:
     """
-    Measure how steadily similarity falls with the distance of layers.
+    Measure how monotonically similarity falls with the distance of layers.
 
     Parameters
     ----------
     values : array of shape (layers, layers)
-        Map of a stack with itself; the two directions of a directed measure are averaged, the diagonal is
-        not read.
+        Map of a stack with itself; the two directions of an asymmetric measure are averaged, the diagonal is
+        not used.
     tolerance : float
         By how much a similarity must exceed another to count as larger in a triple.
 

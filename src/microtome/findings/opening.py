@@ -1,20 +1,66 @@
-"""What lies in a folder of results? Maps of a comparison, or what an experiment found."""
+"""Opening of results: maps of a comparison, the result of an experiment, or the document of another verb."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from ..errors import InputError
+from ..arguments import checked
+from ..errors import InputError, check_plain
+from ..store.manifest import is_stack, read_manifest
 from .record import FORMAT, open_record
 from .results import RESULT, open_result
 
+# Verbs whose result is a document: there are no maps and no curves in it.
+DOCUMENTS = ("finetune", "evaluate", "prune", "extract")
 
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Document(Mapping[str, Any]):
+    """
+    The result of a verb that has neither maps nor curves: a mapping with the keys of its `result.json`.
+
+    Parameters
+    ----------
+    kind : str
+        The verb: "finetune", "evaluate", "prune" or "extract".
+    folder : Path
+        Folder that it was read from.
+    content : mapping of str to object
+        Content of the file; for `extract`, its manifest with model, texts and rows.
+    """
+
+    kind: str
+    folder: Path
+    content: Mapping[str, Any]
+
+    @property
+    def provenance(self) -> Mapping[str, Any]:
+        """Provenance of the result."""
+        return self.content.get("provenance", {})
+
+    def __getitem__(self, key: str) -> Any:
+        return self.content[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.content)
+
+    def __len__(self) -> int:
+        return len(self.content)
+
+    def __repr__(self) -> str:
+        return f"<{self.kind}: {', '.join(self.content)}>"
+
+
+@checked
 def open_found(path: str | os.PathLike[str]) -> Any:
     """
-    Read what a verb wrote with `--out`, or what `save` wrote.
+    Read a result that a command wrote with `--out`, or that `save` wrote.
 
     Parameters
     ----------
@@ -23,15 +69,25 @@ def open_found(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    Maps or Result
-        Maps of `similarity` and `compare`; a Result of an experiment.
+    Maps, Result or Document
+        Maps of `similarity` and `compare`; a Result of an experiment; a Document of `finetune`, `evaluate`,
+        `prune` and `extract`, a mapping with what they wrote.
     """
-    place = Path(path)
-    file = place / RESULT if place.is_dir() else place
+    source = Path(path)
+    file = source / RESULT if source.is_dir() else source
+    if source.is_dir() and not file.exists() and is_stack(source):
+        manifest = read_manifest(source)
+        layers = [{"name": name, "width": width} for name, width in manifest.plan.layers]
+        values = {**manifest.extra, "layers": layers, "dtype": manifest.plan.dtype}
+        return Document(kind="extract", folder=source, content=MappingProxyType(values))
+    check_plain(file)
     try:
-        found = json.loads(file.read_bytes())
+        document = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"a record must be a readable {RESULT}, but got: {error}.") from error
-    if isinstance(found, dict) and "experiment" in found and found.get("format") != FORMAT:
+    if isinstance(document, dict) and "experiment" in document and document.get("format") != FORMAT:
         return open_result(file)
+    kind = str(document.get("format", "")).split("/")[1:2] if isinstance(document, dict) else []
+    if kind and kind[0] in DOCUMENTS:
+        return Document(kind=kind[0], folder=file.parent, content=MappingProxyType(document))
     return open_record(path)

@@ -1,4 +1,4 @@
-"""Do two cells differ, when both were read from the same rows?"""
+"""Paired intervals for differences of cells computed on the same rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..inference.jackknife import POPULATION, Band
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Resamples:
     """
-    What an interval was made from, kept so that differences can be paired.
+    Resamples of an interval, kept so that differences can be paired.
 
     Parameters
     ----------
@@ -40,6 +40,40 @@ class Resamples:
     units: int
     sizes: np.ndarray | None = None
     digest: str = ""
+
+
+def cell_errors(resamples: Resamples, values: np.ndarray) -> tuple[np.ndarray, float]:
+    """
+    Contribution of each unit or replicate to the error of every cell of a map.
+
+    Parameters
+    ----------
+    resamples : Resamples
+    values : ndarray of shape (left, right)
+        Of the map, from all rows.
+
+    Returns
+    -------
+    errors : ndarray of shape (units, left, right)
+        The sum of squares over units of any difference of cells is the variance of that difference.
+    dof : float
+        Degrees of freedom of such a variance.
+    """
+    array = resamples.array
+    if resamples.kind == "scores":
+        count = array.shape[-1]
+        return np.moveaxis(array, -1, 0) * np.sqrt(count / (count - 1)), count - 1
+    count = len(array)
+    if resamples.kind == "halves":
+        half = resamples.units // 2
+        factor = half / (resamples.units - half) / (count - 1)
+        dof = 1 / (1 / (count - 1) + 1 / (resamples.units - 1))
+        return (array - array.mean(axis=0)) * np.sqrt(factor), dof
+    sizes = np.ones(count) if resamples.sizes is None else np.asarray(resamples.sizes, dtype=np.float64)
+    share = (sizes / sizes.sum())[:, None, None]
+    jackknifed = count * values - ((1 - share) * array).sum(axis=0)
+    pseudo = (values - (1 - share) * array) / share
+    return (pseudo - jackknifed) * np.sqrt(share / (1 - share) / count), count - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -99,7 +133,7 @@ def paired_band(one: Paired, two: Paired) -> Band:
     if first.kind == "scores":
         arrays = first.array[one.at], second.array[two.at]
         band = difference_from_scores(*values, *arrays, one.level, unit=one.unit)
-        # Scores of a biased value do not speak of the population.
+        # Scores of a biased value do not give an interval for the population value.
         return band if one.target == POPULATION else replace(band, target=ANOTHER_DIFFERENCE)
     replicates = first.array[_all_of(one.at)], second.array[_all_of(two.at)]
     if first.kind == "halves":
@@ -108,5 +142,5 @@ def paired_band(one: Paired, two: Paired) -> Band:
 
 
 def _all_of(at: Any) -> Any:
-    """The index of some cells in every replicate."""
+    """Index of some cells in all replicates."""
     return (slice(None), *at) if isinstance(at, tuple) else at

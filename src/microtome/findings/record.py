@@ -1,4 +1,4 @@
-"""How is a comparison kept in files, so that it can be read again and checked?"""
+"""Saving and loading of the maps of a comparison."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, WorkError, must
+from ..errors import InputError, WorkError, check_plain, must
 from ..inference.estimate import Sides
+from ..store.outfolder import FILES, RESULT, check_foreign, kind_of
 from .maps import Map, Maps
 from .methods import methods_page, methods_paragraph, references
 from .stackblocks import StackBlocks, blocks_document, read_blocks
 
 FORMAT = "microtome/similarity/1"
-RESULT = "result.json"
-# Above this size a file is known by its size and the time it was changed, not by its content.
+# Above this size a file is identified by its size and modification time, not by its content.
 HASHED_BYTES = 64_000_000
 
 _SCALARS = ("measure", "n", "estimator", "null_note", "level", "method", "unit", "target", "precision")
@@ -34,27 +34,29 @@ _MAY_BE_NONE = ("low", "high", "p_map")
 
 def document(maps: Mapping[str, Map], *, findings: Sequence[str] = ()) -> dict[str, Any]:
     """
-    Turn the maps of one comparison into plain data that strict JSON can hold.
+    Convert the maps of one comparison to JSON-compatible data.
 
     Parameters
     ----------
     maps : Maps
     findings : sequence of str
-        Sentences that say what the maps show.
+        Sentences about the maps.
 
     Returns
     -------
     dict
         NaN is None, and each undefined cell has its reason. Resamples are not part of it.
     """
-    every = list(maps.values())
+    all_maps = list(maps.values())
     blocks: Sequence[StackBlocks] = maps.blocks if isinstance(maps, Maps) else ()
-    shared = _shared_provenance(every)
+    shared = _shared_provenance(all_maps)
     return {
         "format": FORMAT,
-        "maps": [_map_document(one, with_provenance=shared is None) for one in every],
+        "maps": [
+            _map_document(similarity_map, with_provenance=shared is None) for similarity_map in all_maps
+        ],
         **({"findings": list(findings)} if findings else {}),
-        **({"blocks": [_plain(blocks_document(one)) for one in blocks]} if blocks else {}),
+        **({"blocks": [_plain(blocks_document(model_blocks)) for model_blocks in blocks]} if blocks else {}),
         "methods": methods_paragraph(maps),
         "references": references(maps),
         "provenance": _plain(shared or {}),
@@ -90,16 +92,19 @@ def from_json(text: str | bytes) -> Maps:
         Equal to those that were written, without their resamples.
     """
     try:
-        read = json.loads(text, parse_constant=_refuse)
+        record = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise InputError(f"a record must be strict JSON, but got: {error}.") from error
-    if not isinstance(read, dict) or read.get("format") != FORMAT:
-        raise must("a record's format", FORMAT, read.get("format") if isinstance(read, dict) else None)
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise must("a record's format", FORMAT, record.get("format") if isinstance(record, dict) else None)
     try:
-        said = [str(sentence) for sentence in read.get("findings", [])]
-        blocks = [read_blocks(one) for one in read.get("blocks", [])]
-        return Maps([_read_map(one, read.get("provenance", {})) for one in read["maps"]], said, blocks)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        findings = [str(sentence) for sentence in record.get("findings", [])]
+        # Findings of an earlier definition, which had no blocks, are ignored.
+        blocks = [read_blocks(entry) for entry in record.get("blocks", []) if "blocks" in entry["finding"]]
+        return Maps(
+            [_read_map(entry, record.get("provenance", {})) for entry in record["maps"]], findings, blocks
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"a record must hold whole maps, but one cannot be read: {error!r}.") from error
@@ -115,15 +120,16 @@ def write(
     ----------
     maps : Maps
     out_dir : path
-        Made if it is not there; files of an earlier result are replaced, each in one step.
+        Created if it does not exist; files of an earlier result are replaced atomically.
     findings : sequence of str
-        Sentences that say what the maps show.
+        Sentences about the maps.
 
     Returns
     -------
     tuple of Path
-        `result.json`, `table.parquet` (one record a cell), `methods.md` and `references.bib`.
+        `result.json`, `table.parquet` (one record per cell), `methods.md` and `references.bib`.
     """
+    check_foreign(Path(out_dir))
     folder = make_folder(out_dir)
     contents = {
         RESULT: to_json(maps, findings=findings).encode() + b"\n",
@@ -148,58 +154,69 @@ def open_record(path: str | os.PathLike[str]) -> Maps:
     -------
     Maps
     """
-    place = Path(path)
-    place = place / RESULT if place.is_dir() else place
+    file = Path(path)
+    file = file / RESULT if file.is_dir() else file
+    check_plain(file)
     try:
-        content = place.read_bytes()
+        content = file.read_bytes()
     except OSError as error:
         raise InputError(f"a record must be a readable {RESULT}, but got: {error}.") from error
     return from_json(content)
 
 
-def make_folder(path: str | os.PathLike[str]) -> Path:
-    """Make a folder to write into, or say why it cannot be one."""
+def check_folder(path: str | os.PathLike[str]) -> Path:
+    """Check that a folder can be created and written to, without creating it."""
     folder = Path(path)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        # The system's own words for the common case, a file of that name, are of no use to most.
-        why = "it is a file" if folder.is_file() else error.strerror or error
-        raise InputError(
-            f"a folder to write to must be one that can be made, but got {folder}: {why}."
-        ) from error
-    if not os.access(folder, os.W_OK):
-        raise must("a folder to write to", "writable", str(folder))
+    existing = next(
+        candidate for candidate in (folder, *folder.absolute().parents) if os.path.lexists(candidate)
+    )
+    if not existing.is_dir():
+        # The system's message for the common case, a file of that name, is unclear to most users.
+        why = "it is a file" if existing == folder else f"{existing} is a file"
+        raise InputError(f"a folder to write to must be one that can be made, but got {folder}: {why}.")
+    if not os.access(existing, os.W_OK):
+        raise must("a folder to write to", "writable", str(existing))
     return folder
 
 
-def check_earlier(path: str | os.PathLike[str], kind: str) -> None:
+def make_folder(path: str | os.PathLike[str]) -> Path:
+    """Create a folder to write to, or raise an error with the reason."""
+    folder = check_folder(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"a folder to write to must be one that can be made, but got {folder}: {error.strerror or error}."
+        ) from error
+    return folder
+
+
+def check_earlier(path: str | os.PathLike[str], kind: str, names: Iterable[str] = FILES) -> None:
     """
-    Refuse a folder with a result of another kind, which would be lost.
+    Check that no result of another kind and no foreign file would be overwritten in a folder.
 
     Parameters
     ----------
     path : path
-        Of `--out`; it need not be there.
+        Of `--out`; it need not exist.
     kind : str
-        What is to be written, as its format has it: "change" for "microtome/change/1".
+        Kind of the new result, as in its format: "change" for "microtome/change/1".
+    names : iterable of str
+        The files that are to be written, as names or patterns.
     """
-    try:
-        told = json.loads((Path(path) / RESULT).read_bytes())["format"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        # What cannot be read, or is no result, is none that could be taken for another.
-        return
-    found = str(told).removeprefix("microtome/").rpartition("/")[0] or str(told)
-    if found != kind:
+    check_plain(Path(path) / RESULT)
+    earlier = kind_of(Path(path) / RESULT)
+    if earlier not in (None, kind):
         raise InputError(
             f"--out must be a new folder or one of an earlier `{kind}`, but {path} holds the result of "
-            f"`{found}`."
+            f"`{earlier}`."
         )
+    check_foreign(Path(path), names)
 
 
 def with_source(maps: Maps, *, command: str, inputs: Iterable[Mapping[str, Any]]) -> Maps:
     """
-    Add to the provenance of every map the command that makes it again, and what it was made from.
+    Add the command that reproduces a map, and its input files, to the provenance of every map.
 
     Parameters
     ----------
@@ -212,14 +229,16 @@ def with_source(maps: Maps, *, command: str, inputs: Iterable[Mapping[str, Any]]
     -------
     Maps
     """
-    more = {"command": command, "inputs": [dict(one) for one in inputs]}
-    told = [replace(m, provenance=MappingProxyType({**m.provenance, **more})) for m in maps.values()]
-    return Maps(told, maps.findings, maps.blocks)
+    source = {"command": command, "inputs": [dict(description) for description in inputs]}
+    sourced_maps = [
+        replace(m, provenance=MappingProxyType({**m.provenance, **source})) for m in maps.values()
+    ]
+    return Maps(sourced_maps, maps.findings, maps.blocks)
 
 
 def describe_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
-    Say which file this is: path, bytes, and its SHA-256, or for a large one when it was changed.
+    Describe a file: path, bytes, and its SHA-256, or for a large one its modification time.
 
     Parameters
     ----------
@@ -231,11 +250,11 @@ def describe_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     try:
         stat = os.stat(path)
-        known: dict[str, Any] = {"path": os.fspath(path), "bytes": stat.st_size}
+        facts: dict[str, Any] = {"path": os.fspath(path), "bytes": stat.st_size}
         if stat.st_size > HASHED_BYTES:
-            return {**known, "modified_ns": stat.st_mtime_ns}
+            return {**facts, "modified_ns": stat.st_mtime_ns}
         with open(path, "rb") as file:
-            return {**known, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+            return {**facts, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
     except OSError as error:
         raise InputError(f"an input must be a readable file, but got: {error}.") from error
 
@@ -245,18 +264,18 @@ def _shared_provenance(maps: Sequence[Map]) -> dict[str, Any] | None:
     return first if all(dict(m.provenance) == first for m in maps) else None
 
 
-def _map_document(one: Map, *, with_provenance: bool) -> dict[str, Any]:
+def _map_document(similarity_map: Map, *, with_provenance: bool) -> dict[str, Any]:
     return {
-        **{name: _plain(getattr(one, name)) for name in _SCALARS},
-        "left": list(one.left),
-        "right": list(one.right),
-        "symmetric": one.symmetric,
-        **{name: _plain(getattr(one, name)) for name in _TABLES},
-        "reasons": [list(row) for row in one.reasons],
-        "warnings": list(one.warnings),
-        **{name: _sides_document(getattr(one, name)) for name in _SIDES},
-        "details": _plain(one.details),
-        **({"provenance": _plain(one.provenance)} if with_provenance else {}),
+        **{name: _plain(getattr(similarity_map, name)) for name in _SCALARS},
+        "left": list(similarity_map.left),
+        "right": list(similarity_map.right),
+        "symmetric": similarity_map.symmetric,
+        **{name: _plain(getattr(similarity_map, name)) for name in _TABLES},
+        "reasons": [list(row) for row in similarity_map.reasons],
+        "warnings": list(similarity_map.warnings),
+        **{name: _sides_document(getattr(similarity_map, name)) for name in _SIDES},
+        "details": _plain(similarity_map.details),
+        **({"provenance": _plain(similarity_map.provenance)} if with_provenance else {}),
     }
 
 
@@ -264,47 +283,49 @@ def _sides_document(sides: Sides) -> dict[str, Any]:
     return {"left": _plain(sides.left), "right": _plain(sides.right)}
 
 
-def _read_map(read: Mapping[str, Any], shared: Mapping[str, Any]) -> Map:
-    shape = len(read["left"]), len(read["right"])
+def _read_map(record: Mapping[str, Any], shared: Mapping[str, Any]) -> Map:
+    shape = len(record["left"]), len(record["right"])
+    if not all(isinstance(name, str) for name in (record["measure"], *record["left"], *record["right"])):
+        raise InputError("a record must name its measure and layers by text, but one of the names is none.")
     tables: dict[str, Any] = {}
     for name in _TABLES:
-        table = read[name]
+        table = record[name]
         if table is None and name in _MAY_BE_NONE:
             tables[name] = None
             continue
         tables[name] = _array(table).astype(np.float64)
         if tables[name].shape != shape:
             raise must(f"{name} of a record", f"of the shape {shape}", tables[name].shape)
-    reasons = tuple(tuple(row) for row in read["reasons"])
+    reasons = tuple(tuple(row) for row in record["reasons"])
     if (len(reasons), *{len(row) for row in reasons}) != shape:
         raise must("reasons of a record", f"of the shape {shape}", [len(row) for row in reasons])
     fields: dict[str, Any] = {
-        **{name: read[name] for name in _SCALARS},
+        **{name: record[name] for name in _SCALARS},
         **tables,
-        **{name: Sides(*(_side(read[name][side]) for side in Sides._fields)) for name in _SIDES},
-        "left": tuple(read["left"]),
-        "right": tuple(read["right"]),
-        "symmetric": bool(read["symmetric"]),
+        **{name: Sides(*(_side(record[name][side]) for side in Sides._fields)) for name in _SIDES},
+        "left": tuple(record["left"]),
+        "right": tuple(record["right"]),
+        "symmetric": bool(record["symmetric"]),
         "reasons": reasons,
-        "warnings": tuple(read["warnings"]),
-        "details": _arrays(read["details"]),
-        "provenance": MappingProxyType(dict(read.get("provenance", shared))),
+        "warnings": tuple(record["warnings"]),
+        "details": _arrays(record["details"]),
+        "provenance": MappingProxyType(dict(record.get("provenance", shared))),
     }
     return Map(**fields)
 
 
-def _side(read: Any) -> Any:
-    if read is None:
+def _side(value: Any) -> Any:
+    if value is None:
         return None
-    return _arrays(read) if isinstance(read, dict) else _array(read)
+    return _arrays(value) if isinstance(value, dict) else _array(value)
 
 
-def _arrays(read: Mapping[str, Any]) -> Mapping[str, np.ndarray]:
-    return MappingProxyType({name: _array(table) for name, table in read.items()})
+def _arrays(tables: Mapping[str, Any]) -> Mapping[str, np.ndarray]:
+    return MappingProxyType({name: _array(table) for name, table in tables.items()})
 
 
 def _plain(value: Any) -> Any:
-    """Plain data: lists for arrays, None for NaN, and words for the infinities that JSON has no sign for."""
+    """Convert to JSON-compatible data: lists for arrays, None for NaN, strings for infinities."""
     if isinstance(value, np.ndarray):
         return _plain(value.tolist())
     if isinstance(value, np.generic):
@@ -318,13 +339,13 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _array(read: Any) -> np.ndarray:
+def _array(values: Any) -> np.ndarray:
     def filled(value: Any) -> Any:
         if isinstance(value, list):
             return [filled(item) for item in value]
         return math.nan if value is None else float(value) if isinstance(value, str) else value
 
-    return np.array(filled(read))
+    return np.array(filled(values))
 
 
 def _refuse(constant: str) -> Any:
@@ -335,15 +356,15 @@ def _parquet(maps: Mapping[str, Map]) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pa.concat_tables([one.to_arrow() for one in maps.values()])
+    table = pa.concat_tables([similarity_map.to_arrow() for similarity_map in maps.values()])
     sink = pa.BufferOutputStream()
     pq.write_table(table.replace_schema_metadata({"format": FORMAT}), sink)
     return sink.getvalue().to_pybytes()
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file in one step."""
-    # A reader sees the whole old file or the whole new one, also when the writer is stopped.
+    """Write a file atomically."""
+    # A reader sees either the old file or the new one, also when the writer is interrupted.
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:

@@ -1,4 +1,4 @@
-"""What did an experiment on layers find? Curves, costs of spans, and sentences, each with its doubt."""
+"""Results of experiments: score curves, span costs and findings, with intervals."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InputError, must, unknown
+from ..errors import InputError, check_plain, must, unknown
 
 if TYPE_CHECKING:
     import pandas
 
 RESULT = "result.json"
+# Of `more`: by the name of a curve or span map, models that do not beat the majority baseline.
+WEAK = "not_above_baseline"
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 X = int | float | str
 
@@ -27,33 +29,33 @@ X = int | float | str
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Curve:
     """
-    A score along an axis, such as the layer that a head reads.
+    A score along an axis, such as the layer that a head is trained on.
 
     Parameters
     ----------
     name : str
-        What sets it apart from the other curves, such as "UNTUNED".
+        Unique among the curves, such as "UNTUNED".
     axis : str
         What x is, such as "layers kept".
     x : tuple of int, float or str
     values : ndarray of shape (points,)
         NaN where undefined.
     low, high : ndarray of shape (points,)
-        An interval for each point alone.
+        Pointwise intervals.
     band_low, band_high : ndarray of shape (points,)
-        A band that holds all points at once.
+        Simultaneous band over all points.
     level : float
         Of both.
     unit : str
-        What was taken as independent: "example", "group of examples", "example and seed".
+        What was treated as independent: "example", "group of examples", "example and seed".
     n : int
-        Examples.
+        Number of examples.
     seeds : tuple of int
-        Sound runs behind each point.
+        Number of sound runs of each point.
     reasons : tuple of (str or None)
         Why a point is undefined, or which runs were left out of it.
     note : str
-        What a reader must know of it.
+        Remark for the reader.
     """
 
     name: str
@@ -73,10 +75,10 @@ class Curve:
 
     def __post_init__(self) -> None:
         for name in ("values", *_BOUNDS):
-            found = np.asarray(getattr(self, name), dtype=np.float64)
-            object.__setattr__(self, name, found)
-            if found.shape != (len(self.x),):
-                raise must(f"{name} of a curve", f"of the shape ({len(self.x)},)", found.shape)
+            array = np.asarray(getattr(self, name), dtype=np.float64)
+            object.__setattr__(self, name, array)
+            if array.shape != (len(self.x),):
+                raise must(f"{name} of a curve", f"of the shape ({len(self.x)},)", array.shape)
         if not len(self.seeds) == len(self.reasons) == len(self.x):
             raise must("seeds and reasons of a curve", f"one for each of {len(self.x)} points", "others")
 
@@ -84,16 +86,16 @@ class Curve:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SpanMap:
     """
-    What skipping each span of blocks costs.
+    Cost of skipping each span of blocks.
 
     Parameters
     ----------
     name : str
     depth : int
-        Blocks of the model.
+        Number of blocks of the model.
     values : ndarray of shape (depth, depth)
         Row first - 1, column last - 1: score of the whole model minus score without blocks first..last,
-        positive where something is lost, whichever way the score runs. NaN where last < first.
+        positive where the model gets worse, also where lower scores are better. NaN where last < first.
     low, high, band_low, band_high : ndarray of shape (depth, depth)
         As in a curve.
     full : float
@@ -119,16 +121,16 @@ class SpanMap:
 
     def __post_init__(self) -> None:
         for name in ("values", *_BOUNDS):
-            found = np.asarray(getattr(self, name), dtype=np.float64)
-            object.__setattr__(self, name, found)
-            if found.shape != (self.depth, self.depth):
-                raise must(f"{name} of a span map", f"of the shape {(self.depth,) * 2}", found.shape)
+            array = np.asarray(getattr(self, name), dtype=np.float64)
+            object.__setattr__(self, name, array)
+            if array.shape != (self.depth, self.depth):
+                raise must(f"{name} of a span map", f"of the shape {(self.depth,) * 2}", array.shape)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Result:
     """
-    What one experiment found.
+    Result of one experiment.
 
     Parameters
     ----------
@@ -136,26 +138,26 @@ class Result:
         Such as "truncation".
     model, task, split : str
     score : str
-        The score that curves and spans are in; `points` of 100 a unit of it is worth.
+        The score of curves and spans; `points` is the number of points per unit of it.
     points : float
     higher_is_better : bool
     curves : tuple of Curve
     spans : tuple of SpanMap
     lines : mapping of str to float
-        Scores to draw as level lines, such as the most frequent answer.
+        Scores to draw as horizontal lines, such as the majority baseline.
     rows : tuple of mapping
-        The long table: plain values, one record an arm, point and seed.
+        The long table: plain values, one record per arm, point and seed.
     findings : tuple of str
-        What may be said, as sentences with numbers and doubt.
+        Sentences with numbers and intervals.
     methods : str
         A paragraph for a paper.
     references : tuple of str
         BibTeX entries.
     warnings : tuple of str
     more : mapping
-        Plain data of this experiment alone.
+        Plain data specific to this experiment.
     provenance : mapping
-        Versions, seeds, digests, device, seconds, and the command that makes it again.
+        Versions, seeds, digests, device, seconds, and the command that reproduces it.
     """
 
     experiment: str
@@ -178,18 +180,18 @@ class Result:
 
     def __getitem__(self, name: str) -> Curve | SpanMap:
         """Find a curve or a span map by its name."""
-        known = {one.name: one for one in (*self.curves, *self.spans)}
-        if name not in known:
-            raise unknown("curve", name, known)
-        return known[name]
+        named = {entry.name: entry for entry in (*self.curves, *self.spans)}
+        if name not in named:
+            raise unknown("curve", name, named)
+        return named[name]
 
     def document(self) -> dict[str, Any]:
-        """The whole result, but for the long table, as data that strict JSON can hold."""
+        """Convert the result, without the long table, to JSON-compatible data."""
         return {
             "format": f"microtome/{self.experiment}/1",
             **{name: getattr(self, name) for name in _SCALARS},
-            "curves": [_plain_fields(one, _CURVE) for one in self.curves],
-            "spans": [_plain_fields(one, _SPANS) for one in self.spans],
+            "curves": [_plain_fields(entry, _CURVE) for entry in self.curves],
+            "spans": [_plain_fields(entry, _SPANS) for entry in self.spans],
             **{name: plain(getattr(self, name)) for name in _LISTS},
         }
 
@@ -197,11 +199,11 @@ class Result:
         """Draw all panels with matplotlib, in one figure; see `microtome.figures.panels.figure_of`."""
         from importlib import import_module
 
-        # Figures stand above findings; a result only forwards to them on request.
+        # `figures` is a higher layer than `findings`, so it is imported only on request.
         return import_module("microtome.figures.panels").figure_of(self)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The long table (needs pandas)."""
+        """The long table as a data frame (needs pandas)."""
         try:
             import pandas
         except ImportError as error:
@@ -215,15 +217,17 @@ class Result:
         Parameters
         ----------
         folder : path
-            Made if it is not there; files of an earlier result are replaced, each in one step.
+            Created if it does not exist; files of an earlier result are replaced atomically.
 
         Returns
         -------
         tuple of Path
         """
+        from ..store.outfolder import check_foreign
         from .record import make_folder, replace_file
 
-        place = make_folder(folder)
+        check_foreign(Path(folder))
+        target = make_folder(folder)
         contents = {
             RESULT: json.dumps(self.document(), allow_nan=False).encode() + b"\n",
             "table.parquet": _parquet(self.rows),
@@ -231,8 +235,8 @@ class Result:
             "references.bib": "\n".join(self.references).encode(),
         }
         for name, content in contents.items():
-            replace_file(place / name, content)
-        return tuple(place / name for name in contents)
+            replace_file(target / name, content)
+        return tuple(target / name for name in contents)
 
     def _page(self) -> str:
         sections = ["# Methods", self.methods]
@@ -245,8 +249,8 @@ class Result:
         return "\n\n".join(sections) + "\n"
 
     def _repr_html_(self) -> str:
-        said = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.findings)
-        return f"<p>{escape(f'{self.experiment}: {self.model}, {self.about}')}</p><ul>{said}</ul>"
+        list_items = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.findings)
+        return f"<p>{escape(f'{self.experiment}: {self.model}, {self.about}')}</p><ul>{list_items}</ul>"
 
     @property
     def about(self) -> str:
@@ -264,7 +268,7 @@ _SPANS = ("name", "depth", "values", *_BOUNDS, "full", "level", "unit", "n", "se
 
 def from_document(read: Mapping[str, Any], rows: Sequence[Mapping[str, Any]] = ()) -> Result:
     """
-    Make a result of what `Result.document` gave.
+    Build a result from the output of `Result.document`.
 
     Parameters
     ----------
@@ -281,8 +285,8 @@ def from_document(read: Mapping[str, Any], rows: Sequence[Mapping[str, Any]] = (
             raise must("the format of a result", f"microtome/{read['experiment']}/1", read["format"])
         return Result(
             **{name: read[name] for name in _SCALARS},
-            curves=tuple(Curve(**_arrays(one)) for one in read["curves"]),
-            spans=tuple(SpanMap(**_arrays(one)) for one in read["spans"]),
+            curves=tuple(Curve(**_arrays(entry)) for entry in read["curves"]),
+            spans=tuple(SpanMap(**_arrays(entry)) for entry in read["spans"]),
             lines=MappingProxyType({n: _number(v) for n, v in read["lines"].items()}),
             rows=tuple(rows),
             findings=tuple(read["findings"]),
@@ -292,7 +296,7 @@ def from_document(read: Mapping[str, Any], rows: Sequence[Mapping[str, Any]] = (
             more=MappingProxyType(dict(read["more"])),
             provenance=MappingProxyType(dict(read["provenance"])),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"a result must be whole, but it cannot be read: {error!r}.") from error
@@ -300,7 +304,7 @@ def from_document(read: Mapping[str, Any], rows: Sequence[Mapping[str, Any]] = (
 
 def open_result(path: str | os.PathLike[str]) -> Result:
     """
-    Read a result from the folder that `Result.save` filled.
+    Read a result from a folder that `Result.save` wrote.
 
     Parameters
     ----------
@@ -310,18 +314,19 @@ def open_result(path: str | os.PathLike[str]) -> Result:
     -------
     Result
     """
-    place = Path(path)
-    place = place if place.is_dir() else place.parent
+    folder = Path(path)
+    folder = folder if folder.is_dir() else folder.parent
+    check_plain(folder / RESULT)
     try:
-        read = json.loads((place / RESULT).read_bytes())
-        rows = _read_parquet(place / "table.parquet") if (place / "table.parquet").is_file() else []
-    except (OSError, ValueError) as error:
+        document = json.loads((folder / RESULT).read_bytes())
+        rows = _read_parquet(folder / "table.parquet") if (folder / "table.parquet").is_file() else []
+    except (OSError, ValueError, RuntimeError) as error:
         raise InputError(f"a result must be a readable {RESULT}, but got: {error}.") from error
-    return from_document(read, rows)
+    return from_document(document, rows)
 
 
 def plain(value: Any) -> Any:
-    """Plain data: lists for arrays, None for what is no number."""
+    """Convert to JSON-compatible data: lists for arrays, None for NaN and infinities."""
     if isinstance(value, np.ndarray | np.generic):
         return plain(value.tolist())
     if isinstance(value, Mapping):
@@ -333,21 +338,21 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _plain_fields(one: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: plain(getattr(one, name)) for name in names}
+def _plain_fields(record: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: plain(getattr(record, name)) for name in names}
 
 
 def _number(value: Any) -> float:
     return math.nan if value is None else float(value)
 
 
-def _arrays(read: Mapping[str, Any]) -> dict[str, Any]:
-    found = {name: tuple(value) if isinstance(value, list) else value for name, value in read.items()}
+def _arrays(entry: Mapping[str, Any]) -> dict[str, Any]:
+    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
     for name in ("values", *_BOUNDS):
-        found[name] = np.array(read[name], dtype=np.float64)  # None becomes NaN
-    if "full" in found:
-        found["full"] = _number(found["full"])
-    return found
+        fields[name] = np.array(entry[name], dtype=np.float64)  # None becomes NaN
+    if "full" in fields:
+        fields["full"] = _number(fields["full"])
+    return fields
 
 
 def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:

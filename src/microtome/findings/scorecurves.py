@@ -1,4 +1,4 @@
-"""How does a score run over layers, and what does each span cost? Answers in, curves and span maps out."""
+"""Score curves and span maps computed from the answers of models."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from ..errors import must
 from ..inference.answers import Answers
 from ..inference.bands import Bands, difference_bands, score_bands
-from ..tasks.scores import find_score
-from ..tasks.scores_declare import Score
+from ..scores.declare import Score
+from ..scores.table import find_score
 from .results import Curve, SpanMap, X
 
 Asked = str | Score | Iterable[str | Score]
@@ -33,16 +33,16 @@ def score_curve(
     seed: int = 0,
 ) -> Curve:
     """
-    Score what was answered at each point of an axis.
+    Score the answers at each point of an axis.
 
     Parameters
     ----------
     name : str
         Of the curve.
     x : sequence of int, float or str
-        Where the points lie; each there once.
+        Positions of the points, without duplicates.
     answers : sequence of (Answers or None)
-        One a point, all to the same examples, with one seed or several. None where no run is sound.
+        One per point, all to the same examples, with one seed or several. None where no run is sound.
     score : str, Score or several
         Of several scores the mean is taken.
     labels : sequence of str
@@ -51,14 +51,14 @@ def score_curve(
     level : float
         Of the intervals and of the band.
     pair_seeds : bool
-        Whether one seed runs through all points, as with cuts of one tuned model. False for models that were
-        trained apart.
+        Whether all points share their seeds, as with truncations of one tuned model. False for models that
+        were trained separately.
     failed : iterable of (x, seed, reason)
         Runs that diverged or collapsed. They are named in the reasons of their point and never averaged,
-        also when their answers were handed in.
+        even where `answers` contains them.
     note : str
     seed : int
-        Of the errors that are drawn for the band.
+        Of the simulated errors of the band.
 
     Returns
     -------
@@ -72,10 +72,14 @@ def score_curve(
     >>> curve.values.tolist(), curve.low.round(2).tolist()
     ([0.25, 0.5, 0.875], [0.07, 0.22, 0.53])
     """
-    sound, said = _sound(x, answers, failed)
-    kept = [one for one in sound if one is not None]
-    found = score_bands(score, kept, labels, level=level, pair_seeds=pair_seeds, seed=seed) if kept else None
-    return _curve(name, x, axis, sound, said, found, level, note)
+    sound, run_reasons = _sound(x, answers, failed)
+    sound_answers = [point_answers for point_answers in sound if point_answers is not None]
+    bands = (
+        score_bands(score, sound_answers, labels, level=level, pair_seeds=pair_seeds, seed=seed)
+        if sound_answers
+        else None
+    )
+    return _curve(name, x, axis, sound, run_reasons, bands, level, note)
 
 
 def difference_curve(
@@ -101,12 +105,12 @@ def difference_curve(
     name, x, answers
         As in `score_curve`. A point whose answers are the reference itself differs by exactly 0.
     reference : Answers
-        Such as those of the whole model.
+        Such as those of the complete model.
     score, labels, axis, level
         As in `score_curve`.
     pair_seeds : bool
-        Whether a seed of a point belongs to the same seed of the reference. Of seeds that are pairs, those
-        without a sound run on both sides are left out, and the reasons of the point say so.
+        Whether a seed of a point is paired with the same seed of the reference. Pairs without a sound run on
+        both sides are left out, and the reasons of the point name them.
     failed, note, seed
         As in `score_curve`.
 
@@ -115,19 +119,26 @@ def difference_curve(
     Curve
         Values are score(point) - score(reference), in units of the score.
     """
-    sound, said = _sound(x, answers, failed)
-    # The reference stays itself, also where some of its seeds failed.
-    whole = [given is reference for given in answers]
-    kept = [reference if same else one for same, one in zip(whole, sound, strict=True) if one is not None]
-    found = None
-    if kept:
-        if pair_seeds and not any(_share_seeds(one, reference) for one in kept):
-            told = f"{[list(one.seeds) for one in kept]} and {list(reference.seeds)}"
-            raise must("seeds to pair", "named alike on both sides", told)
-        found = difference_bands(
-            score, kept, reference, labels, level=level, pair_seeds=pair_seeds, seed=seed
+    sound, run_reasons = _sound(x, answers, failed)
+    # The reference is used as it is, also where some of its seeds failed.
+    is_reference = [point_answers is reference for point_answers in answers]
+    sound_answers = [
+        reference if same else point_answers
+        for same, point_answers in zip(is_reference, sound, strict=True)
+        if point_answers is not None
+    ]
+    bands = None
+    if sound_answers:
+        if pair_seeds and not any(_share_seeds(point_answers, reference) for point_answers in sound_answers):
+            seed_names = (
+                f"{[list(point_answers.seeds) for point_answers in sound_answers]} and "
+                f"{list(reference.seeds)}"
+            )
+            raise must("seeds to pair", "named alike on both sides", seed_names)
+        bands = difference_bands(
+            score, sound_answers, reference, labels, level=level, pair_seeds=pair_seeds, seed=seed
         )
-    return _curve(name, x, axis, sound, said, found, level, note)
+    return _curve(name, x, axis, sound, run_reasons, bands, level, note)
 
 
 def span_map(
@@ -144,34 +155,34 @@ def span_map(
     seed: int = 0,
 ) -> SpanMap:
     """
-    Say what skipping each span of blocks costs.
+    Compute the cost of skipping each span of blocks.
 
     Parameters
     ----------
     name : str
     depth : int
-        Blocks of the model, numbered from 1.
+        Number of blocks of the model, which are numbered from 1.
     answers : mapping of (first, last) to Answers
-        Without the blocks first..last. Spans that are not there are NaN.
+        Without the blocks first..last. Missing spans are NaN.
     reference : Answers
-        Of the whole model.
+        Of the complete model.
     score, labels, level, pair_seeds, note, seed
         As in `difference_curve`.
 
     Returns
     -------
     SpanMap
-        Costs in units of the score, positive where something is lost, whichever way the score runs.
+        Costs in units of the score, positive where the model gets worse, also where lower scores are better.
     """
-    asked = find_score(score)
+    metric = find_score(score)
     for span in answers:
         if not 1 <= span[0] <= span[1] <= depth:
             raise must("a span", f"first and last of the blocks 1 to {depth}", span)
     if not answers:
         raise must("the number of spans", "at least 1", 0)
     spans = sorted(answers)
-    found = difference_bands(
-        asked,
+    bands = difference_bands(
+        metric,
         [answers[span] for span in spans],
         reference,
         labels,
@@ -179,30 +190,32 @@ def span_map(
         pair_seeds=pair_seeds,
         seed=seed,
     )
-    # A difference is point minus reference; a cost turns it around where higher is better.
-    sign = -1.0 if asked.higher_is_better else 1.0
+    # A difference is point minus reference; a cost reverses its sign where higher is better.
+    sign = -1.0 if metric.higher_is_better else 1.0
     ends = ("low", "high", "band_low", "band_high")
-    turned: dict[str, str] = {}
+    swapped: dict[str, str] = {}
     if sign < 0:
-        turned = {"low": "high", "high": "low", "band_low": "band_high", "band_high": "band_low"}
+        swapped = {"low": "high", "high": "low", "band_low": "band_high", "band_high": "band_low"}
     cells = np.array(spans) - 1
     filled = {}
     for field in ("values", *ends):
         square = np.full((depth, depth), np.nan)
-        square[cells[:, 0], cells[:, 1]] = sign * getattr(found, turned.get(field, field))
+        square[cells[:, 0], cells[:, 1]] = sign * getattr(bands, swapped.get(field, field))
         filled[field] = square + 0.0  # no -0.0
-    full = np.mean([asked.compute(each, reference.targets, labels) for each in reference.predictions])
-    said = [f"{_span(span)}: {why}" for span, why in zip(spans, found.reasons, strict=True) if why]
+    full = np.mean(
+        [metric.compute(predictions, reference.targets, labels) for predictions in reference.predictions]
+    )
+    remarks = [f"{_span(span)}: {why}" for span, why in zip(spans, bands.reasons, strict=True) if why]
     return SpanMap(
         name=name,
         depth=depth,
         **filled,
         full=float(full),
         level=level,
-        unit=found.unit,
-        n=found.n,
-        seeds=max(found.seeds),
-        note=" ".join([*([note] if note else []), *(f"{one}." for one in said)]),
+        unit=bands.unit,
+        n=bands.n,
+        seeds=max(bands.seeds),
+        note=" ".join([*([note] if note else []), *(f"{remark}." for remark in remarks)]),
     )
 
 
@@ -214,7 +227,7 @@ def _span(span: tuple[int, int]) -> str:
 def _sound(
     x: Sequence[X], answers: Sequence[Answers | None], failed: Iterable[Failed]
 ) -> tuple[list[Answers | None], list[str | None]]:
-    """The answers of sound runs at each point, and which runs were left out."""
+    """Select the answers of sound runs at each point, and name the runs that were left out."""
     if len(x) != len(answers):
         raise must("answers", f"one for each of the {len(x)} points", len(answers))
     if len(set(x)) != len(x):
@@ -226,36 +239,44 @@ def _sound(
         if point not in x:
             raise must("the point of a failed run", f"one of {list(x)}", point)
         by_point.setdefault(point, {})[seed] = reason
-    sound, said = [], []
-    for point, one in zip(x, answers, strict=True):
-        bad = by_point.get(point, {})
-        rest = None if one is None else _without(one, bad)
-        named = ", ".join(f"seed {seed} ({why})" for seed, why in bad.items())
-        total = len(bad) + (0 if rest is None else len(rest.predictions))
-        if rest is None:
-            said.append(f"no sound run: {named}" if named else "no sound run")
+    sound, run_reasons = [], []
+    for point, point_answers in zip(x, answers, strict=True):
+        failures = by_point.get(point, {})
+        sound_runs = None if point_answers is None else _without(point_answers, failures)
+        named = ", ".join(f"seed {seed} ({why})" for seed, why in failures.items())
+        total = len(failures) + (0 if sound_runs is None else len(sound_runs.predictions))
+        if sound_runs is None:
+            run_reasons.append(f"no sound run: {named}" if named else "no sound run")
         else:
-            verb = "was" if len(bad) == 1 else "were"
-            said.append(f"{len(bad)} of {total} runs {verb} left out: {named}" if bad else None)
-        sound.append(rest)
-    return sound, said
+            verb = "was" if len(failures) == 1 else "were"
+            run_reasons.append(
+                f"{len(failures)} of {total} runs {verb} left out: {named}" if failures else None
+            )
+        sound.append(sound_runs)
+    return sound, run_reasons
 
 
-def _without(one: Answers, bad: Mapping[int | str, str]) -> Answers | None:
-    places = [place for place, seed in enumerate(one.seeds) if seed not in bad] if len(one.seeds) else None
-    if places is None or len(places) == len(one.predictions):
-        return one
-    if not places:
+def _without(answers: Answers, failures: Mapping[int | str, str]) -> Answers | None:
+    indices = (
+        [index for index, seed in enumerate(answers.seeds) if seed not in failures]
+        if len(answers.seeds)
+        else None
+    )
+    if indices is None or len(indices) == len(answers.predictions):
+        return answers
+    if not indices:
         return None
     return replace(
-        one, predictions=[one.predictions[p] for p in places], seeds=[one.seeds[p] for p in places]
+        answers,
+        predictions=[answers.predictions[p] for p in indices],
+        seeds=[answers.seeds[p] for p in indices],
     )
 
 
-def _share_seeds(one: Answers, reference: Answers) -> bool:
-    if len(one.predictions) == len(reference.predictions) == 1:
-        return not (one.seeds and reference.seeds) or one.seeds[0] == reference.seeds[0]
-    return bool(set(one.seeds) & set(reference.seeds))
+def _share_seeds(answers: Answers, reference: Answers) -> bool:
+    if len(answers.predictions) == len(reference.predictions) == 1:
+        return not (answers.seeds and reference.seeds) or answers.seeds[0] == reference.seeds[0]
+    return bool(set(answers.seeds) & set(reference.seeds))
 
 
 def _curve(
@@ -263,33 +284,33 @@ def _curve(
     x: Sequence[X],
     axis: str,
     sound: Sequence[Answers | None],
-    said: Sequence[str | None],
-    found: Bands | None,
+    run_reasons: Sequence[str | None],
+    bands: Bands | None,
     level: float,
     note: str,
 ) -> Curve:
-    places = [place for place, one in enumerate(sound) if one is not None]
+    indices = [index for index, point_answers in enumerate(sound) if point_answers is not None]
     filled = {}
     for field in ("values", "low", "high", "band_low", "band_high"):
         line = np.full(len(x), np.nan)
-        if found is not None:
-            line[places] = getattr(found, field)
+        if bands is not None:
+            line[indices] = getattr(bands, field)
         filled[field] = line
-    seeds, reasons = [0] * len(x), list(said)
-    if found is not None:
-        for place, count, reason in zip(places, found.seeds, found.reasons, strict=True):
-            one = sound[place]
-            seeds[place] = count if one is None else min(count, len(one.predictions))
-            told = [one for one in (reasons[place], reason) if one]
-            reasons[place] = "; ".join(told) or None
+    seeds, reasons = [0] * len(x), list(run_reasons)
+    if bands is not None:
+        for index, count, reason in zip(indices, bands.seeds, bands.reasons, strict=True):
+            point_answers = sound[index]
+            seeds[index] = count if point_answers is None else min(count, len(point_answers.predictions))
+            point_reasons = [text for text in (reasons[index], reason) if text]
+            reasons[index] = "; ".join(point_reasons) or None
     return Curve(
         name=name,
         axis=axis,
         x=tuple(x),
         **filled,
         level=level,
-        unit="example" if found is None else found.unit,
-        n=0 if found is None else found.n,
+        unit="example" if bands is None else bands.unit,
+        n=0 if bands is None else bands.n,
         seeds=tuple(seeds),
         reasons=tuple(reasons),
         note=note,

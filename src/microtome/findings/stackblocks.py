@@ -1,23 +1,20 @@
-"""Of which stack is a finding about blocks, and how is it kept beside the maps?"""
+"""Block structure of a named stack of layers, and its JSON form."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..errors import must
 from ..inference.estimate import Interval
-from .blocks import BlockFinding
-
-_NUMBERS = ("contrast", "standard_error", "z", "gap", "gap_ratio", "plain_contrast", "plain_sharpness")
-_TUPLES = ("used", "left_out", "borders", "contrasts")
+from .blocks import Block, BlockFinding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackBlocks:
     """
-    Whether the layers of one stack fall into blocks.
+    The blocks of one stack of layers.
 
     Parameters
     ----------
@@ -26,7 +23,7 @@ class StackBlocks:
     measure : str
         Of the map that was tested.
     names : tuple of str
-        Of the layers that the finding counts from 0.
+        Of the layers, in the order of the indices of the finding.
     finding : BlockFinding
     """
 
@@ -39,10 +36,19 @@ class StackBlocks:
         if len(self.names) != self.finding.layers:
             raise must("names of blocks", f"one for each of {self.finding.layers} layers", list(self.names))
 
+    @property
+    def numbers(self) -> list[str]:
+        """Names of the layers within their stack."""
+        return [name.rpartition("/")[2] for name in self.names]
+
+    def sentence(self) -> str:
+        """State which layers of the stack form blocks, with the evidence."""
+        return f"{self.stack}: {self.finding.sentence(self.numbers)}"
+
 
 def blocks_document(one: StackBlocks) -> dict[str, Any]:
     """
-    Turn a finding about blocks into plain data.
+    Convert the blocks of a stack to plain data.
 
     Parameters
     ----------
@@ -51,7 +57,7 @@ def blocks_document(one: StackBlocks) -> dict[str, Any]:
     Returns
     -------
     dict
-        With the numbers as they are; NaN is for the writer to replace.
+        Numbers are unchanged; the writer replaces NaN.
     """
     return {
         "stack": one.stack,
@@ -63,7 +69,7 @@ def blocks_document(one: StackBlocks) -> dict[str, Any]:
 
 def read_blocks(read: Mapping[str, Any]) -> StackBlocks:
     """
-    Make a finding of what `blocks_document` gave, after JSON.
+    Build the blocks of a stack from the output of `blocks_document`, read from JSON.
 
     Parameters
     ----------
@@ -73,23 +79,39 @@ def read_blocks(read: Mapping[str, Any]) -> StackBlocks:
     -------
     StackBlocks
     """
-    known = {field.name for field in fields(BlockFinding)}
-    told: dict[str, Any] = {name: value for name, value in read["finding"].items() if name in known}
-    for name in _NUMBERS:
-        # Infinities are written as words, which float reads.
-        told[name] = float("nan") if told.get(name) is None else float(told[name])
-    for name in _TUPLES:
-        told[name] = tuple(_number(value) for value in told[name])
-    if told.get("interval") is not None:
-        ends = {end: _number(told["interval"][end]) for end in ("low", "high")}
-        told["interval"] = Interval(**{**told["interval"], **ends})
+    fields = read["finding"]
+    best = fields.get("best")
+    finding = BlockFinding(
+        layers=int(fields["layers"]),
+        used=tuple(fields["used"]),
+        left_out=tuple(fields["left_out"]),
+        blocks=tuple(_block(block) for block in fields["blocks"]),
+        best=None if best is None else _block(best),
+        runs=int(fields["runs"]),
+        reason=fields.get("reason"),
+    )
     return StackBlocks(
-        stack=str(read["stack"]),
-        measure=str(read["measure"]),
-        names=tuple(read["names"]),
-        finding=BlockFinding(**told),
+        stack=str(read["stack"]), measure=str(read["measure"]), names=tuple(read["names"]), finding=finding
     )
 
 
-def _number(value: Any) -> Any:
-    return float("nan") if value is None else float(value) if isinstance(value, str) else value
+def _block(record: Mapping[str, Any]) -> Block:
+    interval = record.get("interval")
+    return Block(
+        first=int(record["first"]),
+        last=int(record["last"]),
+        inside=_number(record["inside"]),
+        outside=_number(record["outside"]),
+        margin=_number(record["margin"]),
+        interval=None
+        if interval is None
+        else Interval(**{**interval, "low": _number(interval["low"]), "high": _number(interval["high"])}),
+        certain=bool(record["certain"]),
+        without=tuple(record["without"]),
+        cores=tuple(_block(core) for core in record["cores"]),
+    )
+
+
+def _number(value: Any) -> float:
+    # Infinities are written as strings, which float parses.
+    return float("nan") if value is None else float(value)

@@ -1,8 +1,8 @@
-"""Does the similarity of two layers go with what it costs to skip the blocks between them?
+"""Correlation of the similarity of two layers with the cost of skipping the blocks between them.
 
-A long span costs more and its ends are less alike, whatever the measure: length and depth alone foretell
-much. What counts is what similarity adds to them. All arithmetic is on ranks within one map, so that costs
-of different tasks and similarities of different measures have one scale.
+A longer span costs more and its ends are less similar, whatever the measure: length and depth alone predict
+much of the cost. The question is what similarity adds to them. All computations use ranks within one map, so
+that costs of different tasks and similarities of different measures have the same scale.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import must
-from .blocks import read_map
+from .squares import read_map
 
 Array = NDArray[np.float64]
 
-FEWEST = 6  # spans that a rank correlation is computed from
+FEWEST = 6  # least number of spans for a rank correlation
 RIDGE = 0.01  # penalty of the predictor, per cell, on standardized features
 _ROUNDING = 1e-9
 
@@ -31,7 +31,7 @@ class Spans:
     Parameters
     ----------
     length, midpoint : ndarray of shape (spans,)
-        Blocks skipped, j - i, and (i + j) / 2, for the blocks i + 1..j between layers i and j.
+        Number of blocks skipped, j - i, and (i + j) / 2, for the blocks i + 1..j between layers i and j.
     similarity, cost : ndarray of shape (spans,)
     without_layer_0 : int
         Spans left out because the similarity with layer 0 is undefined.
@@ -65,34 +65,34 @@ def spans_of(similarity: Array, cost: Array) -> Spans:
     depth = len(cost)
     if cost.shape != (depth, depth):
         raise must("the shape of costs", "[first, last] of the blocks", cost.shape)
-    found = read_map("a similarity", similarity)
-    if len(found) == depth:
-        found = np.pad(found, ((1, 0), (1, 0)), constant_values=np.nan)
-    if len(found) != depth + 1:
+    layer_similarity = read_map("a similarity", similarity)
+    if len(layer_similarity) == depth:
+        layer_similarity = np.pad(layer_similarity, ((1, 0), (1, 0)), constant_values=np.nan)
+    if len(layer_similarity) != depth + 1:
         allowed = f"that of layers 0 to {depth}, or 1 to {depth}, for costs of {depth} blocks"
         raise must("the shape of a similarity", allowed, np.shape(similarity))
     i, j = np.triu_indices(depth + 1, 1)
-    x, y = found[i, j], cost[i, j - 1]
+    x, y = layer_similarity[i, j], cost[i, j - 1]
     bottom = (i == 0) & ~np.isfinite(x)
-    known = np.isfinite(x) & np.isfinite(y)
+    defined = np.isfinite(x) & np.isfinite(y)
     return Spans(
-        length=(j - i)[known].astype(np.float64),
-        midpoint=((i + j) / 2)[known],
-        similarity=x[known],
-        cost=y[known],
+        length=(j - i)[defined].astype(np.float64),
+        midpoint=((i + j) / 2)[defined],
+        similarity=x[defined],
+        cost=y[defined],
         without_layer_0=int(bottom.sum()),
-        missing=int((~known & ~bottom).sum()),
+        missing=int((~defined & ~bottom).sum()),
     )
 
 
 def rank_correlation(x: Array, y: Array) -> float:
-    """Spearman's correlation, ties at their mean rank; NaN where one side is constant."""
+    """Spearman's correlation, with mean ranks for ties; NaN where one side is constant."""
     return _cosine(_ranks(x), _ranks(y))
 
 
 def partial_rank_correlation(spans: Spans) -> float:
     """
-    Correlate the ranks of similarity and of cost after taking out what length and depth explain.
+    Correlate the ranks of similarity and of cost after regressing out length and depth.
 
     Parameters
     ----------
@@ -103,30 +103,30 @@ def partial_rank_correlation(spans: Spans) -> float:
     float
         Pearson's correlation of the residuals of both ranks, each regressed by least squares on one constant
         for each span length, and on m, m^2 and m l, with m and l the standardized ranks of midpoint and
-        length. NaN where one of the two has nothing left.
+        length. NaN where the residuals of one of the two vanish.
     """
     m, length = _ranks(spans.midpoint), _ranks(spans.length)
-    same = (spans.length[:, None] == np.unique(spans.length)).astype(np.float64)
-    known = np.column_stack([same, m, m**2, m * length])
-    base = np.linalg.qr(known)[0] if np.linalg.matrix_rank(known) == known.shape[1] else _basis(known)
-    left = [side - base @ (base.T @ side) for side in (_ranks(spans.similarity), _ranks(spans.cost))]
-    return _cosine(*left, floor=_ROUNDING * np.sqrt(len(m)))
+    length_dummies = (spans.length[:, None] == np.unique(spans.length)).astype(np.float64)
+    design = np.column_stack([length_dummies, m, m**2, m * length])
+    base = np.linalg.qr(design)[0] if np.linalg.matrix_rank(design) == design.shape[1] else _basis(design)
+    residuals = [side - base @ (base.T @ side) for side in (_ranks(spans.similarity), _ranks(spans.cost))]
+    return _cosine(*residuals, floor=_ROUNDING * np.sqrt(len(m)))
 
 
 def foretold(training: Sequence[Spans], asked: Spans) -> tuple[float, float]:
     """
-    Foretell the order of the costs of one map from other maps, without similarity and with it.
+    Predict the order of the costs of one map from other maps, without similarity and with it.
 
     Parameters
     ----------
     training : sequence of Spans
-        Maps that the predictor may see; each counts the same.
+        Training maps, with equal weights.
     asked : Spans
 
     Returns
     -------
     without, with_similarity : float
-        Spearman's correlation of foretold and measured cost.
+        Spearman's correlation of predicted and measured cost.
 
     Notes
     -----
@@ -134,17 +134,17 @@ def foretold(training: Sequence[Spans], asked: Spans) -> tuple[float, float]:
     s, s^2, s l and s m: standardized ranks within a map of length, midpoint and similarity, all terms
     centered within it.
     """
-    results = []
+    correlations = []
     for similarity in (False, True):
         gram, moment = 0.0, 0.0
-        for one in training:
-            x = _features(one, similarity=similarity)
+        for spans in training:
+            x = _features(spans, similarity=similarity)
             gram = gram + x.T @ x / len(x)
-            moment = moment + x.T @ _ranks(one.cost) / len(x)
+            moment = moment + x.T @ _ranks(spans.cost) / len(x)
         x = _features(asked, similarity=similarity)
         weights = np.linalg.solve(gram + len(training) * RIDGE * np.eye(x.shape[1]), moment)
-        results.append(rank_correlation(np.round(x @ weights, 9), asked.cost))
-    return results[0], results[1]
+        correlations.append(rank_correlation(np.round(x @ weights, 9), asked.cost))
+    return correlations[0], correlations[1]
 
 
 def _features(spans: Spans, *, similarity: bool) -> Array:
@@ -153,21 +153,21 @@ def _features(spans: Spans, *, similarity: bool) -> Array:
     if similarity:
         s = _ranks(spans.similarity)
         terms += [s, s**2, s * length, s * m]
-    found = np.column_stack(terms)
-    return found - found.mean(axis=0)
+    features = np.column_stack(terms)
+    return features - features.mean(axis=0)
 
 
 def _ranks(values: Array) -> Array:
-    """Standardized ranks, ties at their mean; zeros where all are equal."""
+    """Standardized ranks, with mean ranks for ties; zeros where all are equal."""
     from scipy.stats import rankdata
 
-    found = rankdata(values) - (len(values) + 1) / 2
-    spread = found.std()
-    return found / spread if spread > 0 else found
+    ranks = rankdata(values) - (len(values) + 1) / 2
+    spread = ranks.std()
+    return ranks / spread if spread > 0 else ranks
 
 
-def _basis(known: Array) -> Array:
-    left, sizes, _ = np.linalg.svd(known, full_matrices=False)
+def _basis(design: Array) -> Array:
+    left, sizes, _ = np.linalg.svd(design, full_matrices=False)
     return left[:, sizes > _ROUNDING * sizes[0]]
 
 

@@ -1,18 +1,20 @@
-"""How is a number said, so that every sentence of a finding says it in the same way?"""
+"""Formatting of numbers, intervals and layer names in findings."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from ..errors import must
 from ..inference.estimate import Interval
+from ..rounding import at_least as at_least
+from ..rounding import at_most as at_most
+from ..rounding import between as between
 
 
 def number(value: float, digits: int = 2) -> str:
     """
-    Write a number with a fixed count of decimals; NaN is "undefined", and zero has no sign.
+    Format a number with a fixed number of decimals; NaN is "undefined", and zero has no sign.
 
     Examples
     --------
@@ -27,13 +29,13 @@ def number(value: float, digits: int = 2) -> str:
     return text.removeprefix("-") if float(text) == 0 else text
 
 
-# Parts of names of scores that are short for something; others are words.
+# Parts of score names that are acronyms; others are words.
 _ACRONYMS = frozenset({"uuas", "uas", "las", "mcc", "f1", "cca", "svcca", "pwcca", "cka", "rbf", "rsa"})
 
 
 def score_label(name: str) -> str:
     """
-    Write the name of a score as labels and captions have it; sentences and files keep the name as it is.
+    Format the name of a score for labels and captions; sentences and files keep the name unchanged.
 
     Examples
     --------
@@ -45,7 +47,7 @@ def score_label(name: str) -> str:
 
 def with_article(noun: str) -> str:
     """
-    Write a noun with the article that fits how it begins.
+    Prefix a noun with its indefinite article.
 
     Examples
     --------
@@ -57,7 +59,7 @@ def with_article(noun: str) -> str:
 
 def small_number(value: float) -> str:
     """
-    Write a number with two decimals, or with two digits that count where those would be lost.
+    Format a number with two decimals, or with two significant digits where it is small.
 
     Examples
     --------
@@ -67,61 +69,18 @@ def small_number(value: float) -> str:
     return f"{value:.2g}" if 0 < abs(value) < 0.1 else number(value)
 
 
-def at_least(value: float, digits: int = 2) -> str:
-    """
-    Write a lower bound, rounded down.
-
-    Examples
-    --------
-    >>> at_least(0.938), at_least(-0.004), at_least(0.93)
-    ('0.93', '-0.01', '0.93')
-    """
-    return _rounded(value, digits, ROUND_FLOOR)
-
-
-def at_most(value: float, digits: int = 2) -> str:
-    """
-    Write an upper bound, rounded up.
-
-    Examples
-    --------
-    >>> at_most(0.7801), at_most(-0.001), at_most(0.8, 1)
-    ('0.79', '0.00', '0.8')
-    """
-    return _rounded(value, digits, ROUND_CEILING)
-
-
-def _rounded(value: float, digits: int, way: str) -> str:
-    if not math.isfinite(value):
-        return number(value, digits)
-    text = f"{Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-digits), rounding=way):f}"
-    return text.removeprefix("-") if float(text) == 0 else text
-
-
-def between(low: float, high: float, digits: int = 2) -> str:
-    """
-    Write an interval, each end rounded outward.
-
-    Examples
-    --------
-    >>> between(-3.163, 5.221)
-    '[-3.17, 5.23]'
-    """
-    return f"[{at_least(low, digits)}, {at_most(high, digits)}]"
-
-
 def with_interval(value: float, interval: Interval | None, *, digits: int = 2, noun: str = "") -> str:
     """
-    Write a value with its interval, the level, and what was taken as independent.
+    Format a value with its interval, the level, and the independent unit.
 
     Parameters
     ----------
     value : float
     interval : Interval or None
-        Without one, the value stands alone.
+        None writes the value only.
     digits : int
     noun : str
-        What is counted, said after the numbers.
+        What is counted, written after the numbers.
 
     Examples
     --------
@@ -129,16 +88,16 @@ def with_interval(value: float, interval: Interval | None, *, digits: int = 2, n
     >>> with_interval(1.43, interval, noun="adjacent gaps")
     '1.43 [1.10, 1.80] adjacent gaps (95%, unit: example)'
     """
-    said = f" {noun}" if noun else ""
+    suffix = f" {noun}" if noun else ""
     if interval is None:
-        return number(value, digits) + said
-    bounds = f"[{number(interval.low, digits)}, {number(interval.high, digits)}]"
-    return f"{number(value, digits)} {bounds}{said} ({interval.level * 100:g}%, unit: {interval.unit})"
+        return number(value, digits) + suffix
+    bounds = between(interval.low, interval.high, digits)
+    return f"{number(value, digits)} {bounds}{suffix} ({interval.level * 100:g}%, unit: {interval.unit})"
 
 
 def percent(share: float) -> str:
     """
-    Write a share as whole percents, without turning a few into none or nearly all into all.
+    Format a share in whole percent, without rounding small shares to 0% or large ones to 100%.
 
     Examples
     --------
@@ -156,7 +115,7 @@ def percent(share: float) -> str:
 
 def p_value(p: float) -> str:
     """
-    Write a probability; below one in a thousand only that is said.
+    Format a p-value; below 0.001 as a bound.
 
     Examples
     --------
@@ -169,21 +128,21 @@ def p_value(p: float) -> str:
 
 
 def check_names(names: Sequence[str] | None, layers: int) -> None:
-    """Refuse names that are not one a layer."""
+    """Check that there is one name per layer."""
     if names is not None and len(names) != layers:
         raise must("names", f"one name for each of the {layers} layers", list(names))
 
 
 def layer_list(layers: Iterable[int], names: Sequence[str] | None = None) -> str:
     """
-    Write which layers are meant, with runs of three or more joined.
+    List layers in words, with runs of three or more joined.
 
     Parameters
     ----------
     layers : iterable of int
         Indices, in any order.
     names : sequence of str, optional
-        What each index is called; the index itself without it.
+        Name of each index; the index itself when absent.
 
     Examples
     --------
@@ -203,9 +162,9 @@ def layer_list(layers: Iterable[int], names: Sequence[str] | None = None) -> str
             runs[-1].append(index)
         else:
             runs.append([index])
-    said: list[str] = []
+    labels: list[str] = []
     for run in runs:
-        called = [str(i) if names is None else names[i] for i in run]
-        said += [f"{called[0]} to {called[-1]}"] if len(run) > 2 else called
-    listed = said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"
+        run_names = [str(i) if names is None else names[i] for i in run]
+        labels += [f"{run_names[0]} to {run_names[-1]}"] if len(run) > 2 else run_names
+    listed = labels[0] if len(labels) == 1 else f"{', '.join(labels[:-1])} and {labels[-1]}"
     return f"layer{'s' if len(indices) > 1 else ''} {listed}"

@@ -1,1 +1,1 @@
-"""How sure a number is: intervals, nulls and permutations, on arrays."""
+"""Statistical inference on arrays: intervals, null distributions and permutation tests."""

@@ -1,4 +1,4 @@
-"""What did a model answer, and are the answers of two models about the same examples?"""
+"""Predictions of models, and their alignment by example and by seed."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..errors import InputError, must
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
     """
-    What one model answered, with one seed or with several.
+    Predictions of one model, trained with one seed or with several.
 
     Parameters
     ----------
     ids : sequence of str
         Of the examples.
     targets : sequence
-        What is right.
+        Gold answers.
     predictions : sequence of sequences
-        For each seed, one prediction an example.
+        For each seed, one prediction per example.
     groups : sequence, optional
         The group of each example, where several share a text.
     seeds : sequence, optional
@@ -40,9 +40,12 @@ class Answers:
             raise InputError("ids of examples must be unique, but some stand twice.")
         if not len(self.predictions):
             raise must("predictions", "of at least one seed", 0)
-        if len(self.targets) != n or any(len(each) != n for each in self.predictions):
-            told = f"{len(self.targets)} targets and {[len(each) for each in self.predictions]} predictions"
-            raise must("answers", f"one target and one prediction a seed for each of the {n} ids", told)
+        if len(self.targets) != n or any(len(predictions) != n for predictions in self.predictions):
+            counts = (
+                f"{len(self.targets)} targets and "
+                f"{[len(predictions) for predictions in self.predictions]} predictions"
+            )
+            raise must("answers", f"one target and one prediction a seed for each of the {n} ids", counts)
         if len(self.seeds) and len(self.seeds) != len(self.predictions):
             raise must("seeds", f"one name for each of {len(self.predictions)}", list(self.seeds))
         if len(set(self.seeds)) != len(self.seeds):
@@ -50,9 +53,9 @@ class Answers:
 
 
 def aligned(first: Answers, second: Answers) -> Answers:
-    """Put the second answers in the order of the first, after seeing that the examples are the same."""
-    places = {name: place for place, name in enumerate(second.ids)}
-    missing = [name for name in first.ids if name not in places]
+    """Reorder the second answers like the first, after checking that the examples are the same."""
+    positions = {name: index for index, name in enumerate(second.ids)}
+    missing = [name for name in first.ids if name not in positions]
     extra = set(second.ids) - set(first.ids)
     if missing or extra:
         named = missing[0] if missing else min(extra)
@@ -61,8 +64,8 @@ def aligned(first: Answers, second: Answers) -> Answers:
             "two models must be compared on the same examples, but "
             f"{len(missing) + len(extra)} have one only, such as {named!r} (the {which})."
         )
-    order = [places[name] for name in first.ids]
-    targets = [second.targets[place] for place in order]
+    order = [positions[name] for name in first.ids]
+    targets = [second.targets[index] for index in order]
     for name, ours, theirs in zip(first.ids, first.targets, targets, strict=True):
         if _plain(ours) != _plain(theirs):
             raise InputError(
@@ -72,20 +75,20 @@ def aligned(first: Answers, second: Answers) -> Answers:
     return Answers(
         ids=first.ids,
         targets=first.targets,
-        predictions=[[each[place] for place in order] for each in second.predictions],
+        predictions=[[predictions[index] for index in order] for predictions in second.predictions],
         groups=first.groups,
         seeds=second.seeds,
     )
 
 
 def seeds_aligned(first: Answers, second: Answers) -> Answers:
-    """Put the seeds of the second in the order of the first."""
+    """Reorder the seeds of the second answers like those of the first."""
     if not len(first.seeds) or set(first.seeds) != set(second.seeds):
         raise must(
             "seeds to pair", "named alike on both sides", f"{list(first.seeds)} and {list(second.seeds)}"
         )
     order = [list(second.seeds).index(seed) for seed in first.seeds]
-    predictions = [second.predictions[place] for place in order]
+    predictions = [second.predictions[index] for index in order]
     return Answers(
         ids=second.ids,
         targets=second.targets,
@@ -98,4 +101,4 @@ def seeds_aligned(first: Answers, second: Answers) -> Answers:
 def _plain(target: Any) -> Any:
     if hasattr(target, "tolist"):
         return target.tolist()
-    return [_plain(each) for each in target] if isinstance(target, tuple | list) else target
+    return [_plain(part) for part in target] if isinstance(target, tuple | list) else target

@@ -1,8 +1,8 @@
-"""Where do all points of a curve lie at once? Bands that hold every layer or span together, at one level.
+"""Simultaneous confidence bands for the scores of all points of a curve.
 
-An interval a point is right for that point alone: of 78 intervals of 95 %, four miss in the mean. A band
-reaches as many standard errors to either side as the largest of all errors does, and never leaves the range
-of the score.
+A pointwise interval holds for its point only: of 78 intervals at the 95 % level, four miss on average. A band
+extends to either side by a quantile of the largest of all standardized errors, and never leaves the range of
+the score.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import must
-from ..tasks.scores import find_score
-from ..tasks.scores_declare import Score
+from ..scores.declare import Score
+from ..scores.table import find_score
 from .answers import Answers, aligned
 from .clusters import Clusters
 from .scoring import (
@@ -45,23 +45,22 @@ class Bands:
     values : ndarray of shape (points,)
         Means over seeds.
     low, high : ndarray of shape (points,)
-        An interval for each point alone; NaN where nothing tells the spread.
+        Pointwise intervals; NaN where the spread cannot be estimated.
     band_low, band_high : ndarray of shape (points,)
-        For all points at once.
+        Simultaneous band over all points.
     se, dof : ndarray of shape (points,)
-        Standard errors on the plain scale, and the degrees of freedom with which t gives the intervals.
+        Standard errors on the scale of the score, and the degrees of freedom of the t intervals.
     critical : float
-        Standard errors that the band reaches to either side, the most of all points; NaN where no point has
-        one.
+        Half-width of the band in standard errors, the largest of all points; NaN where no point has one.
     level : float
     unit : str
-        What was taken as independent.
+        What was treated as independent.
     n : int
-        Examples.
+        Number of examples.
     seeds : tuple of int
-        Seeds behind each point.
+        Number of seeds of each point.
     reasons : tuple of (str or None)
-        Why a point has no interval, or what a reader must know of it.
+        Why a point has no interval, or a remark about it.
     """
 
     values: Array
@@ -80,7 +79,7 @@ class Bands:
 
 
 class _Point(NamedTuple):
-    """One point: its error, what each unit adds to it (None: exact), and its limits by arm and reach."""
+    """One point: its error, the influence of each unit (None: exact), and its limits by arm and reach."""
 
     value: float
     spread: Spread
@@ -100,7 +99,7 @@ def score_bands(
     seed: int = 0,
 ) -> Bands:
     """
-    Score several models, or cuts of one model, on the same examples, with a band over all of them.
+    Score several models, or truncations of one model, on the same examples, with a band over all of them.
 
     Parameters
     ----------
@@ -111,10 +110,10 @@ def score_bands(
     labels : sequence of str
     level : float
     pair_seeds : bool
-        Whether one seed runs through all points, as when one tuned model is cut in several places. False
-        for models that were trained apart, whose errors from seeds are not shared.
+        Whether all points share their seeds, as when one tuned model is truncated at several layers. False
+        for models that were trained separately, whose errors from seeds are not shared.
     seed : int
-        Of the drawn errors.
+        Of the simulated errors.
 
     Returns
     -------
@@ -122,10 +121,11 @@ def score_bands(
 
     Notes
     -----
-    One seed: Wilson's interval for a share of independent examples; else t on the scale on which the score
-    has no ends. Several seeds: V = V_seeds + V_examples - V_both, as in `compare_scores`. The band is laid
-    on the same scale. It reaches as far as the largest of |t|, with the correlation of the points' influence;
-    V_seeds of a point counts as no less than half of that of a typical one. See `band_arms`.
+    One seed: Wilson's interval for a proportion of independent examples; otherwise t on a scale on which the
+    score is unbounded. Several seeds: V = V_seeds + V_examples - V_both, as in `compare_scores`. The band
+    uses the same scale. Its critical value is a quantile of the largest |t|, with the correlation of the
+    points' influence; V_seeds of a point counts as no less than half of that of a typical one. See
+    `band_arms`.
 
     Examples
     --------
@@ -135,9 +135,9 @@ def score_bands(
     >>> found.values.tolist(), found.low.round(2).tolist(), found.band_low.round(2).tolist()
     ([0.25, 0.5, 0.875], [0.07, 0.22, 0.53], [0.04, 0.14, 0.37])
     """
-    asked, points, clusters = _read(score, points, level)
-    found = [_score_point(asked, one, labels, clusters, level) for one in points]
-    return _bands(found, points[0], clusters, level, seed, pair_seeds=pair_seeds)
+    metric, points, clusters = _read(score, points, level)
+    estimates = [_score_point(metric, answers, labels, clusters, level) for answers in points]
+    return _bands(estimates, points[0], clusters, level, seed, pair_seeds=pair_seeds)
 
 
 def difference_bands(
@@ -164,33 +164,52 @@ def difference_bands(
     labels : sequence of str
     level : float
     pair_seeds : bool
-        Whether a seed of a point belongs to the same seed of the reference, as with one tuned model and the
-        same one cut. Seeds that only one of the two has are left out.
+        Whether a seed of a point is paired with the same seed of the reference, as with a tuned model and
+        its truncation. Seeds that only one of the two has are left out.
     seed : int
-        Of the drawn errors.
+        Of the simulated errors.
 
     Returns
     -------
     Bands
-        Intervals of each point as `compare_scores` gives them.
+        Pointwise intervals are those of `compare_scores`.
     """
-    asked, read, clusters = _read(score, [reference, *points], level)
-    whole, dof = read[0], freedom(clusters, len(reference.ids))
-    known = (_influence(asked, whole, labels, clusters), _values(asked, whole, labels))
-    found = [
-        # The reference itself is no estimate of a difference: it has no error and takes no part in the band.
-        _Point(0.0, Spread.of_examples(0.0, dof), None, lambda *_: (0.0, 0.0), len(whole.predictions), None)
-        if given is reference
-        else _difference_point(asked, one, whole, known, labels, clusters, level, pair_seeds=pair_seeds)
-        for given, one in zip(points, read[1:], strict=True)
+    metric, aligned_answers, clusters = _read(score, [reference, *points], level)
+    reference_answers, dof = aligned_answers[0], freedom(clusters, len(reference.ids))
+    reference_terms = (
+        _influence(metric, reference_answers, labels, clusters),
+        _values(metric, reference_answers, labels),
+    )
+    estimates = [
+        # The reference itself is not an estimate: it has no error and is left out of the band.
+        _Point(
+            0.0,
+            Spread.of_examples(0.0, dof),
+            None,
+            lambda *_: (0.0, 0.0),
+            len(reference_answers.predictions),
+            None,
+        )
+        if point is reference
+        else _difference_point(
+            metric,
+            answers,
+            reference_answers,
+            reference_terms,
+            labels,
+            clusters,
+            level,
+            pair_seeds=pair_seeds,
+        )
+        for point, answers in zip(points, aligned_answers[1:], strict=True)
     ]
-    return _bands(found, whole, clusters, level, seed, pair_seeds=pair_seeds)
+    return _bands(estimates, reference_answers, clusters, level, seed, pair_seeds=pair_seeds)
 
 
 def _read(
     score: str | Score | Iterable[str | Score], points: Sequence[Answers], level: float
 ) -> tuple[Score, list[Answers], Clusters | None]:
-    asked = find_score(score)
+    metric = find_score(score)
     if not 0 < level < 1:
         raise must("level", "between 0 and 1", level)
     if not points:
@@ -199,63 +218,72 @@ def _read(
     clusters = example_groups(first.groups, len(first.ids))
     if len(first.ids) < 2:
         raise must("the number of examples to compare on", "at least 2", len(first.ids))
-    return asked, [_same_examples(first, one) for one in points], clusters
+    return metric, [_same_examples(first, answers) for answers in points], clusters
 
 
-def _same_examples(first: Answers, other: Answers) -> Answers:
-    if other is first or (other.targets is first.targets and list(other.ids) == list(first.ids)):
-        return other
-    return aligned(first, other)
+def _same_examples(first: Answers, answers: Answers) -> Answers:
+    if answers is first or (answers.targets is first.targets and list(answers.ids) == list(first.ids)):
+        return answers
+    return aligned(first, answers)
 
 
-def _values(score: Score, one: Answers, labels: Sequence[str]) -> Array:
-    return np.array([score.compute(each, one.targets, labels) for each in one.predictions])
+def _values(score: Score, answers: Answers, labels: Sequence[str]) -> Array:
+    return np.array(
+        [score.compute(predictions, answers.targets, labels) for predictions in answers.predictions]
+    )
 
 
-def _influence(score: Score, one: Answers, labels: Sequence[str], clusters: Clusters | None) -> Array:
-    return np.stack([unit_influence(score, each, one.targets, labels, clusters) for each in one.predictions])
+def _influence(score: Score, answers: Answers, labels: Sequence[str], clusters: Clusters | None) -> Array:
+    return np.stack(
+        [
+            unit_influence(score, predictions, answers.targets, labels, clusters)
+            for predictions in answers.predictions
+        ]
+    )
 
 
-def _undefined(score: Score, one: Answers, labels: Sequence[str]) -> tuple[int, str | None]:
-    """How many seeds have no score, and what to say of them."""
-    said = [score.undefined(each, one.targets, labels) for each in one.predictions]
-    reasons = [reason for reason in said if reason is not None]
+def _undefined(score: Score, answers: Answers, labels: Sequence[str]) -> tuple[int, str | None]:
+    """Number of seeds whose score is undefined, and the remark on them."""
+    seed_reasons = [
+        score.undefined(predictions, answers.targets, labels) for predictions in answers.predictions
+    ]
+    reasons = [reason for reason in seed_reasons if reason is not None]
     if not reasons:
         return 0, None
-    where = "" if len(reasons) == len(said) else f" for {len(reasons)} of {len(said)} seeds"
+    where = "" if len(reasons) == len(seed_reasons) else f" for {len(reasons)} of {len(seed_reasons)} seeds"
     return len(reasons), f"{score.name} is undefined and counts as 0{where}: {reasons[0]}"
 
 
 def _score_point(
-    score: Score, one: Answers, labels: Sequence[str], clusters: Clusters | None, level: float
+    score: Score, answers: Answers, labels: Sequence[str], clusters: Clusters | None, level: float
 ) -> _Point:
-    values, psi = _values(score, one, labels), _influence(score, one, labels, clusters)
-    value, found = float(values.mean()), spread([psi], [values], freedom(clusters, len(one.ids)))
+    values, psi = _values(score, answers, labels), _influence(score, answers, labels, clusters)
+    value, error = float(values.mean()), spread([psi], [values], freedom(clusters, len(answers.ids)))
     units = psi.shape[1]
-    count, reason = _undefined(score, one, labels)
+    count, reason = _undefined(score, answers, labels)
     share = score.counts and clusters is None and len(values) == 1
     if share:
-        found = replace(found, dof=np.inf)
+        error = replace(error, dof=np.inf)
 
     def limits(arm: float, reach: float) -> tuple[float, float]:
         if share:
             return wilson(value, units, _level(reach))
-        if found.se == 0 or any(abs(value - end) < _ROUNDING for end in score.range):
-            arm = _unseen(score, one, labels, units, reach)
+        if error.se == 0 or any(abs(value - end) < _ROUNDING for end in score.range):
+            arm = _unseen(score, answers, labels, units, reach)
             return _within(score.range, value - arm, value + arm)
         return _on_scale(score, value, arm)
 
-    known = count < len(values) and np.isfinite(_alone(limits, found, level)).all()
-    if not known and reason is None:
+    has_limits = count < len(values) and np.isfinite(_alone(limits, error, level)).all()
+    if not has_limits and reason is None:
         reason = f"every {unit_of(clusters)} has the same outcome, which gives no interval"
-    return _Point(value, found, psi.mean(axis=0), limits if known else None, len(values), reason)
+    return _Point(value, error, psi.mean(axis=0), limits if has_limits else None, len(values), reason)
 
 
 def _difference_point(
     score: Score,
-    one: Answers,
+    answers: Answers,
     reference: Answers,
-    known: tuple[Array, Array],
+    reference_terms: tuple[Array, Array],
     labels: Sequence[str],
     clusters: Clusters | None,
     level: float,
@@ -263,80 +291,94 @@ def _difference_point(
     pair_seeds: bool,
 ) -> _Point:
     if pair_seeds:
-        ours, theirs = _pairs(one, reference)
-        if not ours:
+        point_seeds, reference_seeds = _pairs(answers, reference)
+        if not point_seeds:
             reason = "no seed has both a sound run and its reference"
             return _Point(float("nan"), Spread.of_examples(float("nan"), np.inf), None, None, 0, reason)
-        one, reference = _only(one, ours), _only(reference, theirs)
-        known = known[0][theirs], known[1][theirs]
-    psi = [_influence(score, one, labels, clusters), known[0]]
-    values = [_values(score, one, labels), known[1]]
-    found = spread(psi, values, freedom(clusters, len(one.ids)), pair_seeds=pair_seeds)
+        answers, reference = _only(answers, point_seeds), _only(reference, reference_seeds)
+        reference_terms = reference_terms[0][reference_seeds], reference_terms[1][reference_seeds]
+    psi = [_influence(score, answers, labels, clusters), reference_terms[0]]
+    values = [_values(score, answers, labels), reference_terms[1]]
+    error = spread(psi, values, freedom(clusters, len(answers.ids)), pair_seeds=pair_seeds)
     value, units = float(values[0].mean() - values[1].mean()), psi[0].shape[1]
-    _, reason = _undefined(score, one, labels)
+    _, reason = _undefined(score, answers, labels)
     share = score.counts and clusters is None and max(map(len, values)) == 1
     center = value
     if share:
-        center, se = _adjusted(score, one, reference, labels)
-        found = Spread.of_examples(se, np.inf)
+        center, se = _adjusted(score, answers, reference, labels)
+        error = Spread.of_examples(se, np.inf)
     widest = score.range[1] - score.range[0]
 
     def limits(arm: float, reach: float) -> tuple[float, float]:
-        if found.se == 0 and value == 0:
+        if error.se == 0 and value == 0:
             arm = _unseen(score, reference, labels, units, reach)
         return _within((-widest, widest), center - arm, center + arm)
 
-    told = np.isfinite(_alone(limits, found, level)).all() and (found.se > 0 or value == 0)
-    if not told and reason is None:
+    has_limits = np.isfinite(_alone(limits, error, level)).all() and (error.se > 0 or value == 0)
+    if not has_limits and reason is None:
         reason = f"every {unit_of(clusters)} has the same outcome, which gives no interval"
     mean = psi[0].mean(axis=0) - psi[1].mean(axis=0)
-    return _Point(value, found, mean, limits if told else None, min(map(len, values)), reason)
+    return _Point(value, error, mean, limits if has_limits else None, min(map(len, values)), reason)
 
 
-def _only(one: Answers, places: Sequence[int]) -> Answers:
-    if len(places) == len(one.predictions) == 1:
-        return one
+def _only(answers: Answers, indices: Sequence[int]) -> Answers:
+    if len(indices) == len(answers.predictions) == 1:
+        return answers
     return replace(
-        one, predictions=[one.predictions[p] for p in places], seeds=[one.seeds[p] for p in places]
+        answers,
+        predictions=[answers.predictions[p] for p in indices],
+        seeds=[answers.seeds[p] for p in indices],
     )
 
 
-def _pairs(one: Answers, reference: Answers) -> tuple[list[int], list[int]]:
-    """Places of the seeds that both sides have."""
-    if len(one.predictions) == len(reference.predictions) == 1 and not (one.seeds and reference.seeds):
+def _pairs(answers: Answers, reference: Answers) -> tuple[list[int], list[int]]:
+    """Indices of the seeds that both sides have."""
+    if len(answers.predictions) == len(reference.predictions) == 1 and not (
+        answers.seeds and reference.seeds
+    ):
         return [0], [0]
-    if not (len(one.seeds) and len(reference.seeds)):
-        raise must("seeds to pair", "named on both sides", f"{list(one.seeds)} and {list(reference.seeds)}")
-    theirs = {name: place for place, name in enumerate(reference.seeds)}
-    both = [(place, theirs[name]) for place, name in enumerate(one.seeds) if name in theirs]
-    return [ours for ours, _ in both], [other for _, other in both]
+    if not (len(answers.seeds) and len(reference.seeds)):
+        raise must(
+            "seeds to pair", "named on both sides", f"{list(answers.seeds)} and {list(reference.seeds)}"
+        )
+    reference_positions = {name: index for index, name in enumerate(reference.seeds)}
+    pairs = [
+        (index, reference_positions[name])
+        for index, name in enumerate(answers.seeds)
+        if name in reference_positions
+    ]
+    return [index for index, _ in pairs], [reference_index for _, reference_index in pairs]
 
 
-def _adjusted(score: Score, one: Answers, reference: Answers, labels: Sequence[str]) -> tuple[float, float]:
-    """Center and standard error of the interval of Bonett and Price, as `compare_scores` has them."""
+def _adjusted(
+    score: Score, answers: Answers, reference: Answers, labels: Sequence[str]
+) -> tuple[float, float]:
+    """Center and standard error of the interval of Bonett and Price, as in `compare_scores`."""
     assert score.parts is not None
-    right = [score.parts(s.predictions[0], s.targets, labels)[:, 0] > 0 for s in (one, reference)]
-    n = len(right[0])
-    a, b = ((np.count_nonzero(x & ~y) + 1) / (n + 2) for x, y in (right, right[::-1]))
+    correct = [score.parts(s.predictions[0], s.targets, labels)[:, 0] > 0 for s in (answers, reference)]
+    n = len(correct[0])
+    a, b = ((np.count_nonzero(x & ~y) + 1) / (n + 2) for x, y in (correct, correct[::-1]))
     return a - b, float(np.sqrt((a + b - (a - b) ** 2) / (n + 2)))
 
 
-def _unseen(score: Score, one: Answers, labels: Sequence[str], units: int, reach: float) -> float:
-    """How far a score may lie from one that shows no spread; NaN where it cannot say."""
+def _unseen(score: Score, answers: Answers, labels: Sequence[str], units: int, reach: float) -> float:
+    """Half-width of the interval of a score without observed spread; NaN where it is not defined."""
     arms = []
-    for predictions in one.predictions:
-        other = past_the_end(score, predictions, one.targets, labels, units, reach**2)
-        arms.append(np.nan if other is None else abs(score.compute(predictions, one.targets, labels) - other))
+    for predictions in answers.predictions:
+        extreme = past_the_end(score, predictions, answers.targets, labels, units, reach**2)
+        arms.append(
+            np.nan if extreme is None else abs(score.compute(predictions, answers.targets, labels) - extreme)
+        )
     return float(np.mean(arms))
 
 
 def _on_scale(score: Score, value: float, arm: float) -> tuple[float, float]:
-    """Lay an arm on the scale on which the score has no ends; see `microtome.inference.scoring`."""
+    """Apply an arm on the scale on which the score is unbounded; see `microtome.inference.scoring`."""
     from scipy.special import expit, logit
 
     bottom, top = score.range
     if np.isinf(top):
-        with np.errstate(over="ignore"):  # an interval without an end is one
+        with np.errstate(over="ignore"):  # an unbounded interval is valid
             return max(bottom, value * float(np.exp(-arm / value))), value * float(np.exp(arm / value))
     share = (value - bottom) / (top - bottom)
     reach = arm / ((top - bottom) * share * (1 - share))
@@ -345,19 +387,19 @@ def _on_scale(score: Score, value: float, arm: float) -> tuple[float, float]:
 
 
 def _within(ends: tuple[float, float], low: float, high: float) -> tuple[float, float]:
-    """Cut an interval off at the ends of a range; NaN stays."""
+    """Clip an interval to a range; NaN is kept."""
     return float(np.clip(low, *ends)), float(np.clip(high, *ends))
 
 
 def _alone(
-    limits: Callable[[float, float], tuple[float, float]], found: Spread, level: float
+    limits: Callable[[float, float], tuple[float, float]], error: Spread, level: float
 ) -> tuple[float, float]:
-    """The interval of one point."""
-    return limits(found.alone(level), quantile(level, found.dof))
+    """Pointwise interval of one point."""
+    return limits(error.alone(level), quantile(level, error.dof))
 
 
 def _level(reach: float) -> float:
-    """Level of an interval that reaches so many standard errors; short of 1, which has no such number."""
+    """Level of a normal interval of the given number of standard errors, below 1."""
     from scipy.special import erf
 
     return min(float(erf(reach / np.sqrt(2))), 1 - 1e-15)
@@ -372,36 +414,40 @@ def _bands(
     *,
     pair_seeds: bool,
 ) -> Bands:
-    nothing = (float("nan"), float("nan"))
-    alone = [_alone(o.limits, o.spread, level) if o.limits else nothing for o in points]
-    together = list(alone)
-    drawn = [(place, o.psi) for place, o in enumerate(points) if o.limits is not None and o.psi is not None]
+    undefined = (float("nan"), float("nan"))
+    intervals = [_alone(point.limits, point.spread, level) if point.limits else undefined for point in points]
+    bands = list(intervals)
+    varying = [
+        (index, point.psi)
+        for index, point in enumerate(points)
+        if point.limits is not None and point.psi is not None
+    ]
     critical = float("nan")
-    if drawn:
-        psi, found = np.stack([psi for _, psi in drawn]), [points[place].spread for place, _ in drawn]
-        # Wilson's interval takes z, which is too short for the largest of many errors of few examples.
-        most = np.inf if len(drawn) == 1 else freedom(clusters, len(first.ids))
-        arms = band_arms(found, psi, level=level, pair_seeds=pair_seeds, most=most, seed=seed)
-        least = min(most, *(each.dof for each in found))
+    if varying:
+        psi, errors = np.stack([psi for _, psi in varying]), [points[index].spread for index, _ in varying]
+        # Wilson's interval uses z, which is too small for the largest of many errors on few examples.
+        most = np.inf if len(varying) == 1 else freedom(clusters, len(first.ids))
+        arms = band_arms(errors, psi, level=level, pair_seeds=pair_seeds, most=most, seed=seed)
+        least = min(most, *(error.dof for error in errors))
         critical = reach = critical_value(psi, least, level=level, seed=seed)
-        for (place, _), arm, each in zip(drawn, arms.tolist(), found, strict=True):
-            limits = points[place].limits
+        for (index, _), arm, error in zip(varying, arms.tolist(), errors, strict=True):
+            limits = points[index].limits
             assert limits is not None
-            together[place] = limits(arm, reach)
-            critical = max(critical, arm / each.se) if each.se > 0 else critical
+            bands[index] = limits(arm, reach)
+            critical = max(critical, arm / error.se) if error.se > 0 else critical
     unit = unit_of(clusters)
     return Bands(
-        values=np.array([one.value for one in points]),
-        low=np.array([low for low, _ in alone]),
-        high=np.array([high for _, high in alone]),
-        band_low=np.array([low for low, _ in together]),
-        band_high=np.array([high for _, high in together]),
-        se=np.array([one.spread.se for one in points]),
-        dof=np.array([one.spread.freedom(level) for one in points]),
+        values=np.array([point.value for point in points]),
+        low=np.array([low for low, _ in intervals]),
+        high=np.array([high for _, high in intervals]),
+        band_low=np.array([low for low, _ in bands]),
+        band_high=np.array([high for _, high in bands]),
+        se=np.array([point.spread.se for point in points]),
+        dof=np.array([point.spread.freedom(level) for point in points]),
         critical=critical,
         level=level,
-        unit=f"{unit} and seed" if max(one.seeds for one in points) > 1 else unit,
+        unit=f"{unit} and seed" if max(point.seeds for point in points) > 1 else unit,
         n=len(first.ids),
-        seeds=tuple(one.seeds for one in points),
-        reasons=tuple(one.reason for one in points),
+        seeds=tuple(point.seeds for point in points),
+        reasons=tuple(point.reason for point in points),
     )

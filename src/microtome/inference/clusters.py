@@ -1,9 +1,9 @@
-"""Which rows belong together, and how are whole clusters dealt out to groups?"""
+"""Clusters of dependent rows, and their assignment to groups."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,17 +63,17 @@ class Clusters:
 
     @property
     def unit(self) -> str:
-        """What an interval over these clusters takes as independent: "row" or "cluster"."""
+        """The independent unit of an interval over these clusters: "row" or "cluster"."""
         return "row" if self.single else "cluster"
 
     def rows(self, chosen: ArrayLike) -> NDArray[np.int64]:
         """
-        List the rows of the chosen clusters, in ascending order.
+        List the rows of the selected clusters, in ascending order.
 
         Parameters
         ----------
         chosen : array_like, shape (S,) of bool, or (k,) of int
-            A mark for each cluster, or the numbers of the clusters.
+            A mask over the clusters, or their indices.
         """
         chosen = np.asarray(chosen)
         marks = chosen if chosen.dtype == bool else np.zeros(len(self), dtype=bool)
@@ -86,19 +86,21 @@ class Clusters:
         cls, ids: Iterable[Any], n: int | None = None, *, balanced: bool = True, noun: str = "cluster"
     ) -> Clusters:
         """
-        Read the cluster of each row from its name.
+        Build clusters from the cluster id of each row.
 
         Parameters
         ----------
         ids : iterable of int, str or any other hashable, length n
             Rows with the same id form a cluster, whether or not they are adjacent.
         n : int, optional
-            The number of rows there should be.
+            The expected number of rows.
         balanced : bool
             Whether to refuse a cluster of half of the rows or more, which cannot be debiased.
         noun : str
             What a user calls a cluster, such as "sentence".
         """
+        if not isinstance(ids, Iterable) or isinstance(ids, (str, Mapping)):
+            raise must("clusters", "a flat list of ids", ids)
         names = np.asarray(ids) if hasattr(ids, "__array__") else list(ids)
         if isinstance(names, np.ndarray) and names.ndim != 1:
             raise must("clusters", "a flat list of ids", f"an array of shape {names.shape}")
@@ -135,7 +137,7 @@ class Clusters:
 
 def check_balanced(ids: ArrayLike, noun: str) -> None:
     """
-    Refuse rows of which half or more are of one cluster, before anything is read for them.
+    Check that no cluster holds half of the rows or more, before anything is computed.
 
     Parameters
     ----------
@@ -144,14 +146,14 @@ def check_balanced(ids: ArrayLike, noun: str) -> None:
         What a user calls a cluster, such as "sentence".
     """
     _, sizes = np.unique(ids, return_counts=True)
-    # That all rows are of one cluster is worse, and said where clusters are read.
+    # A single cluster for all rows is a different error, raised where clusters are read.
     if len(sizes) > 1 and 2 * sizes.max() >= sizes.sum():
         raise too_large(int(sizes.max()), int(sizes.sum()), noun)
 
 
 def too_large(size: int, n: int, noun: str = "cluster", name: str = "one") -> InputError:
     """
-    Say that a cluster holds too many of the rows to be debiased.
+    Build the error for a cluster that holds too many of the rows to be debiased.
 
     Examples
     --------
@@ -191,7 +193,7 @@ def _from_codes(codes: NDArray[np.int64]) -> Clusters:
 
 def cluster_sums(values: ArrayLike, codes: ArrayLike) -> NDArray[np.float64]:
     """
-    Add up the rows of each cluster.
+    Sum the rows of each cluster.
 
     Parameters
     ----------
@@ -218,11 +220,11 @@ def cluster_sums(values: ArrayLike, codes: ArrayLike) -> NDArray[np.float64]:
 
 def groups(clusters: Clusters, k: int, seed: int) -> NDArray[np.int64]:
     """
-    Deal whole clusters out to k groups of nearly equally many rows.
+    Assign whole clusters to k groups of nearly equal numbers of rows.
 
-    No two groups differ by more rows than the largest cluster has. Clusters are dealt in random order,
-    not by size: groups that were alike in their mix of sizes would differ less from each other than
-    clusters drawn from a population do, and a jackknife over them would come out too narrow.
+    No two groups differ by more rows than the largest cluster has. Clusters are assigned in random order,
+    not by size: groups balanced in their mix of sizes would differ less from each other than clusters
+    sampled from a population do, and a jackknife over them would be too narrow.
 
     Parameters
     ----------
@@ -243,7 +245,7 @@ def groups(clusters: Clusters, k: int, seed: int) -> NDArray[np.int64]:
     if clusters.sizes.min() == clusters.sizes.max():
         group[shuffled] = np.arange(len(clusters)) % k
         return group
-    # The first k clusters open one group each, so that none stays empty.
+    # The first k clusters open one group each, so that no group is empty.
     heap = [(int(clusters.sizes[c]), number) for number, c in enumerate(shuffled[:k])]
     group[shuffled[:k]] = np.arange(k)
     heapq.heapify(heap)
@@ -256,7 +258,7 @@ def groups(clusters: Clusters, k: int, seed: int) -> NDArray[np.int64]:
 
 def halves(clusters: Clusters, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """
-    Split the rows in two, whole clusters on either side: one half to choose with, one to judge with.
+    Split the rows in two halves of whole clusters: one for selection, one for evaluation.
 
     Returns
     -------

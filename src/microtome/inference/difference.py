@@ -1,4 +1,4 @@
-"""Do two cells, or two maps, that were read from the same rows differ?"""
+"""Paired differences of two cells, or of two maps, computed on the same rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def difference_from_scores(
     """
     Interval for value - other from influence scores over the same clusters.
 
-    What moves both values alike cancels, so the interval is narrower than two separate ones suggest.
+    Errors that both values share cancel, so the interval is narrower than two separate ones suggest.
 
     Parameters
     ----------
@@ -110,8 +110,8 @@ def difference_from_jackknife(
     )
 
 
-def _minus(one: ArrayLike, other: ArrayLike, what: str) -> NDArray[np.float64]:
-    one, other = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
-    if one.shape != other.shape:
-        raise must(f"the {what} of the two sides", "of one shape", f"{one.shape} and {other.shape}")
-    return one - other
+def _minus(minuend: ArrayLike, subtrahend: ArrayLike, what: str) -> NDArray[np.float64]:
+    minuend, subtrahend = np.asarray(minuend, dtype=np.float64), np.asarray(subtrahend, dtype=np.float64)
+    if minuend.shape != subtrahend.shape:
+        raise must(f"the {what} of the two sides", "of one shape", f"{minuend.shape} and {subtrahend.shape}")
+    return minuend - subtrahend

@@ -1,4 +1,4 @@
-"""What is one number, and everything a reader must know to trust it?"""
+"""Estimates: a value with its interval, null and warnings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
+
+from ..rounding import between
 
 
 class Sides(NamedTuple):
@@ -18,19 +20,19 @@ class Sides(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
     """
-    An interval, and what it is an interval for.
+    A confidence interval with its level, method, unit and target.
 
     Parameters
     ----------
     low, high : float
     level : float
-        Promised coverage, such as 0.95.
+        Nominal coverage, such as 0.95.
     method : str
         "influence function", "jackknife over groups of clusters", "half-sampling".
     unit : str
-        What was taken as independent: "row", "cluster".
+        What was treated as independent: "row", "cluster".
     target : str
-        What is covered: "population value", or "value of another sample of the same size".
+        The quantity covered: "population value", or "value of another sample of the same size".
     """
 
     low: float
@@ -51,7 +53,7 @@ class Estimate:
     """
     The value of a measure for one pair of layers.
 
-    `float(estimate)` is its value. An undefined value is NaN, and `reason` says why.
+    `float(estimate)` is its value. An undefined value is NaN, and `reason` explains it.
 
     Parameters
     ----------
@@ -63,15 +65,16 @@ class Estimate:
     n : int
         Rows used.
     low, high : float or None
-        The interval, when certainty was asked.
+        The interval, where one was requested.
     interval : Interval or None
         The same with level, method, unit and target.
     null_mean : float
-        What unrelated rows would give (NaN where no closed form is known and nothing was permuted).
+        Expected value for unrelated rows (NaN where no closed form is known and nothing was permuted).
     z, p : float
-        Distance from that in standard deviations, and its one-sided probability, where they hold.
+        Distance from it in standard deviations, and its one-sided p-value, where they are valid; for a
+        difference, the distance from 0, and its two-sided p-value.
     rank, kept : Sides
-        Rank of each side under the measure's tolerance; dimensions of it that were compared.
+        Rank of each side under the measure's tolerance, and the dimensions that were compared.
     reason : str or None
         Why the value is undefined.
     warnings : tuple of str
@@ -104,5 +107,5 @@ class Estimate:
         text = f"{self.measure} {self.value:.4f}"
         if self.low is not None and self.high is not None and self.interval is not None:
             level = f"{self.interval.level * 100:g}%"
-            text += f" [{self.low:.4f}, {self.high:.4f}] ({level}, unit: {self.interval.unit})"
+            text += f" {between(self.low, self.high, 4)} ({level}, unit: {self.interval.unit})"
         return f"{text}, n = {self.n}"

@@ -1,4 +1,4 @@
-"""How much do values from half of the rows differ, and so what would another sample of this size give?"""
+"""Half-sampling intervals for the value of another sample of the same size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ANOTHER_SAMPLE = "value of another sample of the same size"
 
 def half_plan(clusters: Clusters | int, replicates: int, seed: int) -> list[NDArray[np.int64]]:
     """
-    Draw half of the clusters without replacement, again and again.
+    Draw half of the clusters without replacement, repeatedly.
 
     Drawing with replacement would pair a row with its own copy, which every similarity mistakes for
     agreement. The draws are independent of each other and ignore the clusters' sizes.
@@ -56,8 +56,8 @@ def half_interval(
     """
     Turn the values of half-samples into an interval, for one number or for every cell of a map.
 
-    It says where the value of another sample of the same size is to be expected. For a measure with a
-    bias that shrinks with n (SVCCA, CCA, neuron matching) that is not the population value.
+    It covers the value of another sample of the same size. For a measure with a bias that shrinks with n
+    (SVCCA, CCA, neuron matching) that is not the population value.
 
     Parameters
     ----------

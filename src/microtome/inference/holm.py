@@ -1,4 +1,4 @@
-"""Which of several tests hold when they are judged together? Holm's correction of their probabilities."""
+"""Holm's correction for multiple tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 def holm(p: Sequence[float]) -> list[float]:
     """
-    Adjust probabilities of several tests by Holm's method.
+    Adjust the p-values of several tests by Holm's method.
 
     Parameters
     ----------
@@ -25,9 +25,12 @@ def holm(p: Sequence[float]) -> list[float]:
     [0.03, 0.06, 0.06]
     """
     out = [math.nan] * len(p)
-    order = sorted((place for place, one in enumerate(p) if not math.isnan(one)), key=lambda place: p[place])
+    order = sorted(
+        (index for index, probability in enumerate(p) if not math.isnan(probability)),
+        key=lambda index: p[index],
+    )
     largest = 0.0
-    for rank, place in enumerate(order):
-        largest = max(largest, min(1.0, (len(order) - rank) * p[place]))
-        out[place] = largest
+    for rank, index in enumerate(order):
+        largest = max(largest, min(1.0, (len(order) - rank) * p[index]))
+        out[index] = largest
     return out

@@ -1,4 +1,4 @@
-"""How sure is a debiased CKA, from one score a cluster and without drawing anything anew?"""
+"""Influence-function intervals for debiased and linear CKA, from one score per cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .clusters import cluster_sums, too_large
 from .jackknife import POPULATION, Band, student_band
 
 # Below this many clusters the scores come out up to a tenth too small (95 % intervals cover about 91 %
-# at 40 clusters and 94 % at 80); take the jackknife over clusters there.
+# at 40 clusters and 94 % at 80); the jackknife over clusters is used there.
 ENOUGH_CLUSTERS = 60
 
 
@@ -24,7 +24,7 @@ class Influence:
     Parameters
     ----------
     psi : ndarray of float, shape (..., S)
-        What each cluster adds to the error of the value; sums to 0.
+        Contribution of each cluster to the error of the value; sums to 0.
     band : Band, of shape (...)
     """
 
@@ -70,7 +70,7 @@ def cluster_h(frob2: ArrayLike, within: ArrayLike, u: ArrayLike, l_rows: ArrayLi
     """
     Cluster-debiased HSIC (times a constant of n) from moments of centered rows.
 
-    With one row a cluster this is the unbiased HSIC of Song et al. times n(n-3).
+    With one row per cluster this is the unbiased HSIC of Song et al. times n(n-3).
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def cluster_h(frob2: ArrayLike, within: ArrayLike, u: ArrayLike, l_rows: ArrayLi
 
 def projected(K: ArrayLike, codes: ArrayLike) -> NDArray[np.float64]:
     """
-    Zero the pairs inside clusters, and take a_i + a_j off the others so that every row sums to 0.
+    Zero the pairs inside clusters, and subtract a_i + a_j from the others so that every row sums to 0.
 
     This is U-centering when every row is its own cluster. The elementwise product of two such matrices
     sums to the cluster-debiased HSIC: it has mean 0 for independent sides, however unequal the clusters.
@@ -112,7 +112,7 @@ def projected(K: ArrayLike, codes: ArrayLike) -> NDArray[np.float64]:
     K, codes = np.asarray(K, dtype=np.float64), np.asarray(codes)
     if K.shape != (len(codes), len(codes)):
         raise must("K", f"of shape ({len(codes)}, {len(codes)})", K.shape)
-    # Centering takes off terms of the same form, so it changes nothing but the rounding error.
+    # Centering subtracts terms of the same form, so it changes nothing but the rounding error.
     means = K.mean(axis=0)
     off = codes[:, None] != codes[None, :]
     K = np.where(off, K - means[:, None] - means[None, :] + means.mean(), 0.0)
@@ -179,8 +179,8 @@ def influence_interval(
 
     Notes
     -----
-    psi_c = 2 [g_c(x,y)/sqrt(H_x H_y) - theta/2 (g_c(x,x)/H_x + g_c(y,y)/H_y)]. What unequal cluster sizes
-    and the means of the scores would add cancels in the ratio.
+    psi_c = 2 [g_c(x,y)/sqrt(H_x H_y) - theta/2 (g_c(x,x)/H_x + g_c(y,y)/H_y)]. The contributions of unequal
+    cluster sizes and of the means of the scores cancel in the ratio.
     """
     value = np.asarray(theta, dtype=np.float64)
     x, y = (np.asarray(h, dtype=np.float64) for h in (H_xx, H_yy))
@@ -201,8 +201,8 @@ def biased_scores(
     theta : array_like, shape (...)
         H_xy / sqrt(H_xx H_yy) with biased norms.
     xy, xx, yy : array_like, shape (..., S)
-        How far each norm moves with the weight of a cluster: its terms with itself once, those with all
-        other clusters twice.
+        Derivative of each norm with respect to the weight of a cluster: its terms with itself once, those
+        with all other clusters twice.
     H_xx, H_yy : array_like, shape (...)
         Where one is not positive, the scores are NaN.
 

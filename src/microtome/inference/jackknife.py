@@ -1,4 +1,4 @@
-"""How far would a value move if whole groups of rows had not been there?"""
+"""Delete-group jackknife intervals."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ class Band:
         Ends of the interval and standard error; NaN where the value is undefined.
     level, method, unit, target
         As in `Interval`.
+    dof : float
+        Degrees of freedom of the standard error.
     """
 
     low: NDArray[np.float64]
@@ -33,9 +35,25 @@ class Band:
     method: str
     unit: str
     target: str
+    dof: float
+
+    @property
+    def z(self) -> NDArray[np.float64]:
+        """Distance of the center from 0 in standard errors; 0 where both are 0."""
+        center = (self.low + self.high) / 2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where((center == 0) & (self.se == 0), 0.0, center / self.se)
+
+    @property
+    def p(self) -> NDArray[np.float64]:
+        """Two-sided p-value of the center against 0, dual to the interval."""
+        from scipy.special import ndtr, stdtr
+
+        tail = -np.abs(self.z)
+        return np.asarray(2 * (ndtr(tail) if np.isinf(self.dof) else stdtr(self.dof, tail)))
 
     def at(self, *index: int) -> Interval:
-        """Take the interval of one cell: `band.at(3, 4)`, or `band.at()` for a single number."""
+        """Return the interval of one cell: `band.at(3, 4)`, or `band.at()` for a single number."""
         return Interval(
             low=float(self.low[index]),
             high=float(self.high[index]),
@@ -57,7 +75,7 @@ def student_band(
     target: str,
 ) -> Band:
     """
-    Put an interval of equal arms around a center.
+    Build a symmetric t interval around a center.
 
     Parameters
     ----------
@@ -85,6 +103,7 @@ def student_band(
         method=method,
         unit=unit,
         target=target,
+        dof=float(dof),
     )
 
 
@@ -110,12 +129,12 @@ def jackknife_interval(
         The same without group g. Groups are disjoint and hold every row once.
     level : float
     dof : float, optional
-        Degrees of freedom of the t quantile, G - 1 unless said otherwise.
+        Degrees of freedom of the t quantile, G - 1 by default.
     sizes : array_like, shape (G,), optional
         Rows in each group, when they differ: with 30 equal clusters in 20 groups, leaving out
-        two clusters moves the value more than leaving out one. Equal unless given.
+        two clusters moves the value more than leaving out one. Equal by default.
     corrected : bool
-        Center the interval on the value less its jackknifed bias, for measures whose bias is of order
+        Center the interval on the value minus its jackknifed bias, for measures whose bias is of order
         1/n. A debiased value needs no such correction.
     unit, target : str
         As in `Interval`.

@@ -1,8 +1,8 @@
-"""Is one model better than another on the same examples, and would it be so on others, or with other seeds?
+"""Paired comparison of the scores of two models, over examples and seeds.
 
-What is easy for both models cancels in the difference, so each example is compared with itself. With several
-seeds a model, the spread of seeds and that of examples both count: an interval over examples alone says
-nothing of models trained anew.
+The difficulty of an example cancels in the paired difference. With several seeds per model, the variances
+over seeds and over examples both count: an interval over examples alone does not cover models trained with
+other seeds.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import must
-from ..tasks.scores import find_score
-from ..tasks.scores_declare import Score
+from ..scores.declare import Score
+from ..scores.table import find_score
 from .answers import Answers, aligned, seeds_aligned
 from .clusters import Clusters
 from .estimate import Interval
@@ -32,7 +32,7 @@ OTHER_SEEDS = "difference of the mean scores on other examples, of models traine
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """
-    How two models differ on the same examples.
+    Difference of two models on the same examples.
 
     Parameters
     ----------
@@ -42,24 +42,24 @@ class Comparison:
     difference : float
         First minus second.
     interval : Interval or None
-        For the difference; None where nothing tells its spread.
+        For the difference; None where its spread cannot be estimated.
     p : float
-        Two-sided probability of such a difference between equals; NaN where there is no test.
+        Two-sided p-value of the difference; NaN where there is no test.
     test : str
-        What gave p.
+        Name of the test.
     n, units : int
-        Examples, and what was taken as independent of them.
+        Number of examples, and of independent units among them.
     seeds : tuple of int
-        Seeds of the first and of the second.
+        Number of seeds of the first and of the second model.
     only_first, only_second : int or None
-        Examples that only one of the two got right, for a share of right examples and one seed each.
+        Examples that only one of the two got right, for accuracy-like scores and one seed each.
     center, se, dof : float
         The interval is center +- t(dof) se. With several seeds these degrees of freedom hold for its level
-        alone; see `spread`.
+        only; see `spread`.
     spread : Spread or None
-        What the error is made of, from which p is too; None for a share of right examples and one seed each.
+        Variance components of the error, which also give p; None for accuracy-like scores and one seed each.
     points : float
-        Points a unit of the score is worth, negative where lower is better.
+        Points per unit of the score, negative where lower is better.
     warnings : tuple of str
     """
 
@@ -100,12 +100,12 @@ def compare_scores(
     score : str, Score or several
         Of several scores the mean is taken.
     first, second : Answers
-        To the same examples, in any order. Others are an error, never left out.
+        To the same examples, in any order. Examples that only one of them has are an error.
     labels : sequence of str
     level : float
     pair_seeds : bool
-        Whether a seed of the first belongs to the same seed of the second, such as a tuned model and the
-        same one without a layer. Models that were trained apart are not pairs for having equal seeds.
+        Whether a seed of the first is paired with the same seed of the second, such as a tuned model and
+        the same one without a layer. Equal seeds do not make pairs of models that were trained separately.
 
     Returns
     -------
@@ -113,13 +113,13 @@ def compare_scores(
 
     Notes
     -----
-    With one seed each, a share of independent right examples gets McNemar's exact test and the adjusted
-    interval of Bonett and Price; any other score a t interval of the paired influence of the examples (or
-    groups), and its test. With several seeds, V = V_seeds + V_examples - V_both: the variance over seeds of
-    the scores, that over examples of the mean influence, and what both count. The interval reaches to either
-    side the root of t(seeds - 1)^2 V_seeds + t^2 (V_examples - V_both), and p is 1 - level of the interval
-    that ends at 0. Of a side with one seed, V_seeds is taken from the other side, with its degrees of
-    freedom: this holds as far as their seeds vary alike.
+    With one seed each, the proportion of independent correct examples gets McNemar's exact test and the
+    adjusted interval of Bonett and Price; any other score a t interval of the paired influence of the
+    examples (or groups), and its test. With several seeds, V = V_seeds + V_examples - V_both: the variance of
+    the scores over seeds, that of the mean influence over examples, and what both include. The half-width of
+    the interval is the root of t(seeds - 1)^2 V_seeds + t^2 (V_examples - V_both), and p is 1 - level of the
+    interval that ends at 0. For a side with one seed, V_seeds and its degrees of freedom are those of the
+    other side, which assumes that the seeds of both sides have the same variance.
 
     References
     ----------
@@ -135,7 +135,7 @@ def compare_scores(
     >>> found.difference, found.p, found.test
     (0.75, 0.03125, "McNemar's exact test")
     """
-    asked = find_score(score)
+    metric = find_score(score)
     if not 0 < level < 1:
         raise must("level", "between 0 and 1", level)
     second = aligned(first, second)
@@ -146,41 +146,41 @@ def compare_scores(
     if units < 2:
         raise must("the number of examples to compare on", "at least 2", units)
     sides = (first, second)
-    said = [
-        f"{asked.name} is undefined and counts as 0: {reason}."
+    messages = [
+        f"{metric.name} is undefined and counts as 0: {reason}."
         for side in sides
-        for each in side.predictions
-        if (reason := asked.undefined(each, side.targets, labels)) is not None
+        for predictions in side.predictions
+        if (reason := metric.undefined(predictions, side.targets, labels)) is not None
     ]
-    values = [np.array([asked.compute(p, side.targets, labels) for p in side.predictions]) for side in sides]
+    values = [np.array([metric.compute(p, side.targets, labels) for p in side.predictions]) for side in sides]
     seeds = (len(values[0]), len(values[1]))
-    told = {
-        "score": asked.name,
+    fields = {
+        "score": metric.name,
         "first": float(values[0].mean()),
         "second": float(values[1].mean()),
         "difference": float(values[0].mean() - values[1].mean()),
         "n": len(first.ids),
         "units": units,
         "seeds": seeds,
-        "points": asked.points if asked.higher_is_better else -asked.points,
+        "points": metric.points if metric.higher_is_better else -metric.points,
     }
     several = max(seeds) > 1
     if several and min(seeds) == 1:
-        said.append("one side has one seed: the spread of its seeds is taken from the other side.")
+        messages.append("one side has one seed: the spread of its seeds is taken from the other side.")
     if not several:
-        said.append("one seed each: this says nothing of models trained with other seeds.")
-        if asked.counts and clusters is None:
-            return _shares(asked, sides, labels, level, told, said)
+        messages.append("one seed each: this says nothing of models trained with other seeds.")
+        if metric.counts and clusters is None:
+            return _shares(metric, sides, labels, level, fields, messages)
     psi = [
-        np.stack([unit_influence(asked, p, side.targets, labels, clusters) for p in side.predictions])
+        np.stack([unit_influence(metric, p, side.targets, labels, clusters) for p in side.predictions])
         for side in sides
     ]
-    found = spread(psi, values, freedom(clusters, len(first.ids)), pair_seeds=pair_seeds)
-    if found.se == 0 and told["difference"] == 0:
-        said.append("the two models do the same on every example.")
-        se = _unseen(asked, first, labels, units, quantile(level, found.dof))
-        found = Spread.of_examples(se, found.dof)
-    return _student(told, found, level, clusters, said, several=several)
+    error = spread(psi, values, freedom(clusters, len(first.ids)), pair_seeds=pair_seeds)
+    if error.se == 0 and fields["difference"] == 0:
+        messages.append("the two models do the same on every example.")
+        se = _unseen(metric, first, labels, units, quantile(level, error.dof))
+        error = Spread.of_examples(se, error.dof)
+    return _student(fields, error, level, clusters, messages, several=several)
 
 
 def noninferiority(found: Comparison, max_drop: float) -> float:
@@ -196,8 +196,8 @@ def noninferiority(found: Comparison, max_drop: float) -> float:
     Returns
     -------
     float
-        One-sided p: small where a drop of `max_drop` can be ruled out. That the two do not differ
-        significantly rules out nothing.
+        One-sided p: small where a drop of `max_drop` can be ruled out. A difference that is not significant
+        does not rule it out.
     """
     if not max_drop > 0:
         raise must("max_drop", "above 0", max_drop)
@@ -205,13 +205,13 @@ def noninferiority(found: Comparison, max_drop: float) -> float:
         return float("nan")
     drop = max_drop / abs(found.points)
     room = float(np.sign(found.points)) * found.center + drop
-    of = found.spread or Spread.of_examples(found.se, found.dof)
-    return of.p(room) / 2 if room > 0 else 1 - of.p(room) / 2
+    error = found.spread or Spread.of_examples(found.se, found.dof)
+    return error.p(room) / 2 if room > 0 else 1 - error.p(room) / 2
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
     """
-    Two-sided exact p that each of two models is as likely as the other to be the only one that is right.
+    McNemar's exact test: two-sided p that both models are equally likely to be the only correct one.
 
     Examples
     --------
@@ -229,14 +229,14 @@ def _shares(
     sides: tuple[Answers, Answers],
     labels: Sequence[str],
     level: float,
-    told: dict[str, Any],
-    said: list[str],
+    fields: dict[str, Any],
+    messages: list[str],
 ) -> Comparison:
     assert score.parts is not None
-    right = [score.parts(side.predictions[0], side.targets, labels)[:, 0] > 0 for side in sides]
-    ours, theirs = int((right[0] & ~right[1]).sum()), int((right[1] & ~right[0]).sum())
-    n = told["n"]
-    a, b = (ours + 1) / (n + 2), (theirs + 1) / (n + 2)
+    correct = [score.parts(side.predictions[0], side.targets, labels)[:, 0] > 0 for side in sides]
+    only_first, only_second = int((correct[0] & ~correct[1]).sum()), int((correct[1] & ~correct[0]).sum())
+    n = fields["n"]
+    a, b = (only_first + 1) / (n + 2), (only_second + 1) / (n + 2)
     se = float(np.sqrt((a + b - (a - b) ** 2) / (n + 2)))
     reach = quantile(level) * se
     interval = Interval(
@@ -248,40 +248,40 @@ def _shares(
         target=OTHER_EXAMPLES,
     )
     return Comparison(
-        **told,
+        **fields,
         interval=interval,
-        p=mcnemar(ours, theirs),
+        p=mcnemar(only_first, only_second),
         test="McNemar's exact test",
-        only_first=ours,
-        only_second=theirs,
+        only_first=only_first,
+        only_second=only_second,
         center=a - b,
         se=se,
         dof=float("inf"),
-        warnings=tuple(said),
+        warnings=tuple(messages),
     )
 
 
 def _unseen(score: Score, side: Answers, labels: Sequence[str], units: int, reach: float) -> float:
-    """Standard error that could hide behind no difference at all; NaN where the score cannot say."""
+    """Standard error of two models that agree on every example; NaN where it is not defined."""
     predictions = side.predictions[0]
-    other = past_the_end(score, predictions, side.targets, labels, units, reach**2)
+    extreme = past_the_end(score, predictions, side.targets, labels, units, reach**2)
     value = score.compute(predictions, side.targets, labels)
-    return float("nan") if other is None else abs(value - other) / reach
+    return float("nan") if extreme is None else abs(value - extreme) / reach
 
 
 def _student(
-    told: dict[str, Any],
-    found: Spread,
+    fields: dict[str, Any],
+    error: Spread,
     level: float,
     clusters: Clusters | None,
-    said: list[str],
+    messages: list[str],
     *,
     several: bool,
 ) -> Comparison:
-    difference = told["difference"]
+    difference = fields["difference"]
     interval = None
-    if found.se > 0:
-        reach = found.alone(level)
+    if error.se > 0:
+        reach = error.alone(level)
         unit = unit_of(clusters)
         interval = Interval(
             low=difference - reach,
@@ -292,13 +292,13 @@ def _student(
             target=OTHER_SEEDS if several else OTHER_EXAMPLES,
         )
     return Comparison(
-        **told,
+        **fields,
         interval=interval,
-        p=found.p(difference),
+        p=error.p(difference),
         test="t test over seeds and examples" if several else "t test of the paired influence",
         center=difference,
-        se=found.se,
-        dof=found.freedom(level),
-        spread=found,
-        warnings=tuple(said),
+        se=error.se,
+        dof=error.freedom(level),
+        spread=error,
+        warnings=tuple(messages),
     )

@@ -1,4 +1,4 @@
-"""What would a value be if the rows of one side were in random order?"""
+"""Permutation nulls: closed forms, permutation plans and the max statistic."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Null:
     """
     Mean and standard deviation over all permutations of the rows of one side.
 
-    They describe independent rows. With rows in clusters they are far too small a yardstick: permute
-    whole clusters there.
+    They hold for independent rows. With rows in clusters they are far too small: permute whole clusters
+    there.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def frob2_null(
     rows_ = n * (n + 1) * S2_ - (n - 1) * (T_**2 + 2 * T2_)
     variance = 2 * spread / ((n - 1) ** 2 * (n + 1) * (n - 2))
     variance = variance + rows * rows_ / ((n + 1) * n * (n - 1) * (n - 2) * (n - 3))
-    # A variance that is 0 in truth (a side whose rows are all alike) may come out a rounding below it.
+    # A variance of exactly 0 (a side whose rows are all equal) may be negative by rounding.
     return Null(mean=np.asarray(T * T_ / (n - 1)), sd=np.sqrt(np.maximum(variance, 0.0)))
 
 
@@ -127,8 +127,8 @@ def gamma_p(value: ArrayLike, null: Null, like: Null | None = None) -> NDArray[n
     null : Null
         Of the value.
     like : Null, optional
-        Where the shape of the law is taken from. A debiased value has mean 0, which no gamma law has, but
-        the form of its null is that of the biased value moved to 0: hand in `cka_null` here.
+        Source of the shape of the law. A debiased value has mean 0, which no gamma law has, but its null
+        has the shape of that of the biased value shifted to 0: pass `cka_null` here.
 
     Returns
     -------
@@ -150,11 +150,11 @@ class PermutationPlan:
     Parameters
     ----------
     rows : ndarray of int, shape (kept,)
-        Rows that take part, ascending, in the observed and in the permuted values alike.
+        Rows used, ascending, for the observed and for the permuted values.
     permutations : ndarray of int, shape (B, kept)
         `x[rows]` is to be compared with `y[rows][permutation]`.
     left_out : float
-        Share of the rows that stay out because no other cluster is of the size of theirs.
+        Share of the rows that are left out because no other cluster has the size of theirs.
     """
 
     rows: NDArray[np.int64]
@@ -188,23 +188,23 @@ def permutation_plan(clusters: Clusters | int, replicates: int, seed: int) -> Pe
     permutations = np.empty((replicates, len(rows)), dtype=np.int64)
     for size in np.flatnonzero(of_size >= 2):
         starts = clusters.starts[clusters.sizes == size]
-        places = position[clusters.order[starts[:, None] + np.arange(size)]]
-        shuffles = rng.permuted(np.tile(np.arange(len(places)), (replicates, 1)), axis=1)
-        permutations[:, places.ravel()] = places[shuffles].reshape(replicates, -1)
+        members = position[clusters.order[starts[:, None] + np.arange(size)]]
+        shuffles = rng.permuted(np.tile(np.arange(len(members)), (replicates, 1)), axis=1)
+        permutations[:, members.ravel()] = members[shuffles].reshape(replicates, -1)
     return PermutationPlan(rows=rows, permutations=permutations, left_out=1 - len(rows) / clusters.n)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MaxStatistic:
     """
-    How surprising each cell of a map is, alone and among all cells.
+    Permutation p-values of each cell of a map, pointwise and familywise.
 
     Parameters
     ----------
     p : ndarray of float, shape of the map
-        For the cell alone.
+        Pointwise p-value of the cell.
     familywise : ndarray of float, shape of the map
-        Chance that unrelated sides give any cell as extreme as this one.
+        Probability that unrelated sides give any cell as extreme as this one.
     threshold : ndarray of float, shape of the map
         A cell is above its threshold exactly when its familywise p is at most 1 - level; infinite when
         there are too few permutations for that level.
@@ -223,19 +223,19 @@ def max_statistic(
     standardize: Null | Literal["permuted"] | None = "permuted",
 ) -> MaxStatistic:
     """
-    Compare a map with its permuted twins, cell by cell and by the largest cell of each.
+    Compare a map with its permuted copies, cell by cell and by the largest cell of each.
 
     Parameters
     ----------
     observed : array_like, shape (...)
-        Undefined (NaN) cells, and cells undefined in any twin, take no part and stay NaN.
+        Undefined (NaN) cells, and cells undefined in any permuted map, are left out and stay NaN.
     permuted : array_like, shape (B, ...)
         The same map under each permutation.
     level : float
-        Promised chance that no cell of unrelated sides passes its threshold.
+        Nominal probability that no cell of unrelated sides exceeds its threshold.
     standardize : Null, "permuted" or None
-        How cells are made comparable before the maximum is taken: by a closed form, by their own mean
-        and deviation over all B + 1 maps, or not at all (debiased CKA of independent rows needs none).
+        How cells are standardized before the maximum is taken: by a closed form, by their own mean and
+        deviation over all B + 1 maps, or not at all (debiased CKA of independent rows needs none).
 
     Returns
     -------
@@ -253,11 +253,11 @@ def max_statistic(
     maps = np.where(defined, maps, 0.0)
     mean, sd = np.zeros(observed.shape), np.ones(observed.shape)
     if standardize == "permuted":
-        # The observed map is one of the B + 1: leaving it out would make it the odd one by construction.
+        # The observed map is one of the B + 1: leaving it out would make it extreme by construction.
         mean, sd = maps.mean(axis=0), maps.std(axis=0)
     elif isinstance(standardize, Null):
         mean, sd = (np.broadcast_to(a, observed.shape) for a in (standardize.mean, standardize.sd))
-    # Where every permutation gives the same value, the deviation is rounding and says nothing.
+    # Where every permutation gives the same value, the deviation is only rounding error.
     moving = defined & (sd > 1e-12 * np.abs(mean))
     scores = np.where(moving, maps - mean, 0.0) / np.where(moving, sd, 1.0)
     # A permutation that changes nothing must count as a tie in spite of rounding.

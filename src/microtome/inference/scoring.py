@@ -1,10 +1,9 @@
-"""How sure is a score, had other examples of the same kind been drawn?
+"""Confidence intervals of scores over examples.
 
-A score moves smoothly with the weights of its examples, so what it loses without each group of examples
-tells its standard error; unlike a similarity of layers, it is not biased by that. The interval is laid on a
-scale on which the score has no ends (logit, Fisher's z or the logarithm) and uses t with one degree of
-freedom less than there are groups, or than as many equal groups would be worth. A share of independent
-examples gets Wilson's interval.
+A score is a smooth function of the weights of its examples, so leaving out each group of examples gives its
+standard error; unlike a similarity of layers, it is not biased by that. The interval is computed on a scale
+on which the score is unbounded (logit, Fisher's z or the logarithm) and uses t with one degree of freedom
+less than the effective number of equal groups. A proportion of independent examples gets Wilson's interval.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, must
-from ..tasks.scores import find_score
-from ..tasks.scores_declare import Score
+from ..scores.declare import Score
+from ..scores.table import find_score
 from .clusters import Clusters, cluster_sums
 from .estimate import Estimate, Interval
 
 Array = NDArray[np.float64]
 
 TARGET = "score on other examples of the same kind"
-_ROUNDING = 1e-12  # of a score: less is how a mean is rounded
-FEW_GROUPS = 20  # below this many, t has to guess the spread from too little
+_ROUNDING = 1e-12  # of a score: a smaller difference is rounding error of a mean
+FEW_GROUPS = 20  # with fewer groups, the estimate of their spread is unreliable
 
 
 def score_interval(
@@ -41,14 +40,14 @@ def score_interval(
     """
     Score predictions, with an interval for the score on other examples of the same kind.
 
-    It says nothing of models trained with other seeds: see `microtome.inference.seeds`.
+    It does not cover models trained with other seeds: see `microtome.inference.seeds`.
 
     Parameters
     ----------
     score : str, Score or several
         Of several scores the mean is taken.
-    predictions, targets : sequence, one entry an example
-        In the form that the kind of task has; see `microtome.tasks.items.Item`.
+    predictions, targets : sequence, one entry per example
+        In the form of the kind of task; see `microtome.tasks.items.Item`.
     labels : sequence of str
         Names of the task's labels.
     groups : sequence, optional
@@ -58,7 +57,7 @@ def score_interval(
     Returns
     -------
     Estimate
-        An undefined score is 0 without an interval, and its first warning says why. `details` has the
+        An undefined score is 0 without an interval, and its first warning gives the reason. `details` has the
         standard error `se`, the number of `units`, and the value in `points`.
 
     Examples
@@ -67,63 +66,63 @@ def score_interval(
     >>> print(found)
     accuracy 0.8000 [0.3755, 0.9638] (95%, unit: example), n = 5
     """
-    asked = find_score(score)
+    metric = find_score(score)
     _check_level(level)
-    value = asked.compute(predictions, targets, labels)
+    value = metric.compute(predictions, targets, labels)
     n = len(predictions)
     clusters = example_groups(groups, n)
-    said: list[str] = []
+    messages: list[str] = []
     interval, se = None, float("nan")
-    reason = asked.undefined(predictions, targets, labels)
+    reason = metric.undefined(predictions, targets, labels)
     units = n if clusters is None else len(clusters)
     if reason is not None:
-        said.append(f"{asked.name} is undefined and counts as 0: {reason}.")
+        messages.append(f"{metric.name} is undefined and counts as 0: {reason}.")
     elif units < 2:
-        said.append(f"one {unit_of(clusters)} gives no interval.")
+        messages.append(f"one {unit_of(clusters)} gives no interval.")
     else:
-        psi = unit_influence(asked, predictions, targets, labels, clusters)
+        psi = unit_influence(metric, predictions, targets, labels, clusters)
         se = standard_error(psi)
-        if asked.counts and clusters is None:
+        if metric.counts and clusters is None:
             low, high = wilson(value, n, level)
             interval = _interval(low, high, level, "Wilson", clusters)
         else:
-            interval = _on_scale(asked, value, se, (predictions, targets, labels), clusters, units, level)
+            interval = _on_scale(metric, value, se, (predictions, targets, labels), clusters, units, level)
         if interval is None:
-            said.append(f"every {unit_of(clusters)} has the same outcome, which gives no interval.")
+            messages.append(f"every {unit_of(clusters)} has the same outcome, which gives no interval.")
         if clusters is not None and units < FEW_GROUPS:
-            said.append(f"{units} groups are few: the interval trusts their spread.")
+            messages.append(f"{units} groups are few: the interval trusts their spread.")
     return Estimate(
         value=value,
-        measure=asked.name,
-        estimator=asked.title,
+        measure=metric.name,
+        estimator=metric.title,
         n=n,
         low=None if interval is None else interval.low,
         high=None if interval is None else interval.high,
         interval=interval,
-        warnings=tuple(said),
-        details=MappingProxyType({"se": se, "units": units, "points": asked.points * value}),
+        warnings=tuple(messages),
+        details=MappingProxyType({"se": se, "units": units, "points": metric.points * value}),
     )
 
 
 def example_groups(groups: Any, n: int) -> Clusters | None:
-    """Read the group of each example; None where every example stands alone."""
+    """Read the group of each example; None where every example is its own group."""
     if groups is None:
         return None
     if len(groups) != n:
         raise must("groups", f"one for each of the {n} examples", f"{len(groups)}")
     if len(set(np.asarray(groups).tolist())) < 2:
         raise InputError(f"groups must be at least 2 for an interval, but all {n} examples are in one.")
-    found = Clusters.from_ids(groups, n, balanced=False)
-    return None if found.single else found
+    clusters = Clusters.from_ids(groups, n, balanced=False)
+    return None if clusters.single else clusters
 
 
 def freedom(clusters: Clusters | None, n: int) -> float:
-    """Degrees of freedom of a standard error over units: unequal groups are worth fewer equal ones."""
+    """Degrees of freedom of a standard error over units, from the effective number of equal groups."""
     return float(n - 1 if clusters is None else max(1.0, n**2 / (clusters.sizes**2).sum() - 1))
 
 
 def unit_of(clusters: Clusters | None) -> str:
-    """What is taken as independent."""
+    """Name of the independent unit."""
     return "example" if clusters is None else "group of examples"
 
 
@@ -131,7 +130,7 @@ def unit_influence(
     score: Score, predictions: Any, targets: Any, labels: Sequence[str], clusters: Clusters | None
 ) -> Array:
     """
-    What each unit adds to the error of a score.
+    Influence of each unit on a score.
 
     Parameters
     ----------
@@ -148,8 +147,10 @@ def unit_influence(
         influence function.
     """
     if score.of:
-        each = [unit_influence(one, predictions, targets, labels, clusters) for one in score.of]
-        return np.mean(each, axis=0)
+        influences = [
+            unit_influence(component, predictions, targets, labels, clusters) for component in score.of
+        ]
+        return np.mean(influences, axis=0)
     if score.parts is None or score.from_parts is None:
         if score.influence is None:
             raise InputError(f"{score.name} must have parts or an influence function, but has neither.")
@@ -160,20 +161,20 @@ def unit_influence(
         parts = cluster_sums(parts.T, clusters.codes).T
     without = score.from_parts(parts.sum(axis=0) - parts)
     apart = without.mean() - without
-    # Where no unit moves the score, what is left is the rounding of the mean, and no spread.
+    # Where no unit changes the score, the remainder is rounding error of the mean, not spread.
     apart[np.abs(apart) <= _ROUNDING * np.abs(without)] = 0.0
     return (len(without) - 1) / len(without) * apart
 
 
 def standard_error(psi: Array) -> float:
-    """Standard error from what each unit adds."""
+    """Standard error from the influence of each unit."""
     count = len(psi)
     return float(np.sqrt(count / (count - 1) * (psi @ psi)))
 
 
 def wilson(share: float, n: int, level: float = 0.95) -> tuple[float, float]:
     """
-    Wilson's interval for a share of independent examples.
+    Wilson's interval for a proportion of independent examples.
 
     Examples
     --------
@@ -189,7 +190,7 @@ def wilson(share: float, n: int, level: float = 0.95) -> tuple[float, float]:
 
 
 def quantile(level: float, dof: float = np.inf) -> float:
-    """How many standard errors an interval of this level reaches to either side."""
+    """Half-width of an interval of this level, in standard errors."""
     from scipy.special import ndtri, stdtrit
 
     return float(ndtri((1 + level) / 2) if np.isinf(dof) else stdtrit(dof, (1 + level) / 2))
@@ -199,27 +200,29 @@ def past_the_end(
     score: Score, predictions: Any, targets: Any, labels: Sequence[str], units: int, extra: float
 ) -> float | None:
     """
-    Score with so many more units that fail, or, where all failed, that succeed.
+    Score with `extra` more units that fail or, where all failed, that succeed.
 
-    A score at the end of its range shows no spread. Wilson's interval reaches, there, as far as the share
-    with z squared more examples of the other sort; so does this.
+    A score at an end of its range has no observed spread. There, Wilson's interval extends to the proportion
+    with z squared more examples of the opposite outcome; so does this.
 
     Returns
     -------
     float or None
-        None where the score cannot say what a failing unit is.
+        None where the score does not define a failing unit.
     """
     if score.of:
-        moved = [past_the_end(one, predictions, targets, labels, units, extra) for one in score.of]
+        moved = [
+            past_the_end(component, predictions, targets, labels, units, extra) for component in score.of
+        ]
         return None if any(m is None for m in moved) else float(np.mean([m for m in moved if m is not None]))
     if score.parts is None or score.from_parts is None or score.extremes is None:
         return None
     parts = score.parts(predictions, targets, labels)
     sums, n = parts.sum(axis=0), len(parts)
-    wrong, right = score.extremes(sums, n)
+    wrong, correct = score.extremes(sums, n)
     extra *= n / units  # a group fails as a whole
     middle = (score.range[0] + score.range[1]) / 2
-    return float(score.from_parts(sums + extra * (wrong if score.from_parts(sums) > middle else right)))
+    return float(score.from_parts(sums + extra * (wrong if score.from_parts(sums) > middle else correct)))
 
 
 def _on_scale(
@@ -233,13 +236,16 @@ def _on_scale(
 ) -> Interval | None:
     reach = quantile(level, freedom(clusters, len(data[0])))
     bottom, top = score.range
-    routes = ["jackknife" if one.influence is None else "influence function" for one in score.of or (score,)]
+    routes = [
+        "jackknife" if component.influence is None else "influence function"
+        for component in score.of or (score,)
+    ]
     method = " and ".join(dict.fromkeys(routes))
     if any(abs(value - end) < 1e-12 for end in (bottom, top)):
-        other = past_the_end(score, *data, units, reach**2)
-        if other is None:
+        extreme = past_the_end(score, *data, units, reach**2)
+        if extreme is None:
             return None
-        return _interval(min(value, other), max(value, other), level, "Wilson, from its end", clusters)
+        return _interval(min(value, extreme), max(value, extreme), level, "Wilson, from its end", clusters)
     if np.isinf(top):
         low, high = (value * np.exp(sign * reach * se / value) for sign in (-1, 1))
         return _interval(max(low, bottom), high, level, f"{method}, t on the log scale", clusters)

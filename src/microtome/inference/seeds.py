@@ -1,4 +1,4 @@
-"""What would models trained with other seeds score? The mean over seeds, and how far off it may be."""
+"""Mean scores over training seeds, with t intervals."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import must
-from ..tasks.scores import find_score
-from ..tasks.scores_declare import Score
+from ..scores.declare import Score
+from ..scores.table import find_score
 from .estimate import Estimate, Interval
 from .scoring import quantile
 
@@ -22,7 +22,7 @@ TARGET = "mean score of models trained with other seeds, on these examples"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """
-    What became of one training run.
+    Outcome of one training run.
 
     Parameters
     ----------
@@ -58,14 +58,14 @@ def mean_over_seeds(
     Returns
     -------
     Estimate
-        `n` is the number of seeds averaged. One seed has no interval, and a warning says why. `details`
-        has the standard deviation `sd` over seeds, the `values` by seed, and the reasons of those that
-        were `left_out`.
+        `n` is the number of seeds averaged. One seed has no interval, and a warning gives the reason.
+        `details` has the standard deviation `sd` over seeds, the `values` by seed, and the reasons of those
+        that were `left_out`.
 
     Notes
     -----
-    mean +- t(n - 1) sd / sqrt(n), cut off at the ends of the score's range. The examples are taken as they
-    are: for other examples see `microtome.inference.scoring`.
+    mean +- t(n - 1) sd / sqrt(n), clipped to the range of the score. The examples are treated as fixed: for
+    other examples see `microtome.inference.scoring`.
 
     Examples
     --------
@@ -74,50 +74,53 @@ def mean_over_seeds(
     >>> round(found.value, 2), found.n, found.warnings[0]
     (0.82, 2, '1 of 3 runs was left out: seed 3 (NaN loss).')
     """
-    asked = find_score(score)
+    metric = find_score(score)
     if not 0 < level < 1:
         raise must("level", "between 0 and 1", level)
     runs = list(outcomes)
-    twice = [run.seed for place, run in enumerate(runs) if run.seed in [r.seed for r in runs[:place]]]
-    if twice:
-        raise must("seeds", "each there once", twice[0])
+    repeated = [run.seed for index, run in enumerate(runs) if run.seed in [r.seed for r in runs[:index]]]
+    if repeated:
+        raise must("seeds", "each there once", repeated[0])
     if not runs:
         raise must("the number of runs", "at least 1", 0)
     left_out = {r.seed: r.failed or "no score" for r in runs if r.failed or not math.isfinite(r.value)}
-    kept = {r.seed: float(r.value) for r in runs if r.seed not in left_out}
-    said: list[str] = []
+    sound_values = {r.seed: float(r.value) for r in runs if r.seed not in left_out}
+    messages: list[str] = []
     if left_out:
         named = ", ".join(f"seed {seed} ({why})" for seed, why in left_out.items())
         verb = "was" if len(left_out) == 1 else "were"
-        said.append(f"{len(left_out)} of {len(runs)} runs {verb} left out: {named}.")
-    details: dict[str, Any] = {"values": MappingProxyType(kept), "left_out": MappingProxyType(left_out)}
+        messages.append(f"{len(left_out)} of {len(runs)} runs {verb} left out: {named}.")
+    details: dict[str, Any] = {
+        "values": MappingProxyType(sound_values),
+        "left_out": MappingProxyType(left_out),
+    }
     estimator = "mean over seeds"
-    if not kept:
+    if not sound_values:
         return Estimate(
             value=float("nan"),
-            measure=asked.name,
+            measure=metric.name,
             estimator=estimator,
             n=0,
             reason=f"all {len(runs)} runs failed",
-            warnings=tuple(said),
+            warnings=tuple(messages),
             details=MappingProxyType(details),
         )
-    values = np.array(list(kept.values()))
+    values = np.array(list(sound_values.values()))
     interval = None
     if len(values) == 1:
-        said.append("one seed tells nothing of others: there is no interval over seeds.")
+        messages.append("one seed tells nothing of others: there is no interval over seeds.")
     else:
-        interval = _student(values, asked, level)
+        interval = _student(values, metric, level)
         details["sd"] = float(values.std(ddof=1))
     return Estimate(
         value=float(values.mean()),
-        measure=asked.name,
+        measure=metric.name,
         estimator=estimator,
         n=len(values),
         low=None if interval is None else interval.low,
         high=None if interval is None else interval.high,
         interval=interval,
-        warnings=tuple(said),
+        warnings=tuple(messages),
         details=MappingProxyType(details),
     )
 

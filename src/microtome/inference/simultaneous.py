@@ -1,9 +1,9 @@
-"""How far may many errors reach at once? Spread over examples and seeds, and the largest of many errors.
+"""Variance components over examples and seeds, and critical values of simultaneous bands.
 
-Variances over a few seeds and over many examples add up, but what each of them is worth does not: each
-counts with its own degrees of freedom. Points that share examples err together. What each example adds to
-the error of each point tells how much they do; correlated errors are drawn many times, and the largest of
-each draw is counted.
+Variances over a few seeds and over many examples add up, but each has its own degrees of freedom. The errors
+of points that share examples are correlated. The influence of each example on each point gives the
+correlation; correlated errors are simulated many times, and the critical value is a quantile of the largest
+error.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ Array = NDArray[np.float64]
 
 DRAWS = 5_000
 _ROUNDING = 1e-12
-_LUCK = 0.5  # of a typical variance over seeds: what a smaller one counts as in a band; by simulation
-_LEAST = 1e-150  # a probability below this one is 0; the square of a t with 1 degree of freedom still has it
+_LUCK = 0.5  # of a typical variance over seeds: lower bound of a variance in a band; set by simulation
+_LEAST = 1e-150  # a smaller p-value counts as 0; the square of a t with 1 degree of freedom still has it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
     """
-    What the error of a value is made of.
+    Variance components of the error of a value.
 
     Parameters
     ----------
     examples : float
         Variance of the value on other examples, with the same seeds.
     rest : float
-        What of it the variance over seeds does not hold already.
+        The part of it that the variance over seeds does not already include.
     dof : float
         Degrees of freedom of these two.
     seeds : tuple of (float, float)
@@ -45,10 +45,10 @@ class Spread:
 
     Notes
     -----
-    An interval reaches to either side sqrt(sum of t(dof)^2 V) over its parts, and no less than examples
-    alone would make it reach. Whatever the shares of the parts, it covers its level or more (Banerjee). A
-    single t for their sum cannot: Satterthwaite's degrees of freedom are estimated from the same few seeds,
-    and seem many where these agree by luck.
+    The half-width of an interval is sqrt(sum of t(dof)^2 V) over the components, and no less than that of the
+    examples alone. Whatever the shares of the components, its coverage is at least its level (Banerjee). A
+    single t for their sum has no such guarantee: Satterthwaite's degrees of freedom are estimated from the
+    same few seeds, and are too large where these agree by chance.
 
     References
     ----------
@@ -63,7 +63,7 @@ class Spread:
 
     @classmethod
     def of_examples(cls, se: float, dof: float) -> Spread:
-        """The spread of a value that speaks of these seeds alone."""
+        """Build the spread of a value for fixed seeds."""
         return cls(examples=se**2, rest=se**2, dof=dof)
 
     @property
@@ -75,37 +75,39 @@ class Spread:
         self, reach: Callable[[float], float], over_seeds: Callable[[float], float] | None = None
     ) -> float:
         """
-        How far an interval reaches to either side.
+        Half-width of an interval.
 
         Parameters
         ----------
         reach : callable
-            From degrees of freedom to standard errors.
+            Maps degrees of freedom to a number of standard errors.
         over_seeds : callable, optional
             The same for variances over seeds.
         """
-        own, other = reach(self.dof) ** 2, over_seeds or reach
-        total = sum(other(dof) ** 2 * variance for variance, dof in self.seeds) + own * self.rest
-        return math.sqrt(max(own * self.examples, total))
+        squared_reach, seed_reach = reach(self.dof) ** 2, over_seeds or reach
+        total = (
+            sum(seed_reach(dof) ** 2 * variance for variance, dof in self.seeds) + squared_reach * self.rest
+        )
+        return math.sqrt(max(squared_reach * self.examples, total))
 
     def alone(self, level: float) -> float:
-        """How far the interval of this level reaches to either side."""
+        """Half-width of the pointwise interval of this level."""
         return self.arm(lambda dof: quantile(level, dof))
 
     def freedom(self, level: float) -> float:
-        """Degrees of freedom with which t times the standard error reaches as far at this level."""
+        """Degrees of freedom for which t times the standard error gives the half-width at this level."""
         from scipy.special import stdtridf
 
         if not self.seeds or not self.se > 0:
             return self.dof
         reach = self.alone(level) / self.se
-        every = [self.dof, *(dof for _, dof in self.seeds)]
-        if reach <= quantile(level, max(every)) * (1 + _ROUNDING):
-            return max(every)
-        return float(np.clip(stdtridf((1 + level) / 2, reach), min(every), max(every)))
+        dofs = [self.dof, *(dof for _, dof in self.seeds)]
+        if reach <= quantile(level, max(dofs)) * (1 + _ROUNDING):
+            return max(dofs)
+        return float(np.clip(stdtridf((1 + level) / 2, reach), min(dofs), max(dofs)))
 
     def p(self, value: float) -> float:
-        """Two-sided probability of a value so far from 0: 1 - level of the interval that ends at 0."""
+        """Two-sided p-value of a value against 0: 1 - level of the interval that ends at 0."""
         from scipy.optimize import brentq
         from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
@@ -116,7 +118,7 @@ class Spread:
             return 2 * float(ndtr(t) if np.isinf(self.dof) else stdtr(self.dof, t))
 
         def beyond(log: float) -> float:
-            """How far past the value the interval reaches of which this is the logarithm of 1 - level."""
+            """Half-width of the interval whose logarithm of 1 - level is given, minus the distance from 0."""
             tail = math.exp(log) / 2
             return self.arm(lambda dof: -float(ndtri(tail) if np.isinf(dof) else stdtrit(dof, tail))) - far
 
@@ -128,7 +130,7 @@ class Spread:
 
 def spread(psi: Sequence[Array], values: Sequence[Array], dof: float, *, pair_seeds: bool = True) -> Spread:
     """
-    Find the error of a mean over seeds, or of the difference of two, on other examples and seeds.
+    Compute the error of a mean over seeds, or of a difference of two means, on other examples and seeds.
 
     Parameters
     ----------
@@ -143,25 +145,25 @@ def spread(psi: Sequence[Array], values: Sequence[Array], dof: float, *, pair_se
     Returns
     -------
     Spread
-        With V_seeds for each side and V_examples - V_both for the rest: what each seed answers on each
-        example is in both.
+        With V_seeds for each side and V_examples - V_both for the rest: the interaction of seeds and examples
+        is in both.
     """
     units = psi[0].shape[1]
     means = [side.mean(axis=0) for side in psi]
     se = standard_error(means[0] if len(means) == 1 else means[0] - means[1])
     if len(psi) == 2 and pair_seeds:
         psi, values = [psi[0] - psi[1]], [values[0] - values[1]]
-    known = [place for place, scores in enumerate(values) if len(scores) > 1]
-    if not known:
+    replicated = [index for index, scores in enumerate(values) if len(scores) > 1]
+    if not replicated:
         return Spread.of_examples(se, dof)
-    seeds, both = [], 0.0
-    for place, scores in enumerate(values):
-        # A side with one seed borrows the spread of the other: none would be a claim that it has none. It
-        # borrows the degrees of freedom too, and no more come of it.
-        source = place if len(scores) > 1 else known[0]
+    seeds, shared = [], 0.0
+    for index, scores in enumerate(values):
+        # A side with one seed takes the variance of the other side, since 0 would claim that it has none. It
+        # takes the degrees of freedom too, and adds none.
+        source = index if len(scores) > 1 else replicated[0]
         seeds.append((float(values[source].var(ddof=1)) / len(scores), len(values[source]) - 1.0))
-        both += units / (units - 1) * float(psi[source].var(axis=0, ddof=1).sum()) / len(scores)
-    return Spread(examples=se**2, rest=max(se**2 - both, 0.0), dof=dof, seeds=tuple(seeds))
+        shared += units / (units - 1) * float(psi[source].var(axis=0, ddof=1).sum()) / len(scores)
+    return Spread(examples=se**2, rest=max(se**2 - shared, 0.0), dof=dof, seeds=tuple(seeds))
 
 
 def band_arms(
@@ -174,28 +176,29 @@ def band_arms(
     seed: int = 0,
 ) -> Array:
     """
-    Find how far a band reaches to either side of each of its points.
+    Compute the half-width of a band at each of its points.
 
     Parameters
     ----------
     found : sequence of Spread
     psi : ndarray of shape (points, units)
-        What each unit adds to the error of each point.
+        Influence of each unit on each point.
     level : float
     pair_seeds : bool
-        Whether what seeds add is as alike between points as what units add; else it is independent.
+        Whether errors from seeds are as correlated between points as errors from units; otherwise they are
+        independent.
     most : float
-        Degrees of freedom that no point has more of.
+        Upper bound of the degrees of freedom of all points.
     seed : int
-        Of the drawn errors.
+        Of the simulated errors.
 
     Returns
     -------
     ndarray of shape (points,)
-        As `Spread.arm`, with the largest of all errors in the place of t. That takes one draw of seeds for
-        all points, so the variance of a point's seeds counts as no less than half of that of a typical
-        point: seeds that agree by luck at one point do not make its error small. A value without any spread
-        has no arm.
+        As `Spread.arm`, with a quantile of the largest error instead of t. That assumes the same seeds for
+        all points, so the variance over seeds of a point counts as no less than half of that of a typical
+        point: seeds that agree by chance at one point do not make its error small. A value without any spread
+        has a half-width of 0.
     """
 
     @cache
@@ -207,23 +210,22 @@ def band_arms(
         shares = None if pair_seeds else np.zeros(len(psi))
         return critical_value(psi, min(dof, most), level=level, examples=shares, seed=seed)
 
-    moving = [one for one in found if one.se > 0]
-    sides = max((len(one.seeds) for one in moving), default=0)
-    least = [_typical([one.seeds[k] for one in moving if k < len(one.seeds)]) for k in range(sides)]
+    moving = [error for error in found if error.se > 0]
+    sides = max((len(error.seeds) for error in moving), default=0)
+    least = [_typical([error.seeds[k] for error in moving if k < len(error.seeds)]) for k in range(sides)]
     arms = np.zeros(len(found))
-    for place, one in enumerate(found):
-        if one.se > 0:
-            widened = tuple((max(v, _LUCK * least[k]), dof) for k, (v, dof) in enumerate(one.seeds))
-            arms[place] = replace(one, seeds=widened).arm(over_units, over_seeds)
+    for index, error in enumerate(found):
+        if error.se > 0:
+            widened = tuple((max(v, _LUCK * least[k]), dof) for k, (v, dof) in enumerate(error.seeds))
+            arms[index] = replace(error, seeds=widened).arm(over_units, over_seeds)
     return arms
 
 
 def _typical(seeds: Sequence[tuple[float, float]]) -> float:
     """
-    A typical one of variances with few degrees of freedom, in which no large one outweighs the others.
+    Typical variance among estimates with few degrees of freedom, robust to large ones.
 
-    It is their geometric mean, divided by what estimates with so many degrees of freedom have for one where
-    the truth is 1.
+    It is their geometric mean, divided by the expected one of such estimates of a variance of 1.
     """
     from scipy.special import digamma
 
@@ -245,25 +247,24 @@ def critical_value(
     seed: int = 0,
 ) -> float:
     """
-    Find how many standard errors hold the errors of all points at once.
+    Compute the critical value of a simultaneous band, in standard errors.
 
     Parameters
     ----------
     psi : ndarray of shape (points, units)
-        What each unit adds to the error of each point. A point to which none adds is taken as independent.
+        Influence of each unit on each point. A point without any influence is treated as independent.
     dof : float
         Degrees of freedom of the standard errors.
     level : float
     examples : ndarray of shape (points,), optional
-        Share of each point's variance that the units give; the rest is independent between points.
+        Share of each point's variance due to the units; the remainder is independent between points.
     draws : int
     seed : int
 
     Returns
     -------
     float
-        Quantile of the largest |t|; between that of one point and that of as many independent ones as
-        Bonferroni's inequality allows for.
+        Quantile of the largest |t|; between that of one point and that of Bonferroni's correction.
 
     Examples
     --------
@@ -276,15 +277,15 @@ def critical_value(
     if points < 2:
         return least
     rng = generator(seed, "bands")
-    drawn = _errors(psi, examples, draws, rng)
-    largest = np.abs(drawn).max(axis=1)
+    errors = _errors(psi, examples, draws, rng)
+    largest = np.abs(errors).max(axis=1)
     if np.isfinite(dof):
         largest /= np.sqrt(rng.chisquare(dof, draws) / dof)
     return float(np.clip(np.quantile(largest, level), least, most))
 
 
 def _errors(psi: Array, examples: Array | None, draws: int, rng: np.random.Generator) -> Array:
-    """Normal errors of all points, standardized, with the correlation of their influence: (draws, points)."""
+    """Simulate standardized normal errors with the correlation of the influence, shape (draws, points)."""
     points, units = psi.shape
     norms = np.linalg.norm(psi, axis=1)
     still = norms <= _ROUNDING * max(1.0, float(norms.max(initial=0)))

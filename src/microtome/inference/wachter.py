@@ -1,4 +1,4 @@
-"""How large is a mean canonical correlation between two layers that have nothing to do with each other?"""
+"""Mean canonical correlation of unrelated layers under Wachter's law."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def mean_rho(p: ArrayLike, q: ArrayLike, n: int) -> NDArray[np.float64]:
     """
     Mean canonical correlation of unrelated sides, over the min(p, q) of them.
 
-    It stands in for the mean over row permutations of CCA and SVCCA without permuting anything. The law
+    It approximates the mean over row permutations of CCA and SVCCA without permuting anything. The law
     is a limit for many dimensions: about 5 % too high at 2 dimensions, 2 % at 5 to 10, 1 % at 20. For one
-    dimension against q the exact mean is taken.
+    dimension against q the exact mean is used.
 
     Parameters
     ----------
@@ -78,13 +78,13 @@ def power_mean(p: ArrayLike, q: ArrayLike, n: int, power: float) -> NDArray[np.f
     """
     small, large, dof = _sides(p, q, n)
     alpha, beta = small / dof, large / dof
-    one, two = np.sqrt(alpha * (1 - beta)), np.sqrt(beta * (1 - alpha))
-    # The law lives on [(one - two)^2, (one + two)^2]; x = center + radius cos(angle) takes the square
-    # roots at its ends away.
-    center, radius = one**2 + two**2, 2 * one * two
+    a, b = np.sqrt(alpha * (1 - beta)), np.sqrt(beta * (1 - alpha))
+    # The support of the law is [(a - b)^2, (a + b)^2]; x = center + radius cos(angle) removes the square
+    # roots at its ends.
+    center, radius = a**2 + b**2, 2 * a * b
     cosine, weight = _nodes()
     x = center[..., None] + radius[..., None] * cosine
-    # With as many dimensions as degrees of freedom the law is an atom alone, and x could be 0.
+    # With as many dimensions as degrees of freedom the law is a single atom, and x could be 0.
     x = np.where(radius[..., None] > 0, x, 0.5)
     integral = (weight * x ** (power - 1) / (1 - x)).sum(-1) * radius**2
     ones = np.maximum(small + large - dof, 0.0)
@@ -96,5 +96,5 @@ def _sides(p: ArrayLike, q: ArrayLike, n: int) -> tuple[NDArray[np.float64], NDA
     if n < 2 or (np.maximum(p, q) > n - 1).any() or (np.minimum(p, q) < 0).any():
         worst = int(max(p.max(), q.max()))
         raise InputError(f"Dimensions must be between 0 and n - 1 = {n - 1}, but got up to {worst}.")
-    known = (p > 0) & (q > 0)
-    return np.where(known, np.minimum(p, q), np.nan), np.where(known, np.maximum(p, q), np.nan), n - 1
+    positive = (p > 0) & (q > 0)
+    return np.where(positive, np.minimum(p, q), np.nan), np.where(positive, np.maximum(p, q), np.nan), n - 1

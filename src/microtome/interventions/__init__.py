@@ -1,1 +1,1 @@
-"""What can be done to the stack of blocks? Interventions, each a value that is applied to a copy."""
+"""Interventions on the blocks of an encoder, each applied to a copy of it."""

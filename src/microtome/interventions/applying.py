@@ -1,4 +1,4 @@
-"""How is an encoder changed? On a copy, one intervention after the other, each checked by hashes."""
+"""Application of interventions to a copy of an encoder, each checked by tensor hashes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..arguments import checked
 from ..encoders.encoder import TransformerEncoder
 from ..errors import InputError, must
 from .hashing import account, fingerprint
@@ -16,59 +17,60 @@ if TYPE_CHECKING:
     from .declare import Intervention
 
 
+@checked
 def apply(encoder: Encoder, *interventions: Intervention) -> TransformerEncoder:
     """
     Change a copy of an encoder.
 
-    Interventions are applied in the order in which they are given, each to what the one before it left:
-    blocks are counted anew after some were taken out. What was done is told in `source.changes`, a
-    sentence each with the number of tensors that changed.
+    Interventions are applied in the order in which they are given, each to the model that the previous one
+    left: blocks are renumbered after some are removed. Each change is described in `source.changes` by one
+    sentence with the number of tensors that changed.
 
     Parameters
     ----------
     encoder : Encoder
-        A model of transformers. It stays as it is.
+        A model of transformers. It is not modified.
     *interventions : Intervention
         Such as `Truncate(keep=8)`.
 
     Returns
     -------
     TransformerEncoder
-        With the same name and tokenizer, and with its head where it has one.
+        A changed copy with the same name and tokenizer, and with its head where it has one.
 
     Raises
     ------
     InputError
-        Where an intervention does not fit the model, or the family cannot do it.
+        If an intervention does not fit the model, or the family does not support it.
     WorkError
-        Where other tensors changed than should have.
+        If tensors changed other than those that should have.
     """
     if not isinstance(encoder, TransformerEncoder):
-        told = getattr(encoder, "name", repr(encoder))
+        name = getattr(encoder, "name", repr(encoder))
         family = getattr(getattr(encoder, "family", None), "title", type(encoder).__name__)
-        raise InputError(f"{told} must be a model of transformers to be changed, but it is: {family}.")
-    for each in interventions:
-        if isinstance(each, type) or not hasattr(each, "edit"):
-            known = ", ".join(kind.__name__ for kind in INTERVENTIONS.values())
-            raise must("an intervention", f"one of {known}, with its options", each)
-    # The model alone: a family's read-only tables cannot be copied along.
-    found = _like(encoder, copy.deepcopy(encoder.model).eval())
-    seen = fingerprint(found.model)
-    for each in interventions:
-        change = each.edit(found)
-        now = fingerprint(found.model)
-        said = account(seen, now, change)
-        # Made anew, since an encoder remembers its list of blocks.
-        found, seen = _like(found, found.model, said), now
-    return found
+        raise InputError(f"{name} must be a model of transformers to be changed, but it is: {family}.")
+    for intervention in interventions:
+        if isinstance(intervention, type) or not hasattr(intervention, "edit"):
+            names = ", ".join(kind.__name__ for kind in INTERVENTIONS.values())
+            raise must("an intervention", f"one of {names}, with its options", intervention)
+    # Only the model is copied: a family's read-only tables cannot be deep-copied.
+    edited = _like(encoder, copy.deepcopy(encoder.model).eval())
+    before = fingerprint(edited.model)
+    for intervention in interventions:
+        change = intervention.edit(edited)
+        after = fingerprint(edited.model)
+        summary = account(before, after, change)
+        # A new encoder, since an encoder caches its list of blocks.
+        edited, before = _like(edited, edited.model, summary), after
+    return edited
 
 
-def _like(encoder: TransformerEncoder, model: object, *said: str) -> TransformerEncoder:
+def _like(encoder: TransformerEncoder, model: object, *changes: str) -> TransformerEncoder:
     return TransformerEncoder(
         name=encoder.name,
         family=encoder.family,
         model=model,  # pyright: ignore[reportArgumentType]
         tokenizer=encoder.tokenizer,
-        source=replace(encoder.source, changes=(*encoder.source.changes, *said)),
+        source=replace(encoder.source, changes=(*encoder.source.changes, *changes)),
         autocast=encoder.autocast,
     )

@@ -1,4 +1,4 @@
-"""What is an intervention? Options, and an edit that says beforehand which tensors it changes."""
+"""The interface of interventions, and the record of the tensors that an edit changes."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """
-    What an edit did, to be held against the hashes of all tensors before and after.
+    What an edit did, to be checked against the hashes of all tensors before and after it.
 
     Parameters
     ----------
     said : str
-        What was done, in words, for `Source.changes`.
+        A description of the edit in words, for `Source.changes`.
     names : mapping of str to str, optional
-        Where each tensor of the model comes from: its name now, and its name before. All tensors keep
-        their names when absent.
+        The name of each tensor before the edit, by its name after it. All tensors keep their names when
+        absent.
     redrawn : frozenset of str
-        Tensors whose bits must differ now.
+        Tensors whose bits must differ after the edit.
     touched : frozenset of str
-        Tensors whose bits may differ, beside the redrawn ones.
+        Tensors whose bits may differ, besides the redrawn ones.
     frozen : frozenset of str
-        Parameters that must not learn from now on.
+        Parameters that are not trained after the edit.
     """
 
     said: str
@@ -47,11 +47,11 @@ class Intervention(Protocol):
         Parameters
         ----------
         encoder : TransformerEncoder
-            A copy that nobody else holds. Its list of blocks is to be read before they are edited.
+            A copy with no other references. Its list of blocks must be read before they are edited.
 
         Returns
         -------
         Change
-            What was meant to happen; `apply` checks that it did, and nothing else.
+            What the edit declares to have changed; `apply` checks that this and nothing else changed.
         """
         ...

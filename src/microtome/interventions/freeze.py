@@ -1,4 +1,4 @@
-"""What must a model keep while it learns? Blocks and embeddings that are frozen."""
+"""Freezing of blocks and embeddings during fine-tuning."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freeze:
     """
-    Keep weights as they are while the rest is trained.
+    Exclude weights from training.
 
-    Nothing else changes: the model computes what it did. What lies beside the blocks, such as relative
-    positions that all of them share, is frozen with the embeddings. Poolers, norms after the last block
-    and heads are never frozen.
+    The model's output does not change. Modules beside the blocks, such as relative positions that all
+    blocks share, are frozen with the embeddings. Poolers, norms after the last block and heads are never
+    frozen.
 
     Parameters
     ----------
     bottom : int, optional
-        The first so many blocks.
+        The number of lowest blocks to freeze.
     top : int, optional
-        The last so many blocks.
+        The number of highest blocks to freeze.
     blocks : tuple of int, optional
-        These blocks, numbered from 1.
+        The blocks to freeze, numbered from 1.
     embeddings : bool, optional
-        Whether the embeddings are frozen too. When absent they are frozen with the bottom, without which
-        training would still have to go back through all blocks, and not otherwise; with `bottom=0`
-        nothing is frozen. `Freeze(embeddings=True)` freezes them alone.
+        Whether the embeddings are frozen too. By default they are frozen only with `bottom` (otherwise the
+        backward pass would still go through all blocks); with `bottom=0` nothing is frozen.
+        `Freeze(embeddings=True)` freezes only the embeddings.
     """
 
     bottom: int | None = None
@@ -52,27 +52,27 @@ class Freeze:
             if not self.embeddings:
                 raise InputError("Freeze must be given one of bottom, top, blocks or embeddings=True.")
             return
-        given = one_of(parts, "Freeze")
-        if given == "blocks":
+        option = one_of(parts, "Freeze")
+        if option == "blocks":
             object.__setattr__(self, "blocks", numbers("blocks", self.blocks))
         else:
-            object.__setattr__(self, given, whole(given, parts[given]))
+            object.__setattr__(self, option, whole(option, parts[option]))
 
     def edit(self, encoder: TransformerEncoder) -> Change:
         """Freeze the weights in place."""
         blocks = self._blocks(encoder)
         check_whole_groups(encoder, blocks, "frozen")
         frozen: list[Any] = [p for block in blocks for p in encoder.blocks[block - 1].parameters()]
-        told = named(blocks) if blocks else "nothing"
+        description = named(blocks) if blocks else "nothing"
         if bool(self.bottom) if self.embeddings is None else self.embeddings:
             inputs = dict(modules_at(encoder, encoder.family.embeddings))
             beside = dict(modules_at(encoder, encoder.family.beside))
             frozen += [p for module in (*inputs.values(), *beside.values()) for p in module.parameters()]
-            told = f"{told}, with the embeddings" if blocks else "the embeddings"
-            told += f" and what lies beside the blocks ({', '.join(beside)})" if beside else ""
+            description = f"{description}, with the embeddings" if blocks else "the embeddings"
+            description += f" and what lies beside the blocks ({', '.join(beside)})" if beside else ""
         for parameter in frozen:
             parameter.requires_grad_(False)
-        return Change(said=f"froze {told}", frozen=names_of(encoder, frozen))
+        return Change(said=f"froze {description}", frozen=names_of(encoder, frozen))
 
     def _blocks(self, encoder: TransformerEncoder) -> tuple[int, ...]:
         depth = encoder.depth
@@ -88,12 +88,12 @@ class Freeze:
 
 def frozen_names(encoder: TransformerEncoder) -> frozenset[str]:
     """
-    Find what must not learn.
+    Return the names of the frozen parameters.
 
     Returns
     -------
     frozenset of str
-        Names of parameters below the base model.
+        Names of parameters within the base model.
     """
     base: torch.nn.Module = encoder.base
     return frozenset(name for name, parameter in base.named_parameters() if not parameter.requires_grad)

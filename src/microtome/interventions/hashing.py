@@ -1,4 +1,4 @@
-"""Did an edit change what it should, and nothing else? Hashes of all tensors before and after tell."""
+"""Hashes of all tensors before and after an edit, and the check that only the declared ones changed."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprint:
     """
-    What a model is made of.
+    The hashes of a model's tensors and the names of its frozen parameters.
 
     Parameters
     ----------
     hashes : dict of str to str
-        Of every tensor, by its name in the model: its type, shape and bits.
+        A hash of the type, shape and bits of every tensor, by its name in the model.
     frozen : frozenset of str
-        Parameters that do not learn.
+        Parameters that are not trained.
     """
 
     hashes: dict[str, str]
@@ -36,29 +36,29 @@ def fingerprint(model: torch.nn.Module) -> Fingerprint:
     hashes = {name: _hash(tensor) for name, tensor in model.state_dict().items()}
     parameters = model.named_parameters(remove_duplicate=False)
     return Fingerprint(
-        hashes=hashes, frozen=frozenset(name for name, each in parameters if not each.requires_grad)
+        hashes=hashes, frozen=frozenset(name for name, parameter in parameters if not parameter.requires_grad)
     )
 
 
 def account(before: Fingerprint, after: Fingerprint, change: Change) -> str:
     """
-    Hold an edit against the hashes, and tell what changed.
+    Check an edit against the hashes, and describe what changed.
 
     Parameters
     ----------
     before, after : Fingerprint
     change : Change
-        What was meant to happen.
+        What the edit declares to have changed.
 
     Returns
     -------
     str
-        What was done and how many tensors changed, were left out or are frozen by it.
+        The edit and the number of tensors that it changed, left out or froze.
 
     Raises
     ------
     WorkError
-        Where a tensor stayed that should have changed, or changed that should have stayed.
+        If a tensor is unchanged that should have changed, or changed that should not have.
     """
     names = {name: name for name in before.hashes} if change.names is None else dict(change.names)
     wrong = set(names) ^ set(after.hashes)
@@ -66,29 +66,29 @@ def account(before: Fingerprint, after: Fingerprint, change: Change) -> str:
     changed = {name for name, old in names.items() if after.hashes[name] != before.hashes[old]}
     stayed = change.redrawn - changed
     _demand(not stayed, change, "change every tensor that it draws", stayed)
-    others = changed - change.redrawn - change.touched
-    _demand(not others, change, "change nothing else", others)
+    unexpected = changed - change.redrawn - change.touched
+    _demand(not unexpected, change, "change nothing else", unexpected)
     carried = {name for name, old in names.items() if old in before.frozen} | change.frozen
-    unlike = carried ^ after.frozen
-    _demand(not unlike, change, "freeze what it names and nothing else", unlike)
+    mismatched = carried ^ after.frozen
+    _demand(not mismatched, change, "freeze what it names and nothing else", mismatched)
     total, gone = len(before.hashes), len(before.hashes) - len(names)
-    told = f"{len(changed)} of {total} tensors changed" if changed else "no tensor changed"
+    counts = f"{len(changed)} of {total} tensors changed" if changed else "no tensor changed"
     if gone:
-        told = f"{gone} of {total} tensors left out, {told}"
+        counts = f"{gone} of {total} tensors left out, {counts}"
     if change.frozen:
-        told = f"{len(change.frozen)} of {total} tensors frozen, {told}"
-    return f"{change.said}: {told}"
+        counts = f"{len(change.frozen)} of {total} tensors frozen, {counts}"
+    return f"{change.said}: {counts}"
 
 
-def _demand(holds: bool, change: Change, wanted: str, names: Iterable[str]) -> None:
+def _demand(holds: bool, change: Change, requirement: str, names: Iterable[str]) -> None:
     if not holds:
-        raise WorkError(f"an edit ({change.said}) must {wanted}, but {min(names)} is not so.")
+        raise WorkError(f"an edit ({change.said}) must {requirement}, but {min(names)} is not so.")
 
 
 def _hash(tensor: torch.Tensor) -> str:
     import torch
 
-    found = hashlib.sha256(f"{tensor.dtype}|{tuple(tensor.shape)}|".encode())
+    digest = hashlib.sha256(f"{tensor.dtype}|{tuple(tensor.shape)}|".encode())
     flat = tensor.detach().cpu().contiguous().reshape(-1)
-    found.update(flat.view(torch.uint8).numpy().data if flat.numel() else b"")
-    return found.hexdigest()
+    digest.update(flat.view(torch.uint8).numpy().data if flat.numel() else b"")
+    return digest.hexdigest()

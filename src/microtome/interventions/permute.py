@@ -1,4 +1,4 @@
-"""Does the order of the blocks matter? The same blocks with the same weights, in another order."""
+"""Permutation of the blocks of an encoder."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ class Permute:
     Parameters
     ----------
     seed : int, optional
-        For a random order: numpy's `RandomState(seed).permutation(depth)`, as Tamkin et al. (2020) drew
-        theirs.
+        For a random order: numpy's `RandomState(seed).permutation(depth)`, as in Tamkin et al. (2020).
     order : tuple of int, optional
         The blocks, numbered from 1, in the order in which they run: (2, 1, 3) swaps the lowest two of
         three.
@@ -46,7 +45,7 @@ class Permute:
             object.__setattr__(self, "order", numbers("order", self.order))
 
     def edit(self, encoder: TransformerEncoder) -> Change:
-        """Put the blocks in order in place."""
+        """Reorder the blocks in place."""
         depth, family = encoder.depth, encoder.family
         if family.shared:
             raise InputError(
@@ -57,16 +56,16 @@ class Permute:
         check_numbers("order", order, depth)
         if len(order) != depth:
             raise must("order", f"all of the {depth} blocks of {encoder.name} in some order", order)
-        drawn = "" if self.seed is None else f" (seed {self.seed})"
-        said = f"blocks put in the order {', '.join(map(str, order))}{drawn}"
-        return Change(said=said, names=recompose(encoder, order))
+        seed_note = "" if self.seed is None else f" (seed {self.seed})"
+        description = f"blocks put in the order {', '.join(map(str, order))}{seed_note}"
+        return Change(said=description, names=recompose(encoder, order))
 
     def order_of(self, depth: int) -> tuple[int, ...]:
-        """Tell the order in which the blocks of a model of some depth run."""
+        """Return the order in which the blocks of a model of the given depth run."""
         if self.order is not None:
             return self.order
         import numpy as np
 
-        # The published orders come from this generator, and are the same for whoever asks again.
-        drawn = np.random.RandomState(self.seed).permutation(depth)
-        return tuple(int(place) + 1 for place in drawn)
+        # The published orders come from this generator, so they can be reproduced.
+        permutation = np.random.RandomState(self.seed).permutation(depth)
+        return tuple(int(index) + 1 for index in permutation)

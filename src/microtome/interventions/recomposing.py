@@ -1,4 +1,4 @@
-"""How do tensors move when blocks are left out or put in another order? By the names of their blocks."""
+"""Removal and reordering of blocks, with the names of the tensors before and after."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def recompose(encoder: TransformerEncoder, kept: Kept) -> dict[str, str]:
     """
-    Leave blocks of an encoder in a given order, in place.
+    Keep the given blocks of an encoder in the given order, in place.
 
     Parameters
     ----------
@@ -24,21 +24,25 @@ def recompose(encoder: TransformerEncoder, kept: Kept) -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        The name of every tensor that the model has now must have, and its name before.
+        The previous name of every tensor, by the name it must have after the change.
     """
     family, blocks = encoder.family, encoder.blocks
-    whole = submodule(encoder.base, family.blocks)
-    places = {id(block): place for place, block in enumerate(whole.children())}
-    stay = list(dict.fromkeys(places[id(blocks[block - 1])] for block in kept))
+    block_list = submodule(encoder.base, family.blocks)
+    indices = {id(block): index for index, block in enumerate(block_list.children())}
+    kept_indices = list(dict.fromkeys(indices[id(blocks[block - 1])] for block in kept))
     if family.shared and not kept:
-        # The shared block is still there, though nothing runs it.
-        stay = sorted(places.values())
+        # The shared block still exists, though it is never run.
+        kept_indices = sorted(indices.values())
     before = list(encoder.model.state_dict())
-    prefix = next(name for name, module in encoder.model.named_modules() if module is whole)
-    inside = [name for name in before if name.startswith(f"{prefix}.")]
+    prefix = next(name for name, module in encoder.model.named_modules() if module is block_list)
+    block_names = [name for name in before if name.startswith(f"{prefix}.")]
     names = {name: name for name in before if not name.startswith(f"{prefix}.")}
-    for now, place in enumerate(stay):
-        own = f"{prefix}.{place}."
-        names |= {f"{prefix}.{now}.{n.removeprefix(own)}": n for n in inside if n.startswith(own)}
+    for new_index, index in enumerate(kept_indices):
+        old_prefix = f"{prefix}.{index}."
+        names |= {
+            f"{prefix}.{new_index}.{n.removeprefix(old_prefix)}": n
+            for n in block_names
+            if n.startswith(old_prefix)
+        }
     keep_blocks(encoder.model, family, kept)
     return names

@@ -1,4 +1,4 @@
-"""What did training put into some blocks? Draw their weights anew, and see what is missed."""
+"""Re-initialization of the weights of blocks."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ Part = Literal["matrix", "bias", "norm"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reinit:
     """
-    Draw the weights of blocks anew.
+    Re-initialize the weights of blocks.
 
-    What a tensor gets depends on the seed, its block and its name, and on no other block that is drawn:
-    blocks that two calls have in common get the same weights in both. Embeddings, what lies beside the
-    blocks, poolers and heads stay.
+    The values of a tensor depend on the seed, its block and its name, and on no other block that is
+    re-initialized: blocks that two calls have in common get the same weights in both. Embeddings, modules
+    beside the blocks, poolers and heads are unchanged.
 
     Parameters
     ----------
     blocks : tuple of int, optional
-        These blocks, numbered from 1.
+        The blocks to re-initialize, numbered from 1.
     past : int, optional
-        All blocks above this one: `past=8` draws 9, 10 and so on, `past=0` all.
+        All blocks above this one: `past=8` re-initializes 9, 10 and so on, `past=0` all.
     keep : tuple of int, optional
         All blocks but these.
     seed : int
@@ -44,20 +44,22 @@ class Reinit:
         How matrices (all tensors of two or more dimensions) are drawn, one of `SCHEMES`:
 
         - library: as for a new model of this configuration.
-        - trunc_normal: normal, with the standard deviation of the configuration, cut at two of them.
-        - tamkin_code: as the code of Tamkin et al. (2020) drew them, which mistook the units of the cut:
-          with a standard deviation of 0.02 all draws lie within 0.0008 of zero, and theirs is 0.00046.
-        - moment_matched: normal, with the mean and standard deviation that the matrix had.
-        - shuffled: the entries that the matrix had, in random order.
-        - near_identity: as in library, but what attention and the feed-forward layers write into the
-          residual path is zero. The block then passes on what it reads, or the norm of it in families
-          that norm after adding (BERT and its like), where two norms in a row stay.
+        - trunc_normal: normal, with the standard deviation of the configuration, truncated at two standard
+          deviations.
+        - tamkin_code: as in the code of Tamkin et al. (2020), which mistook the units of the truncation
+          bounds: with a standard deviation of 0.02 all draws lie within 0.0008 of zero, and their standard
+          deviation is 0.00046.
+        - moment_matched: normal, with the mean and standard deviation of the previous matrix.
+        - shuffled: the entries of the previous matrix, in random order.
+        - near_identity: as in library, but the output of attention and of the feed-forward layers to the
+          residual stream is zero. The block then returns its input, or the normalized input in post-norm
+          families (such as BERT), where two norms remain in a row.
     bias : {"keep", "zero"}, optional
-        What becomes of one-dimensional tensors outside norms. When absent: as in a new model (library,
-        near_identity), kept (tamkin_code), zero (the rest). Those of the outputs that near_identity
-        silences are always zero.
+        Treatment of one-dimensional tensors outside norms. When absent: as in a new model (library,
+        near_identity), kept (tamkin_code), or zero (the other schemes). The biases of the outputs that
+        near_identity sets to zero are always zero.
     layernorm : {"reset", "keep"}
-        Whether norms get the values that they have in a new model.
+        Whether norms are reset to the values of a new model.
     """
 
     blocks: tuple[int, ...] | None = None
@@ -69,13 +71,13 @@ class Reinit:
     layernorm: Literal["reset", "keep"] = "reset"
 
     def __post_init__(self) -> None:
-        given = one_of({"blocks": self.blocks, "past": self.past, "keep": self.keep}, "Reinit")
-        if given == "past":
+        option = one_of({"blocks": self.blocks, "past": self.past, "keep": self.keep}, "Reinit")
+        if option == "past":
             object.__setattr__(self, "past", whole("past", self.past))
         else:
-            object.__setattr__(self, given, numbers(given, getattr(self, given)))
+            object.__setattr__(self, option, numbers(option, getattr(self, option)))
         object.__setattr__(self, "seed", whole("seed", self.seed))
-        if self.scheme not in SCHEMES:
+        if not isinstance(self.scheme, str) or self.scheme not in SCHEMES:
             raise unknown("scheme", self.scheme, SCHEMES)
         if self.bias not in (None, "keep", "zero"):
             raise must("bias", "'keep', 'zero' or None", self.bias)
@@ -83,49 +85,49 @@ class Reinit:
             raise must("layernorm", "'reset' or 'keep'", self.layernorm)
 
     def blocks_of(self, encoder: TransformerEncoder) -> tuple[int, ...]:
-        """Tell which blocks of an encoder are drawn."""
-        every = range(1, encoder.depth + 1)
+        """Return the blocks of an encoder that are re-initialized."""
+        all_blocks = range(1, encoder.depth + 1)
         if self.past is not None:
             at_most_depth("past", self.past, encoder)
-            return tuple(every[self.past :])
+            return tuple(all_blocks[self.past :])
         if self.keep is not None:
             check_numbers("keep", self.keep, encoder.depth)
-            return tuple(block for block in every if block not in self.keep)
+            return tuple(block for block in all_blocks if block not in self.keep)
         assert self.blocks is not None
         check_numbers("blocks", self.blocks, encoder.depth)
         return tuple(sorted(self.blocks))
 
     def edit(self, encoder: TransformerEncoder) -> Change:
-        """Draw the weights in place."""
+        """Re-initialize the weights in place."""
         import torch
 
         blocks = self.blocks_of(encoder)
         check_whole_groups(encoder, blocks, "drawn")
         scheme = SCHEMES[self.scheme]
         bias = self.bias or scheme.bias
-        # The draws of a shared block carry the number of its first layer.
-        found = {id(encoder.blocks[block - 1]): block for block in reversed(blocks)}
-        fresh = _fresh_blocks(encoder, self.seed) if found else []
+        # The random stream of a shared block is keyed by the number of its first layer.
+        block_of_module = {id(encoder.blocks[block - 1]): block for block in reversed(blocks)}
+        fresh = _fresh_blocks(encoder, self.seed) if block_of_module else []
         touched: list[Any] = []
         redrawn: list[Any] = []
         with torch.no_grad():
-            for block in sorted(found.values()):
+            for block in sorted(block_of_module.values()):
                 old = encoder.blocks[block - 1]
                 new = dict(fresh[block - 1].named_parameters())
                 silent = _outputs(encoder, old) if scheme.zero_outputs else frozenset[str]()
                 for name, parameter, part in parts_of(old):
                     if name in silent:
-                        drawn = torch.zeros_like(parameter)
+                        values = torch.zeros_like(parameter)
                     elif part == "matrix":
-                        drawn = _matrix(scheme, encoder, parameter, new[name], (self.seed, block, name))
+                        values = _matrix(scheme, encoder, parameter, new[name], (self.seed, block, name))
                     elif part == "norm":
-                        drawn = new[name] if self.layernorm == "reset" else parameter
+                        values = new[name] if self.layernorm == "reset" else parameter
                     else:
-                        drawn = {"keep": parameter, "zero": torch.zeros_like(parameter)}.get(bias, new[name])
-                    # Only zeros, and what was drawn from this seed before, may come out as they were.
-                    certain = part == "matrix" and not torch.equal(drawn.to(parameter), parameter)
+                        values = {"keep": parameter, "zero": torch.zeros_like(parameter)}.get(bias, new[name])
+                    # Only zeros, and values already drawn with this seed, may be equal to the old ones.
+                    certain = part == "matrix" and not torch.equal(values.to(parameter), parameter)
                     (redrawn if certain else touched).append(parameter)
-                    parameter.copy_(drawn)
+                    parameter.copy_(values)
         biases = {"library": "biases as in a new model", "keep": "biases kept", "zero": "biases zero"}[bias]
         how = f"{self.scheme}, seed {self.seed}, {biases}, norms {self._norms}"
         return Change(
@@ -140,7 +142,7 @@ class Reinit:
 
 
 def parts_of(block: torch.nn.Module) -> Iterator[tuple[str, Any, Part]]:
-    """Tell the parameters of a block apart: matrices, biases, and gains and biases of norms."""
+    """Yield the parameters of a block by kind: matrices, biases, and gains and biases of norms."""
     for name, parameter in block.named_parameters():
         owner = block.get_submodule(name.rpartition(".")[0])
         if "norm" in type(owner).__name__.lower():
@@ -150,7 +152,7 @@ def parts_of(block: torch.nn.Module) -> Iterator[tuple[str, Any, Part]]:
 
 
 def _fresh_blocks(encoder: TransformerEncoder, seed: int) -> list[torch.nn.Module]:
-    """Let the library draw a whole new model, so that each block's weights depend on no choice of blocks."""
+    """Initialize a complete new model, so that a block's weights do not depend on the choice of blocks."""
     import torch
 
     kind: Any = type(encoder.base)
@@ -162,29 +164,29 @@ def _fresh_blocks(encoder: TransformerEncoder, seed: int) -> list[torch.nn.Modul
 
 
 def _matrix(
-    scheme: Scheme, encoder: TransformerEncoder, old: Any, new: Any, names: tuple[int, int, str]
+    scheme: Scheme, encoder: TransformerEncoder, old: Any, new: Any, key: tuple[int, int, str]
 ) -> torch.Tensor:
     import torch
 
     if scheme.draw is None:
         return new
-    seed, block, name = names
+    seed, block, name = key
     noise = generator(seed, "reinit", block, name)
     sd = float(getattr(encoder.config, "initializer_range", 0.02))
-    drawn = scheme.draw(old.detach().float().cpu().numpy(), sd, noise)
-    return torch.from_numpy(drawn).to(device=old.device, dtype=old.dtype)
+    matrix = scheme.draw(old.detach().float().cpu().numpy(), sd, noise)
+    return torch.from_numpy(matrix).to(device=old.device, dtype=old.dtype)
 
 
 def _outputs(encoder: TransformerEncoder, block: torch.nn.Module) -> frozenset[str]:
-    """Find what writes into the residual path of a block."""
+    """Find the parameters of a block that write into the residual stream."""
     family = encoder.family
-    found = frozenset(
+    names = frozenset(
         name
         for name, _ in block.named_parameters()
         if any(f".{path}." in f".{name}." for path in family.outputs)
     )
-    if not found:
+    if not names:
         raise InputError(
             f"the outputs of a block must be declared to be set to zero, but those of {family.title} are not."
         )
-    return found
+    return names

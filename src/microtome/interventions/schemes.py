@@ -1,4 +1,4 @@
-"""How are new weights drawn? One function a scheme, from a matrix and its own stream of random numbers."""
+"""Initialization schemes for re-initialized weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Bias = Literal["library", "keep", "zero"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheme:
     """
-    A way to draw the weights of a block anew.
+    A scheme for re-initializing the weights of a block.
 
     Parameters
     ----------
@@ -24,12 +24,12 @@ class Scheme:
     summary : str
         One sentence.
     bias : {"library", "keep", "zero"}
-        What becomes of the biases when the user says nothing.
+        The default treatment of the biases.
     draw : callable, optional
-        Given a matrix, the standard deviation that the model's configuration asks for, and random
-        numbers, it makes the new matrix. None where the library draws it.
+        Called with a matrix, the standard deviation in the model's configuration, and a random number
+        generator; returns the new matrix. None where the library initializes it.
     zero_outputs : bool
-        Whether what writes into the residual path is set to zero in the end.
+        Whether the parameters that write into the residual stream are set to zero.
     """
 
     name: str
@@ -41,13 +41,13 @@ class Scheme:
 
 def truncated(shape: tuple[int, ...], bound: float, noise: np.random.Generator) -> np.ndarray:
     """
-    Draw standard normal numbers, given that they lie within bounds.
+    Draw from a truncated standard normal distribution.
 
     Parameters
     ----------
     shape : tuple of int
     bound : float
-        The largest distance from 0, in standard deviations of the normal that is cut.
+        The largest distance from 0, in standard deviations of the untruncated normal distribution.
     noise : Generator
 
     Returns
@@ -65,13 +65,13 @@ def _trunc_normal(old: np.ndarray, sd: float, noise: np.random.Generator) -> np.
 
 
 def _tamkin_code(old: np.ndarray, sd: float, noise: np.random.Generator) -> np.ndarray:
-    # The published call gave bounds in units of the weights where standard deviations were asked for.
+    # The published call gave bounds in units of the weights instead of standard deviations.
     return sd * truncated(old.shape, 2.0 * sd, noise)
 
 
 def _moment_matched(old: np.ndarray, _: float, noise: np.random.Generator) -> np.ndarray:
-    drawn = noise.standard_normal(old.shape)
-    return old.mean(dtype=np.float64) + old.std(dtype=np.float64) * drawn
+    draws = noise.standard_normal(old.shape)
+    return old.mean(dtype=np.float64) + old.std(dtype=np.float64) * draws
 
 
 def _shuffled(old: np.ndarray, _: float, noise: np.random.Generator) -> np.ndarray:

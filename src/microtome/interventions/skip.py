@@ -1,4 +1,4 @@
-"""What is a model without some of its blocks? One in which the block below feeds the block above."""
+"""Removal of blocks from an encoder."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skip:
     """
-    Leave blocks out, wherever they are.
+    Remove blocks at any depth.
 
-    The blocks that stay are numbered anew, from 1. A block that all layers share is run fewer times.
+    The remaining blocks are renumbered from 1. A block that all layers share is run fewer times.
 
     Parameters
     ----------
     blocks : tuple of int
-        Numbered from 1.
+        The blocks to remove, numbered from 1.
     """
 
     blocks: tuple[int, ...]
@@ -33,8 +33,8 @@ class Skip:
         object.__setattr__(self, "blocks", numbers("blocks", self.blocks))
 
     def edit(self, encoder: TransformerEncoder) -> Change:
-        """Take the blocks out in place."""
+        """Remove the blocks in place."""
         check_numbers("blocks", self.blocks, encoder.depth)
         depth = encoder.depth
-        kept = tuple(block for block in range(1, depth + 1) if block not in self.blocks)
-        return Change(said=f"skipped {named(self.blocks)} of {depth}", names=recompose(encoder, kept))
+        remaining = tuple(block for block in range(1, depth + 1) if block not in self.blocks)
+        return Change(said=f"skipped {named(self.blocks)} of {depth}", names=recompose(encoder, remaining))

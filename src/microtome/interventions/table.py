@@ -1,4 +1,4 @@
-"""Which interventions are there? All of them, by name."""
+"""Table of the interventions by name."""
 
 from __future__ import annotations
 

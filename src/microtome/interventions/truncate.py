@@ -1,4 +1,4 @@
-"""What remains of a model without its top? Its first blocks, read by the head that read the last."""
+"""Truncation of an encoder to its first blocks."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truncate:
     """
-    Leave the first blocks of a model and drop those above them.
+    Keep the first blocks of a model and drop those above them.
 
-    A norm after the last block stays after what is the last block then. A block that all layers share is
-    run fewer times.
+    A norm after the last block is applied after the last block that is kept. A block that all layers share
+    is run fewer times.
 
     Parameters
     ----------
     keep : int
-        How many blocks stay. With 0 the head reads the embedding output, in families that the library can
-        run so.
+        The number of blocks to keep. With 0 the head reads the embedding output, in families for which the
+        library supports this.
     """
 
     keep: int
@@ -34,7 +34,7 @@ class Truncate:
         object.__setattr__(self, "keep", whole("keep", self.keep))
 
     def edit(self, encoder: TransformerEncoder) -> Change:
-        """Cut the encoder in place."""
+        """Truncate the encoder in place."""
         at_most_depth("keep", self.keep, encoder)
         depth = encoder.depth
         names = recompose(encoder, tuple(range(1, self.keep + 1)))

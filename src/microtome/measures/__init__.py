@@ -1,1 +1,1 @@
-"""How close two layers are: one module an idea, and the table of all measures."""
+"""Similarity measures of layers, one module per family of measures, and the table of all measures."""

@@ -1,10 +1,10 @@
-"""How alike do the heads of two layers attend?
+"""Similarity measures of attention heads.
 
-Attention of one sentence is an array (layers, heads, words, words); row i says how word i spreads its
-attention, and sums to 1. Three measures match heads one by one, three take the heads of a layer as the
-columns of a table with one row a pair of words. All of them read the sentences once and keep sums only.
-The mean of a sentence's part of the table is one over its words for every head, so that unrelated heads
-look alike when lengths differ; `center="rows"` takes it away.
+Attention of one sentence is an array (layers, heads, words, words); row i is the attention distribution of
+word i, and sums to 1. Three measures match heads one by one, three take the heads of a layer as the columns
+of a table with one row per pair of words. All of them read the sentences once and keep only sums. The mean
+of a sentence's part of the table is one over its number of words for every head, so that unrelated heads
+look similar when lengths differ; `center="rows"` removes it.
 """
 
 from __future__ import annotations
@@ -13,16 +13,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from . import attention_rows as rowwise
 from .attention_js import rounded
 from .attention_rows import Array, Sums, Used
+from .cca import NO_DIRECTION, PWCCA, SVCCA, pwcca_subspace, svcca_subspace
 from .declare import Measure, Option, invariant
 
-RANK = 1e-6  # an eigenvalue below this share of the largest is no dimension
+if TYPE_CHECKING:
+    from ..moments.strip import Subspace
+
+RANK = 1e-6  # an eigenvalue below this share of the largest counts as zero
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,19 +37,20 @@ class AttentionCells:
     Parameters
     ----------
     label, estimator : str
-        The measure with its options, and what exactly was computed.
+        The measure with its options, and a description of the estimator.
     forward, backward : array of shape (L, R)
-        Left i looked for in right j; right j looked for in left i. NaN where undefined.
+        Left layer i matched in right layer j; right layer j matched in left layer i. NaN where undefined.
     reasons : tuple of tuple of (str or None)
         Why a cell is undefined, L by R.
     sentences, words, dropped_sentences, dropped_words : int
-        How many were used, and how many were read and not used.
+        The numbers of sentences and words that were used, and that were read and not used.
     heads, undefined : array of shape (L, heads_left, R, heads_right), optional
-        Similarity of each pair of heads; words left out of it because one of the two rows is constant.
+        The similarity of each pair of heads, and the number of words left out of it because one of the two
+        rows is constant.
     best_right, best_left : arrays of shapes (L, heads_left, R) and (L, R, heads_right), optional
-        The head of the other layer most like each head, from 0; -1 where none is defined.
+        The most similar head of the other layer for each head, from 0; -1 where none is defined.
     rank, kept : pair of arrays of shapes (L,) and (R,), optional
-        Rank of each layer's table of heads, and dimensions of it that were compared.
+        The rank of each layer's table of heads, and the number of its dimensions that were compared.
     """
 
     label: str = ""
@@ -70,16 +75,16 @@ def _reasons(values: Array, why: str) -> tuple[tuple[str | None, ...], ...]:
 
 
 def _matched(similarity: Array, used: Used, text: str, undefined: Array | None = None) -> AttentionCells:
-    """Find the best partner of each head, and average over the heads that have one."""
+    """Find the best match of each head, and average over the heads that have one."""
     heads = similarity.reshape(used.shape)
-    known = np.where(np.isnan(heads), -np.inf, heads)
+    defined = np.where(np.isnan(heads), -np.inf, heads)
 
-    def side(partner: int, own: int) -> tuple[Array, Array]:
-        best = known.max(axis=partner)
-        there = np.isfinite(best)
-        count = there.sum(axis=own)
-        mean = np.where(there, best, 0.0).sum(axis=own) / np.where(count, count, np.nan)
-        return mean, np.where(there, known.argmax(axis=partner), -1)
+    def side(partner_axis: int, head_axis: int) -> tuple[Array, Array]:
+        best = defined.max(axis=partner_axis)
+        has_match = np.isfinite(best)
+        count = has_match.sum(axis=head_axis)
+        mean = np.where(has_match, best, 0.0).sum(axis=head_axis) / np.where(count, count, np.nan)
+        return mean, np.where(has_match, defined.argmax(axis=partner_axis), -1)
 
     forward, best_right = side(3, 1)
     backward, best_left = side(1, 2)
@@ -122,7 +127,7 @@ def _js(sums: Sums, used: Used, options: Mapping[str, Any]) -> AttentionCells:
 
 
 class _Table(NamedTuple):
-    """Covariances of the table of word pairs x heads; what counts as none; how many rows are free."""
+    """Covariances of the table of word pairs x heads, the variance treated as zero, and the free rows."""
 
     left: Array
     right: Array
@@ -133,16 +138,16 @@ class _Table(NamedTuple):
 
 
 def _table(sums: Sums, used: Used, options: Mapping[str, Any]) -> _Table:
-    n, x, y, inner, other, cross = sums[:6] if options["weight"] == "pairs" else sums[6:]
+    n, x, y, left_moment, right_moment, cross = sums[:6] if options["weight"] == "pairs" else sums[6:]
 
-    def own(moment: Array, total: Array) -> Array:
+    def covariance(moment: Array, total: Array) -> Array:
         mean = total.reshape(moment.shape[:2]) / n
         return moment / n - mean[:, :, None] * mean[:, None, :]
 
     pairs = int(sums[0])
     return _Table(
-        left=own(inner, x),
-        right=own(other, y),
+        left=covariance(left_moment, x),
+        right=covariance(right_moment, y),
         cross=(cross / n - np.outer(x / n, y / n)).reshape(used.shape),
         floor=rowwise.CONSTANT * (used.words / pairs) ** 2,
         free=pairs - used.words,  # the row of a word sums to 1
@@ -152,59 +157,78 @@ def _table(sums: Sums, used: Used, options: Mapping[str, Any]) -> _Table:
 
 def _cka(sums: Sums, used: Used, options: Mapping[str, Any]) -> AttentionCells:
     table = _table(sums, used, options)
-    left, right = (
+    left_norms, right_norms = (
         np.where(
-            np.einsum("lhh->lh", c).max(axis=1) > table.floor, np.sqrt(np.sum(c * c, axis=(1, 2))), np.nan
+            np.einsum("lhh->lh", covariance).max(axis=1) > table.floor,
+            np.sqrt(np.sum(covariance * covariance, axis=(1, 2))),
+            np.nan,
         )
-        for c in (table.left, table.right)
+        for covariance in (table.left, table.right)
     )
-    value = rounded(np.sum(table.cross**2, axis=(1, 3)) / np.outer(left, right), 0.0, 1.0)
+    value = rounded(np.sum(table.cross**2, axis=(1, 3)) / np.outer(left_norms, right_norms), 0.0, 1.0)
     why = _reasons(value, "all heads of a layer are constant")
     return AttentionCells(estimator=f"linear CKA {table.text}", forward=value, backward=value, reasons=why)
 
 
-def _basis(covariance: Array, floor: float, share: float | None) -> tuple[Array, Array, int]:
-    """White directions and loadings of a layer's heads, of the correlations unless a share is given; rank."""
+def _basis(covariance: Array, floor: float, subspace: Subspace) -> tuple[Array, Array, int]:
+    """Return whitened directions, loadings and rank of a layer's heads, standardized unless only centered."""
     alive = np.diag(covariance) > floor
-    unit = np.sqrt(np.diag(covariance)[alive]) if share is None else np.ones(int(alive.sum()))
+    centered = subspace != "full" and subspace[0] == "center"
+    unit = np.ones(int(alive.sum())) if centered else np.sqrt(np.diag(covariance)[alive])
     values, vectors = np.linalg.eigh(covariance[np.ix_(alive, alive)] / np.outer(unit, unit))
     values, vectors = values[::-1], vectors[:, ::-1]
-    rank = kept = int(np.sum(values > RANK * values.max(initial=0.0)))
-    if share is not None and rank:
-        kept = min(rank, int(np.searchsorted(np.cumsum(values) / np.sum(values), share)) + 1)
-    white, loads = np.zeros((len(alive), kept)), np.zeros((len(alive), kept))
-    white[alive] = vectors[:, :kept] / np.sqrt(values[:kept]) / unit[:, None]
-    loads[alive] = vectors[:, :kept] * np.sqrt(values[:kept]) * unit[:, None]
+    rank = dimension = int(np.sum(values > RANK * values.max(initial=0.0)))
+    if subspace != "full" and rank:
+        _, share, inclusive = subspace
+        below = int(np.searchsorted(np.cumsum(values) / np.sum(values), share))
+        dimension = min(rank, below + int(inclusive))
+    white, loads = np.zeros((len(alive), dimension)), np.zeros((len(alive), dimension))
+    white[alive] = vectors[:, :dimension] / np.sqrt(values[:dimension]) / unit[:, None]
+    loads[alive] = vectors[:, :dimension] * np.sqrt(values[:dimension]) * unit[:, None]
     return white, loads, rank
 
 
 def _cca(sums: Sums, used: Used, options: Mapping[str, Any], *, weighted: bool) -> AttentionCells:
-    """Average the canonical correlations of two layers' heads, evenly or by what they explain of a side."""
+    """Average the canonical correlations of two layers' heads, unweighted or projection-weighted."""
     table = _table(sums, used, options)
-    share = None if weighted else options["threshold"]
-    left, right = ([_basis(c, table.floor, share) for c in side] for side in (table.left, table.right))
-    forward = np.full((len(left), len(right)), np.nan)
-    backward, why = forward.copy(), [[""] * len(right) for _ in left]
-    for i, (x, x_loads, x_rank) in enumerate(left):
-        for j, (y, y_loads, y_rank) in enumerate(right):
+    subspace = pwcca_subspace(options) if weighted else svcca_subspace(options)
+    left_bases, right_bases = (
+        [_basis(c, table.floor, subspace) for c in side] for side in (table.left, table.right)
+    )
+    forward = np.full((len(left_bases), len(right_bases)), np.nan)
+    backward, why = forward.copy(), [[""] * len(right_bases) for _ in left_bases]
+    for i, (x, x_loads, x_rank) in enumerate(left_bases):
+        for j, (y, y_loads, y_rank) in enumerate(right_bases):
             if not (x_rank and y_rank):
                 why[i][j] = "all heads of a layer are constant"
-            elif weighted and x_rank + y_rank > table.free:
-                why[i][j] = f"ranks {x_rank} and {y_rank} are too many for {table.free} free pairs of words"
+            elif not (x.shape[1] and y.shape[1]):
+                why[i][j] = NO_DIRECTION
+            elif weighted and x.shape[1] + y.shape[1] > table.free:
+                ranks = f"ranks {x.shape[1]} and {y.shape[1]}"
+                why[i][j] = f"{ranks} are too many for {table.free} free pairs of words"
             else:
                 u, rho, v = np.linalg.svd(x.T @ table.cross[i, :, j] @ y, full_matrices=False)
-                # Whitening by an eigenvalue of 1e-6 enlarges rounding a million times.
+                # Whitening by an eigenvalue of 1e-6 amplifies rounding errors a million times.
                 rho = rounded(rho, 0.0, 1.0, slack=1e-7)
                 for cells, loads in ((forward, x_loads @ u), (backward, y_loads @ v.T)):
                     cells[i, j] = np.average(rho, weights=np.abs(loads).sum(axis=0) if weighted else None)
-    name = f"PWCCA at rank tolerance {RANK:g}" if weighted else f"SVCCA keeping {share:g} of the variance"
+    name = "PWCCA" if weighted else "SVCCA"
+    if subspace == "full":
+        name += f" at rank tolerance {RANK:g}"
+    else:
+        scaling, share, inclusive = subspace
+        name += " of standardized heads" if scaling == "standardize" else ""
+        name += f" keeping {'' if inclusive else 'less than '}{share:g} of the variance"
     return AttentionCells(
         estimator=f"{name} {table.text}",
         forward=forward,
         backward=backward,
         reasons=tuple(tuple(text or None for text in row) for row in why),
-        rank=(np.array([b[2] for b in left]), np.array([b[2] for b in right])),
-        kept=(np.array([b[0].shape[1] for b in left]), np.array([b[0].shape[1] for b in right])),
+        rank=(np.array([basis[2] for basis in left_bases]), np.array([basis[2] for basis in right_bases])),
+        kept=(
+            np.array([basis[0].shape[1] for basis in left_bases]),
+            np.array([basis[0].shape[1] for basis in right_bases]),
+        ),
     )
 
 
@@ -217,18 +241,24 @@ _CENTER = Option(default="table", choices=tuple(_PAIRS), meaning="rows: sentence
 _LENGTH = Option(default="raw", choices=("raw", "normalized"), meaning="normalized: divided by sqrt(2 words)")
 _VARIANT = Option(default="plain", choices=tuple(_PEARSON), meaning="exact, or a form of the released code")
 _UNIT = Option(default="nats", choices=("nats", "bits"), meaning="nats as published; bits reach 0")
-_SHARE = Option(default=0.99, low=0.01, high=1.0, meaning="share of variance that is kept")
 _MATCH = "mean over heads h of max over heads g of the other layer of "
 _TABLE = "; rows are ordered pairs of words, columns the heads of a layer"
 _NATS = (1.0 - float(np.log(2)), 1.0)
 _EITHER = ("isotropic_scale", "translation", "neuron_permutation")
 
 
-def _measure(options: dict[str, Option], varying: dict[str, Any] | None = None, **said: Any) -> Measure:
-    """Declare a measure of attention; what the entries below do not say is said here."""
+def _measure(
+    options: dict[str, Option], varying: dict[str, Any] | None = None, **declarations: Any
+) -> Measure:
+    """Declare a measure of attention, with the defaults of all of them."""
     common = {"needs": "attention", "range": (0.0, 1.0), "symmetric": False}
-    said = {**common, "invariances": invariant("neuron_permutation"), "citations": ("wu2020",), **said}
-    return Measure(**said, options=MappingProxyType(options), varying=MappingProxyType(varying or {}))
+    declarations = {
+        **common,
+        "invariances": invariant("neuron_permutation"),
+        "citations": ("wu2020",),
+        **declarations,
+    }
+    return Measure(**declarations, options=MappingProxyType(options), varying=MappingProxyType(varying or {}))
 
 
 ATTENTION_MEASURES: tuple[Measure, ...] = (
@@ -290,7 +320,12 @@ ATTENTION_MEASURES: tuple[Measure, ...] = (
         invariances=invariant("orthogonal", *_EITHER),
         prepare=lambda options: _PAIRS[options["center"]],
         compute=partial(_cca, weighted=False),
-        options={"threshold": _SHARE, "center": _CENTER, "weight": _WEIGHT},
+        options={
+            **{name: SVCCA.options[name] for name in ("scaling", "threshold", "inclusive")},
+            "center": _CENTER,
+            "weight": _WEIGHT,
+        },
+        varying={"invariances": SVCCA.varying["invariances"]},
     ),
     _measure(
         name="attention_pwcca",
@@ -298,9 +333,10 @@ ATTENTION_MEASURES: tuple[Measure, ...] = (
         summary="Canonical correlations of two layers' heads, weighted by what they explain of the first.",
         formula="sum a_i rho_i / sum a_i, a_i = sum over heads h |<x-variate i, x_h>|" + _TABLE,
         citations=("wu2020", "morcos2018"),
-        invariances=invariant(*_EITHER, right=("orthogonal", "invertible_linear", "neuron_scale")),
+        invariances=PWCCA.invariances,
         prepare=lambda options: _PAIRS[options["center"]],
         compute=partial(_cca, weighted=True),
-        options={"center": _CENTER, "weight": _WEIGHT},
+        options={"variant": PWCCA.options["variant"], "center": _CENTER, "weight": _WEIGHT},
+        varying={"invariances": PWCCA.varying["invariances"]},
     ),
 )

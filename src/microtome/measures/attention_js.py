@@ -1,11 +1,11 @@
-"""How far apart are two distributions, for every pair of heads at once? Jensen-Shannon, fast.
+"""Jensen-Shannon divergences of the attention rows of all pairs of heads.
 
-The divergence of rows p and q needs the logarithm of p + q for every pair of heads, which is nearly all
-that a comparison of attention costs. With s = p + q and all words of a sentence in one vector,
+The divergence of rows p and q needs the logarithm of p + q for every pair of heads, which is nearly the
+entire cost of a comparison of attention. With s = p + q and all words of a sentence in one vector,
 
     2 * sum of JS = sum p log2 p + sum q log2 q + sum p + sum q - sum s log2 s      (bits),
 
-so the terms of one head are taken once, and a pair of heads costs a single pass over `s log2 s`.
+so the terms of one head are computed once, and a pair of heads costs a single pass over `s log2 s`.
 """
 
 from __future__ import annotations
@@ -22,25 +22,27 @@ from ..errors import MissingExtraError, WorkError, must
 Kernel = Literal["numba", "torch"]
 
 # log2(1 + f) = f (c0 + c1 f + ...), minimax on [sqrt(1/2) - 1, sqrt(2) - 1]: error 3.5e-7 in float32. One
-# degree less would give 2.2e-6, too much for divergences that promise 1e-6.
+# degree less would give 2.2e-6, too much for divergences with an error bound of 1e-6.
 LOG2 = (1.4426997263569907, -0.7213758713839277, 0.4804650295451009, -0.35896185538643705,
         0.2972626509036639, -0.272697886847036, 0.17063421813525534)  # fmt: skip
-CHUNK = 1024  # float32 partial sums of so many terms; a chunk of 64 heads stays in the second-level cache
-ROUNDING = 1e-6  # the promised error a row, in bits
-TILE = 64  # heads in a tile, and the padding of a vector: no loop is left with a scalar tail
+CHUNK = 1024  # terms in a float32 partial sum; a chunk of 64 heads stays in the second-level cache
+ROUNDING = 1e-6  # the error bound per row, in bits
+TILE = 64  # heads in a tile, and the padding of a vector: no loop has a scalar remainder
 
 
 def rounded(values: npt.NDArray[Any], low: float, high: float, slack: float = 1e-9) -> npt.NDArray[Any]:
-    """Clip what rounding put outside the range, and nothing more."""
-    known = values[~np.isnan(values)]
-    if known.size and not (known.min() >= low - slack and known.max() <= high + slack):
-        raise WorkError(f"similarities must lie in [{low}, {high}], but got {known.min()} to {known.max()}.")
+    """Clip values to a range; values outside it by more than rounding error raise an error."""
+    defined = values[~np.isnan(values)]
+    if defined.size and not (defined.min() >= low - slack and defined.max() <= high + slack):
+        raise WorkError(
+            f"similarities must lie in [{low}, {high}], but got {defined.min()} to {defined.max()}."
+        )
     return np.clip(values, low, high)
 
 
 @cache
 def numba_importable() -> bool:
-    """Say whether the fast kernel can be used (the extra `fast`)."""
+    """Whether the numba kernel can be used (the extra `fast`)."""
     try:
         import numba  # noqa: F401  # pyright: ignore[reportMissingTypeStubs]
     except ImportError:
@@ -57,11 +59,11 @@ def divergence_sums(
     Parameters
     ----------
     left : array of shape (heads_left, positions)
-        Rows of attention, one after the other, each summing to 1. Where a row ends does not matter.
+        Concatenated rows of attention, each summing to 1. The row boundaries do not matter.
     right : array of shape (heads_right, positions), optional
         The same rows of another model; None: `left` with itself.
     kernel : {"numba", "torch"}, optional
-        What does the work; None: numba where it is installed.
+        The implementation; None: numba where it is installed.
 
     Returns
     -------
@@ -84,20 +86,20 @@ def divergence_sums(
     y = x if right is None else _padded(right, scale)
     mixed = np.zeros((len(x), len(y)))
     (_numba_kernel() if fast else _torch_kernel)(x, y, right is None, mixed)
-    # The entropies go through the same logarithm, so that its error cancels where two heads agree.
-    own_x, own_y = _own_terms(x, fast), None if right is None else _own_terms(y, fast)
-    total = (own_x[:, None] + (own_x if own_y is None else own_y)[None, :] - mixed) / (2 * scale)
+    # The entropies use the same logarithm, so that its error cancels where two heads agree.
+    x_terms, y_terms = _own_terms(x, fast), None if right is None else _own_terms(y, fast)
+    total = (x_terms[:, None] + (x_terms if y_terms is None else y_terms)[None, :] - mixed) / (2 * scale)
     if right is None:
         total = np.triu(total, 1) + np.triu(total, 1).T
     rows = float(left.sum()) / len(left)
-    return rounded(total, 0.0, rows, slack=ROUNDING * max(rows, 1.0))  # 0 to 1 bit a row
+    return rounded(total, 0.0, rows, slack=ROUNDING * max(rows, 1.0))  # 0 to 1 bit per row
 
 
 def _scale(rows: npt.NDArray[Any]) -> float:
-    """Find the power of two that brings logarithms near zero, where float32 sums lose least."""
-    # The divergence of 2^k p and 2^k q is 2^k times that of p and q; a few heads tell the typical -log2 p.
-    few = rows[:: max(1, len(rows) // 8)].astype(np.float64)
-    entropy = -np.sum(few * np.log2(np.where(few > 0, few, 1.0))) / max(float(few.sum()), 1.0)
+    """Find the power of two that brings logarithms near zero, where float32 sums lose the least precision."""
+    # The divergence of 2^k p and 2^k q is 2^k times that of p and q; a few heads give the typical -log2 p.
+    sample = rows[:: max(1, len(rows) // 8)].astype(np.float64)
+    entropy = -np.sum(sample * np.log2(np.where(sample > 0, sample, 1.0))) / max(float(sample.sum()), 1.0)
     return float(2.0 ** np.rint(entropy - 0.5))
 
 
@@ -118,19 +120,19 @@ def _own_terms(x: npt.NDArray[np.float32], fast: bool) -> npt.NDArray[np.float64
 def _torch_kernel(
     x: npt.NDArray[np.float32], y: npt.NDArray[np.float32], same: bool, out: npt.NDArray[np.float64]
 ) -> None:
-    """Add the sums of s log2 s to `out`; with `same`, to its upper triangle alone."""
+    """Add the sums of s log2 s to `out`; with `same`, only to its upper triangle."""
     import torch
 
     tiny = torch.finfo(torch.float32).tiny
-    one, many = torch.from_numpy(x), torch.from_numpy(y)
+    x_tensor, y_tensor = torch.from_numpy(x), torch.from_numpy(y)
     sums = torch.from_numpy(out)
     for start in range(0, x.shape[1], CHUNK):
-        # Raising zeros once here spares every pair a pass; the term stays zero, 1e-38 log2 1e-38.
-        part = many[:, start : start + CHUNK].clamp_min(tiny)
+        # Raising zeros once here saves one pass per pair; the term stays zero, 1e-38 log2 1e-38.
+        part = y_tensor[:, start : start + CHUNK].clamp_min(tiny)
         total, log = torch.empty_like(part), torch.empty_like(part)
         for head in range(len(x)):
             rows = slice(head if same else 0, None)
-            torch.add(part[rows], one[head, start : start + CHUNK], out=total[rows])
+            torch.add(part[rows], x_tensor[head, start : start + CHUNK], out=total[rows])
             torch.log2(total[rows], out=log[rows])
             sums[head, rows] += log[rows].mul_(total[rows]).sum(dim=1)
 
@@ -138,10 +140,10 @@ def _torch_kernel(
 @cache
 def _numba_kernel() -> Callable[..., None]:
     """
-    Compile the kernel, once a process (about half a second).
+    Compile the kernel, once per process (about half a second).
 
-    Its logarithm is a bit cast and a polynomial, which the compiler turns into vector instructions;
-    `np.log2` would be called one number at a time.
+    Its logarithm is a bit cast and a polynomial, which the compiler vectorizes; `np.log2` would be called for
+    each number.
     """
     from numba import njit, types  # pyright: ignore[reportMissingTypeStubs]
     from numba.extending import intrinsic  # pyright: ignore[reportMissingTypeStubs]
@@ -162,8 +164,8 @@ def _numba_kernel() -> Callable[..., None]:
     fraction_bits = np.int32(23)
     unit = np.float32(1)
 
-    # The order of the sum is free, NaN and infinity keep their meaning. One-dimensional slices: with
-    # two indices the loop is not turned into vector instructions.
+    # The order of the sum is free; NaN and infinity keep their meaning. One-dimensional slices: with two
+    # indices the loop is not vectorized.
     @njit(fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
     def pair(p: Any, q: Any) -> Any:
         acc = np.float32(0)
@@ -178,12 +180,12 @@ def _numba_kernel() -> Callable[..., None]:
 
     @njit
     def all_pairs(x: Any, y: Any, same: Any, out: Any) -> None:
-        heads, others, positions = x.shape[0], y.shape[0], x.shape[1]
+        left_heads, right_heads, positions = x.shape[0], y.shape[0], x.shape[1]
         for start in range(0, positions, CHUNK):
             stop = min(start + CHUNK, positions)
-            for tile in range(0, others, TILE):
-                last = min(tile + TILE, others)
-                for h in range(last if same else heads):
+            for tile in range(0, right_heads, TILE):
+                last = min(tile + TILE, right_heads)
+                for h in range(last if same else left_heads):
                     p = x[h, start:stop]
                     for g in range(max(tile, h) if same else tile, last):
                         out[h, g] += pair(p, y[g, start:stop])

@@ -1,4 +1,4 @@
-"""How are the sentences read once for all measures of attention?"""
+"""A single pass over the sentences for all measures of attention."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 class AttentionPass:
     """
-    One reading of the sentences for any number of measures; memory does not grow with their number.
+    A single pass over the sentences for any number of measures, in memory independent of their number.
 
     Parameters
     ----------
     measures : sequence of Chosen
         Measures that need attention, with their options.
     causal : bool
-        Compare what words attend to up to themselves: the lower triangle of every map, its rows scaled to
-        1 again. The first word is left out, since its row is (1) for all, except by the Pearson variants of
-        the released code; so is a word to which some head leaves no attention.
+        Compare the attention of words to themselves and to earlier words: the lower triangle of every map,
+        with rows renormalized to 1. The first word is left out, since its row is always (1), except by the
+        Pearson variants of the released code; so is a word whose row has no such attention in some head.
     kernel : {"numba", "torch"}, optional
-        What computes Jensen-Shannon divergences; None: numba where it is installed.
+        The implementation of Jensen-Shannon divergences; None: numba where it is installed.
 
     Examples
     --------
@@ -48,10 +48,10 @@ class AttentionPass:
         self, measures: Sequence[Chosen], *, causal: bool = False, kernel: Kernel | None = None
     ) -> None:
         self._measures: list[tuple[Chosen, Callable[[Rows], Sums]]] = []
-        for chosen in measures:
-            if chosen.measure.needs != "attention" or chosen.measure.prepare is None:
-                raise must("measures", "measures of attention", chosen.measure.name)
-            self._measures.append((chosen, chosen.measure.prepare(chosen.options)))
+        for choice in measures:
+            if choice.measure.needs != "attention" or choice.measure.prepare is None:
+                raise must("measures", "measures of attention", choice.measure.name)
+            self._measures.append((choice, choice.measure.prepare(choice.options)))
         self._causal = causal
         self._kernel: Kernel | None = kernel
         self._sums: dict[Callable[[Rows], Sums], tuple[Used, Sums]] = {}
@@ -84,26 +84,26 @@ class AttentionPass:
             count = len(inside) + (self._causal and add_up in RELEASED)
             if count:
                 used, total = self._sums.get(add_up, (Used(form[0], 0, 0), None))
-                share = add_up(rows)
-                total = tuple(map(np.add, total, share)) if total else share
+                sentence_sums = add_up(rows)
+                total = tuple(map(np.add, total, sentence_sums)) if total else sentence_sums
                 self._sums[add_up] = Used(form[0], used.sentences + 1, used.words + count), total
         self._form, self._sentences, self._words = form, number, self._words + int(left.shape[2])
 
     def finish(self) -> dict[str, AttentionCells]:
-        """Turn the sums into cells, by label; sentences can still be added, and the pass finished again."""
-        found: dict[str, AttentionCells] = {}
-        for chosen, add_up in self._measures:
+        """Compute the cells from the sums, by label; further sentences can be added afterwards."""
+        cells_by_label: dict[str, AttentionCells] = {}
+        for choice, add_up in self._measures:
             if add_up not in self._sums:
                 raise must("sentences", "there with words to compare", f"{self._sentences} sentences without")
             used, sums = self._sums[add_up]
-            cells = chosen.measure.compute(sums, used, chosen.options)
-            found[chosen.label] = replace(
+            cells = choice.measure.compute(sums, used, choice.options)
+            cells_by_label[choice.label] = replace(
                 cells,
-                label=chosen.label,
+                label=choice.label,
                 estimator=cells.estimator + self._causal * "; lower triangle of all maps, rows scaled to 1",
                 sentences=used.sentences,
                 words=used.words,
                 dropped_sentences=self._sentences - used.sentences,
                 dropped_words=self._words - used.words,
             )
-        return found
+        return cells_by_label

@@ -1,4 +1,4 @@
-"""How well can linear combinations of two layers be matched? CCA, and its cut and weighted relatives."""
+"""Canonical correlation analysis: mean CCA, SVCCA and PWCCA."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..moments.cells import Cells
 from ..moments.strip import Strip, Subspace, basis
 from .declare import Measure, Option, invariant
+from .neurons import count_of_top
 
 if TYPE_CHECKING:
     import torch
@@ -21,16 +22,17 @@ ALL = (
     "neuron_permutation",
     "neuron_scale",
 )
+TOP = Option(default=1.0, low=0.001, high=1.0, meaning="share of largest correlations to average")
 NO_DIRECTION = "no direction is kept: a layer is constant, or its first component alone passes the threshold"
 
 
 def _reasons(strip: Strip, subspace: Subspace) -> tuple[str | None, ...]:
-    left, right = strip.kept(subspace)
-    return tuple(None if left and r else NO_DIRECTION for r in right)
+    left_rank, right_ranks = strip.kept(subspace)
+    return tuple(None if left_rank and right_rank else NO_DIRECTION for right_rank in right_ranks)
 
 
 def full(options: Mapping[str, Any]) -> Subspace:
-    """All directions that the rank rule keeps."""
+    """All directions within the numerical rank."""
     return "full"
 
 
@@ -73,8 +75,9 @@ def svcca(strip: Strip, options: Mapping[str, Any]) -> Cells:
     ----------
     strip : Strip
     options : mapping
-        `scaling`: "center" as in the papers, "standardize" as in the code of Wu et al.; `threshold`;
-        `inclusive`: whether the component that crosses the threshold is kept.
+        `scaling`: "center" as in the papers, "standardize" as in the code of Wu et al.; `threshold`: the
+        share of variance to keep; `inclusive`: whether the component that crosses the threshold is kept;
+        `top`: the share of largest correlations that is averaged.
 
     Returns
     -------
@@ -84,9 +87,22 @@ def svcca(strip: Strip, options: Mapping[str, Any]) -> Cells:
     ----------
     Raghu et al. 2017; Wu et al. 2020.
     """
-    subspace = svcca_subspace(options)
-    total = strip.correlation_sum(subspace)
-    return Cells(forward=total / strip.count(subspace).clamp_min(1), reasons=_reasons(strip, subspace))
+    subspace, share = svcca_subspace(options), options["top"]
+    if share >= 1:
+        total, count = strip.correlation_sum(subspace), strip.count(subspace)
+    else:
+        rho = strip.correlations(subspace)
+        largest = _largest(strip.count(subspace), rho.shape[1], share)
+        total, count = (rho * largest).sum(1), largest.sum(1)
+    return Cells(forward=total / count.clamp_min(1), reasons=_reasons(strip, subspace))
+
+
+def _largest(counts: torch.Tensor, most: int, share: float) -> torch.Tensor:
+    """Mask of each pair's descending correlations that are in the largest share, bool of shape (b, most)."""
+    import torch
+
+    top_counts = [count_of_top(count, share) for count in counts.tolist()]
+    return torch.arange(most, device=counts.device) < torch.tensor(top_counts, device=counts.device)[:, None]
 
 
 PWCCA_SUBSPACES: Mapping[str, Subspace] = MappingProxyType(
@@ -107,14 +123,15 @@ def pwcca(strip: Strip, options: Mapping[str, Any]) -> Cells:
     ----------
     strip : Strip
     options : mapping
-        `variant`: "morcos" at full rank; "svcca" on the subspaces of SVCCA; "wu" as the code of Wu et
-        al. has it (standardized, one component fewer, weights from unstandardized neurons).
+        `variant`: "morcos" at full rank; "svcca" on the subspaces of SVCCA; "wu" as in the code of Wu et
+        al. (standardized, one component fewer, weights from unstandardized neurons). `top`: the share of
+        largest correlations that is averaged, with their weights.
 
     Returns
     -------
     Cells
         Forward weights by the left layer, backward by the right one. Undefined when the ranks add up to
-        more than n - 1: some correlations are then 1 whatever the data, and their variates arbitrary.
+        more than n - 1: some correlations are then always 1, and their variates arbitrary.
 
     References
     ----------
@@ -122,14 +139,17 @@ def pwcca(strip: Strip, options: Mapping[str, Any]) -> Cells:
     """
     subspace = pwcca_subspace(options)
     rho, U, V = strip.canonical(subspace)
-    left, right = strip.kept(subspace)
+    left_rank, right_ranks = strip.kept(subspace)
     reasons = list(_reasons(strip, subspace))
-    for j, r in enumerate(right):
-        if reasons[j] is None and left + r > strip.n - 1:
-            reasons[j] = f"the ranks {left} and {r} add up to more than n - 1 = {strip.n - 1}"
+    for j, right_rank in enumerate(right_ranks):
+        if reasons[j] is None and left_rank + right_rank > strip.n - 1:
+            reasons[j] = f"the ranks {left_rank} and {right_rank} add up to more than n - 1 = {strip.n - 1}"
     load_left = basis(strip.left, subspace).load()[strip.row, :, : U.shape[1]]
     load_right = basis(strip.right, subspace).load()[strip.columns, :, : V.shape[1]]
-    # Expanded, since a matrix times a batch would be turned around and copied.
+    if options["top"] < 1:
+        largest = _largest(strip.count(subspace)[int(strip.same) :], rho.shape[1], options["top"])
+        U, V = U * largest[:, None, :], V * largest[:, None, :]
+    # Expanded, since a matrix times a batch would be transposed and copied.
     forward = _weighted(rho, load_left.expand(len(U), -1, -1) @ U, strip.same)
     backward = _weighted(rho, load_right[int(strip.same) :] @ V, strip.same) if strip.both else None
     return Cells(forward=forward, backward=backward, reasons=tuple(reasons))
@@ -139,7 +159,7 @@ def _weighted(rho: torch.Tensor, products: torch.Tensor, same: bool) -> torch.Te
     """
     Mean of rho (b, m) with weights from the products of neurons and variates (b, features, m).
 
-    A layer with itself, which goes before the others, has the mean 1 whatever the weights.
+    A layer with itself, which comes first, has the mean 1 for any weights.
     """
     import torch
 
@@ -198,16 +218,18 @@ SVCCA = Measure(
                 choices=(True, False),
                 meaning="keep the component that crosses the threshold (the code of Wu et al. does not)",
             ),
+            "top": TOP,
         }
     ),
     subspace=svcca_subspace,
     null="wachter",
     varying=MappingProxyType(
         {
+            "null": lambda o: "wachter" if o["top"] >= 1 else None,
             "invariances": lambda o: invariant(
                 *("isotropic_scale", "translation", "neuron_permutation"),
                 *(("neuron_scale",) if o["scaling"] == "standardize" else ("orthogonal",)),
-            )
+            ),
         }
     ),
 )
@@ -232,13 +254,15 @@ PWCCA = Measure(
                 default="morcos",
                 choices=("morcos", "svcca", "wu"),
                 meaning="full rank, on the SVCCA subspaces, or as the code of Wu et al.",
-            )
+            ),
+            "top": TOP,
         }
     ),
     subspace=pwcca_subspace,
     null="wachter",
     varying=MappingProxyType(
         {
+            "null": lambda o: "wachter" if o["top"] >= 1 else None,
             "invariances": lambda o: {
                 "morcos": PWCCA.invariances,
                 "svcca": invariant(
@@ -247,7 +271,7 @@ PWCCA = Measure(
                 "wu": invariant(
                     "isotropic_scale", "translation", "neuron_permutation", right=("neuron_scale",)
                 ),
-            }[o["variant"]]
+            }[o["variant"]],
         }
     ),
 )

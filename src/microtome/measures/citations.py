@@ -1,4 +1,4 @@
-"""Who defined a measure? BibTeX by key, printed with every result."""
+"""BibTeX entries of the measures, by key."""
 
 from __future__ import annotations
 

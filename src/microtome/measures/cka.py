@@ -1,4 +1,4 @@
-"""How alike are the similarity structures of two layers? Centered kernel alignment with linear kernels."""
+"""Debiased and linear CKA."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .declare import Measure, invariant
 if TYPE_CHECKING:
     from ..moments.strip import Strip
 
-# Share of a biased norm that the rounding of its debiased form may reach, by bytes of a number.
+# Rounding error of a debiased norm as a share of the biased one, by bytes per number.
 ROUNDING = {4: 1e-5, 8: 1e-11}
 INVARIANCES = invariant("orthogonal", "isotropic_scale", "translation", "neuron_permutation")
 
@@ -36,25 +36,27 @@ def linear_cka(strip: Strip, options: Mapping[str, Any]) -> Cells:
     ----------
     Kornblith et al. 2019.
     """
-    left, right = strip.left.frob2[strip.row], strip.right.frob2[strip.columns]
-    return Cells(forward=strip.frob2 / (left.sqrt() * right.sqrt()), reasons=constant_layers(strip))
+    left_norm, right_norms = strip.left.frob2[strip.row], strip.right.frob2[strip.columns]
+    return Cells(
+        forward=strip.frob2 / (left_norm.sqrt() * right_norms.sqrt()), reasons=constant_layers(strip)
+    )
 
 
 def constant_layers(strip: Strip) -> tuple[str | None, ...]:
-    """Say which pairs have a layer without any variance."""
+    """Return, for each pair, a reason if one of its layers has no variance, else None."""
     varies = strip.left.known["frob2"][strip.row] > 0
     return tuple(
-        None if varies and other > 0 else "a layer is constant over the rows"
-        for other in strip.right.known["frob2"][strip.columns]
+        None if varies and right_norm > 0 else "a layer is constant over the rows"
+        for right_norm in strip.right.known["frob2"][strip.columns]
     )
 
 
 def debiased_cka(strip: Strip, options: Mapping[str, Any]) -> Cells:
     """
-    Compute CKA without the bias that a finite number of rows brings.
+    Compute CKA without its finite-sample bias.
 
-    The three squared norms lose the terms of a row with itself, or, when rows come in clusters, all
-    terms within a cluster. The value may be negative.
+    The three squared norms omit the terms of a row with itself, or, when rows come in clusters, all terms
+    within a cluster. The value may be negative.
 
     Parameters
     ----------
@@ -72,19 +74,20 @@ def debiased_cka(strip: Strip, options: Mapping[str, Any]) -> Cells:
     ----------
     Song et al. 2012 for the estimator, Kornblith et al. 2019 for its use.
     """
-    left, right = strip.left_self, strip.right_self
-    few = "too few rows: a layer's debiased norm is not positive"
-    # What is left after debiasing may be rounding alone, when one row holds all the variance.
-    least = ROUNDING[strip.left.dtype.itemsize]
+    left_norm, right_norms = strip.left_self, strip.right_self
+    too_few = "too few rows: a layer's debiased norm is not positive"
+    # When one row holds all the variance, only rounding errors may remain after debiasing.
+    tolerance = ROUNDING[strip.left.dtype.itemsize]
     positive = (
-        (left > least * strip.left.frob2[strip.row]) & (right > least * strip.right.frob2[strip.columns])
+        (left_norm > tolerance * strip.left.frob2[strip.row])
+        & (right_norms > tolerance * strip.right.frob2[strip.columns])
     ).tolist()
     reasons = tuple(
-        reason or (None if fine else few)
+        reason or (None if fine else too_few)
         for reason, fine in zip(constant_layers(strip), positive, strict=True)
     )
     return Cells(
-        forward=(strip.frob2 - strip.correction) / (left.sqrt() * right.sqrt()),
+        forward=(strip.frob2 - strip.correction) / (left_norm.sqrt() * right_norms.sqrt()),
         reasons=reasons,
         details={"biased": linear_cka(strip, options).forward},
     )

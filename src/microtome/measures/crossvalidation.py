@@ -1,4 +1,4 @@
-"""How well does one layer predict another on rows that the regression has not seen?"""
+"""Cross-validated linear regression of one layer on another."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .rsa import recenter
 if TYPE_CHECKING:
     import torch
 
-RANK_TOLERANCE = 1e-6  # correlation directions below this share of the largest are no predictors
+RANK_TOLERANCE = 1e-6  # eigenvalues of the correlation matrix below this share of the largest count as zero
 DEAD = 1e-12  # a neuron with less than this share of its variance in training rows is constant there
 
 OPTIONS: Mapping[str, Option] = MappingProxyType(
@@ -33,14 +33,14 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folds:
     """
-    A layer with what each of its folds needs, as the side to predict and as the side that predicts.
+    A layer split into folds, prepared both as the target and as the predictor of a regression.
 
     Parameters
     ----------
     rows : tuple of Tensor of shape (n_f, d)
-        The rows of each fold, about the mean of all rows.
+        The rows of each fold, recentered.
     sums : tuple of Tensor of shape (d,)
-        Their sums.
+        The sum of the rows of each fold.
     means : tuple of Tensor of shape (d,)
         The mean of the rows outside each fold.
     total : float
@@ -67,21 +67,21 @@ class Folds:
 
 def assign_folds(n: int, folds: int, seed: int, clusters: np.ndarray | None = None) -> np.ndarray:
     """
-    Assign rows to folds at random, whole clusters to one fold.
+    Assign rows to folds at random, with all rows of a cluster in one fold.
 
     Parameters
     ----------
     n : int
-        Rows.
+        The number of rows.
     folds : int
     seed : int
     clusters : ndarray of shape (n,), optional
-        The cluster of each row; without it each row is its own.
+        The cluster of each row; each row is its own cluster when absent.
 
     Returns
     -------
     ndarray of shape (n,), int
-        Folds have the same number of clusters, give or take one.
+        The fold of each row. The numbers of clusters per fold differ by at most one.
     """
     units, unit_of_row = np.arange(n), np.arange(n)
     if clusters is not None:
@@ -98,7 +98,7 @@ def assign_folds(n: int, folds: int, seed: int, clusters: np.ndarray | None = No
 
 
 def _solver(scatter: torch.Tensor, variances: torch.Tensor, ridge: float) -> torch.Tensor:
-    """W of shape (d, r) with W W' the inverse of the scatter, cut at the rank tolerance or with a ridge."""
+    """W of shape (d, r) with W W' the inverse of the scatter, at the rank tolerance or with a ridge."""
     import torch
 
     if scatter.diagonal().sum() <= DEAD * variances.sum():
@@ -110,15 +110,15 @@ def _solver(scatter: torch.Tensor, variances: torch.Tensor, ridge: float) -> tor
     live = scatter.diagonal() > DEAD * variances
     scale = torch.where(live, scatter.diagonal(), 1.0).rsqrt() * live
     values, vectors = eigh(scatter * scale[:, None] * scale)
-    kept = values > RANK_TOLERANCE * values[-1]
-    return scale[:, None] * vectors[:, kept] * values[kept].rsqrt()
+    mask = values > RANK_TOLERANCE * values[-1]
+    return scale[:, None] * vectors[:, mask] * values[mask].rsqrt()
 
 
 def prepare_folds(
     x: torch.Tensor, options: Mapping[str, Any], *, clusters: np.ndarray | None = None
 ) -> Folds:
     """
-    Split a layer into folds and solve the regression on it for each of them.
+    Split a layer into folds and solve the regression on it for each fold.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def prepare_folds(
     options : mapping
         `folds`, `ridge` and `seed`, see `OPTIONS`.
     clusters : ndarray of shape (n,), optional
-        Rows of one cluster stay together, since they are no news to each other.
+        Rows of one cluster stay in one fold, since they are not independent.
     """
     import torch
 
@@ -137,9 +137,9 @@ def prepare_folds(
     assignment = assign_folds(x.shape[0], folds, options["seed"], clusters)
     if not bool(torch.isfinite(x).all()):
         return Folds(reason="has values that are not finite")
-    moved = recenter(x)
+    centered = recenter(x)
     rows = tuple(
-        moved[torch.from_numpy(np.flatnonzero(assignment == fold)).to(x.device)] for fold in range(folds)
+        centered[torch.from_numpy(np.flatnonzero(assignment == fold)).to(x.device)] for fold in range(folds)
     )
     sums = tuple(part.sum(0) for part in rows)
     scatters = torch.stack([part.T @ part for part in rows])
@@ -147,9 +147,9 @@ def prepare_folds(
     variances = all_scatter.diagonal()
     means, solvers, held_out, total = [], [], [], 0.0
     for part, part_sum, part_scatter in zip(rows, sums, scatters, strict=True):
-        seen = x.shape[0] - len(part)
-        mean = (all_sums - part_sum) / seen
-        solver = _solver(all_scatter - part_scatter - seen * torch.outer(mean, mean), variances, ridge)
+        n_train = x.shape[0] - len(part)
+        mean = (all_sums - part_sum) / n_train
+        solver = _solver(all_scatter - part_scatter - n_train * torch.outer(mean, mean), variances, ridge)
         scatter = about(part_scatter, part_sum, part_sum, mean, mean, len(part))
         means.append(mean)
         solvers.append(solver)
@@ -175,7 +175,7 @@ def about(
     n: int,
 ) -> torch.Tensor:
     """
-    Move the products X'Y of n rows to given centers: (X - 1 a')'(Y - 1 b').
+    Center the products X'Y of n rows at given points: (X - 1 a')'(Y - 1 b').
 
     Parameters
     ----------
@@ -186,11 +186,11 @@ def about(
     left_mean, right_mean : Tensor of shape (p,), (q,)
         a and b.
     n : int
-        Rows.
+        The number of rows.
     """
     import torch
 
-    # Two outer products instead of three: the last term goes into the second.
+    # Two outer products instead of three: the last term is merged into the second.
     moved = torch.addr(product, left_sum, right_mean, alpha=-1)
     return moved.addr_(left_mean, right_sum - n * right_mean, alpha=-1)
 
@@ -202,9 +202,9 @@ def compute_cv(left: Folds, right: Folds, options: Mapping[str, Any]) -> tuple[f
     Parameters
     ----------
     left, right : Folds
-        Made with the same options and clusters.
+        Prepared with the same options and clusters.
     options : mapping
-        Unused: the folds carry what was chosen.
+        Unused: the folds already depend on the options.
 
     Returns
     -------
@@ -227,19 +227,21 @@ def compute_cv(left: Folds, right: Folds, options: Mapping[str, Any]) -> tuple[f
         return float("nan"), "the right layer has equal rows, so it predicts nothing"
     n = sum(len(part) for part in left.rows)
     products = [b.T @ a for a, b in zip(left.rows, right.rows, strict=True)]
-    everything = products[0].clone()
+    all_products = products[0].clone()
     for product in products[1:]:
-        everything += product
+        all_products += product
     left_all, right_all = sum(left.sums[1:], left.sums[0]), sum(right.sums[1:], right.sums[0])
     gain = 0.0
     for fold, product in enumerate(products):
         size = len(left.rows[fold])
         a, b, solver = left.means[fold], right.means[fold], right.solvers[fold]
-        held = about(product, right.sums[fold], left.sums[fold], b, a, size)
-        others = everything - product
-        seen = about(others, right_all - right.sums[fold], left_all - left.sums[fold], b, a, n - size)
-        coefficients = solver.T @ seen
+        held_out_cross = about(product, right.sums[fold], left.sums[fold], b, a, size)
+        training_product = all_products - product
+        training_cross = about(
+            training_product, right_all - right.sums[fold], left_all - left.sums[fold], b, a, n - size
+        )
+        coefficients = solver.T @ training_cross
         # |L - P|^2 = |L|^2 - 2 <L, P> + |P|^2, with P the predictions of the held-out rows.
-        gain += float(2 * (coefficients * (solver.T @ held)).sum())
+        gain += float(2 * (coefficients * (solver.T @ held_out_cross)).sum())
         gain -= float((coefficients * (right.held_out[fold] @ coefficients)).sum())
     return gain / left.total, None

@@ -1,4 +1,4 @@
-"""What does a measure say of itself? Its formula's promises, as data that tests and reports read."""
+"""Declaration of measures: properties, invariances and options."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from ..errors import InputError, must, unknown
 
-# What a change to one side may be, for the invariance table. Each name is a transformation of the
-# rows-by-features array; the contract suite knows how to apply each of them.
+# Transformations of one side for the invariance table. Each name is a transformation of the rows-by-features
+# array; the contract tests apply each of them.
 TRANSFORMATIONS = (
     "orthogonal",  # X Q, Q orthogonal
     "isotropic_scale",  # a X, a > 0
@@ -33,11 +33,11 @@ class Option:
     Parameters
     ----------
     default : object
-        The value when the user says nothing.
+        The default value.
     choices : tuple, optional
         The allowed values; without them, any value between `low` and `high`.
     low, high : float, optional
-        Bounds of a number, both allowed.
+        Inclusive bounds of a number.
     meaning : str
         One line for the table of measures.
     """
@@ -49,23 +49,23 @@ class Option:
     meaning: str
 
     def read(self, name: str, given: Any) -> Any:
-        """Turn what the user gave (a value, or its text) into a value, or say what is allowed."""
+        """Parse and validate the user's value or its text, or raise an error with the allowed values."""
         value = _from_text(given, self.default) if isinstance(given, str) else given
         if self.choices is not None:
             if not any(value == c and type(value) is type(c) for c in self.choices):
                 raise must(f"option {name}", f"one of {', '.join(map(str, self.choices))}", given)
             return value
         if isinstance(self.default, (int, float)) and not isinstance(self.default, bool):
-            whole = isinstance(self.default, int)
+            integer = isinstance(self.default, int)
             value = value.item() if hasattr(value, "item") else value
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not number or math.isinf(value) or (whole and not float(value).is_integer()):
-                raise must(f"option {name}", "a whole number" if whole else "a number", given)
+            numeric = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not numeric or math.isinf(value) or (integer and not float(value).is_integer()):
+                raise must(f"option {name}", "a whole number" if integer else "a number", given)
             if not ((self.low is None or value >= self.low) and (self.high is None or value <= self.high)):
                 bounds = [f"at least {self.low:g}"] if self.low is not None else []
                 bounds += [f"at most {self.high:g}"] if self.high is not None else []
                 raise must(f"option {name}", " and ".join(bounds), given)
-            return int(value) if whole else float(value)
+            return int(value) if integer else float(value)
         return value
 
 
@@ -83,7 +83,7 @@ def _from_text(text: str, like: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invariances:
-    """Which transformations of the left and of the right side leave the value as it is."""
+    """The transformations of the left and of the right side under which the value is invariant."""
 
     left: frozenset[str]
     right: frozenset[str]
@@ -95,24 +95,24 @@ class Invariances:
 
 
 def invariant(*both: str, left: tuple[str, ...] = (), right: tuple[str, ...] = ()) -> Invariances:
-    """Declare invariances: those of both sides, then those of one side alone."""
+    """Declare invariances: those of both sides, then those of only one side."""
     return Invariances(left=frozenset(both + left), right=frozenset(both + right))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
     """
-    A similarity of two layers, and what it promises.
+    A similarity measure of two layers with its properties.
 
-    Higher always means more similar. A directed measure's value at (i, j) says how well the left layer
-    i is found in, or predicted from, the right layer j.
+    Higher always means more similar. A directed measure's value at (i, j) is how well the left layer i is
+    matched in, or predicted from, the right layer j.
 
     Parameters
     ----------
     name : str
         The name in the table.
     title : str
-        What a figure calls it.
+        The name in figures.
     summary : str
         One sentence.
     formula : str
@@ -120,31 +120,31 @@ class Measure:
     citations : tuple of str
         Keys of `microtome.measures.citations.CITATIONS`.
     range : tuple of float
-        Smallest and largest value it can take.
+        The smallest and the largest possible value.
     symmetric : bool
-        Whether swapping the sides changes nothing.
+        Whether the value is the same when the sides are swapped.
     invariances : Invariances
         See `TRANSFORMATIONS`.
     needs : {"moments", "rows", "attention"}
-        What `compute` reads: second moments alone, the rows themselves, or attention maps.
+        The input of `compute`: only second moments, the rows themselves, or attention maps.
     compute : callable
         For moments: `compute(strip, options) -> Cells`, one left layer against several right ones, see
         `microtome.moments.strip`. For rows: `compute(prepared_left, prepared_right, options) -> float`.
     prepare : callable, optional
-        For rows: `prepare(x, options)` does the work that is needed once a layer on its rows, a float64
+        For rows: `prepare(x, options)` does the work that is needed once per layer on its rows, a float64
         tensor of shape (rows, features).
     options : mapping of str to Option
-        What can be chosen.
+        The options of the measure, by name.
     varying : mapping of str to callable, optional
         Declarations that depend on the options: field name to a function of the options.
     subspace : callable, optional
         `subspace(options)` names the whitened directions that are compared (see
         `microtome.moments.strip.basis`): their number is then reported, and n is checked against it.
     null : str, optional
-        Which formula gives the value that unrelated rows would have; see `microtome.comparison.nulls`.
+        The formula for the expected value of unrelated rows; see `microtome.comparison.nulls`.
     interval : {"debiased", "biased", "halves"}
-        Which interval `certainty=True` gives: influence scores of the debiased or of the biased norms
-        (CKA), or half-sampling.
+        The interval of `certainty=True`: from influence scores of the debiased or of the biased norms (CKA),
+        or from half-sampling.
     self_value : float
         The value of a layer with itself, where it is defined.
     """
@@ -172,7 +172,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """A measure with every option given a value: what is computed, and what the result names."""
+    """A measure with a value for every option."""
 
     measure: Measure
     options: Mapping[str, Any]
@@ -198,7 +198,7 @@ def choose(measure: Measure, given: Mapping[str, Any] | None = None) -> Chosen:
     ----------
     measure : Measure
     given : mapping, optional
-        Option names to values, or to their text; the rest keep their defaults.
+        Option names to values, or to their text; other options keep their defaults.
     """
     options = {name: option.default for name, option in measure.options.items()}
     for name, value in (given or {}).items():
@@ -212,7 +212,7 @@ def choose(measure: Measure, given: Mapping[str, Any] | None = None) -> Chosen:
 
 def parse(text: str) -> tuple[str, dict[str, str]]:
     """
-    Split the written form of a measure.
+    Parse the text form of a measure.
 
     Examples
     --------
@@ -220,10 +220,10 @@ def parse(text: str) -> tuple[str, dict[str, str]]:
     ('svcca', {'scaling': 'standardize', 'threshold': '0.95'})
     """
     name, *parts = text.strip().split(":")
-    given: dict[str, str] = {}
+    options: dict[str, str] = {}
     for part in parts:
         match = re.fullmatch(r"(\w+)=([^=]+)", part.strip())
         if match is None:
             raise must("a measure", "written name:option=value:option=value", text)
-        given[match[1]] = match[2]
-    return name, given
+        options[match[1]] = match[2]
+    return name, options

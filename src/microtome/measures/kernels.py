@@ -1,4 +1,4 @@
-"""How alike are two layers when rows are compared by a Gaussian kernel (RBF CKA)?"""
+"""CKA with Gaussian kernels (RBF CKA)."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 def median_squared_distance(squared: torch.Tensor, n: int, entries: str) -> float:
     """
-    Median of the n by n matrix of squared distances, from its pairs alone.
+    Median of the n by n matrix of squared distances, given only its pairs.
 
     Parameters
     ----------
     squared : Tensor of shape (n(n-1)/2,)
         Each pair once.
     n : int
-        Rows, at least 3.
+        The number of rows, at least 3.
     entries : {"all", "off_diagonal"}
         Whether the zeros of the diagonal count.
 
     Returns
     -------
     float
-        Of an even number of entries, the mean of the middle two.
+        The mean of the middle two for an even number of entries.
     """
     if entries == "all":
         # Sorted, the matrix is n zeros and then every pair twice.
@@ -78,7 +78,7 @@ def subtract_means(pairs: torch.Tensor, means: torch.Tensor) -> None:
 
 def prepare(x: torch.Tensor, options: Mapping[str, Any]) -> PairVector:
     """
-    Turn rows into their centered Gaussian Gram matrix of norm 1, as a vector.
+    Compute the centered Gaussian Gram matrix of the rows, with norm 1, as a vector.
 
     The vector holds each pair once, times the root of 2, and then the diagonal (which the debiased form
     leaves out), so that inner products of vectors are those of the matrices.
@@ -117,14 +117,14 @@ def prepare(x: torch.Tensor, options: Mapping[str, Any]) -> PairVector:
 
 def trace_null(left: PairVector, right: PairVector, n: int) -> float:
     """
-    Mean of the biased value over all orders of the rows of one side: the product of the traces over n - 1.
+    Mean of the biased value over all permutations of the rows of one side: the traces' product over n - 1.
 
     Parameters
     ----------
     left, right : PairVector
         Prepared with `debiased` false.
     n : int
-        Rows.
+        The number of rows.
 
     Returns
     -------

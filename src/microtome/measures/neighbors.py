@@ -1,4 +1,4 @@
-"""Do rows have the same nearest neighbors in two layers (mutual k-NN)?"""
+"""Mutual k-nearest-neighbor overlap."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_EXPONENT = 62  # of the ratio of the largest to the smallest unit of distanc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbors:
-    """The nearest rows of every row, a tensor of shape (n, k) with indices, or why there are none."""
+    """Indices of the nearest neighbors of every row, of shape (n, k), or the reason why there are none."""
 
     indices: torch.Tensor | None = None
     reason: str | None = None
@@ -32,8 +32,8 @@ def nearest(x: torch.Tensor, k: int) -> torch.Tensor:
     """
     Find the k nearest other rows of every row, by Euclidean distance.
 
-    Of rows at the same distance the one with the lower index counts as nearer, so that rounding, and with
-    it a rotation of the layer, changes nothing.
+    Ties are broken by the lower index, so that the neighbors do not depend on rounding, and thus not on a
+    rotation of the layer.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def nearest(x: torch.Tensor, k: int) -> torch.Tensor:
     Returns
     -------
     Tensor of shape (n, k), int64
-        In order of distance.
+        Indices in order of distance.
     """
     import torch
 
@@ -54,20 +54,20 @@ def nearest(x: torch.Tensor, k: int) -> torch.Tensor:
     unit = norms + norms.median() + norms.max() * 2.0**-MAX_EXPONENT
     index = torch.arange(n, device=x.device)
     # One integer holds distance and index. The bits of 1 + squared / unit, a float64, are ordered like the
-    # number; rounded off, they are blind to the rounding errors of the distance, which grow with the unit.
+    # number; rounded, they do not depend on the rounding errors of the distance, which grow with the unit.
     index_bits = (n - 1).bit_length()
     dropped = max(52 - DISTANCE_BITS, 52 + MAX_EXPONENT.bit_length() + index_bits - 63)
-    one = torch.ones((), dtype=torch.float64).view(torch.int64).item()
-    found = torch.empty(n, k, dtype=torch.int64, device=x.device)
+    one_bits = torch.ones((), dtype=torch.float64).view(torch.int64).item()
+    nearest_keys = torch.empty(n, k, dtype=torch.int64, device=x.device)
     for start in range(0, n, BLOCK):
         rows = slice(start, start + BLOCK)
         squared = (x[rows] @ x.T).mul_(-2).add_(norms[rows, None]).add_(norms).clamp_min_(0)
         bits = squared.div_(unit[rows, None]).add_(1).view(torch.int64)
-        keys = bits.sub_(one - (1 << (dropped - 1))).bitwise_right_shift_(dropped)
+        keys = bits.sub_(one_bits - (1 << (dropped - 1))).bitwise_right_shift_(dropped)
         keys.bitwise_left_shift_(index_bits).bitwise_or_(index)
         keys[index[rows] - start, index[rows]] = torch.iinfo(torch.int64).max
-        found[rows] = torch.topk(keys, k, dim=1, largest=False).values
-    return found.bitwise_and_((1 << index_bits) - 1)
+        nearest_keys[rows] = torch.topk(keys, k, dim=1, largest=False).values
+    return nearest_keys.bitwise_and_((1 << index_bits) - 1)
 
 
 def prepare(x: torch.Tensor, options: Mapping[str, Any]) -> Neighbors:
@@ -91,11 +91,11 @@ def prepare(x: torch.Tensor, options: Mapping[str, Any]) -> Neighbors:
         directions, reason = unit_rows(x)
         if directions is None:
             return Neighbors(reason=reason)
-        x = directions  # of unit rows the nearest by distance are the nearest by angle
+        x = directions  # for unit rows, the nearest by distance are the nearest by angle
     moved = recenter(x)
     if bool(moved.abs().max() <= 1e-14):
-        alike = "equal rows" if options["metric"] == "euclidean" else "rows of one direction"
-        return Neighbors(reason=f"has {alike}, so none is nearer than another")
+        description = "equal rows" if options["metric"] == "euclidean" else "rows of one direction"
+        return Neighbors(reason=f"has {description}, so none is nearer than another")
     return Neighbors(indices=nearest(moved, k))
 
 
@@ -122,9 +122,9 @@ def compute(left: Neighbors, right: Neighbors, options: Mapping[str, Any]) -> tu
             "made of the same rows and k",
             (tuple(left.indices.shape), tuple(right.indices.shape)),
         )
-    # A set holds an index once, so an index that comes twice in a row of both is shared.
-    both = torch.cat([left.indices, right.indices], dim=1).sort(dim=1).values
-    shared = (both[:, 1:] == both[:, :-1]).sum(1).double()
+    # Each set holds an index at most once, so an index that occurs twice in a merged row is shared.
+    merged = torch.cat([left.indices, right.indices], dim=1).sort(dim=1).values
+    shared = (merged[:, 1:] == merged[:, :-1]).sum(1).double()
     k = left.indices.shape[1]
     overlap = shared / k if options["overlap"] == "share" else shared / (2 * k - shared)
     return float(overlap.mean()), None
@@ -132,12 +132,12 @@ def compute(left: Neighbors, right: Neighbors, options: Mapping[str, Any]) -> tu
 
 def chance(n: int, options: Mapping[str, Any]) -> float:
     """
-    Mean overlap when the rows of one side are in random order.
+    Mean overlap under a random permutation of the rows of one side.
 
     Parameters
     ----------
     n : int
-        Rows, more than k.
+        The number of rows, more than k.
     options : mapping
         `k` and `overlap`.
 
@@ -161,8 +161,12 @@ def chance(n: int, options: Mapping[str, Any]) -> float:
 
 
 def _invariances(options: Mapping[str, Any]) -> Invariances:
-    both = ("orthogonal", "isotropic_scale", "neuron_permutation")
-    return invariant(*both) if options["metric"] == "cosine" else invariant(*both, "translation")
+    transformations = ("orthogonal", "isotropic_scale", "neuron_permutation")
+    return (
+        invariant(*transformations)
+        if options["metric"] == "cosine"
+        else invariant(*transformations, "translation")
+    )
 
 
 MUTUAL_KNN = Measure(

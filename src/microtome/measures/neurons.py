@@ -1,4 +1,4 @@
-"""Is each neuron of one layer found in the other? Correlations of single neurons."""
+"""Correlations of single neurons between two layers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def neuron_correlation(strip: Strip, options: Mapping[str, Any]) -> Cells:
     Returns
     -------
     Cells
-        Forward: left neurons looked for in the right layer. Constant neurons take no part.
+        Forward: left neurons matched in the right layer. Constant neurons are left out.
 
     References
     ----------
@@ -53,40 +53,59 @@ def neuron_correlation(strip: Strip, options: Mapping[str, Any]) -> Cells:
     import torch
 
     table = correlations(strip)
-    alive = strip.left.known["alive"][strip.row]
-    others = strip.right.known["alive"][strip.columns]
-    reasons = tuple(None if alive and other else "every neuron of a layer is constant" for other in others)
-    left, right = strip.left.alive[strip.row], strip.right.alive[strip.columns]
+    left_count = strip.left.known["alive"][strip.row]
+    right_counts = strip.right.known["alive"][strip.columns]
+    reasons = tuple(
+        None if left_count and right_count else "every neuron of a layer is constant"
+        for right_count in right_counts
+    )
+    left_alive, right_alive = strip.left.alive[strip.row], strip.right.alive[strip.columns]
     share = options["top"]
     if options["match"] == "one_to_one":
-        matched = [_assigned(table[j][left][:, right[j]]) for j in range(len(strip))]
-        best = torch.stack([_top(m, share) for m in matched])
+        matched = [_assigned(table[j][left_alive][:, right_alive[j]]) for j in range(len(strip))]
+        best = torch.stack([top_mean(m, share) for m in matched])
         return Cells(forward=best, backward=best if strip.both else None, reasons=reasons)
-    forward = _average(table.amax(2).double(), left.expand(len(strip), -1), [alive] * len(strip), share)
+    forward = average(
+        table.amax(2).double(), left_alive.expand(len(strip), -1), [left_count] * len(strip), share
+    )
     if not strip.both:
         return Cells(forward=forward, reasons=reasons)
     return Cells(
-        forward=forward, backward=_average(table.amax(1).double(), right, others, share), reasons=reasons
+        forward=forward,
+        backward=average(table.amax(1).double(), right_alive, right_counts, share),
+        reasons=reasons,
     )
 
 
-def _average(best: torch.Tensor, alive: torch.Tensor, counts: list[int], share: float) -> torch.Tensor:
-    """Mean over each pair's living neurons (b, features) of their best correlation, or of the top share."""
+def average(best: torch.Tensor, alive: torch.Tensor, counts: list[int], share: float) -> torch.Tensor:
+    """Mean of the best correlations of each pair's non-constant neurons (b, features), or of a top share."""
     import torch
 
     if share < 1:
-        return torch.stack([_top(values[kept], share) for values, kept in zip(best, alive, strict=True)])
+        return torch.stack([top_mean(values[mask], share) for values, mask in zip(best, alive, strict=True)])
     # A constant neuron's correlations are 0, so it adds nothing to the sum.
     return best.sum(1) / torch.tensor(counts, device=best.device).clamp_min(1)
 
 
-def _top(values: torch.Tensor, share: float) -> torch.Tensor:
-    """Mean of the best share of the values, at least one of them; NaN when there are none."""
+def top_mean(values: torch.Tensor, share: float) -> torch.Tensor:
+    """Mean of the largest share of the values, at least one; NaN when there are none."""
     if not len(values):
         return values.new_full((), float("nan"))
     if share >= 1:
         return values.mean()
-    return values.topk(math.ceil(round(share * len(values), 9))).values.mean()
+    return values.topk(count_of_top(len(values), share)).values.mean()
+
+
+def count_of_top(count: int, share: float) -> int:
+    """
+    Number of values in a share of a count, rounded up.
+
+    Examples
+    --------
+    >>> count_of_top(10, 0.3), count_of_top(10, 0.31), count_of_top(3, 0.001)
+    (3, 4, 1)
+    """
+    return math.ceil(round(share * count, 9))
 
 
 def _assigned(table: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""How well can one layer be rotated onto the other?"""
+"""Procrustes similarity (normalized Bures similarity)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def procrustes(strip: Strip, options: Mapping[str, Any]) -> Cells:
 
 
 def _nuclear(matrix: Any) -> Any:
-    """Sum of singular values; the root of an eigenvalue would lose half the digits of small ones."""
+    """Sum of singular values; square roots of eigenvalues would lose half the digits of small ones."""
     import torch
 
     return torch.linalg.svdvals(matrix).sum()

@@ -1,4 +1,4 @@
-"""How well is one layer predicted from the other by least squares?"""
+"""Least-squares regression of one layer on another."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ..moments.cells import Cells
 from .cca import full
 from .crossvalidation import compute_cv, prepare_folds
 from .declare import Measure, Option, invariant
+from .neurons import average
 
 if TYPE_CHECKING:
     import torch
@@ -21,22 +22,22 @@ CONSTANT = "a layer is constant over the rows"
 
 
 def _explained(strip: Strip) -> torch.Tensor:
-    """Length of the part of each left neuron that each right layer explains, shape (b, p)."""
+    """Norm of the projection of each left neuron onto each right layer, shape (b, p)."""
     import torch
 
     return torch.linalg.vector_norm(strip.on_right("full"), dim=2).double()
 
 
 def _explained_back(strip: Strip) -> torch.Tensor:
-    """Length of the part of each right neuron that the left layer explains, shape (b, q)."""
+    """Norm of the projection of each right neuron onto the left layer, shape (b, q)."""
     import torch
 
     return torch.linalg.vector_norm(strip.on_left("full"), dim=1).double()
 
 
 def _reasons(strip: Strip) -> tuple[str | None, ...]:
-    left, right = strip.kept("full")
-    return tuple(None if left and r else CONSTANT for r in right)
+    left_rank, right_ranks = strip.kept("full")
+    return tuple(None if left_rank and right_rank else CONSTANT for right_rank in right_ranks)
 
 
 def mixed_regression(strip: Strip, options: Mapping[str, Any]) -> Cells:
@@ -47,7 +48,7 @@ def mixed_regression(strip: Strip, options: Mapping[str, Any]) -> Cells:
     ----------
     strip : Strip
     options : mapping
-        None.
+        `top`: the share of best predicted neurons that is averaged.
 
     Returns
     -------
@@ -58,12 +59,15 @@ def mixed_regression(strip: Strip, options: Mapping[str, Any]) -> Cells:
     ----------
     Bau et al. 2019; Wu et al. 2020.
     """
-    scale, alive = strip.left.scale[strip.row], strip.left.alive[strip.row]
-    forward = (_explained(strip) * scale).sum(1) / alive.sum().clamp_min(1)
+    share = options["top"]
+    explained, alive = _explained(strip) * strip.left.scale[strip.row], strip.left.alive[strip.row]
+    counts = [strip.left.known["alive"][strip.row]] * len(strip)
+    forward = average(explained, alive.expand(len(strip), -1), counts, share)
     backward = None
     if strip.both:
-        scale, alive = strip.right.scale[strip.columns], strip.right.alive[strip.columns]
-        backward = (_explained_back(strip) * scale).sum(1) / alive.sum(1).clamp_min(1)
+        explained, alive = _explained_back(strip) * strip.right.scale[strip.columns], strip.right.alive
+        counts = strip.right.known["alive"][strip.columns]
+        backward = average(explained, alive[strip.columns], counts, share)
     return Cells(forward=forward, backward=backward, reasons=_reasons(strip))
 
 
@@ -112,8 +116,16 @@ MIXED_REGRESSION = Measure(
     ),
     needs="moments",
     compute=mixed_regression,
+    options=MappingProxyType(
+        {
+            "top": Option(
+                default=1.0, low=0.001, high=1.0, meaning="share of best predicted neurons to average"
+            )
+        }
+    ),
     subspace=full,
     null="multiple_correlation",
+    varying=MappingProxyType({"null": lambda o: "multiple_correlation" if o["top"] >= 1 else None}),
 )
 
 LINEAR_REGRESSION = Measure(
@@ -153,10 +165,10 @@ LINEAR_REGRESSION = Measure(
             "prepare": lambda o: prepare_folds if _out_of_sample(o) else None,
             "subspace": lambda o: None if _out_of_sample(o) else full,
             "null": lambda o: None if _out_of_sample(o) else "share_explained",
-            # A penalty keeps even a layer's own neurons from being predicted in full.
+            # With a penalty, even a layer itself is not predicted exactly.
             "self_value": lambda o: float("nan") if _out_of_sample(o) and o["ridge"] > 0 else 1.0,
             "range": lambda o: (float("-inf"), 1.0) if _out_of_sample(o) else (0.0, 1.0),
-            # A ridge penalty depends on the scale of the predictors, and ties them to their axes' lengths.
+            # A ridge penalty depends on the scale of each predictor.
             "invariances": lambda o: (
                 invariant("orthogonal", "isotropic_scale", "translation", "neuron_permutation")
                 if _out_of_sample(o) and o["ridge"] > 0

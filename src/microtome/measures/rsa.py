@@ -1,4 +1,4 @@
-"""Do two layers find the same pairs of rows alike (representational similarity analysis)?"""
+"""Representational similarity analysis (RSA)."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .declare import Invariances, Measure, Option, invariant
 if TYPE_CHECKING:
     import torch
 
-BLOCK = 256  # rows a strip: one strip of 10,000 rows is 20 MB
-COINCIDENT = 2.0**-44  # squared distances below this share of the squared norms are rounding of zero
+BLOCK = 256  # rows per strip: one strip of 10,000 rows is 20 MB
+COINCIDENT = 2.0**-44  # squared distances below this share of the squared norms are rounding errors of zero
 TIED = 2.0**-40  # similarities that differ by less than this share of the largest are tied
-CENTER_ROWS = 200  # rows whose median the others are moved by
-DOUBLE_PAIRS = 2**23  # beyond so many pairs a layer is kept in float32: 4,100 rows, 64 MB
+CENTER_ROWS = 200  # rows whose median is subtracted from all rows
+DOUBLE_PAIRS = 2**23  # with more pairs than this a layer is kept in float32: 4,100 rows, 64 MB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strip:
     """
-    Where the pairs of a few consecutive rows lie in the vector of all pairs.
+    Positions of the pairs of a few consecutive rows in the vector of all pairs.
 
     The vector holds each of the n(n-1)/2 pairs once: for every strip the pairs inside the strip, then
     the pairs of its rows with all later rows. It can be filled by matrix products and never needs the
@@ -64,7 +64,7 @@ class PairVector:
     ----------
     vector : Tensor, optional
     norm : float
-        Its length; what was rounded to float32 is not exactly of length 1.
+        The norm of the vector, which is not exactly 1 after rounding to float32.
     reason : str, optional
     """
 
@@ -74,7 +74,7 @@ class PairVector:
 
 
 def strips(n: int) -> Iterator[Strip]:
-    """Cut n rows into strips that cover each pair once."""
+    """Split n rows into strips that cover each pair once."""
     offset = 0
     for start in range(0, n, BLOCK):
         stop = min(start + BLOCK, n)
@@ -94,7 +94,7 @@ def fill_pairs(
     ----------
     x : Tensor of shape (n, d), float64
     finish : callable, optional
-        Turns the inner products of some rows with some others into values; it may write into them.
+        Converts a block of inner products to values; it may modify the block in place.
 
     Returns
     -------
@@ -116,13 +116,13 @@ def fill_pairs(
 
 def recenter(x: torch.Tensor) -> torch.Tensor:
     """
-    Move the rows to median zero and to entries of order 1; equal rows become exactly zero.
+    Shift the rows to median zero and scale their entries to order 1; equal rows become exactly zero.
 
-    Inner products of such rows lose no digits to a common offset. A median, unlike a mean, stays with the
-    rows when one of them is far away.
+    Inner products of such rows lose no digits to a common offset. A median, unlike a mean, is robust to an
+    outlying row.
     """
     moved = x * 2.0 ** -max(math.frexp(float(x.abs().max()))[1], -1000)  # a power of 2 costs no digits
-    # Any point amid the rows will do: the median of rows spread over all of them, not of every row.
+    # Any point amid the rows will do: the median of a spread-out sample of the rows.
     moved -= moved[:: max(1, len(moved) // CENTER_ROWS)].median(0).values
     return moved
 
@@ -157,14 +157,14 @@ def squared_distances(x: torch.Tensor, *, root: bool = False) -> torch.Tensor:
 
 def rank(values: torch.Tensor, step: float) -> torch.Tensor:
     """
-    Rank from 1, ties sharing the mean of their ranks.
+    Rank values from 1, with mean ranks for ties.
 
     Parameters
     ----------
     values : Tensor of shape (m,), float64
     step : float
-        Values tie when they round to the same number of steps. Equal similarities come out of matrix
-        products with different last bits.
+        Values are tied when they round to the same multiple of the step, since matrix products compute
+        equal similarities with different last bits.
 
     Returns
     -------
@@ -198,13 +198,13 @@ def rank(values: torch.Tensor, step: float) -> torch.Tensor:
 
 def to_unit(pairs: torch.Tensor, diagonal: torch.Tensor | None = None) -> PairVector:
     """
-    Divide by the norm, and drop to float32 where there are so many pairs that it costs few digits.
+    Divide by the norm, and convert to float32 where there are so many pairs that few digits are lost.
 
     Parameters
     ----------
     pairs : Tensor of shape (m,), float64
     diagonal : Tensor of shape (n,), float64, optional
-        To be put after the pairs.
+        Appended to the pairs.
 
     Returns
     -------
@@ -219,15 +219,15 @@ def to_unit(pairs: torch.Tensor, diagonal: torch.Tensor | None = None) -> PairVe
     if double and diagonal is None:
         return PairVector(vector=pairs.div_(norm))
     unit = pairs.new_empty(sum(map(len, parts)), dtype=torch.float64 if double else torch.float32)
-    for place, part in zip(unit.split([len(part) for part in parts]), parts, strict=True):
-        place.copy_(part.div_(norm))
-    # Equal pairs are rounded alike, which does not average out: a layer would not be like itself.
+    for target, part in zip(unit.split([len(part) for part in parts]), parts, strict=True):
+        target.copy_(part.div_(norm))
+    # Equal pairs are rounded equally, which does not average out: a layer's self-similarity would not be 1.
     return PairVector(vector=unit, norm=1.0 if double else math.sqrt(inner_product(unit, unit)))
 
 
 def prepare(x: torch.Tensor, options: Mapping[str, Any]) -> PairVector:
     """
-    Turn rows into the centered unit vector of their pairwise similarities or of the ranks of these.
+    Compute the centered unit vector of the rows' pairwise similarities, or of their ranks.
 
     Parameters
     ----------
@@ -263,13 +263,13 @@ def prepare(x: torch.Tensor, options: Mapping[str, Any]) -> PairVector:
 
 def unit_rows(x: torch.Tensor, *, centered: bool = False) -> tuple[torch.Tensor | None, str | None]:
     """
-    Scale every row to length 1, or name the first row that has no direction.
+    Scale every row to length 1, or report the first row that has no direction.
 
     Parameters
     ----------
     x : Tensor of shape (n, d), float64
     centered : bool
-        Subtract from each row its own mean over the neurons first (cosine becomes correlation).
+        Subtract each row's mean over the neurons first (cosine becomes correlation).
 
     Returns
     -------
@@ -296,7 +296,7 @@ def unit_rows(x: torch.Tensor, *, centered: bool = False) -> tuple[torch.Tensor 
 
 def compute(left: PairVector, right: PairVector, options: Mapping[str, Any]) -> tuple[float, str | None]:
     """
-    Take the inner product of two prepared layers.
+    Compute the inner product of two prepared layers.
 
     Returns
     -------

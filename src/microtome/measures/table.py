@@ -1,4 +1,4 @@
-"""Which measures are there? The table, the papers' names, and how a user's words become a choice."""
+"""Table of the measures, their aliases from papers, and the parsing of a user's choice."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ MEASURES: Mapping[str, Measure] = MappingProxyType(
     }
 )
 
-# The names of Wu et al. 2020, for what the paper defines. Its code differs: it standardizes neurons and keeps
-# a component less (`svcca:scaling=standardize:inclusive=false`, `pwcca:variant=wu`).
+# The names of Wu et al. 2020, for the definitions in the paper. Its code differs: it standardizes neurons or
+# heads and keeps one component less (`svcca:scaling=standardize:inclusive=false`, `pwcca:variant=wu`).
 ALIASES: Mapping[str, str] = MappingProxyType(
     {
         "neuronsim": "neuron_correlation",
@@ -49,16 +49,24 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "svsim": "svcca",
         "pwsim": "pwcca:variant=svcca",
         "ckasim": "linear_cka",
+        # Measures of attention, with one of three similarities of heads.
+        "attnsim": "attention_js",
+        "attnsim_norm": "attention_norm",
+        "attnsim_pearson": "attention_pearson",
+        "attnsim_js": "attention_js",
+        "attention_svsim": "attention_svcca",
+        "attention_pwsim": "attention_pwcca:variant=svcca",
+        "attention_ckasim": "attention_cka",
     }
 )
 
 
 @cache
 def plugged_in() -> Mapping[str, Measure]:
-    """Measures of installed packages, from the entry-point group `microtome.measures`."""
+    """Return the measures of installed packages, from the entry-point group `microtome.measures`."""
     from importlib.metadata import entry_points
 
-    found: dict[str, Measure] = {}
+    measures: dict[str, Measure] = {}
     for point in entry_points(group="microtome.measures"):
         measure = point.load()
         if not isinstance(measure, Measure):
@@ -68,15 +76,15 @@ def plugged_in() -> Mapping[str, Measure]:
                 f"a plugged-in measure must have a name of its own, but {point.value} is called "
                 f"{measure.name!r}, which the package has."
             )
-        found[measure.name] = measure
-    return MappingProxyType(found)
+        measures[measure.name] = measure
+    return MappingProxyType(measures)
 
 
 class Everything(Mapping[str, Measure]):
-    """The package's measures and those that are plugged in, which are looked for when they are asked for."""
+    """The package's measures and the plugged-in ones, which are loaded on demand."""
 
     def __getitem__(self, name: str) -> Measure:
-        # The package's own are found even where a plugged-in one cannot be loaded.
+        # The package's measures are available even where a plugged-in one cannot be loaded.
         return MEASURES[name] if name in MEASURES else plugged_in()[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -93,26 +101,26 @@ EVERYTHING: Mapping[str, Measure] = Everything()
 
 
 def find(name: str) -> Measure:
-    """Look a measure up by its name or a paper's name for it."""
-    full = ALIASES[name].split(":")[0] if name in ALIASES else name
-    if full in MEASURES:
-        return MEASURES[full]
-    others = plugged_in()
-    if full in others:
-        return others[full]
-    raise unknown("measure", name, [*MEASURES, *ALIASES, *others])
+    """Look up a measure by its name or by a paper's name for it."""
+    full_name = ALIASES[name].split(":")[0] if name in ALIASES else name
+    if full_name in MEASURES:
+        return MEASURES[full_name]
+    plugins = plugged_in()
+    if full_name in plugins:
+        return plugins[full_name]
+    raise unknown("measure", name, [*MEASURES, *ALIASES, *plugins])
 
 
 def chosen(given: str | Measure | Chosen, options: Mapping[str, Any] | None = None) -> Chosen:
     """
-    Turn what a user wrote into a measure with all its options.
+    Convert a user's choice to a measure with all its options.
 
     Parameters
     ----------
     given : str, Measure or Chosen
-        "svcca", "svcca:scaling=standardize", a measure of one's own, or a finished choice.
+        "svcca", "svcca:scaling=standardize", a custom measure, or a measure with its options.
     options : mapping, optional
-        More options, which win over those in the text.
+        Further options, which override those in the text.
 
     Examples
     --------
@@ -128,17 +136,17 @@ def chosen(given: str | Measure | Chosen, options: Mapping[str, Any] | None = No
     if not isinstance(given, str):
         raise must("a measure", "a name or a Measure", type(given).__name__)
     name, written = parse(given)
-    _, meant = parse(ALIASES.get(name, ""))
-    return choose(find(name), {**meant, **written, **(options or {})})
+    _, alias_options = parse(ALIASES.get(name, ""))
+    return choose(find(name), {**alias_options, **written, **(options or {})})
 
 
 def chosen_all(given: str | Measure | Chosen | Iterable[str | Measure | Chosen]) -> list[Chosen]:
-    """Choose several measures, each once; a text may list them with commas."""
+    """Convert a user's choice to a list of distinct measures; a text may separate them by commas."""
     if isinstance(given, str):
         given = [part for part in given.split(",") if part.strip()]
     elif isinstance(given, (Measure, Chosen)):
         given = [given]
-    found = {choice.label: choice for choice in (chosen(item) for item in given)}
-    if not found:
+    choices = {choice.label: choice for choice in (chosen(item) for item in given)}
+    if not choices:
         raise InputError("measures must name at least one measure, but got none.")
-    return list(found.values())
+    return list(choices.values())

@@ -1,1 +1,1 @@
-"""What is kept of the rows: second moments, and what follows from them once a layer."""
+"""Second moments of layers, and the decompositions computed once per layer."""

@@ -1,4 +1,4 @@
-"""What is worked out once a layer? Spectra, ranks and whitening matrices, stacked for layers of one width."""
+"""Spectra, ranks and whitening matrices of layers, stacked for layers of the same width."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from .stack import constant_bound
 if TYPE_CHECKING:
     import torch
 
-# The rank rule is part of the definition of CCA and its kin: directions whose eigenvalue is below this
-# share of the largest one do not count. It is the same in fast and exact arithmetic.
+# The rank tolerance is part of the definition of CCA and related measures: directions whose eigenvalue is
+# below this share of the largest one are dropped. It is the same in fast and exact arithmetic.
 RANK_TOLERANCE = 1e-6
-# An eigenvalue this near to the tolerance (as a factor) makes the rank depend on rounding.
+# An eigenvalue within this factor of the tolerance makes the rank depend on rounding.
 NEAR = 10.0
-# Widths up to this are decomposed in padded batches; wider ones one by one at their own size.
+# Layers up to this width are decomposed in padded batches; wider ones one by one without padding.
 BATCH_WIDTH = 256
-# Matrix products of 767 columns take half as long again as those of 768: bases are padded with zero
-# columns to a multiple of this.
+# Matrix products of 767 columns take 1.5 times as long as those of 768: bases are padded with zero columns
+# to a multiple of this.
 ALIGNED = 16
 
 Scaling = Literal["center", "standardize"]
 
 
 def aligned(kept: int, width: int) -> int:
-    """How many columns hold `kept` dimensions of a layer of this width, so that products are fast."""
+    """Number of columns for `kept` dimensions of a layer of this width, padded for fast products."""
     return min(width, -(-max(1, kept) // ALIGNED) * ALIGNED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
     """
-    Whitened directions of several layers of one width.
+    Whitened directions of several layers of the same width.
 
     Parameters
     ----------
     whiten : Tensor of shape (layers, features, dimensions)
-        W with W' C W = 1 on the kept dimensions; columns beyond a layer's own `kept` are zero.
+        W with W' C W = 1 on the kept dimensions; columns beyond a layer's `kept` are zero.
     load : callable
-        Makes C W, of the same shape: the product of each centered feature with each direction.
+        Returns C W, of the same shape: the product of each centered feature with each direction.
     kept : tuple of int
-        Dimensions of each layer.
+        The number of dimensions of each layer.
     rank : tuple of int
-        Dimensions that the rank rule alone would keep.
+        The numerical rank of each layer.
     lost : tuple of float
-        Share of the variance outside of the kept dimensions.
+        The share of the variance outside the kept dimensions.
     """
 
     whiten: torch.Tensor
@@ -60,12 +60,12 @@ class Basis:
 
 class Bank:
     """
-    Moments of several layers of one width, with decompositions made on first use.
+    Moments of several layers of the same width, with decompositions computed on first use.
 
     Parameters
     ----------
     n : int
-        Rows.
+        The number of rows.
     names : tuple of str
     mean : Tensor of shape (layers, features)
     scatter : Tensor of shape (layers, features, features)
@@ -73,11 +73,11 @@ class Bank:
     norms2 : Tensor of shape (layers,)
         Sum over rows of the squared row length, squared.
     dtype : torch.dtype
-        Of the algebra a pair: float32 (fast) or float64.
+        The precision of the algebra for a pair: float32 (fast) or float64.
     input_eps : float
-        Relative rounding of the input, by which constant neurons are told from small ones.
+        The relative rounding of the input, which distinguishes constant neurons from small ones.
     tolerance : float
-        The rank rule.
+        The rank tolerance.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Bank:
         self.dtype, self.tolerance = dtype, tolerance
         self.width = int(mean.shape[1])
         sumsq = scatter.diagonal(dim1=1, dim2=2)
-        # A constant neuron keeps the rounding of its mean as if it were a signal.
+        # The sum of squares of a constant neuron is not 0 but the rounding error of its mean.
         self.alive = sumsq > constant_bound(mean, n, input_eps)
         self.alive &= sumsq > 0
         dead = ~self.alive
@@ -111,7 +111,7 @@ class Bank:
         self.scale = torch.where(self.alive, self.sumsq, 1.0).rsqrt() * self.alive
         self.trace = self.sumsq.sum(1)
         self.frob2 = scatter.square().sum((1, 2))
-        # Plain numbers, so that no later question has to wait for a device.
+        # Plain numbers, so that later queries do not synchronize with a device.
         self.known = {
             "trace": self.trace.tolist(),
             "frob2": self.frob2.tolist(),
@@ -121,7 +121,7 @@ class Bank:
         self._spectra: dict[Scaling, tuple[torch.Tensor, torch.Tensor]] = {}
         self._bases: dict[tuple[object, ...], Basis] = {}
         self.near_tolerance = False
-        # Mean largest correlation with an unrelated neuron, once it has been worked out.
+        # Mean largest correlation with an unrelated neuron, once it has been computed.
         self.largest: list[float] | None = None
         # Whether the full basis and the cuts of the scatter spectrum are columns of one matrix.
         self.shares_spectrum = False
@@ -140,7 +140,7 @@ class Bank:
 
     @property
     def has_spectrum(self) -> bool:
-        """Whether the spectrum of the scatter matrices has been worked out already."""
+        """Whether the spectrum of the scatter matrices has already been computed."""
         return "center" in self._spectra
 
     def spectrum(self, scaling: Scaling) -> tuple[torch.Tensor, torch.Tensor]:
@@ -150,9 +150,9 @@ class Bank:
         Returns
         -------
         values : Tensor of shape (layers, features)
-            Falling, float64, not below 0.
+            Descending, float64, not below 0.
         vectors : Tensor of shape (layers, features, features)
-            In columns, in the precision of the algebra.
+            Eigenvectors in columns, in the precision of the algebra.
         """
         if scaling not in self._spectra:
             matrix = self.scatter
@@ -181,26 +181,26 @@ class Bank:
             # A share that rounding alone keeps below the threshold counts as having reached it.
             below = (share < threshold - 1e-12).sum(1)
             ceiling = self._rank_by(values)
-            kept = [min(int(b) + inclusive, c) for b, c in zip(below.tolist(), ceiling, strict=True)]
-            self._bases[key] = self._basis(scaling, values, vectors, kept, ceiling)
+            dimensions = [min(int(b) + inclusive, c) for b, c in zip(below.tolist(), ceiling, strict=True)]
+            self._bases[key] = self._basis(scaling, values, vectors, dimensions, ceiling)
         return self._bases[key]
 
     def full(self) -> Basis:
-        """Whiten every direction that the rank rule keeps; the rule looks at the correlation matrix."""
+        """Whiten all directions within the numerical rank of the correlation matrix."""
         key = ("full",)
         if key not in self._bases:
-            kept = self._certified()
+            dimensions = self._certified()
             scaling: Scaling = "center"
-            self.shares_spectrum = kept is not None
-            if kept is None:
+            self.shares_spectrum = dimensions is not None
+            if dimensions is None:
                 scaling = "standardize"
                 values, _ = self.spectrum(scaling)
-                kept = self._rank_by(values)
+                dimensions = self._rank_by(values)
                 share = values / values[:, :1].clamp_min(1e-300)
                 low, high = self.tolerance / NEAR, self.tolerance * NEAR
                 self.near_tolerance = bool(((share > low) & (share < high))[:, : self.n - 1].any())
             values, vectors = self.spectrum(scaling)
-            self._bases[key] = self._basis(scaling, values, vectors, kept)
+            self._bases[key] = self._basis(scaling, values, vectors, dimensions)
         return self._bases[key]
 
     def _rank_by(self, values: torch.Tensor) -> list[int]:
@@ -209,11 +209,11 @@ class Bank:
 
     def _certified(self) -> list[int] | None:
         """
-        Find the ranks of the correlation matrices from the scatter spectra alone, where that is sure.
+        Find the ranks of the correlation matrices from only the scatter spectra, where a bound proves them.
 
-        SVCCA needs the scatter spectrum anyway. If every direction it calls real is real in the
-        correlation matrix too, by a bound, both whiten the same space, and the second
-        eigendecomposition would change nothing. None when any layer is in doubt.
+        SVCCA needs the scatter spectrum anyway. If a bound proves that every direction within its rank is
+        also within the rank of the correlation matrix, both whiten the same space, and the second
+        eigendecomposition would change nothing. None if the bound fails for any layer.
         """
         import torch
 
@@ -254,14 +254,14 @@ class Bank:
         scaling: Scaling,
         values: torch.Tensor,
         vectors: torch.Tensor,
-        kept: list[int],
+        dimensions: list[int],
         rank: list[int] | None = None,
     ) -> Basis:
         import torch
 
-        most = aligned(max(kept), self.width)
+        most = aligned(max(dimensions), self.width)
         position = torch.arange(most, device=values.device)
-        mask = position < torch.tensor(kept, device=values.device)[:, None]
+        mask = position < torch.tensor(dimensions, device=values.device)[:, None]
         root = torch.where(mask, values[:, :most], 1.0).sqrt()
         standard = scaling == "standardize"
 
@@ -269,13 +269,13 @@ class Bank:
             out = vectors[:, :, :most] * columns.to(self.dtype)[:, None, :]
             return out.mul_(rows.to(self.dtype)[:, :, None]) if standard else out
 
-        # Share of variance up to each place; 0 / 0 of a constant layer stays NaN.
+        # Cumulative share of the variance; 0 / 0 of a constant layer stays NaN.
         share = torch.nn.functional.pad(values.cumsum(1) / values.sum(1, keepdim=True), (1, 0))
-        lost = 1 - share[range(len(kept)), kept]
+        lost = 1 - share[range(len(dimensions)), dimensions]
         return Basis(
             whiten=scaled(mask / root, self.scale),
             load=cache(lambda: scaled(mask * root, self.sumsq.sqrt())),
-            kept=tuple(kept),
-            rank=tuple(kept if rank is None else rank),
+            kept=tuple(dimensions),
+            rank=tuple(dimensions if rank is None else rank),
             lost=tuple(lost.tolist()),
         )

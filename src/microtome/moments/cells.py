@@ -1,4 +1,4 @@
-"""What does a measure hand back for one left layer against several right ones?"""
+"""Values of a measure for one left layer against several right layers."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Cells:
     Parameters
     ----------
     forward : Tensor of shape (b,)
-        Left looked for in, or predicted from, right. NaN where undefined.
+        Left matched in, or predicted from, right. NaN where undefined.
     backward : Tensor of shape (b,), optional
         The other direction; None for a symmetric measure.
     reasons : tuple of (str or None), optional
-        Why a cell is undefined, one entry a cell.
+        Why a cell is undefined, one entry per cell.
     details : mapping of str to Tensor of shape (b,)
-        More numbers a cell, by name.
+        Further values per cell, by name.
     """
 
     forward: torch.Tensor

@@ -1,25 +1,27 @@
-"""What do rows of one cluster share? The terms that cluster-debiased CKA and its intervals are made of."""
+"""Within-cluster terms of cluster-debiased CKA and of its intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .crossing import Crossing
+from .rowweights import RowWeights, WeightSums, hold_weights
 from .stack import Stack
 from .tiles import TILE_ROWS, Tiles, block_sum, squared_norms
 
 if TYPE_CHECKING:
     import torch
 
-# Scores are kept for at most this many units; rows beyond it are summed in random groups, whose sums
-# have the same variance.
+# Scores are kept for at most this many units; with more clusters, they are summed in random groups, whose
+# sums have the same variance.
 MOST_UNITS = 4096
-# Inner products within clusters that are held at once, of all layers together: 128 megabytes. A document of
-# some thousand rows has more, and is read in strips.
+# Inner products within clusters that are held at once, for all layers together: 128 megabytes. A document of
+# a few thousand rows has more, and is processed in strips.
 MOST_PRODUCTS = 2**24
 
 
@@ -31,7 +33,7 @@ class Layout:
     Parameters
     ----------
     starts, sizes : ndarray of shape (clusters,)
-        Where each cluster begins, and how many rows it has.
+        The first row and the number of rows of each cluster.
     """
 
     starts: np.ndarray
@@ -43,7 +45,7 @@ class Layout:
         return int(self.sizes.sum())
 
     def ranges(self, most: int = TILE_ROWS) -> list[tuple[int, int]]:
-        """Cut the rows into tiles between clusters, each as long as fits and at least one cluster."""
+        """Split the rows into tiles of complete clusters, at most `most` rows each unless one is larger."""
         ends = self.starts + self.sizes
         ranges: list[tuple[int, int]] = []
         start = 0
@@ -71,22 +73,33 @@ class ClusterTerms:
     Parameters
     ----------
     mean : list of Tensor of shape (features,)
-        Float64.
+        The mean of each layer, float64.
     within : Tensor of shape (layers, layers)
         Sum over the pairs of rows within clusters of the product of two layers' inner products.
-    k_rows : Tensor of shape (layers, n)
-        For each row, minus the sum of its inner products with the rows of its cluster.
+    weights : RowWeights
+        For each row: k, minus the sum of its inner products with the rows of its cluster, and u.
     """
 
     mean: list[torch.Tensor]
     within: torch.Tensor
-    k_rows: torch.Tensor
+    weights: RowWeights
+
+    def select(self, layers: Sequence[int]) -> ClusterTerms:
+        """Return the terms of the given layers."""
+        import torch
+
+        index = torch.tensor(layers, device=self.within.device)
+        return ClusterTerms(
+            mean=[self.mean[layer] for layer in layers],
+            within=self.within[index][:, index],
+            weights=self.weights.select(layers),
+        )
 
 
 def means(
     stacks: Sequence[Stack], *, dtype: torch.dtype, device: torch.device, tile_rows: int
 ) -> list[torch.Tensor]:
-    """Mean of every feature of every layer, float64, from one reading of the rows."""
+    """Mean of every feature of every layer, float64, from one pass over the rows."""
     import torch
 
     reader = Tiles(stacks, dtype=dtype, device=device, tile_rows=tile_rows)
@@ -96,7 +109,7 @@ def means(
         reader.check(part, start, stop)
         total += part
     parts = (total / reader.n).split(list(reader.widths))
-    return [shift.double() + rest for shift, rest in zip(reader.shift, parts, strict=True)]
+    return [shift.double() + offset for shift, offset in zip(reader.shift, parts, strict=True)]
 
 
 def _centered(
@@ -112,15 +125,17 @@ def _centered(
     return reader
 
 
-def _inner(reader: Tiles, Z: torch.Tensor, rows: torch.Tensor) -> Iterator[tuple[slice, slice, torch.Tensor]]:
+def _inner(
+    reader: Tiles, Z: torch.Tensor, rows: torch.Tensor, products: int
+) -> Iterator[tuple[slice, slice, torch.Tensor]]:
     """
     Inner products within clusters of one size, in strips of rows.
 
     Yields
     ------
-    chosen, strip : slice
-        Of the clusters, and of the rows of each.
-    inner : Tensor of shape (layers, chosen, strip, size)
+    cluster_slice, strip : slice
+        The range of the clusters, and the range of rows within each of them.
+    inner : Tensor of shape (layers, clusters, strip, size)
         Float64.
     """
     import torch
@@ -130,17 +145,40 @@ def _inner(reader: Tiles, Z: torch.Tensor, rows: torch.Tensor) -> Iterator[tuple
     if size == 1:
         yield slice(0, count), slice(0, 1), squared_norms(Z[rows[:, 0]], reader.widths)[:, :, None, None]
         return
-    room = max(1, MOST_PRODUCTS // (layers * size))
+    room = max(1, products // (layers * size))
     clusters, step = max(1, room // size), min(room, size)
     for first in range(0, count, clusters):
-        chosen = slice(first, min(first + clusters, count))
+        cluster_slice = slice(first, min(first + clusters, count))
         for begin in range(0, size, step):
             strip = slice(begin, min(begin + step, size))
-            found = []
+            inner = []
             for position in range(layers):
-                x = reader.part(Z, position)[rows[chosen]]
-                found.append((x[:, strip] @ x.mT).double())
-            yield chosen, strip, torch.stack(found)
+                x = reader.part(Z, position)[rows[cluster_slice]]
+                inner.append((x[:, strip] @ x.mT).double())
+            yield cluster_slice, strip, torch.stack(inner)
+
+
+def _row_sums(
+    reader: Tiles,
+    Z: torch.Tensor,
+    layout: Layout,
+    start: int,
+    stop: int,
+    products: int,
+    within: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Compute k of the rows of a tile, and add their products within clusters to `within` if given."""
+    import torch
+
+    sums = torch.empty((len(reader.widths), stop - start), dtype=torch.float64, device=Z.device)
+    for _, rows in layout.blocks(start, stop):
+        row_index = torch.as_tensor(rows, device=Z.device)
+        for cluster_slice, strip, inner in _inner(reader, Z, row_index, products):
+            sums[:, row_index[cluster_slice, strip].flatten()] = -inner.sum(3).flatten(1)
+            if within is not None:
+                flat = inner.flatten(1)
+                within += flat @ flat.T
+    return sums
 
 
 def cluster_terms(
@@ -150,9 +188,11 @@ def cluster_terms(
     dtype: torch.dtype,
     device: torch.device,
     tile_rows: int = TILE_ROWS,
+    products: int = MOST_PRODUCTS,
+    held: bool = True,
 ) -> ClusterTerms:
     """
-    Read the rows twice: for their means, then for the sums within clusters.
+    Compute the within-cluster sums in two passes over the rows: the means, then the sums.
 
     Parameters
     ----------
@@ -162,6 +202,10 @@ def cluster_terms(
     dtype, device
         As in `cross`.
     tile_rows : int
+    products : int
+        The maximum number of inner products in memory.
+    held : bool
+        Whether the weights of all rows are kept in memory; otherwise they are recomputed for each tile.
 
     Returns
     -------
@@ -173,69 +217,72 @@ def cluster_terms(
     reader = _centered(stacks, mean, layout, dtype, device, tile_rows)
     count = len(reader.widths)
     within = torch.zeros((count, count), dtype=torch.float64, device=device)
-    k_rows = torch.empty((count, layout.n), dtype=torch.float64, device=device)
+    k_rows = torch.empty((count, layout.n if held else 0), dtype=torch.float64, device=device)
+    sums = WeightSums(count, layout.starts, layout.sizes, device)
     for start, stop, Z in reader:
-        for _, rows in layout.blocks(start, stop):
-            at = torch.as_tensor(rows, device=device)
-            for chosen, strip, inner in _inner(reader, Z, at):
-                k_rows[:, start + at[chosen, strip].flatten()] = -inner.sum(3).flatten(1)
-                flat = inner.flatten(1)
-                within += flat @ flat.T
-    return ClusterTerms(mean=mean, within=within, k_rows=k_rows)
+        k = _row_sums(reader, Z, layout, start, stop, products, within)
+        if held:
+            k_rows[:, start:stop] = k
+        else:
+            sums.add(k, start, stop)
+    weights = hold_weights(k_rows, layout.starts, layout.sizes) if held else sums.weights()
+    return ClusterTerms(mean=mean, within=within, weights=weights)
 
 
-def unit_codes(layout: Layout, rng: np.random.Generator) -> np.ndarray:
-    """Number the unit of each cluster: itself, or a random group when there are more than `MOST_UNITS`."""
-    clusters = len(layout.sizes)
-    if clusters <= MOST_UNITS:
+def unit_codes(layout: Layout, rng: np.random.Generator, most: int | None = None) -> np.ndarray:
+    """Number the unit of each cluster: itself, or a random group if there are more than `most` clusters."""
+    clusters, most = len(layout.sizes), MOST_UNITS if most is None else min(most, MOST_UNITS)
+    if clusters <= most:
         return np.arange(clusters)
-    return rng.permutation(np.arange(clusters) % MOST_UNITS)
+    return rng.permutation(np.arange(clusters) % most)
 
 
 def along_weights(
     stacks: Sequence[Stack],
     terms: ClusterTerms,
-    u_rows: torch.Tensor,
     layout: Layout,
     *,
     dtype: torch.dtype,
     device: torch.device,
     tile_rows: int = TILE_ROWS,
+    products: int = MOST_PRODUCTS,
 ) -> list[torch.Tensor]:
     """
     Sum the centered rows of each layer, weighted by every layer's u: X'U, shape (features, layers) each.
 
     Parameters
     ----------
-    stacks, terms, layout, dtype, device, tile_rows
-        As before.
-    u_rows : Tensor of shape (layers, n)
-        What generalized U-centering takes off each row.
+    stacks, layout, dtype, device, tile_rows, products
+        As in `cluster_terms`.
+    terms : ClusterTerms
+        The terms of the same layers.
     """
     import torch
 
     reader = _centered(stacks, terms.mean, layout, dtype, device, tile_rows)
-    sums = [torch.zeros((w, len(u_rows)), dtype=torch.float64, device=device) for w in reader.widths]
+    count = len(reader.widths)
+    sums = [torch.zeros((w, count), dtype=torch.float64, device=device) for w in reader.widths]
     for start, stop, Z in reader:
-        weights = u_rows[:, start:stop].T
+        recompute = partial(_row_sums, reader, Z, layout, start, stop, products)
+        _, u = terms.weights.of_tile(start, stop, recompute)
         for position, total in enumerate(sums):
-            total += reader.part(Z, position).double().T @ weights
+            total += reader.part(Z, position).double().T @ u.T
     return sums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitScores:
     """
-    What each unit contributes to the norms of a pass.
+    Contribution of each unit to the norms.
 
     Parameters
     ----------
     cross : Tensor of shape (left layers, right layers, units)
-        Share in the debiased norm of the cross-scatter; only pairs that the crossing holds, else 0.
+        Contribution to the debiased norm of the cross-scatter; 0 for pairs that the crossing does not hold.
     own : Tensor of shape (layers, units)
-        The same of each layer with itself; NaN where the crossing has no scatter matrix of its own.
+        Contribution to the norm of each layer with itself; NaN where the crossing lacks its scatter matrix.
     biased_cross, biased_own : Tensor
-        How far the biased norms move with the weight of the unit.
+        Change of the biased norms with the weight of the unit.
     """
 
     cross: torch.Tensor
@@ -249,7 +296,6 @@ def cluster_scores(
     right: Stack | None,
     crossing: Crossing,
     terms: ClusterTerms,
-    u_rows: torch.Tensor,
     along: list[torch.Tensor],
     layout: Layout,
     units: np.ndarray,
@@ -257,22 +303,23 @@ def cluster_scores(
     dtype: torch.dtype,
     device: torch.device,
     tile_rows: int = TILE_ROWS,
+    products: int = MOST_PRODUCTS,
 ) -> UnitScores:
     """
-    Share of each unit in the cluster-debiased norm of every cross-scatter: the second reading of the rows.
+    Contribution of each unit to the cluster-debiased norm of every cross-scatter, in a second pass.
 
     Parameters
     ----------
     left, right : Stack, Stack or None
         The layers of `crossing`.
     crossing : Crossing
-    terms, u_rows, along
-        Of the same layers, in the same order.
+    terms, along
+        Results of `cluster_terms` and `along_weights` for the same layers, in the same order.
     layout : Layout
     units : ndarray of shape (clusters,)
         Unit of each cluster.
-    dtype, device, tile_rows
-        As before.
+    dtype, device, tile_rows, products
+        As in `cluster_terms`.
 
     Returns
     -------
@@ -287,15 +334,15 @@ def cluster_scores(
     pairs = torch.zeros((count, count, size), dtype=torch.float64, device=device)
     biased, within = torch.zeros_like(pairs), torch.zeros_like(pairs)
     strips = [strip.to(dtype) for strip in crossing.strips]
-    own = [None if block is None or right is None else block.to(dtype) for block in crossing.diagonal]
-    u_sum, k_rows = u_rows.sum(1), terms.k_rows
-    uv_sum = u_rows @ u_rows.T
+    self_terms = [None if block is None or right is None else block.to(dtype) for block in crossing.diagonal]
+    u_sum, uv_sum = terms.weights.u_sum, terms.weights.uu
     widths, offsets = reader.widths, reader.offsets
     for start, stop, Z in reader:
         codes = torch.as_tensor(units[_cluster_of(layout, start, stop)], device=device)
-        k, u = k_rows[:, start:stop], u_rows[:, start:stop]
+        recompute = partial(_row_sums, reader, Z, layout, start, stop, products)
+        k, u = terms.weights.of_tile(start, stop, recompute)
         # Row by row, for all pairs (x, y): x_i'(X'v) + 2 k_i v_i, and the same with the sides swapped
-        # but for one k_i v_i: see the expansion of the projected products below.
+        # except for one k_i v_i: see the expansion of the projected products below.
         rows = torch.stack([reader.part(Z, p).double() @ along[p] for p in range(count)]).permute(0, 2, 1)
         rows = rows + k[:, None, :] * u[None, :, :]
         linear = rows + rows.transpose(0, 1) + k[:, None, :] * u[None, :, :]
@@ -304,37 +351,37 @@ def cluster_scores(
             columns = list(rights[crossing.first[i] :])
             begin = offsets[columns[0]]
             product = (reader.part(Z, i) @ strips[i]).mul_(Z[:, begin:])
-            found = torch.stack([p.sum(1) for p in product.split([widths[j] for j in columns], 1)])
-            biased[i, columns] = biased[i, columns].index_add(1, codes, found.double())
-        for p, block in enumerate(own):
+            row_products = torch.stack([p.sum(1) for p in product.split([widths[j] for j in columns], 1)])
+            biased[i, columns] = biased[i, columns].index_add(1, codes, row_products.double())
+        for p, block in enumerate(self_terms):
             if block is not None:
                 x = reader.part(Z, p)
                 biased[p, p].index_add_(0, codes, ((x @ block) * x).sum(1).double())
         for clusters, at in layout.blocks(start, stop):
             index = torch.as_tensor(at, device=device)
             inside = torch.zeros((len(clusters), count, count), dtype=torch.float64, device=device)
-            for chosen, _, part in _inner(reader, Z, index):
+            for cluster_slice, _, part in _inner(reader, Z, index, products):
                 inner = part.flatten(2).transpose(0, 1)
-                inside[chosen] += inner @ inner.mT
+                inside[cluster_slice] += inner @ inner.mT
             ui = u[:, index]
             u_c = ui.sum(2).T
             uv_c = torch.einsum("acm,bcm->cab", ui, ui)
             block = u_c[:, None, :] * (u_sum[:, None] - u_c[:, :, None])
             block = block + at.shape[1] * (uv_sum - uv_c) - inside
-            places = torch.as_tensor(units[clusters], device=device)
-            pairs.index_add_(2, places, block.permute(1, 2, 0))
-            within.index_add_(2, places, inside.permute(1, 2, 0))
+            block_units = torch.as_tensor(units[clusters], device=device)
+            pairs.index_add_(2, block_units, block.permute(1, 2, 0))
+            within.index_add_(2, block_units, inside.permute(1, 2, 0))
     pairs += biased
-    # A cluster meets itself once and each other cluster twice, in its row and in its column.
-    biased = 2 * biased - within
+    # A cluster is paired with itself once and with each other cluster twice, in its row and in its column.
+    biased = biased.mul_(2).sub_(within)
     missing = [p for p, block in enumerate(crossing.diagonal) if block is None]
-    own = []
+    self_terms = []
     for table in (pairs, biased):
         diagonal = table[range(count), range(count)]
         diagonal[missing] = float("nan")
-        own.append(diagonal)
+        self_terms.append(diagonal)
     cut = (slice(lefts[0], lefts[-1] + 1), slice(rights[0], rights[-1] + 1))
-    return UnitScores(cross=pairs[cut], own=own[0], biased_cross=biased[cut], biased_own=own[1])
+    return UnitScores(cross=pairs[cut], own=self_terms[0], biased_cross=biased[cut], biased_own=self_terms[1])
 
 
 def _cluster_of(layout: Layout, start: int, stop: int) -> np.ndarray:

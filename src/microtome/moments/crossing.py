@@ -1,4 +1,4 @@
-"""What must be kept of the rows? Shifted cross-moments of every pair of layers, in one streaming pass."""
+"""Cross-moments of every pair of layers, accumulated in one streaming pass over shifted rows."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ PIECE_WIDTH = 256
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crossing:
     """
-    Centered second moments of some left layers against some right layers.
+    Centered second moments of left layers against right layers.
 
     All are sums over rows, not means. Layers are numbered left first, then right; when a stack is
-    compared with itself there is only the left.
+    compared with itself there are only left layers.
 
     Parameters
     ----------
     n : int
-        Rows.
+        The number of rows.
     names : tuple of str
     widths : tuple of int
     left, right : tuple of int
@@ -39,10 +39,10 @@ class Crossing:
     mean : list of Tensor of shape (features,)
         Float64.
     diagonal : list of (Tensor of shape (features, features), or None)
-        Scatter matrix of each layer, float64, where it was wanted.
+        Scatter matrix of each layer, float64, where it was requested.
     strips : list of Tensor of shape (p, sum of q)
         For each left layer, its cross-scatter with the right layers from `first[i]` on; float64, or in
-        the precision of the products when one tile held all rows and nothing had to be added up.
+        the precision of the products when a single tile held all rows.
     first : tuple of int
         For each left layer, the first position in `right` that its strip holds.
     norms : Tensor of shape (layers,)
@@ -82,18 +82,18 @@ def cross(
     ----------
     left : Stack
     right : Stack or None
-        None compares the left with itself, and does each pair once.
+        None compares the left with itself, and computes each pair once.
     dtype : torch.dtype
-        Of the products: float32 (added up in float64 tile by tile) or float64.
+        The precision of the products: float32 (accumulated in float64 over tiles) or float64.
     device : torch.device
     shift : list of Tensor, optional
-        What to subtract from each layer first; the mean of the first tile when absent.
+        The vector to subtract from each layer first; the mean of the first tile when absent.
     own_sides : frozenset of {"left", "right"}
-        Sides whose layers' own scatter matrices are wanted too, when `right` is given.
+        Sides whose layers' scatter matrices are computed too, when `right` is given.
     progress : callable, optional
-        Called with the number of rows done since the last call.
+        Called with the number of rows processed since the last call.
     tile_rows : int
-        Rows read at a time.
+        The number of rows read at a time.
 
     Returns
     -------
@@ -119,18 +119,18 @@ def cross(
 
 class CrossingSums:
     """
-    Moments while they are added up, tile after tile of shifted rows.
+    Accumulator of moments over tiles of shifted rows.
 
     Parameters
     ----------
     names : sequence of str
     widths : sequence of int
     left : int, optional
-        How many of the layers are the left ones; all are compared with one another when absent.
+        The number of left layers; all layers are compared with one another when absent.
     dtype, device, own_sides
         As in `cross`.
     single : bool
-        Whether one tile holds all rows, so that nothing has to be added up.
+        Whether a single tile holds all rows, so that no accumulation is needed.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class CrossingSums:
         self.weighted = torch.zeros((count, self.offsets[-1]), dtype=torch.float64, device=device)
 
     def part(self, Z: torch.Tensor, layer: int) -> torch.Tensor:
-        """The columns of one layer."""
+        """Return the columns of one layer."""
         return Z[:, self.offsets[layer] : self.offsets[layer + 1]]
 
     def add(self, Z: torch.Tensor) -> torch.Tensor:
@@ -181,7 +181,7 @@ class CrossingSums:
         Returns
         -------
         Tensor of shape (sum of widths,)
-            Column sums of the tile, float64: not finite where a value was not.
+            Column sums of the tile, float64; not finite where a value is not.
         """
         tile_sum = block_sum(Z)
         self.sums += tile_sum
@@ -204,27 +204,27 @@ class CrossingSums:
         return tile_sum
 
     def _product(self, Z: torch.Tensor, i: int) -> torch.Tensor:
-        """Left layer i with all its right layers, shape (width, sum of their widths)."""
+        """Product of left layer i with all its right layers, shape (width, sum of their widths)."""
         import torch
 
-        left, right = self.part(Z, i).T, Z[:, self.begin[i] :]
-        if Z.device.type != "cpu" or len(left) < PIECE_WIDTH:
-            return left @ right
-        # One wide product strides over all layers at once and takes a twentieth longer.
-        product = empty((len(left), right.shape[1]), Z.dtype, Z.device)
+        left_block, right_block = self.part(Z, i).T, Z[:, self.begin[i] :]
+        if Z.device.type != "cpu" or len(left_block) < PIECE_WIDTH:
+            return left_block @ right_block
+        # A single wide product strides over all layers and takes 5 % longer.
+        product = empty((len(left_block), right_block.shape[1]), Z.dtype, Z.device)
         for j in self.rights[self.first[i] :]:
-            place = slice(self.offsets[j] - self.begin[i], self.offsets[j + 1] - self.begin[i])
-            torch.mm(left, right[:, place], out=product[:, place])
+            columns = slice(self.offsets[j] - self.begin[i], self.offsets[j + 1] - self.begin[i])
+            torch.mm(left_block, right_block[:, columns], out=product[:, columns])
         return product
 
     def finish(self, shift: Sequence[torch.Tensor]) -> Crossing:
         """
-        Turn the sums about the shift into sums about the means; nothing can be added afterwards.
+        Convert the sums about the shift to sums about the means; no tile can be added afterwards.
 
         Parameters
         ----------
         shift : sequence of Tensor of shape (features,)
-            What was taken off each layer.
+            The vector that was subtracted from each layer.
 
         Returns
         -------
@@ -232,7 +232,7 @@ class CrossingSums:
         """
         import torch
 
-        n, count, offsets, widths, own = self.n, len(self.names), self.offsets, self.widths, self.own
+        n, count, offsets, widths, diagonal = self.n, len(self.names), self.offsets, self.widths, self.own
         if not bool(torch.isfinite(self.total2).all()):
             raise InputError(
                 "every layer must have values whose squares fit the number format, but the row norms "
@@ -241,26 +241,26 @@ class CrossingSums:
         delta = self.sums / n
         for i in self.lefts:
             strip = self.strips[i]
-            rest = self.sums.to(strip.dtype)
-            strip.addr_(rest[offsets[i] : offsets[i + 1]], rest[self.begin[i] :], alpha=-1.0 / n)
+            sums = self.sums.to(strip.dtype)
+            strip.addr_(sums[offsets[i] : offsets[i + 1]], sums[self.begin[i] :], alpha=-1.0 / n)
         for k in range(count):
-            block = own[k]
+            block = diagonal[k]
             if block is not None:
                 part = self.sums[offsets[k] : offsets[k + 1]]
                 block.addr_(part, part, alpha=-1.0 / n)
             elif self.symmetric:
-                own[k] = self.strips[k][:, : widths[k]].double()
+                diagonal[k] = self.strips[k][:, : widths[k]].double()
         deltas = [delta[offsets[k] : offsets[k + 1]] for k in range(count)]
         crossed = torch.full_like(self.total2, float("nan"))
         for i in self.lefts:
-            # d_x' C d_y for a whole strip at once: one row vector times the strip, then cut at the layers.
+            # d_x' C d_y for a whole strip at once: one row vector times the strip, then split by layer.
             along = (deltas[i].to(self.strips[i].dtype) @ self.strips[i]).double() * delta[self.begin[i] :]
             columns = self.rights[self.first[i] :]
             pieces = torch.stack([piece.sum() for piece in along.split([widths[j] for j in columns])])
             crossed[i, list(columns)] = pieces
             crossed[list(columns), i] = pieces
         for k in range(count):
-            block = own[k]
+            block = diagonal[k]
             if block is not None:
                 crossed[k, k] = deltas[k] @ block @ deltas[k]
         segments = _segments(self.weighted, delta, widths)
@@ -272,7 +272,7 @@ class CrossingSums:
             left=self.lefts,
             right=self.rights,
             mean=[d + s.double() for d, s in zip(deltas, shift, strict=True)],
-            diagonal=own,
+            diagonal=diagonal,
             strips=self.strips,
             first=self.first,
             norms=norms,
@@ -281,11 +281,11 @@ class CrossingSums:
 
 
 def _negligible(sums: torch.Tensor, total: torch.Tensor, widths: Sequence[int], n: int) -> bool:
-    """Whether the shift was the mean but for rounding, so that no correction of row norms can show."""
+    """Whether the shift equals the mean up to rounding, so that a correction of row norms is negligible."""
     import torch
 
-    rest = torch.stack([piece @ piece for piece in sums.split(list(widths))]) / n
-    return bool((rest <= 1e-13 * total).all())
+    remainder = torch.stack([piece @ piece for piece in sums.split(list(widths))]) / n
+    return bool((remainder <= 1e-13 * total).all())
 
 
 def _segments(weighted: torch.Tensor, delta: torch.Tensor, widths: Sequence[int]) -> torch.Tensor:
@@ -304,17 +304,17 @@ def _center_norms(
     n: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Turn sums of row norms about the shift into sums about the mean, without a second look at the rows.
+    Convert sums of row norms about the shift to sums about the mean, without a second pass over the rows.
 
     Parameters
     ----------
     total : Tensor of shape (layers,)
         Sum of squared row norms about the shift.
     total2, weighted, crossed : Tensor of shape (layers, layers)
-        Sums of products of squared norms; of squared norms times rows, along the mean's remainder d;
-        and d_x' C d_y with the centered C.
+        Sums of products of squared norms; of squared norms times rows, along the remaining mean d; and
+        d_x' C d_y with the centered C.
     deltas : list of Tensor
-        What remains of each mean after the shift.
+        The remaining mean of each layer after the shift.
     n : int
 
     Returns

@@ -1,4 +1,4 @@
-"""What if there are few rows and many layers? Inner products of rows instead of moments of features."""
+"""Gram matrices of the rows, an alternative to moments of features for few rows and many layers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BLOCK = 512
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GramProducts:
     """
-    All that CKA needs of several layers, layers numbered left first, then right.
+    The statistics of several layers that CKA needs, with layers numbered left first, then right.
 
     Parameters
     ----------
@@ -29,7 +29,8 @@ class GramProducts:
     sumsq : list of Tensor of shape (features,)
         Centered sums of squares of the neurons.
     eigenvalues : list of Tensor, or None
-        Those of each layer's scatter matrix that are not 0 for want of rows; None unless asked for.
+        The eigenvalues of each layer's scatter matrix, without those that are 0 for lack of rows; None
+        unless requested.
     """
 
     frob2: torch.Tensor
@@ -39,7 +40,7 @@ class GramProducts:
 
 
 def gram_bytes(stacks: Sequence[Stack], itemsize: int) -> int:
-    """Memory that `gram_products` takes: the rows themselves, and blocks of Gram matrices."""
+    """Memory in bytes that `gram_products` needs: the rows themselves, and blocks of Gram matrices."""
     features = sum(sum(stack.widths) for stack in stacks)
     layers = sum(len(stack) for stack in stacks)
     return stacks[0].rows * features * itemsize + layers * BLOCK**2 * (itemsize + 8)
@@ -56,9 +57,9 @@ def gram_products(
     stacks : sequence of Stack
         Left, and right if there is one.
     dtype, device
-        Of the inner products; their products are summed in float64.
+        The precision and device of the inner products; their products are summed in float64.
     spectra : bool
-        Whether to work out the spectrum of each layer while its rows are at hand.
+        Whether to compute the spectrum of each layer too.
 
     Returns
     -------
@@ -77,7 +78,7 @@ def gram_products(
     for a in range(0, n, BLOCK):
         for b in range(a, n, BLOCK):
             inner = torch.stack([(x[a : a + BLOCK] @ x[b : b + BLOCK].T).flatten() for x in parts]).double()
-            # A block above the diagonal stands for its mirror image too.
+            # A block above the diagonal counts for its mirror image too.
             frob2 += (1 if a == b else 2) * (inner @ inner.T)
     norms = squared_norms(Z, reader.widths)
     sumsq = [torch.linalg.vector_norm(x, dim=0).double().square() for x in parts]
@@ -88,6 +89,6 @@ def gram_products(
 def _eigenvalues(x: torch.Tensor) -> torch.Tensor:
     import torch
 
-    # Both products have the same eigenvalues but for zeros; the smaller one is cheaper.
+    # Both products have the same eigenvalues except for zeros; the smaller one is cheaper.
     small = x @ x.T if x.shape[0] <= x.shape[1] else x.T @ x
     return torch.linalg.eigvalsh(small.double())

@@ -1,4 +1,4 @@
-"""How large are the canonical correlations? Their sum, or all of them, or all with their directions."""
+"""Singular values of whitened cross-scatters: canonical correlations, their sums and their directions."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .eigen import eigh
 if TYPE_CHECKING:
     import torch
 
-# Typical rounding of an eigenvalue of T T' computed in float32, relative to the largest one, and the
-# error of a mean singular value that may stay.
+# Typical rounding error of an eigenvalue of T T' computed in float32, relative to the largest one, and the
+# tolerated error of a mean singular value.
 EPS32 = 1e-7
 ALLOWED = 4e-7
-# Correlations below this are too small to tell their direction from rounding, by bytes of a number.
+# Correlations below this are too small for a reliable direction, by bytes per number.
 WEAK = {4: 1e-3, 8: 1e-6}
-# Polar iteration: the first kind of step lifts small singular values fast, the second settles all at 1.
+# Polar iteration: the first kind of step enlarges small singular values fast, the second converges to 1.
 LIFT = (3.4445, -4.7750, 2.0315)
 SETTLE = (1.875, -1.25, 0.375)
 LIFT_STEPS = 7
@@ -29,7 +29,7 @@ def _gram(T: torch.Tensor) -> torch.Tensor:
 
 
 def _real(T: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
-    """Mask of shape (b, min(k, l)): which singular values are not those of padding."""
+    """Mask of shape (b, min(k, l)) of the singular values that do not come from padding."""
     import torch
 
     return torch.arange(min(T.shape[-2:]), device=T.device) < count[:, None]
@@ -43,24 +43,24 @@ def singular_values(T: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
     ----------
     T : Tensor of shape (b, k, l)
     count : Tensor of shape (b,)
-        How many of them are real; the rest stem from zero rows or columns that pad the batch.
+        The number of singular values of each matrix; the others come from padding with zero rows or columns.
 
     Returns
     -------
     Tensor of shape (b, min(k, l))
-        Float64, falling; 0 beyond `count`.
+        Float64, descending; 0 beyond `count`.
     """
     import torch
 
     real = _real(T, count)
     values = _roots(T) * real
     if T.dtype == torch.float32:
-        # The square root magnifies the rounding of a small eigenvalue: redo where that would show.
+        # The square root amplifies the rounding error of a small eigenvalue: recompute where it matters.
         noise = EPS32 * values[:, :1].square()
         error = real * torch.minimum(noise / (2 * values).clamp_min(1e-30), noise.sqrt())
-        again = error.square().sum(1).sqrt() > ALLOWED * count
-        if bool(again.any()):
-            values[again] = _roots(T[again].double()) * real[again]
+        inaccurate = error.square().sum(1).sqrt() > ALLOWED * count
+        if bool(inaccurate.any()):
+            values[inaccurate] = _roots(T[inaccurate].double()) * real[inaccurate]
     return values
 
 
@@ -94,9 +94,9 @@ def singular_sums(T: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
 
 def polar_sums(T: torch.Tensor) -> torch.Tensor:
     """
-    Sums of singular values by matrix products alone: <T, polar(T)>.
+    Sums of singular values by matrix products only: <T, polar(T)>.
 
-    On a GPU an eigensolver for each pair would cost far more than the products that made T.
+    On a GPU an eigensolver for each pair would cost far more than the computation of T.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def polar_sums(T: torch.Tensor) -> torch.Tensor:
     if T.shape[1] > T.shape[2]:
         T = T.mT.contiguous()
     Y = T
-    now = T.new_full((len(T),), float("inf"))
+    sums = T.new_full((len(T),), float("inf"))
     for step in range(MOST_STEPS):
         a, b, c = LIFT if step < LIFT_STEPS else SETTLE
         G = Y @ Y.mT
@@ -121,22 +121,22 @@ def polar_sums(T: torch.Tensor) -> torch.Tensor:
         Y = torch.baddbmm(Y, H, Y, beta=a)
         if step < LIFT_STEPS:
             continue
-        before, now = now, (T * Y).sum((1, 2))
-        if bool(((now - before).abs() <= 1e-12 * T.shape[1]).all()):
+        previous, sums = sums, (T * Y).sum((1, 2))
+        if bool(((sums - previous).abs() <= 1e-12 * T.shape[1]).all()):
             break
-    return now
+    return sums
 
 
 def _complete(far: torch.Tensor, lost: torch.Tensor) -> torch.Tensor:
     """
-    Find directions for correlations near 0, whose T'u is mostly rounding: they stand on all others.
+    Find directions for correlations near 0, whose T'u is mostly rounding error, orthogonal to all others.
 
     Parameters
     ----------
     far : Tensor of shape (l, m)
         Unit columns.
     lost : Tensor of bool, shape (m,)
-        Which columns cannot be trusted.
+        The unreliable columns.
 
     Returns
     -------
@@ -145,10 +145,10 @@ def _complete(far: torch.Tensor, lost: torch.Tensor) -> torch.Tensor:
     """
     import torch
 
-    sure, doubtful = far[:, ~lost].double(), far[:, lost].double()
+    reliable, unreliable = far[:, ~lost].double(), far[:, lost].double()
     for _ in range(2):
-        doubtful = torch.linalg.qr(doubtful - sure @ (sure.T @ doubtful)).Q
-    return doubtful.to(far.dtype)
+        unreliable = torch.linalg.qr(unreliable - reliable @ (reliable.T @ unreliable)).Q
+    return unreliable.to(far.dtype)
 
 
 def canonical(
@@ -161,14 +161,14 @@ def canonical(
     ----------
     T : Tensor of shape (b, k, l)
     left : int
-        How many rows are real; the rest are zero and pad the batch.
+        The number of rows without padding; the others are zero.
     right : sequence of int
-        How many columns of each matrix are real.
+        The number of columns of each matrix without padding.
 
     Returns
     -------
     rho : Tensor of shape (b, m)
-        Float64, falling but for rounding, m = min(k, l); 0 beyond the smaller number of each pair.
+        Float64, descending up to rounding, m = min(k, l); 0 beyond the smaller number of each pair.
     U : Tensor of shape (b, k, m)
     V : Tensor of shape (b, l, m)
         Unit columns in the precision of T; zero where rho is padding.
@@ -180,7 +180,7 @@ def canonical(
     near = _eigenvectors(_gram(T), [left] * len(T) if wide else list(right))
     near.mul_(_real(T, count)[:, None, :])
     far = (T.mT if wide else T) @ near
-    # The length of T'u is the singular value, without the digits that the root of an eigenvalue loses.
+    # The norm of T'u is the singular value, without the loss of digits of the root of an eigenvalue.
     rho = torch.linalg.vector_norm(far, dim=1)
     far /= torch.where(rho > 0, rho, 1.0)[:, None, :]
     lost = (rho < WEAK[T.dtype.itemsize]) & _real(T, count)
@@ -193,25 +193,25 @@ def canonical(
 
 def _eigenvectors(gram: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
     """
-    Eigenvectors of the real corners of padded matrices, by falling eigenvalue.
+    Eigenvectors of the unpadded corners of padded matrices, by descending eigenvalue.
 
     Parameters
     ----------
     gram : Tensor of shape (b, m, m)
     sizes : sequence of int
-        The side of each corner; solved without the padding, which would cost more than it saves.
+        The size of each corner; solved without the padding, which would cost more than it saves.
 
     Returns
     -------
     Tensor of shape (b, m, m)
-        In columns, in the precision of `gram`; zero outside of the corners.
+        Eigenvectors in columns, in the precision of `gram`; zero outside the corners.
     """
     import torch
 
     out = torch.zeros_like(gram)
     for size in sorted(set(sizes) - {0}):
-        of = [j for j, other in enumerate(sizes) if other == size]
-        # Directions of nearly equal correlations mix under rounding, so the eigenvectors are float64
-        # always. Of the negative matrix, they come in the order wanted.
-        out[of, :size, :size] = eigh(gram[of, :size, :size].double().neg_())[1].to(gram.dtype)
+        members = [j for j, side in enumerate(sizes) if side == size]
+        # Directions of nearly equal correlations mix under rounding, so the eigenvectors are always
+        # float64. Those of the negative matrix are in descending order.
+        out[members, :size, :size] = eigh(gram[members, :size, :size].double().neg_())[1].to(gram.dtype)
     return out

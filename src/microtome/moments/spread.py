@@ -1,4 +1,4 @@
-"""How far does each neuron spread?"""
+"""Centered sums of squares of neurons."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def column_spread(stack: Stack, device: torch.device) -> list[torch.Tensor]:
     """
     Centered sum of squares of every neuron, float64, shape (features,) for each layer.
 
-    One reading of the rows, shifted by the mean of the first ones. A neuron whose spread is no more than
-    the rounding of its mean is constant, and has 0.
+    One pass over the rows, shifted by the mean of the first tile. A neuron whose spread is no more than the
+    rounding error of its mean is constant, and its sum is 0.
     """
     import torch
 

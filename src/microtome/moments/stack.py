@@ -1,4 +1,4 @@
-"""Which layers are compared, and how is a range of their rows read?"""
+"""Stacks of layers over the same rows, and the reading of ranges of rows."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Stack:
     Parameters
     ----------
     names : tuple of str
-        One a layer.
+        One name per layer.
     layers : tuple
         NumPy arrays, torch tensors or layers in files, each of shape (rows, features).
     index : ndarray of shape (n,), optional
-        The rows that take part, in this order; all of them when absent.
+        The selected rows, in this order; all of them when absent.
     columns : tuple of (ndarray or None)
-        The features of each layer that take part.
+        The selected features of each layer.
     scales : tuple of (ndarray or None)
-        What each of those features is multiplied by.
+        The factor of each selected feature.
     """
 
     names: tuple[str, ...]
@@ -51,24 +51,24 @@ class Stack:
 
     @property
     def rows(self) -> int:
-        """How many rows take part."""
+        """Number of selected rows."""
         return int(self.layers[0].shape[0]) if self.index is None else len(self.index)
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """How many features of each layer take part."""
+        """Number of selected features of each layer."""
         return tuple(
             int(layer.shape[1]) if columns is None else len(columns)
             for layer, columns in zip(self.layers, self.columns, strict=True)
         )
 
     def take(self, index: np.ndarray) -> Stack:
-        """The same layers over chosen rows (positions among the rows that take part now)."""
-        chosen = np.asarray(index, dtype=np.int64)
-        return replace(self, index=chosen if self.index is None else self.index[chosen])
+        """Return the same layers over a subset of rows, given by positions among the selected rows."""
+        positions = np.asarray(index, dtype=np.int64)
+        return replace(self, index=positions if self.index is None else self.index[positions])
 
     def select(self, layers: Sequence[int]) -> Stack:
-        """Some of the layers."""
+        """Return a stack of the given layers."""
         return replace(
             self,
             names=tuple(self.names[i] for i in layers),
@@ -80,7 +80,7 @@ class Stack:
 
 def make_stack(source: Any, side: str = "left", names: Sequence[str] | None = None) -> Stack:
     """
-    Gather layers from what a user hands over.
+    Build a stack of layers from a user's input.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def make_stack(source: Any, side: str = "left", names: Sequence[str] | None = No
         (rows, features); a `.npy` or `.safetensors` file, or a folder of them; or the folder of a recorded
         stack, whose layers are named as in `bert/3`.
     side : str
-        How errors call it.
+        The name of the stack in errors.
     names : sequence of str, optional
         Names of the layers.
 
@@ -99,23 +99,23 @@ def make_stack(source: Any, side: str = "left", names: Sequence[str] | None = No
     """
     if isinstance(source, Stack):
         return source
-    layers, given = _gather(source, side)
+    layers, layer_names = _gather(source, side)
     if not layers:
         raise InputError(f"{side} must hold at least one layer, but got none.")
-    for name, layer in zip(given, layers, strict=True):
+    for name, layer in zip(layer_names, layers, strict=True):
         _check(layer, f"{side} layer {name}")
     rows = {int(layer.shape[0]) for layer in layers}
     if len(rows) > 1:
-        counts = ", ".join(f"{n}: {layer.shape[0]}" for n, layer in zip(given, layers, strict=True))
+        counts = ", ".join(f"{n}: {layer.shape[0]}" for n, layer in zip(layer_names, layers, strict=True))
         raise InputError(f"every layer of {side} must have the same rows, but got {counts}.")
     if names is not None and len(names) != len(layers):
         raise InputError(f"names must be {len(layers)} for {side}, one a layer, but got {len(names)}.")
-    given = [str(name) for name in (names if names is not None else given)]
-    twice = sorted({name for name in given if given.count(name) > 1})
-    if twice:
-        raise InputError(f"names of the layers of {side} must differ, but {twice[0]!r} stands twice.")
+    layer_names = [str(name) for name in (names if names is not None else layer_names)]
+    duplicates = sorted({name for name in layer_names if layer_names.count(name) > 1})
+    if duplicates:
+        raise InputError(f"names of the layers of {side} must differ, but {duplicates[0]!r} stands twice.")
     return Stack(
-        names=tuple(given),
+        names=tuple(layer_names),
         layers=tuple(layers),
         columns=(None,) * len(layers),
         scales=(None,) * len(layers),
@@ -125,8 +125,8 @@ def make_stack(source: Any, side: str = "left", names: Sequence[str] | None = No
 def _gather(source: Any, side: str) -> tuple[list[Any], list[str]]:
     if isinstance(source, (str, os.PathLike)):
         files = open_layers(source)
-        before = _model_of(files[0]) if files else ""
-        return list(files), [f"{before}{file.name}" for file in files]
+        prefix = _model_of(files[0]) if files else ""
+        return list(files), [f"{prefix}{file.name}" for file in files]
     if isinstance(source, STORED):
         return [source], [source.name]
     if _is_array(source):
@@ -140,9 +140,9 @@ def _gather(source: Any, side: str) -> tuple[list[Any], list[str]]:
         names: list[str] = []
         for position, item in enumerate(source):
             if isinstance(item, (str, os.PathLike, *STORED)):
-                found, given = _gather(item, side)
-                layers += found
-                names += given
+                item_layers, item_names = _gather(item, side)
+                layers += item_layers
+                names += item_names
                 continue
             array = item if _is_array(item) else np.asarray(item)
             layers.append(array)
@@ -152,29 +152,34 @@ def _gather(source: Any, side: str) -> tuple[list[Any], list[str]]:
 
 
 def _model_of(layer: LayerFile | ShardedLayer) -> str:
-    """What stands before the names of layers that were recorded of a model, as in `bert/3`."""
+    """Return the prefix of the names of recorded layers, the model's name as in `bert/3`."""
     if not isinstance(layer, ShardedLayer):
         return ""
-    told = read_manifest(layer.path.parent).extra.get("model")
-    return f"{told['name']}/" if isinstance(told, Mapping) and told.get("name") else ""
+    model = read_manifest(layer.path.parent).extra.get("model")
+    return f"{model['name']}/" if isinstance(model, Mapping) and model.get("name") else ""
 
 
 def _is_array(value: Any) -> bool:
+    if np.ma.is_masked(value):
+        raise InputError(
+            "arrays must hold a number in every place, but got a masked array with masked values; leave "
+            "those rows out, or fill them with .filled(...)."
+        )
     return isinstance(value, np.ndarray) or type(value).__module__.split(".")[0] == "torch"
 
 
 def dtype_name(layer: Any) -> str:
-    """The layer's number format, as NumPy and torch both write it."""
+    """Return the name of a layer's dtype, the same for NumPy and torch."""
     return getattr(layer.dtype, "name", str(layer.dtype).removeprefix("torch."))
 
 
 def rounding(layer: Any) -> float:
-    """Relative rounding of a layer's numbers; a float64 layer is shifted before it is rounded further."""
+    """Relative rounding of a layer's values; a float64 layer is shifted before it is rounded further."""
     return float(np.finfo(np.float64 if dtype_name(layer) == "float64" else np.float32).eps)
 
 
 def constant_bound(mean: Any, n: int, eps: Any) -> Any:
-    """Largest centered sum of squares that a constant neuron can have, from the rounding of its mean."""
+    """Largest centered sum of squares of a constant neuron, from the rounding of its mean."""
     return n * (8 * eps * mean.abs()) ** 2
 
 
@@ -199,30 +204,30 @@ def read_rows(
     layer : int
         Position in the stack.
     start, stop : int
-        Among the rows that take part.
+        The range among the selected rows.
     dtype, device
-        Where and how the tensor is wanted.
+        The dtype and device of the result.
 
     Returns
     -------
     Tensor of shape (stop - start, features)
-        Shares memory with the input where nothing had to be changed: never write into it.
+        Shares memory with the input where no conversion was needed: never write into it.
     """
     import torch
 
     source, columns, scale = stack.layers[layer], stack.columns[layer], stack.scales[layer]
     index = None if stack.index is None else stack.index[start:stop]
     if isinstance(source, torch.Tensor):
-        chosen = source.detach()
-        chosen = chosen[start:stop] if index is None else chosen[torch.as_tensor(index, device=source.device)]
-        out = chosen.to(device=device, dtype=dtype)
+        rows = source.detach()
+        rows = rows[start:stop] if index is None else rows[torch.as_tensor(index, device=source.device)]
+        out = rows.to(device=device, dtype=dtype)
     else:
         if isinstance(source, STORED):
             array = source.rows(start, stop) if index is None else source.take(index)
         else:
             array = source[start:stop] if index is None else source[index]
         if not (array.flags.writeable and array.dtype.isnative) or any(s < 0 for s in array.strides):
-            # torch warns of, or refuses, memory that must not be written to.
+            # torch warns about, or rejects, read-only memory, other byte orders and negative strides.
             array = np.array(array, dtype=array.dtype.newbyteorder("="))
         out = torch.from_numpy(array).to(device=device, dtype=dtype)
     if columns is not None:

@@ -1,4 +1,4 @@
-"""How are moments added up of rows that come once and are gone?"""
+"""Moments of layers whose rows are streamed and not stored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenLayer:
-    """A layer of which only the moments are left."""
+    """The shape and dtype of a layer whose rows were not stored."""
 
     shape: tuple[int, int]
     dtype: str
@@ -25,17 +25,17 @@ class SeenLayer:
 
 class StreamedMoments:
     """
-    Moments of layers whose rows are handed over piece by piece: owns a tile of rows until it is full.
+    Accumulator of the moments of layers whose rows arrive in batches; it buffers one tile of rows.
 
     Parameters
     ----------
     names : sequence of str
     widths : sequence of int
-        Features of each layer.
+        The number of features of each layer.
     left : int, optional
-        How many of the layers are the left ones; all are compared with one another when absent.
+        The number of left layers; all layers are compared with one another when absent.
     dtype : torch.dtype
-        Of the products: float32 (added up in float64 tile by tile) or float64.
+        The precision of the products: float32 (accumulated in float64 over tiles) or float64.
     device : torch.device
     tile_rows : int
     """
@@ -62,7 +62,7 @@ class StreamedMoments:
 
     def add(self, layers: Sequence[torch.Tensor]) -> None:
         """
-        Take some rows of all layers.
+        Add a batch of rows of all layers.
 
         Parameters
         ----------
@@ -88,7 +88,7 @@ class StreamedMoments:
                 self._flush()
 
     def finish(self) -> Crossing:
-        """Add what is left, and hand over the moments."""
+        """Add the remaining rows, and return the moments."""
         if self.filled:
             self._flush()
         if self.sums is None or self.shift is None:
@@ -96,7 +96,7 @@ class StreamedMoments:
         return self.sums.finish(list(self.shift.split(list(self.widths))))
 
     def stack(self) -> tuple[Stack, Stack | None]:
-        """The layers without their rows, left and right."""
+        """Return the left and right layers without their rows."""
         cut = len(self.names) if self.left is None else self.left
         sides = [
             Stack(
@@ -118,18 +118,18 @@ class StreamedMoments:
             self.sums, self.shift = self._start()
         Z = self.tile[: self.filled]
         if self.coarse:
-            # A mean far from 0 leaves float32 values on a coarse grid: it is taken off in float64.
+            # With a mean far from 0, float32 values lie on a coarse grid: it is subtracted in float64.
             Z.copy_(Z.double() - self.shift)
         else:
             Z.sub_(self.shift.to(Z.dtype))
-        found = self.sums.add(Z)
-        if not bool(torch.isfinite(found).all()):
+        column_sums = self.sums.add(Z)
+        if not bool(torch.isfinite(column_sums).all()):
             self._complain(Z)
         self.rows += self.filled
         self.filled = 0
 
     def _start(self) -> tuple[CrossingSums, torch.Tensor]:
-        """Find the shift from the first rows, and whether float32 can hold products of them."""
+        """Compute the shift from the first rows, and check whether float32 can represent their products."""
         import torch
 
         Z = self.tile[: self.filled]
@@ -140,7 +140,7 @@ class StreamedMoments:
         if self.dtype == torch.float32 and bool(((largest > 0) & ((largest < low) | (largest > high))).any()):
             self.dtype, self.tile = torch.float64, self.tile.double()
         self.coarse = self.dtype == torch.float32 and bool((mean.abs() > COARSE * spread).any())
-        # A shift of the products' own precision: its subtraction is then exact near the mean.
+        # A shift in the precision of the products, whose subtraction is exact near the mean.
         shift = mean if self.coarse else mean.to(self.dtype).double()
         sums = CrossingSums(
             names=self.names, widths=self.widths, left=self.left, dtype=self.dtype, device=self.device

@@ -1,4 +1,4 @@
-"""What do all measures of one left layer against several right layers share? Products worked out once."""
+"""Products of one left layer with several right layers, computed once and shared by all measures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import torch
 
 T = TypeVar("T")
-# Which whitened directions: all that the rank rule keeps, or a cut (scaling, threshold, inclusive).
+# The whitened directions: all within the numerical rank, or a truncation (scaling, threshold, inclusive).
 Subspace = Literal["full"] | tuple[str, float, bool]
 
 
@@ -27,29 +27,28 @@ def basis(bank: Bank, subspace: Subspace) -> Basis:
 
 class Strip:
     """
-    One left layer against b right layers of one width.
+    One left layer against b right layers of the same width.
 
-    Everything is made on first use and kept until the strip is done, so that measures asked for
-    together share it.
+    Every product is computed on first use and cached, so that several measures share it.
 
     Parameters
     ----------
     left : Bank
         The bank of the left layer.
     row : int
-        The left layer's place in it.
+        The index of the left layer in its bank.
     right : Bank
         The bank of the right layers.
     columns : slice
-        The right layers' places in it.
+        The range of the right layers in their bank.
     flat : Tensor of shape (p, b q)
         Centered cross-scatter with all right layers side by side; never written to.
     correction : Tensor of shape (b,)
-        What debiasing takes off the squared norm of `cross`.
+        The term that debiasing subtracts from the squared norm of `cross`.
     left_self, right_self : Tensor of shape () and (b,)
-        Debiased squared norms of the layers' own scatter matrices.
+        Debiased squared norms of the layers' scatter matrices.
     both : bool
-        Whether directed measures are wanted in both directions.
+        Whether directed measures are computed in both directions.
     same : bool
         Whether the first right layer is the left layer itself, whose canonical correlations are all 1.
     """
@@ -72,7 +71,7 @@ class Strip:
         self.correction, self.left_self, self.right_self = correction, left_self, right_self
         self.both, self.same = both, same
         self.n = left.n
-        # Constant neurons take no part, also where rounding left them a little signal.
+        # Constant neurons are left out, also where rounding gave them a little variance.
         if not (left.all_alive and right.all_alive):
             flat = flat * (left.alive[row][:, None] & right.alive[columns].flatten())
         self.flat = flat
@@ -91,7 +90,7 @@ class Strip:
         return self._cut(self.flat.double())
 
     def once(self, key: object, make: Callable[[], T]) -> T:
-        """Make something on first use, and keep it for the other measures."""
+        """Compute a value on first use, and cache it under the key."""
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]
@@ -115,13 +114,13 @@ class Strip:
 
     @property
     def small(self) -> torch.Tensor:
-        """The same, shape (b, p, q)."""
+        """The cross-scatter in the precision of the algebra, shape (b, p, q)."""
         return self._cut(self.small_flat)
 
     def kept(self, subspace: Subspace) -> tuple[int, tuple[int, ...]]:
-        """Dimensions of the left layer and of each right one."""
-        right = basis(self.right, subspace).kept[self.columns]
-        return basis(self.left, subspace).kept[self.row], right
+        """Return the number of dimensions of the left layer and of each right one."""
+        right_dimensions = basis(self.right, subspace).kept[self.columns]
+        return basis(self.left, subspace).kept[self.row], right_dimensions
 
     def on_right(self, subspace: Subspace) -> torch.Tensor:
         """Cross-scatter times the right layers' whitened directions, shape (b, p, r)."""
@@ -155,16 +154,16 @@ class Strip:
         return self.once(("on_left", subspace), make)
 
     def _left_whiten(self, subspace: Subspace) -> torch.Tensor:
-        both = basis(self.left, subspace)
-        return both.whiten[self.row, :, : aligned(both.kept[self.row], self.left.width)]
+        left_basis = basis(self.left, subspace)
+        return left_basis.whiten[self.row, :, : aligned(left_basis.kept[self.row], self.left.width)]
 
     def whitened(self, subspace: Subspace) -> torch.Tensor:
         """The cross-correlation of the whitened directions, shape (b, k, l); 0 where padded."""
 
         def make() -> torch.Tensor:
-            same = self._inside_full(subspace)
-            if same is not None:
-                return same
+            corner = self._inside_full(subspace)
+            if corner is not None:
+                return corner
             if ("on_left", subspace) in self._made:
                 return self.on_left(subspace) @ basis(self.right, subspace).whiten[self.columns]
             return self._left_whiten(subspace).mT @ self.on_right(subspace)
@@ -172,61 +171,64 @@ class Strip:
         return self.once(("whitened", subspace), make)
 
     def _inside_full(self, subspace: Subspace) -> torch.Tensor | None:
-        """A cut of the scatter spectrum is a corner of the full rank, if both share one spectrum."""
+        """Take a truncated scatter spectrum as a corner of the full rank, if both share one spectrum."""
         if subspace == "full" or subspace[0] != "center":
             return None
         if not (self.left.shares_spectrum and self.right.shares_spectrum):
             return None
-        left, right = basis(self.left, subspace), basis(self.right, subspace)
-        kept = left.kept[self.row]
-        k, most = aligned(kept, self.left.width), right.whiten.shape[2]
+        left_basis, right_basis = basis(self.left, subspace), basis(self.right, subspace)
+        dimension = left_basis.kept[self.row]
+        k, most = aligned(dimension, self.left.width), right_basis.whiten.shape[2]
         if ("whitened", "full") in self._made:
-            corner = self.whitened("full")[:, :k, :most] * self._columns_kept(right, most)
+            corner = self.whitened("full")[:, :k, :most] * self._columns_kept(right_basis, most)
         elif ("on_left", "full") in self._made:
-            corner = self.on_left("full")[:, :k] @ right.whiten[self.columns]
+            corner = self.on_left("full")[:, :k] @ right_basis.whiten[self.columns]
         elif ("on_right", "full") in self._made:
             corner = self._left_whiten(subspace).mT @ self.on_right("full")[:, :, :most]
-            corner *= self._columns_kept(right, most)
+            corner *= self._columns_kept(right_basis, most)
         else:
             return None
-        # The full rank goes on beyond the left layer's cut, up to the next multiple of the alignment.
-        corner[:, kept:] = 0
+        # The full rank extends beyond the left layer's truncation, up to the next multiple of the alignment.
+        corner[:, dimension:] = 0
         return corner
 
-    def _columns_kept(self, right: Basis, most: int) -> torch.Tensor:
+    def _columns_kept(self, right_basis: Basis, most: int) -> torch.Tensor:
         import torch
 
-        kept = torch.tensor(right.kept[self.columns], device=self.flat.device)
-        return (torch.arange(most, device=self.flat.device) < kept[:, None])[:, None, :]
+        dimensions = torch.tensor(right_basis.kept[self.columns], device=self.flat.device)
+        return (torch.arange(most, device=self.flat.device) < dimensions[:, None])[:, None, :]
 
     def count(self, subspace: Subspace) -> torch.Tensor:
-        """How many canonical correlations each pair has, shape (b,)."""
+        """Number of canonical correlations of each pair, shape (b,)."""
         import torch
 
-        left, right = self.kept(subspace)
-        return torch.tensor([min(left, r) for r in right], device=self.flat.device)
+        left_dimension, right_dimensions = self.kept(subspace)
+        return torch.tensor(
+            [min(left_dimension, right_dimension) for right_dimension in right_dimensions],
+            device=self.flat.device,
+        )
 
     def canonical(self, subspace: Subspace) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """
         Canonical correlations with both sides' directions, see `nuclear.canonical`.
 
-        If the first right layer is the left layer itself, it is left out: all directions are equal there.
+        If the first right layer is the left layer itself, it is left out: its directions are the same.
         """
         skip = int(self.same)
-        left, right = self.kept(subspace)
+        left_dimension, right_dimensions = self.kept(subspace)
         return self.once(
             ("canonical", subspace),
-            lambda: canonical(self.whitened(subspace)[skip:], left, right[skip:]),
+            lambda: canonical(self.whitened(subspace)[skip:], left_dimension, right_dimensions[skip:]),
         )
 
     def correlations(self, subspace: Subspace) -> torch.Tensor:
-        """Canonical correlations, float64, falling, shape (b, m)."""
+        """Canonical correlations, float64, descending, shape (b, m)."""
         if ("canonical", subspace) in self._made:
             return self._with_self(self.canonical(subspace)[0], subspace)
         return self.once(("correlations", subspace), lambda: self._each(subspace, singular_values, pad=True))
 
     def _with_self(self, rho: torch.Tensor, subspace: Subspace) -> torch.Tensor:
-        """Put the correlations of the left layer with itself before those of the others (b, m)."""
+        """Prepend the correlations of the left layer with itself to those of the other pairs (b, m)."""
         import torch
 
         if not self.same:
@@ -241,27 +243,37 @@ class Strip:
         return self.once(("sum", subspace), lambda: self._each(subspace, singular_sums, pad=False))
 
     def _each(self, subspace: Subspace, solve: Callable[..., torch.Tensor], *, pad: bool) -> torch.Tensor:
-        """Solve in one padded batch where that is cheap, one by one at each pair's own size elsewhere."""
+        """Solve in one padded batch where that is cheap, otherwise one by one without padding."""
         import torch
 
         skip = int(self.same)
         matrix, count = self.whitened(subspace)[skip:], self.count(subspace)[skip:]
-        left, right = self.kept(subspace)
+        left_dimension, right_dimensions = self.kept(subspace)
         if not len(matrix):
-            alone = torch.arange(min(matrix.shape[1:]), device=matrix.device) < self.count(subspace)[0]
-            return alone.double()[None] if pad else self.count(subspace).double()
+            self_correlations = (
+                torch.arange(min(matrix.shape[1:]), device=matrix.device) < self.count(subspace)[0]
+            )
+            return self_correlations.double()[None] if pad else self.count(subspace).double()
         if self.flat.device.type != "cpu":
-            found = solve(matrix, count)
+            values = solve(matrix, count)
         elif max(matrix.shape[1:]) <= BATCH_WIDTH:
-            found = solve(matrix[:, : max(1, left), : max(1, *right)], count)
+            values = solve(matrix[:, : max(1, left_dimension), : max(1, *right_dimensions)], count)
         else:
-            each = [
-                solve(matrix[j : j + 1, : max(1, left), : max(1, r)], count[j : j + 1])[0]
-                for j, r in enumerate(right[skip:])
+            pair_values = [
+                solve(
+                    matrix[j : j + 1, : max(1, left_dimension), : max(1, right_dimension)], count[j : j + 1]
+                )[0]
+                for j, right_dimension in enumerate(right_dimensions[skip:])
             ]
-            found = torch.nn.utils.rnn.pad_sequence(each, batch_first=True) if pad else torch.stack(each)
+            values = (
+                torch.nn.utils.rnn.pad_sequence(pair_values, batch_first=True)
+                if pad
+                else torch.stack(pair_values)
+            )
         if not self.same:
-            return found
+            return values
         return (
-            self._with_self(found, subspace) if pad else torch.cat([self.count(subspace)[:1].double(), found])
+            self._with_self(values, subspace)
+            if pad
+            else torch.cat([self.count(subspace)[:1].double(), values])
         )

@@ -1,4 +1,4 @@
-"""How are rows read? A range at a time, all layers side by side, shifted near their means."""
+"""Reading of rows in tiles, with all layers side by side and shifted near their means."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from .stack import Stack, dtype_name, read_rows
 if TYPE_CHECKING:
     import torch
 
-# Rows a tile. Longer tiles let float32 sums drift, shorter ones spend time adding tiles up.
+# Rows per tile. Longer tiles accumulate rounding errors in float32 sums, shorter ones cost more additions.
 TILE_ROWS = 5000
-# Rows whose mean becomes the shift: what is left of the mean after it is small against the spread.
+# Rows per float32 partial sum, and the number of first rows whose spread is measured.
 SUM_BLOCK = 250
-# A mean so many times the spread leaves float32 values on a coarse grid.
+# With a mean of more than this many times the spread, float32 values lie on a coarse grid.
 COARSE = 100.0
 
 
-# Deviations between these have products that float32 holds with room to spare.
+# Products of deviations within this range neither underflow nor overflow in float32.
 FLOAT32_SCALES = (1e-15, 1e15)
 
 
 class ScaleError(WorkError):
-    """Float32 products would under- or overflow: the work must be done in float64."""
+    """Float32 products would underflow or overflow: float64 is required."""
 
 
 def tiles(n: int, size: int = TILE_ROWS) -> Iterator[tuple[int, int]]:
-    """Cut n rows into ranges of nearly equal length, at most `size` each."""
+    """Split n rows into ranges of nearly equal length, at most `size` each."""
     count = -(-n // size)
     edges = [round(i * n / count) for i in range(count + 1)]
     yield from itertools.pairwise(edges)
 
 
 class Tiles:
-    """Reads ranges of rows of several layers side by side, shifted, into one buffer."""
+    """Reader of ranges of rows of several layers side by side, shifted, into one buffer."""
 
     def __init__(
         self,
@@ -59,8 +59,8 @@ class Tiles:
         self.n = stacks[0].rows
         self.dtype, self.device = dtype, device
         self.ranges = list(tiles(self.n, tile_rows))
-        # Half precision is read as float32, which holds it exactly; float64 input keeps its digits
-        # until the shift is taken off, even when the products are then float32.
+        # Half precision is read as float32, which represents it exactly; float64 input keeps its digits
+        # until the shift is subtracted, even when the products are then float32.
         self.wide = [
             torch.float64 if dtype == torch.float64 or dtype_name(s.layers[i]) == "float64" else torch.float32
             for s, i in self.layers
@@ -78,8 +78,8 @@ class Tiles:
             if not bool(torch.isfinite(total).all()):
                 self._complain(position, start, stop)
             mean = total / (stop - start)
-            some = rows[: min(stop - start, SUM_BLOCK)]
-            spread = (some - mean.to(wide)).abs().amax(0).double()
+            sample = rows[: min(stop - start, SUM_BLOCK)]
+            spread = (sample - mean.to(wide)).abs().amax(0).double()
             largest = float(spread.max())
             if (
                 self.dtype == torch.float32
@@ -91,10 +91,10 @@ class Tiles:
                     f"deviate by {largest:.1g}."
                 )
             if wide == torch.float32 and bool((mean.abs() > COARSE * spread).any()):
-                # Such values lie on a coarse grid that a float32 shift keeps, and squares of whole
-                # numbers do not round evenly: take the shift off in float64.
+                # Such values lie on a coarse grid that a float32 shift preserves, and squares of integers
+                # do not round evenly: subtract the shift in float64.
                 self.wide[position] = torch.float64
-            # A shift of the input's own precision: its subtraction is then exact near the mean.
+            # A shift in the precision of the input, whose subtraction is exact near the mean.
             means.append(mean.to(self.wide[position]))
         return means
 
@@ -120,11 +120,11 @@ class Tiles:
             yield start, stop, Z
 
     def part(self, Z: torch.Tensor, position: int) -> torch.Tensor:
-        """The columns of one layer."""
+        """Return the columns of one layer."""
         return Z[:, self.offsets[position] : self.offsets[position + 1]]
 
     def check(self, sums: torch.Tensor, start: int, stop: int) -> None:
-        """Complain, naming layer and row, when a column sum of the tile is not finite."""
+        """Raise an error that names layer and row when a column sum of the tile is not finite."""
         import torch
 
         if bool(torch.isfinite(sums).all()):
@@ -155,7 +155,7 @@ class Tiles:
 
 def block_sum(rows: torch.Tensor) -> torch.Tensor:
     """
-    Sum over rows in float64 without converting every element: short float32 sums, then long ones.
+    Sum over rows in float64 without converting every element: short float32 sums, then a float64 sum.
 
     Parameters
     ----------
@@ -169,16 +169,16 @@ def block_sum(rows: torch.Tensor) -> torch.Tensor:
 
     if rows.dtype == torch.float64:
         return rows.sum(0)
-    whole = rows.shape[0] // SUM_BLOCK * SUM_BLOCK
-    total = rows[whole:].sum(0).double()
-    if whole:
-        total += rows[:whole].unflatten(0, (-1, SUM_BLOCK)).sum(1).double().sum(0)
+    n_blocked = rows.shape[0] // SUM_BLOCK * SUM_BLOCK
+    total = rows[n_blocked:].sum(0).double()
+    if n_blocked:
+        total += rows[:n_blocked].unflatten(0, (-1, SUM_BLOCK)).sum(1).double().sum(0)
     return total
 
 
 def squared_norms(Z: torch.Tensor, widths: Sequence[int]) -> torch.Tensor:
     """
-    Squared length of each row in each layer.
+    Squared norm of each row in each layer.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What if there are fewer rows than features? Turn each layer so that n features hold all of it."""
+"""Rotation of layers with fewer rows than features into as many features as rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Turned:
     ----------
     stack : Stack
     sumsq : list of Tensor of shape (features,)
-        Centered sums of squares of the original neurons, which turning mixes up.
+        Centered sums of squares of the original neurons, which the rotation mixes.
     """
 
     stack: Stack
@@ -32,15 +32,15 @@ def turn(stack: Stack, *, dtype: torch.dtype, device: torch.device) -> Turned:
     """
     Center each layer and rotate it into as many features as there are rows.
 
-    Every measure that a rotation does not change has the same value on the turned layers, at n / d of
-    the cost: this is the Gram-matrix form of CKA, for all of them.
+    Every rotation-invariant measure has the same value on the rotated layers, at n / d of the cost: the
+    analogue, for all of these measures, of the Gram-matrix form of CKA.
 
     Parameters
     ----------
     stack : Stack
         With fewer rows than features.
     dtype, device
-        Of the turned layers.
+        The dtype and device of the rotated layers.
 
     Returns
     -------

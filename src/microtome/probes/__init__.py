@@ -1,1 +1,1 @@
-"""What can be read from a layer? Readouts that are fitted until nothing is left to gain."""
+"""Probing of layers: linear, edge, structural and minimum-description-length probes."""

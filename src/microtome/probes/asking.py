@@ -1,4 +1,4 @@
-"""What is asked of the layers of a model? Sentences with what is right about them, and the rows they have."""
+"""Probing tasks (annotated sentences with their rows and splits) and the results of probing a model."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from ..errors import InputError, must
 from ..inference.answers import Answers
 from ..randomness import generator
 from ..rows.documents import DOCUMENTS, document_codes
-from ..tasks.scores_declare import Score
+from ..scores.declare import Score
 from .targets import Annotated
 
-# Shares of documents to stop training by and to judge on, where a corpus does not say which.
+# Shares of the documents used for validation and for testing, where a corpus has no such splits.
 HELD, JUDGED = 0.1, 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Asked:
     """
-    A question that is put to all layers of all models alike.
+    A probing task, the same for all layers of all models.
 
     Parameters
     ----------
     annotated : Annotated
-        Sentences with what is right about them.
+        Sentences with their gold annotation.
     examples, units : ndarray of int of shape (rows,)
         The sentence and the word of each row that the models have.
     train, held, judged : ndarray of int
-        Numbers of sentences: to learn from, to stop by, and to judge on.
+        Indices of the training, validation (early stopping) and test sentences.
     split : str
-        What the judged ones are called.
+        Name of the test split.
     seeds : tuple of int
-        Of probes that begin at random.
+        Seeds of probes with random initialization.
     control : int, optional
-        Ask for labels drawn for each type of word or span instead, with this seed.
+        Seed of a control task: labels are drawn at random for each word or span type.
     device : str, optional
-        Where probes are trained.
+        Device on which probes are trained.
     steps : int, optional
-        Updates of an edge probe at most; as published when absent.
+        Maximum number of updates of an edge probe; the published number when absent.
     size : int, optional
-        Principal components of a layer that a linear probe sees; the whole layer when absent.
+        Number of principal components of a layer that a linear probe reads; the full layer when absent.
     inputs : str
         What each probe reads, a name of `microtome.probes.mixing.INPUTS`.
     progress : callable, optional
-        Told of the updates of an edge probe.
+        Called after each update of an edge probe.
     """
 
     annotated: Annotated
@@ -69,79 +69,88 @@ class Asked:
 
     @property
     def unit(self) -> str:
-        """What is taken as independent: documents, or sentences where too few are told of."""
+        """The unit taken as independent: documents, or sentences where the corpus names too few documents."""
         return "sentence" if self._documents[0] is None else "document"
 
     @property
     def units_judged(self) -> int:
-        """How many of them are judged."""
+        """The number of independent units in the test split."""
         return len(set(self.groups(self.judged)))
 
     @property
     def few(self) -> str:
-        """Why documents that there are were not taken; empty where there is nothing to say."""
+        """Why the documents of the corpus are not used as units; empty otherwise."""
         return self._documents[1]
 
     @property
     def _documents(self) -> tuple[np.ndarray | None, str]:
-        """The document of each judged sentence, by the rule that holds for all measures of layers."""
-        found = self.annotated
-        groups = [group or own for group, own in zip(found.groups, found.ids, strict=True)]
-        # Words of a sentence count, as rows do elsewhere.
-        words = np.repeat(self.judged, [max(1, len(found.sentences[place])) for place in self.judged])
-        return document_codes(words, found.ids, groups, what="judged")
+        """The document of each test sentence, by the rule shared by all measures of layers."""
+        annotated = self.annotated
+        groups = [
+            group or sentence_id for group, sentence_id in zip(annotated.groups, annotated.ids, strict=True)
+        ]
+        # Sentences are weighted by their words, as by rows elsewhere.
+        words = np.repeat(
+            self.judged, [max(1, len(annotated.sentences[sentence])) for sentence in self.judged]
+        )
+        return document_codes(words, annotated.ids, groups, what="judged")
 
     @property
     def digest(self) -> str:
-        """A hash of which word of which sentence each row is."""
-        found = hashlib.blake2b(digest_size=16)
-        for place in np.unique(self.examples):
-            found.update(f"{self.annotated.ids[place]}\x1f".encode())
-        for each in (self.examples, self.units):
-            found.update(np.ascontiguousarray(each, "<i8").tobytes())
-        return found.hexdigest()
+        """A hash of the sentence and the word of each row."""
+        hasher = hashlib.blake2b(digest_size=16)
+        for sentence in np.unique(self.examples):
+            hasher.update(f"{self.annotated.ids[sentence]}\x1f".encode())
+        for numbers in (self.examples, self.units):
+            hasher.update(np.ascontiguousarray(numbers, "<i8").tobytes())
+        return hasher.hexdigest()
 
     def words_lost(self, sentences: np.ndarray) -> int:
-        """How many words of some sentences have a label and no row, such as those behind what models read."""
-        found = self.annotated
-        there = np.zeros((len(found.sentences), max(map(len, found.sentences))), dtype=bool)
-        there[self.examples, self.units] = True
-        return int((np.isin(found.owner, sentences) & ~there[found.owner, found.spans[:, 0, 0]]).sum())
+        """The number of words with a label but no row, such as those past the longest input of a model."""
+        annotated = self.annotated
+        has_row = np.zeros((len(annotated.sentences), max(map(len, annotated.sentences))), dtype=bool)
+        has_row[self.examples, self.units] = True
+        return int(
+            (np.isin(annotated.owner, sentences) & ~has_row[annotated.owner, annotated.spans[:, 0, 0]]).sum()
+        )
 
     def rows_of(self, sentences: np.ndarray) -> np.ndarray:
-        """Numbers of the rows of some sentences."""
+        """Indices of the rows of the given sentences."""
         return np.flatnonzero(np.isin(self.examples, sentences))
 
     def groups(self, sentences: Sequence[int] | np.ndarray) -> list[str]:
-        """What clusters each of some sentences: its document, or itself."""
-        found, whole = self.annotated, self.unit == "document"
-        return [(found.groups[place] if whole else "") or found.ids[place] for place in sentences]
+        """The cluster of each given sentence: its document, or the sentence itself."""
+        annotated, by_document = self.annotated, self.unit == "document"
+        return [
+            (annotated.groups[sentence] if by_document else "") or annotated.ids[sentence]
+            for sentence in sentences
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Probed:
     """
-    What the layers of one model answered.
+    Results of probing the layers of one model.
 
     Parameters
     ----------
     answers : tuple of Answers
-        One a layer, or a mix of several, to the same examples.
+        One per layer, or per mix of layers, on the same examples.
     score : Score
-        What they are judged by.
+        Score of the answers.
     labels : tuple of str
     lines : mapping of str to float
-        What can be had without any layer, such as the most frequent label.
+        Baselines that read no layer, such as the majority baseline.
     note : str
-        What a reader must know, such as which penalties were chosen.
+        Remark for the reader, such as how many words are left out.
     rows : tuple of mapping
-        One record an answer, plain values; a tuple has one for each seed.
+        One record of plain values per answer; a tuple holds one value per seed.
     more : mapping of str to object
-        What else was found.
+        Further results.
     places : tuple of int
-        The layer that each answer is read from, the last one where several are mixed; from 0 on when absent.
+        Layer that each answer is read from, the last one of a mix; counted from 0 when absent.
     shares : tuple of (tuple of float)
-        How much of each layer is in what each answer is read from, where layers are mixed.
+        Weight of each layer in the mix that each answer is read from, where layers are mixed.
     """
 
     answers: tuple[Answers, ...]
@@ -164,65 +173,66 @@ def divide(
     found: Annotated, *, train_size: int | None = None, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, str]:
     """
-    Say which sentences are learned from, which end the training, and which are judged.
+    Divide the sentences into training, validation and test sentences.
 
-    As the files say it, where they do; what is missing is taken from the sentences to learn from, whole
-    documents at a time. Judged is the last split there is, so that nothing was chosen by it.
+    The splits are those of the files, where they name them; a missing split is sampled from the training
+    sentences, whole documents at a time. The last available split is the test split, so that no choice
+    depends on it.
 
     Parameters
     ----------
     found : Annotated
     train_size : int, optional
-        Learn from so many sentences at most, drawn with the seed.
+        Maximum number of training sentences, sampled with the seed.
     seed : int
 
     Returns
     -------
     train, held, judged : ndarray of int
-        Numbers of sentences.
+        Indices of sentences.
     split : str
-        What the judged ones are called.
+        Name of the test split.
     """
     splits = np.array(found.splits)
     train = np.flatnonzero((splits == "train") | (splits == ""))
     validation, test = (np.flatnonzero(splits == name) for name in ("validation", "test"))
     if len(set(found.splits)) == 1:
-        # A lone file is divided, whatever it is called.
+        # A single file is divided, whatever its split is called.
         train, validation, test = np.arange(len(splits)), train[:0], train[:0]
     if not len(train):
         raise InputError(
             f"{found.source} must hold a split to learn from, but it has validation and test only."
         )
-    draw = generator(seed, "probing", "split")
+    rng = generator(seed, "probing", "split")
     split = "test" if len(test) else "validation"
     judged = test if len(test) else validation
     if not len(judged):
-        train, judged, noun = _part(found, train, JUDGED, draw)
+        train, judged, noun = _part(found, train, JUDGED, rng)
         split = f"{JUDGED:.0%} of the {noun}"
     held = validation if len(test) and len(validation) else None
     if held is None:
-        train, held, _ = _part(found, train, HELD, draw)
+        train, held, _ = _part(found, train, HELD, rng)
     if train_size is not None and train_size < 1:
         raise must("train_size", "at least 1", train_size)
     if train_size is not None and train_size < len(train):
-        train = np.sort(draw.choice(train, train_size, replace=False))
+        train = np.sort(rng.choice(train, train_size, replace=False))
     return train, held, judged, split
 
 
 def _part(
-    found: Annotated, sentences: np.ndarray, share: float, draw: np.random.Generator
+    annotated: Annotated, sentences: np.ndarray, share: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, str]:
-    """Take a share of the documents, or of the sentences where there are too few documents."""
-    names = np.array([found.groups[place] or found.ids[place] for place in sentences])
+    """Sample a share of the documents, or of the sentences where there are too few documents."""
+    names = np.array([annotated.groups[sentence] or annotated.ids[sentence] for sentence in sentences])
     documents = np.unique(names)
-    alone = len(documents) < DOCUMENTS or len(documents) == len(sentences)
-    if alone:
-        names = np.array([found.ids[place] for place in sentences])
+    by_sentence = len(documents) < DOCUMENTS or len(documents) == len(sentences)
+    if by_sentence:
+        names = np.array([annotated.ids[sentence] for sentence in sentences])
         documents = np.unique(names)
     if len(documents) < 5:
         raise InputError(
-            f"{found.source} must hold at least 5 sentences to divide, but it has {len(documents)}."
+            f"{annotated.source} must hold at least 5 sentences to divide, but it has {len(documents)}."
         )
-    taken = draw.choice(documents, max(1, round(share * len(documents))), replace=False)
-    inside = np.isin(names, taken)
-    return sentences[~inside], sentences[inside], "sentences" if alone else "documents"
+    sampled = rng.choice(documents, max(1, round(share * len(documents))), replace=False)
+    inside = np.isin(names, sampled)
+    return sentences[~inside], sentences[inside], "sentences" if by_sentence else "documents"

@@ -1,8 +1,7 @@
-"""What can a probe learn by heart? Labels that mean nothing, but are the same wherever a word stands.
+"""Control tasks: random labels for each word or span type, and linear probes of limited rank.
 
-A probe that is right about such labels has memory, not knowledge of the layer. Selectivity is how much more
-often it is right about the true ones. A probe that sees less of a layer, or combines it in fewer ways, can
-learn less by heart.
+Accuracy on a control task measures how much a probe memorizes. Selectivity is the accuracy on the true labels
+minus that on the control labels. A probe that reads fewer dimensions of a layer can memorize less.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ from .linear import Linear, fit_logistic
 from .standard import as_layers, chunks, scale_of
 from .targets import Annotated
 
-RANK = 1e-10  # axes with less than this share of the largest variance are rounding
+RANK = 1e-10  # axes with less than this share of the largest variance are rounding error
 
 
 def control_draws(types: Sequence[str], shares: Any, *, seed: int = 0) -> np.ndarray:
     """
     Draw one of several outcomes for every type.
 
-    What a type gets depends on the seed and its name, not on what else there is: it is the same in every
-    split. The outcomes may be classes, or where a control task puts the head of a word.
+    The outcome of a type depends only on the seed and its name, so it is the same in every split. The
+    outcomes may be classes, or the position of a word's head in a control task.
 
     Parameters
     ----------
     types : sequence of str
-        One a row: the word, or the words of a span.
+        One per row: the word, or the words of a span.
     shares : array of shape (outcomes,)
-        How often each outcome is to occur among types.
+        Expected frequency of each outcome among types.
     seed : int
 
     Returns
@@ -50,24 +49,24 @@ def control_draws(types: Sequence[str], shares: Any, *, seed: int = 0) -> np.nda
     weights = np.asarray(shares, dtype=np.float64)
     if weights.ndim != 1 or not len(weights) or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
         raise must("shares", "numbers from 0 on, not all 0", shares)
-    names, place = np.unique(np.asarray(types, dtype=object).astype(str), return_inverse=True)
+    names, inverse = np.unique(np.asarray(types, dtype=object).astype(str), return_inverse=True)
     ends = np.cumsum(weights) / weights.sum()
     points = [generator(seed, "probing", "control", name).random() for name in names.tolist()]
-    # Rounding of the last end must not lead past it, nor a point on an end to an outcome without a share.
+    # Rounding must not select an index past the last outcome, nor an outcome with share 0.
     last = int(np.flatnonzero(weights)[-1])
-    return np.minimum(np.searchsorted(ends, points, side="right"), last)[place]
+    return np.minimum(np.searchsorted(ends, points, side="right"), last)[inverse]
 
 
 def control_labels(words: Sequence[str], labels: Any, *, seed: int = 0) -> np.ndarray:
     """
-    Draw a label for every word type, as often as the true labels occur.
+    Draw a label for every word type, with the frequencies of the true labels.
 
     Parameters
     ----------
     words : sequence of str
-        One a row.
+        One per row.
     labels : array of int of shape (rows,)
-        The true ones; rows below 0 have none.
+        True labels; negative where a row has none.
     seed : int
 
     Returns
@@ -85,23 +84,23 @@ def control_labels(words: Sequence[str], labels: Any, *, seed: int = 0) -> np.nd
     >>> bool(drawn[0] == drawn[2])
     True
     """
-    given = np.asarray(labels)
-    if given.shape != (len(words),):
-        raise must("labels", f"one for each of {len(words)} words", given.shape)
-    known = given[given >= 0]
-    if not len(known):
+    label_numbers = np.asarray(labels)
+    if label_numbers.shape != (len(words),):
+        raise must("labels", f"one for each of {len(words)} words", label_numbers.shape)
+    valid_labels = label_numbers[label_numbers >= 0]
+    if not len(valid_labels):
         raise must("labels", "known for some words", "none")
-    return control_draws(words, np.bincount(known), seed=seed)
+    return control_draws(words, np.bincount(valid_labels), seed=seed)
 
 
 def control_spans(found: Annotated, *, seed: int = 0) -> np.ndarray:
     """
-    Draw labels for every type of span, as often as the true ones occur together.
+    Draw a set of labels for every span type, with the frequencies of the true sets.
 
     Parameters
     ----------
     found : Annotated
-        With labels. The type of a target is the words of its span, or of both in their order.
+        With labels. The type of a target is the words of its span, or of both spans in order.
     seed : int
 
     Returns
@@ -114,13 +113,13 @@ def control_spans(found: Annotated, *, seed: int = 0) -> np.ndarray:
         for owner, spans in zip(found.owner.tolist(), found.spans, strict=True)
     ]
     sets, counts = np.unique(found.right, axis=0, return_counts=True)
-    # In the order of the labels, so that a word gets the label that `control_labels` draws for it.
+    # In the order of the labels, so that a word gets the label that `control_labels` draws.
     return sets[::-1][control_draws(types, counts[::-1], seed=seed)]
 
 
 def fit_small(X: Any, labels: Any, classes: int, size: int, **more: Any) -> Linear:
     """
-    Fit a logistic regression that sees the principal components of a layer alone.
+    Fit a logistic regression on the first principal components of each layer.
 
     Parameters
     ----------
@@ -128,36 +127,41 @@ def fit_small(X: Any, labels: Any, classes: int, size: int, **more: Any) -> Line
     labels : array of int of shape (rows,)
     classes : int
     size : int
-        Components, those of the largest variance first, of features of mean 0 and variance 1.
+        Number of components of the standardized features, in order of decreasing variance.
     **more
         As in `fit_logistic`; the penalty is on the weights of components of variance 1.
 
     Returns
     -------
     Linear
-        In units of the features as they came; the weights of a layer have this rank at most.
+        In units of the original features; the weights of a layer have at most this rank.
     """
-    found = as_layers(X)
-    _, rows, features = found.shape
-    most = min(rows - 1, features)
-    if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= most:
-        raise must("size", f"a whole number from 1 to {most}", size)
+    layers = as_layers(X)
+    _, rows, features = layers.shape
+    largest_size = min(rows - 1, features)
+    if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= largest_size:
+        raise must("size", f"a whole number from 1 to {largest_size}", size)
     more.setdefault("device", getattr(X, "device", "cpu"))
-    seen = np.empty((len(found), rows, size), dtype=found.dtype)
-    turns, means = [], []
-    for place, layer in enumerate(found):
+    components = np.empty((len(layers), rows, size), dtype=layers.dtype)
+    projections, means = [], []
+    for index, layer in enumerate(layers):
         scale = scale_of(layer)
         products = np.zeros((features, features))
         for _, part in chunks(layer, scale):
             products += part.T @ part
         values, axes = np.linalg.eigh(products)
-        # An axis along which nothing varies but rounding shows nothing.
-        turn = (axes * (values > RANK * values[-1]))[:, : -size - 1 : -1]
+        # Axes whose variance is rounding error are zeroed.
+        projection = (axes * (values > RANK * values[-1]))[:, : -size - 1 : -1]
         for part_rows, part in chunks(layer, scale):
-            seen[place, part_rows] = part @ turn
-        turns.append(turn / scale.spread[:, None])
+            components[index, part_rows] = part @ projection
+        projections.append(projection / scale.spread[:, None])
         means.append(scale.mean)
-    fit = fit_logistic(seen, labels, classes, **more)
-    weights = np.stack([each @ turn.T for each, turn in zip(fit.weights, turns, strict=True)])
-    moved = np.stack([each @ mean for each, mean in zip(weights, means, strict=True)])
-    return replace(fit, weights=weights, bias=fit.bias - moved)
+    fit = fit_logistic(components, labels, classes, **more)
+    weights = np.stack(
+        [
+            layer_weights @ projection.T
+            for layer_weights, projection in zip(fit.weights, projections, strict=True)
+        ]
+    )
+    offsets = np.stack([layer_weights @ mean for layer_weights, mean in zip(weights, means, strict=True)])
+    return replace(fit, weights=weights, bias=fit.bias - offsets)

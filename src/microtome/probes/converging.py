@@ -1,8 +1,8 @@
-"""How do logistic regressions of many layers converge together? Quasi-Newton steps that share every product.
+"""L-BFGS solver for the logistic regressions of many layers and folds.
 
-Each layer has one problem a fold. The rows of a layer are multiplied with the directions of all its problems
-at once. What a step changes in the outputs is linear in its length, so another length needs no product with
-the direction again. Everything else is done part by part, in memory that is near.
+Each layer has one problem per fold. The rows of a layer are multiplied with the directions of all its
+problems at once. The outputs are linear in the step length, so the line search needs no further product with
+the direction. Everything else is computed in chunks of rows that fit in the cache.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from .threads import in_parts
 if TYPE_CHECKING:
     import torch
 
-MEMORY = 20  # steps that a direction remembers
-STEPS = 500
-LENGTHS = 25  # that are tried for a step
-MANY = 16_384  # rows from which on the curvature is asked for; problems with less guess it
-FEWER = 5  # times as few rows tell it
-UNSURE = 32_768  # at most
-REFRESHED = 8  # steps after which they are asked anew
-ASKED = 6  # steps after which a fit is judged that may be given up
-SHUT = -1e30  # output of a class that is never seen, which no weight changes
+MEMORY = 20  # steps in the L-BFGS history
+STEPS = 500  # maximum number of iterations
+LENGTHS = 25  # maximum number of step lengths tried in a line search
+MANY = 16_384  # rows from which on the Hessian is subsampled; smaller problems use the Kronecker estimate
+FEWER = 5  # one row in so many is subsampled
+UNSURE = 32_768  # maximum number of subsampled rows
+REFRESHED = 8  # steps between two subsamples
+ASKED = 6  # steps between two checks whether a fit is hopeless
+SHUT = -1e30  # output of a class absent from the training rows of a problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Point:
     """
-    Where all problems stand.
+    Current iterate of all problems.
 
     Parameters
     ----------
     at : Tensor of shape (layers, features + 1, problems, columns), float64
-        Weights and the intercept.
+        Weights and intercept.
     outputs : Tensor of shape (layers, rows, problems, columns)
     value : Tensor of shape (layers, problems), float64
     gradient : Tensor, as `at`
@@ -51,19 +51,19 @@ class _Point:
 
 class Problems:
     """
-    Logistic regressions on the same rows, one a layer and fold: owns the tensors they share.
+    Logistic regressions on the same rows, one per layer and fold, with the tensors they share.
 
     Parameters
     ----------
     rows : Tensor of shape (layers, rows, features)
-        Features of mean 0 and variance 1, or rows along axes that span them.
+        Standardized features, or their coordinates along axes that span the rows.
     labels : Tensor of int of shape (rows,)
     classes : int
-        Two have one column of weights, more have one each.
+        Two classes share one column of weights; more classes have one column each.
     fold : Tensor of int of shape (rows,), optional
-        One problem for each fold, fitted on the rows of the others; a single one on all rows when absent.
+        One problem per fold, fitted on the rows of the other folds; a single one on all rows when absent.
     pool : Executor, optional
-        Threads to share the rows.
+        Threads that process chunks of rows.
     """
 
     def __init__(
@@ -79,35 +79,37 @@ class Problems:
         self.rows, self.labels = rows, labels
         self.classes, self.columns = classes, 1 if classes == 2 else classes
         count = 1 if fold is None else int(fold.max()) + 1
-        places = torch.arange(count, device=rows.device)
-        self.held = fold[:, None] == places if fold is not None else torch.zeros_like(labels[:, None]) > 0
+        fold_numbers = torch.arange(count, device=rows.device)
+        self.held = (
+            fold[:, None] == fold_numbers if fold is not None else torch.zeros_like(labels[:, None]) > 0
+        )
         self.sizes = (~self.held).sum(0).double()
         self.share = ((~self.held).double() / self.sizes).to(rows.dtype)
-        known = torch.nn.functional.one_hot(labels, classes)
-        # A class that a problem never sees has no say in it.
-        self.seen = (~self.held).T.double() @ known.double() > 0
-        self.right = (known[:, 1:] if classes == 2 else known).to(rows.dtype)[:, None]
+        one_hot = torch.nn.functional.one_hot(labels, classes)
+        # A class without training rows is left out of a problem.
+        self.seen = (~self.held).T.double() @ one_hot.double() > 0
+        self.right = (one_hot[:, 1:] if classes == 2 else one_hot).to(rows.dtype)[:, None]
         self.pool = pool
 
     def start(self) -> torch.Tensor:
-        """No weights, and intercepts that say how frequent each class is."""
+        """Zero weights, with intercepts that give the class frequencies."""
         import torch
 
-        found = torch.zeros(
+        initial = torch.zeros(
             (len(self.rows), self.rows.shape[2] + 1, len(self.sizes), self.columns),
             dtype=torch.float64,
             device=self.rows.device,
         )
         shares = self.share.T.double() @ self.right[:, 0].double()
         if self.columns == 1:
-            # Where one of two classes is missing the other one is certain, at a finite distance.
-            found[:, -1] = torch.logit(shares.clamp(1e-6, 1 - 1e-6))
+            # If one of two classes is missing, the intercept of the other stays finite.
+            initial[:, -1] = torch.logit(shares.clamp(1e-6, 1 - 1e-6))
         else:
-            found[:, -1] = torch.where(self.seen, shares.clamp_min(1e-12).log(), 0.0)
-        return found
+            initial[:, -1] = torch.where(self.seen, shares.clamp_min(1e-12).log(), 0.0)
+        return initial
 
     def shown(self, at: torch.Tensor) -> torch.Tensor:
-        """The same with the intercepts of unseen classes at minus infinity."""
+        """Return the weights with the intercepts of unseen classes at minus infinity."""
         import torch
 
         if self.columns == 1:
@@ -117,7 +119,7 @@ class Problems:
         return out
 
     def _balanced(self, at: torch.Tensor) -> torch.Tensor:
-        """The same answers with weights that add up to 0 over the classes, as those of a solution do."""
+        """Center the weights over the classes: predictions stay the same, and a solution has this form."""
         import torch
 
         if self.columns == 1:
@@ -131,16 +133,16 @@ class Problems:
         import torch
 
         shape = (*self.rows.shape[:2], *at.shape[2:])
-        found = torch.empty(shape, dtype=self.rows.dtype, device=self.rows.device)
+        outputs = torch.empty(shape, dtype=self.rows.dtype, device=self.rows.device)
 
         def work(part: slice) -> None:
-            found[:, part] = outputs_of(self.rows[:, part], at)
+            outputs[:, part] = outputs_of(self.rows[:, part], at)
 
         in_parts(self.pool, self.rows, work)
-        return found
+        return outputs
 
     def _said(self, outputs: torch.Tensor, part: slice) -> tuple[torch.Tensor, torch.Tensor]:
-        """Cross-entropy of some rows, shape (layers, rows, problems), and the probability of each class."""
+        """Cross-entropy of a chunk of rows, shape (layers, rows, problems), and the class probabilities."""
         import torch
 
         if self.columns == 1:
@@ -153,13 +155,14 @@ class Problems:
 
     def foretold(self, at: torch.Tensor, of: Problems | None = None) -> torch.Tensor:
         """
-        Mean loss of rows that problems have not seen, of classes that they have, shape (layers,).
+        Mean held-out loss over rows whose class is in the training rows, shape (layers,).
 
         Parameters
         ----------
         at : Tensor of shape (layers, features + 1, problems, columns), float64
         of : Problems, optional
-            Whose weights these are, fitted on other rows; our own, and the rows of each fold, when absent.
+            The problems that the weights solve, fitted on other rows. When absent, the weights solve these
+            problems, and each is evaluated on the rows of its own fold.
         """
         import torch
 
@@ -177,34 +180,34 @@ class Problems:
         strong: torch.Tensor,
         change: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Find value and gradient, with the outputs changed: by what a direction does, times its length."""
+        """Compute value and gradient; `change` holds the outputs of a direction and the step lengths."""
         import torch
 
         def work(part: slice) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-            here = outputs[:, part]
+            part_outputs = outputs[:, part]
             if change is not None:
-                here = torch.addcmul(here, change[0][:, part], _wide(change[1], here))
-            loss, wrong = self._said(here, part)
-            wrong -= self.right[part]
-            wrong *= self.share[part, :, None]
+                part_outputs = torch.addcmul(part_outputs, change[0][:, part], _wide(change[1], part_outputs))
+            loss, residuals = self._said(part_outputs, part)
+            residuals -= self.right[part]
+            residuals *= self.share[part, :, None]
             loss *= self.share[part]
-            inner = (wrong.flatten(2).mT @ self.rows[:, part]).double()
-            return loss.sum(1, dtype=torch.float64), inner, wrong.sum(1, dtype=torch.float64)
+            inner = (residuals.flatten(2).mT @ self.rows[:, part]).double()
+            return loss.sum(1, dtype=torch.float64), inner, residuals.sum(1, dtype=torch.float64)
 
         sums = zip(*in_parts(self.pool, self.rows, work), strict=True)
-        value, inner, ends = (torch.stack(each).sum(0) for each in sums)
+        value, inner, ends = (torch.stack(part_sums).sum(0) for part_sums in sums)
         value += strong / 2 * at[:, :-1].square().sum((1, 3))
         inner = inner.mT.reshape_as(at[:, :-1]) + strong[:, None, :, None] * at[:, :-1]
         return value, torch.cat([inner, ends[:, None]], dim=1)
 
     def point(self, at: torch.Tensor, strong: torch.Tensor) -> _Point:
-        """Look at everything anew."""
+        """Compute outputs, value and gradient from the weights."""
         outputs = _opened(self.outputs(at), self.seen)
         value, gradient = self._look(at, outputs, strong)
         return _Point(at=at, outputs=outputs, value=value, gradient=gradient)
 
     def better(self, one: torch.Tensor, other: torch.Tensor, penalties: list[float]) -> torch.Tensor:
-        """Of two points the one with the smaller loss, for each layer and problem."""
+        """Select, for each layer and problem, the weights with the smaller loss."""
         import torch
 
         strong = self._strong(penalties)
@@ -212,7 +215,7 @@ class Problems:
         return torch.where((first <= second)[:, None, :, None], one, other)
 
     def _strong(self, penalties: list[float]) -> torch.Tensor:
-        """Penalties of the mean loss, shape (layers, problems)."""
+        """Penalties on the scale of the mean loss, shape (layers, problems)."""
         import torch
 
         return torch.tensor(penalties, dtype=torch.float64, device=self.rows.device)[:, None] / self.sizes
@@ -226,37 +229,37 @@ class Problems:
         hopeless: Callable[[torch.Tensor], bool] | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """
-        Go on from a point until every problem is solved.
+        Iterate from a starting point until every problem converges.
 
         Parameters
         ----------
         at : Tensor of shape (layers, features + 1, problems, columns), float64
         penalties : list of float
-            One a layer.
+            One per layer.
         tolerance : float
-            Largest entry of the gradient of the mean loss that is left.
+            Largest absolute entry of the gradient of the mean loss at convergence.
         near : float
-            Or the share of the largest pull of the penalty, where that is more.
+            Relative tolerance, as a share of the largest gradient entry of the penalty; the larger one holds.
         hopeless : callable, optional
-            Asked now and then whether to give up.
+            Called at intervals with the weights; the fit stops when it returns True.
 
         Returns
         -------
         at : Tensor
         done : Tensor of bool of shape (layers,)
-            Whether all problems of a layer got there.
+            Whether all problems of a layer converged.
         """
         import torch
 
         strong = self._strong(penalties)
-        here = self.point(self._balanced(at), strong)
-        asked = min(UNSURE, self.rows.shape[1] // FEWER) if self.rows.shape[1] >= MANY else 0
+        point = self.point(self._balanced(at), strong)
+        curvature_rows = min(UNSURE, self.rows.shape[1] // FEWER) if self.rows.shape[1] >= MANY else 0
         curvature: Guess | Told | None = None
         past: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
 
         def flat() -> torch.Tensor:
-            pull = strong * here.at[:, :-1].abs().amax((1, 3))
-            return here.gradient.abs().amax((1, 3)) <= (near * pull).clamp_min(tolerance)
+            pull = strong * point.at[:, :-1].abs().amax((1, 3))
+            return point.gradient.abs().amax((1, 3)) <= (near * pull).clamp_min(tolerance)
 
         done, exact = flat(), True
         stuck = torch.zeros_like(done)
@@ -264,59 +267,59 @@ class Problems:
             if bool((done | stuck).all()):
                 if exact:
                     break
-                # Outputs that were changed step by step have rounding in them: the last word is not theirs.
-                here, exact = self.point(here.at, strong), True
+                # Incrementally updated outputs accumulate rounding errors: check convergence on exact ones.
+                point, exact = self.point(point.at, strong), True
                 done = flat()
                 continue
-            if hopeless is not None and step % ASKED == ASKED - 1 and hopeless(here.at):
+            if hopeless is not None and step % ASKED == ASKED - 1 and hopeless(point.at):
                 break
-            if curvature is None or (asked and step % REFRESHED == 0):
-                curvature = self._curvature(here.outputs, strong, asked)
-            direction = _direction(here.gradient, past, curvature)
+            if curvature is None or (curvature_rows and step % REFRESHED == 0):
+                curvature = self._curvature(point.outputs, strong, curvature_rows)
+            direction = _direction(point.gradient, past, curvature)
             moving = ~(done | stuck)
             direction *= moving[:, None, :, None]
-            there, failed = self._step(here, direction, strong, moving)
-            moved, turned = there.at - here.at, there.gradient - here.gradient
+            next_point, failed = self._step(point, direction, strong, moving)
+            moved, turned = next_point.at - point.at, next_point.gradient - point.gradient
             curve = dot(moved, turned)
             if bool(failed.any()) and past:
-                # The memory may be what leads astray.
+                # The history may be the cause: reset it.
                 past, curvature = [], None
             else:
                 stuck = stuck | failed
                 past.append((moved, turned, torch.where(curve > 0, 1 / curve, 0.0)))
                 del past[:-MEMORY]
-            here, exact = there, False
+            point, exact = next_point, False
             done = flat()
-        return here.at, done.all(1)
+        return point.at, done.all(1)
 
-    def _curvature(self, outputs: torch.Tensor, strong: torch.Tensor, asked: int) -> Guess | Told:
+    def _curvature(self, outputs: torch.Tensor, strong: torch.Tensor, count: int) -> Guess | Told:
         shares = outputs.sigmoid() if self.columns == 1 else outputs.softmax(-1)
-        if asked:
-            return told(self.rows, shares, self.share, strong, asked, self.pool)
+        if count:
+            return told(self.rows, shares, self.share, strong, count, self.pool)
         return guessed(self.rows, shares, self.share, strong)
 
     def _step(
-        self, here: _Point, direction: torch.Tensor, strong: torch.Tensor, moving: torch.Tensor
+        self, point: _Point, direction: torch.Tensor, strong: torch.Tensor, moving: torch.Tensor
     ) -> tuple[_Point, torch.Tensor]:
         """
-        Go as far along a direction as it pays, each problem on its own.
+        Search the step length along a direction, for each problem separately.
 
-        The loss is convex, so its slope along the direction says on which side the best length lies.
+        The loss is convex, so the sign of its slope along the direction brackets the optimal length.
         """
         import torch
 
         change = self.outputs(direction)
-        slope0 = dot(here.gradient, direction)
+        slope0 = dot(point.gradient, direction)
         length = torch.ones_like(slope0)
         low, low_slope = torch.zeros_like(slope0), slope0.clone()
         high, high_slope = torch.full_like(slope0, torch.inf), torch.zeros_like(slope0)
-        noise = torch.finfo(self.rows.dtype).eps * here.value.abs()
-        at, value, gradient, fine = here.at, here.value, here.gradient, ~moving
+        noise = torch.finfo(self.rows.dtype).eps * point.value.abs()
+        at, value, gradient, fine = point.at, point.value, point.gradient, ~moving
         for _ in range(LENGTHS):
-            at = here.at + length[:, None, :, None] * direction
-            value, gradient = self._look(at, here.outputs, strong, (change, length))
+            at = point.at + length[:, None, :, None] * direction
+            value, gradient = self._look(at, point.outputs, strong, (change, length))
             slope = dot(gradient, direction)
-            lower = value <= here.value + 1e-4 * length * slope0 + noise
+            lower = value <= point.value + 1e-4 * length * slope0 + noise
             fine = ~moving | (lower & (slope.abs() <= 0.9 * slope0.abs()))
             if bool(fine.all()):
                 break
@@ -326,31 +329,31 @@ class Problems:
             share = (low_slope / (low_slope - high_slope)).nan_to_num(0.5).clamp(0.1, 0.9)
             inside = low + share * (high - low)
             length = torch.where(fine, length, torch.where(high.isinf(), 4 * length, inside))
-        # What is no better than before stays where it was.
-        worse = moving & ~fine & ~(value < here.value)
+        # Problems whose loss does not decrease keep their point.
+        worse = moving & ~fine & ~(value < point.value)
         length = torch.where(worse | ~moving, 0.0, length)
         keep = worse[:, None, :, None]
-        # The outputs of the last point are needed no more.
-        outputs = here.outputs.addcmul_(change, _wide(length, change))
-        there = _Point(
-            at=torch.where(keep, here.at, at),
+        # The outputs of the last point are overwritten.
+        outputs = point.outputs.addcmul_(change, _wide(length, change))
+        next_point = _Point(
+            at=torch.where(keep, point.at, at),
             outputs=outputs,
-            value=torch.where(worse, here.value, value),
-            gradient=torch.where(keep, here.gradient, gradient),
+            value=torch.where(worse, point.value, value),
+            gradient=torch.where(keep, point.gradient, gradient),
         )
-        return there, worse
+        return next_point, worse
 
 
 def _opened(outputs: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
-    """Shut the classes that a problem does not see, in place."""
+    """Mask the classes that are absent from a problem, in place."""
     if outputs.shape[-1] > 1 and not bool(seen.all()):
         outputs.masked_fill_(~seen, SHUT)
     return outputs
 
 
-def _wide(one: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """A number for each layer and problem, as a factor of outputs."""
-    return one[:, None, :, None].to(like.dtype)
+def _wide(factor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """Expand a factor for each layer and problem to the dimensions of outputs."""
+    return factor[:, None, :, None].to(like.dtype)
 
 
 def _direction(
@@ -358,14 +361,14 @@ def _direction(
     past: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]],
     curvature: Guess | Told,
 ) -> torch.Tensor:
-    """Where to go: minus the gradient, bent by what the last steps told of the curvature (L-BFGS)."""
-    found, shares = gradient.clone(), []
+    """Compute the L-BFGS search direction with a preconditioner (two-loop recursion)."""
+    direction, shares = gradient.clone(), []
     for moved, turned, inverse_curve in reversed(past):
-        share = inverse_curve * dot(moved, found)
-        found -= share[:, None, :, None] * turned
+        share = inverse_curve * dot(moved, direction)
+        direction -= share[:, None, :, None] * turned
         shares.append(share)
-    found = curvature.solve(found)
+    direction = curvature.solve(direction)
     for (moved, turned, inverse_curve), share in zip(past, reversed(shares), strict=True):
-        back = inverse_curve * dot(turned, found)
-        found = found + (share - back)[:, None, :, None] * moved
-    return -found
+        back = inverse_curve * dot(turned, direction)
+        direction = direction + (share - back)[:, None, :, None] * moved
+    return -direction

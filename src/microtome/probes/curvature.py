@@ -1,8 +1,8 @@
-"""How does the loss of a logistic regression bend? Guessed from all rows, or told by those that are unsure.
+"""Hessian approximations of the logistic loss: Kronecker-factored, block-diagonal and subsampled.
 
-The guess is the curvature among the classes times that among the features. Near the answer it is rough: most
-rows are sure of their class there and hardly bend the loss. Some thousands of the others tell what the
-curvature is, and Newton's equation is solved with them alone.
+The Kronecker estimate is the curvature among the classes times that among the features. It is rough near the
+solution, where most rows are classified with confidence and contribute little to the Hessian. There, Newton's
+equation is solved with a subsample of some thousands of uncertain rows.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from .threads import in_parts
 if TYPE_CHECKING:
     import torch
 
-ROUNDING = 1e-9  # of the curvature among classes: moving all of them together changes no answer
-JITTER = 1e-5  # of the largest curvature of a class
-EVEN = 0.1  # of the rows that tell the curvature are taken whether they are sure or not
-LEFT = 0.2  # of an equation's error may stay
-BLOCK_ROWS = 8192  # that tell the curvature of each class on its own
-BLOCK_FEATURES = 256  # up to which that is worth its cost, which grows with their square
-PRODUCTS = 40  # that are spent on one equation at most
+ROUNDING = 1e-9  # relative threshold: shifting all classes together changes no prediction
+JITTER = 1e-5  # added to the diagonal, relative to its largest entry
+EVEN = 0.1  # share of the subsample that is uniform over all rows
+LEFT = 0.2  # relative residual at which conjugate gradients stop
+BLOCK_ROWS = 8192  # rows used for the block-diagonal Hessian
+BLOCK_FEATURES = 256  # features up to which it is used; its cost grows with their square
+PRODUCTS = 40  # maximum number of Hessian-vector products per Newton equation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Guess:
     """
-    Curvature as that among the classes times that among the features.
+    Kronecker-factored Hessian: curvature among the classes times that among the features.
 
     Parameters
     ----------
     center : Tensor of shape (layers, features, 1)
-        Of the rows that bend the loss: around it, weights and intercepts do not depend on each other.
+        Mean of the rows, weighted by their curvature: around it, weights and intercepts decouple.
     axes : Tensor of shape (layers, features, features)
-        Principal ones around it, as columns.
+        Principal axes around the center, as columns.
     mixed : Tensor of shape (layers, problems, columns, columns)
-        Axes among the classes.
+        Eigenvectors among the classes.
     inverse : Tensor of shape (layers, features + 1, problems, columns)
-        One over the curvature along each pair of axes, intercepts last.
+        Inverse curvature along each pair of axes, intercepts last.
     """
 
     center: torch.Tensor
@@ -64,12 +64,12 @@ class Guess:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Blocks:
     """
-    Curvature of each class on its own, as if the others did not move.
+    Block-diagonal Hessian: the curvature of each class with the others held fixed.
 
     Parameters
     ----------
     inverse : Tensor of shape (layers, problems, columns, features + 1, features + 1)
-        One over it, intercepts last.
+        Inverse Hessian of each class, intercepts last.
     """
 
     inverse: torch.Tensor
@@ -82,7 +82,7 @@ class Blocks:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Told:
     """
-    Curvature as some rows tell it.
+    Hessian of a weighted subsample of rows.
 
     Parameters
     ----------
@@ -90,15 +90,15 @@ class Told:
     shares : Tensor of shape (layers, m, problems, columns)
         Probability of each class.
     weight : Tensor of shape (layers, m, problems)
-        How much each row stands for.
+        Importance weight of each row.
     strong : Tensor of shape (layers, problems)
-        Penalty of the mean loss.
+        Penalty on the scale of the mean loss.
     guess : Guess
-        That the equations are solved with.
+        Preconditioner.
     blocks : Blocks, optional
-        Likewise: what one of both misses, the other has.
+        Second preconditioner, added to the first.
     pool : Executor, optional
-        Threads to share the rows.
+        Threads that process chunks of rows.
     """
 
     rows: torch.Tensor
@@ -110,7 +110,7 @@ class Told:
     pool: Executor | None
 
     def product(self, at: torch.Tensor) -> torch.Tensor:
-        """Multiply the curvature with a direction, shape (layers, features + 1, problems, columns)."""
+        """Hessian-vector product with a direction of shape (layers, features + 1, problems, columns)."""
         import torch
 
         def work(part: slice) -> tuple[torch.Tensor, torch.Tensor]:
@@ -119,39 +119,39 @@ class Told:
             return (out.flatten(2).mT @ rows).double(), out.sum(1, dtype=torch.float64)
 
         sums = zip(*in_parts(self.pool, self.rows, work), strict=True)
-        inner, ends = (torch.stack(each).sum(0) for each in sums)
+        inner, ends = (torch.stack(part_sums).sum(0) for part_sums in sums)
         inner = inner.mT.reshape_as(at[:, :-1]) + self.strong[:, None, :, None] * at[:, :-1]
         return torch.cat([inner, ends[:, None]], dim=1)
 
     def solve(self, gradient: torch.Tensor) -> torch.Tensor:
-        """Divide a gradient by the curvature, by conjugate gradients."""
+        """Divide a gradient by the curvature, by preconditioned conjugate gradients."""
         import torch
 
-        found, left = torch.zeros_like(gradient), gradient.clone()
-        step = self._near(left)
-        length = dot(left, step)
+        solution, residual = torch.zeros_like(gradient), gradient.clone()
+        step = self._near(residual)
+        length = dot(residual, step)
         first = length.clone()
         for _ in range(PRODUCTS):
             if bool((length <= LEFT**2 * first).all()):
                 break
             turned = self.product(step)
             share = _ratio(length, dot(step, turned))[:, None, :, None]
-            found += share * step
-            left -= share * turned
-            near = self._near(left)
-            new = dot(left, near)
-            step = near + _ratio(new, length)[:, None, :, None] * step
+            solution += share * step
+            residual -= share * turned
+            preconditioned = self._near(residual)
+            new = dot(residual, preconditioned)
+            step = preconditioned + _ratio(new, length)[:, None, :, None] * step
             length = new
-        return found
+        return solution
 
     def _near(self, gradient: torch.Tensor) -> torch.Tensor:
-        found = self.guess.solve(gradient)
-        return found if self.blocks is None else found + self.blocks.solve(gradient)
+        preconditioned = self.guess.solve(gradient)
+        return preconditioned if self.blocks is None else preconditioned + self.blocks.solve(gradient)
 
 
 def guessed(rows: torch.Tensor, shares: torch.Tensor, weight: torch.Tensor, strong: torch.Tensor) -> Guess:
     """
-    Guess the curvature, each row of features counted as much as it bends the loss.
+    Estimate the Kronecker-factored Hessian, with rows weighted by their curvature.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def guessed(rows: torch.Tensor, shares: torch.Tensor, weight: torch.Tensor, stro
         Probability of each class.
     weight : Tensor of shape (m, problems) or (layers, m, problems)
     strong : Tensor of shape (layers, problems)
-        Penalty of the mean loss.
+        Penalty on the scale of the mean loss.
 
     Returns
     -------
@@ -178,7 +178,7 @@ def guessed(rows: torch.Tensor, shares: torch.Tensor, weight: torch.Tensor, stro
     spread, axes = torch.linalg.eigh(features.double())
     values = values.clamp_min(0)[:, None]
     inner = 1 / (spread.clamp_min(0)[:, :, None, None] * values + strong[:, None, :, None])
-    # Classes that move together have no curvature, and a gradient by rounding alone.
+    # A common shift of all classes has no curvature, and its gradient is rounding error.
     alive = values > ROUNDING * values[..., -1:]
     inverse = torch.where(alive, torch.cat([inner, 1 / values], dim=1), 0.0)
     return Guess(center=center.double(), axes=axes, mixed=mixed, inverse=inverse)
@@ -188,12 +188,12 @@ def class_blocks(
     rows: torch.Tensor, shares: torch.Tensor, weight: torch.Tensor, strong: torch.Tensor
 ) -> Blocks:
     """
-    Measure the curvature of each class on its own.
+    Compute the block-diagonal Hessian, one block per class.
 
     Parameters
     ----------
     rows, shares, weight, strong
-        As in `guessed`, the weight for each layer.
+        As in `guessed`, with weights of shape (layers, m, problems).
 
     Returns
     -------
@@ -204,17 +204,17 @@ def class_blocks(
     bend = shares * (1 - shares) * weight[..., None]
     wide = torch.nn.functional.pad(rows, (0, 1), value=1.0)
     size = wide.shape[-1]
-    found = torch.empty(
+    hessians = torch.empty(
         (*strong.shape, shares.shape[-1], size, size), dtype=torch.float64, device=rows.device
     )
     for problem in range(shares.shape[2]):
         for column in range(shares.shape[3]):
-            found[:, problem, column] = (wide * bend[:, :, problem, column, None]).mT @ wide
-    along = found.diagonal(dim1=-2, dim2=-1)
+            hessians[:, problem, column] = (wide * bend[:, :, problem, column, None]).mT @ wide
+    along = hessians.diagonal(dim1=-2, dim2=-1)
     along[..., :-1] += strong[..., None, None]
-    # What products in float32 round off may be below 0, and a class that no row is unsure of bends nothing.
+    # Rounding in float32 may give negative eigenvalues, and a class without uncertain rows has no curvature.
     along += JITTER * along.amax(-1, keepdim=True).clamp_min(ROUNDING)
-    return Blocks(inverse=torch.cholesky_inverse(torch.linalg.cholesky(found)))
+    return Blocks(inverse=torch.cholesky_inverse(torch.linalg.cholesky(hessians)))
 
 
 def told(
@@ -226,7 +226,7 @@ def told(
     pool: Executor | None = None,
 ) -> Told:
     """
-    Take the rows that bend the loss most, each for those that it stands for; all where there are no more.
+    Subsample rows by their curvature, with importance weights; all rows where there are at most `count`.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ def told(
     weight : Tensor of shape (rows, problems)
     strong : Tensor of shape (layers, problems)
     count : int
-        How many are taken.
+        Size of the subsample.
     pool : Executor, optional
 
     Returns
@@ -248,14 +248,16 @@ def told(
         return _asked(rows, shares, weight.expand(len(rows), -1, -1), strong, pool)
     unsure = (_unsure(shares) * weight).sum(-1).sqrt()
     chance = (1 - EVEN) * unsure / unsure.sum(1, keepdim=True) + EVEN / rows.shape[1]
-    # Evenly spaced along the summed chances: as good as drawn, and the same every time.
+    # Systematic sampling along the cumulative probabilities: deterministic, with the same expectation.
     ends = chance.cumsum(1, dtype=torch.float64)
     marks = (torch.arange(count, device=rows.device, dtype=torch.float64) + 0.5) / count
-    place = torch.searchsorted(ends, ends[:, -1:] * marks).clamp_max_(rows.shape[1] - 1)
-    picked = torch.stack([layer[own] for layer, own in zip(rows, place, strict=True)])
-    near = torch.stack([layer[own] for layer, own in zip(shares, place, strict=True)])
-    stands = weight[place] / (count * chance.gather(1, place))[..., None]
-    return _asked(picked, near, stands, strong, pool)
+    indices = torch.searchsorted(ends, ends[:, -1:] * marks).clamp_max_(rows.shape[1] - 1)
+    picked = torch.stack([layer[layer_indices] for layer, layer_indices in zip(rows, indices, strict=True)])
+    picked_shares = torch.stack(
+        [layer_shares[layer_indices] for layer_shares, layer_indices in zip(shares, indices, strict=True)]
+    )
+    picked_weight = weight[indices] / (count * chance.gather(1, indices))[..., None]
+    return _asked(picked, picked_shares, picked_weight, strong, pool)
 
 
 def _asked(
@@ -265,9 +267,9 @@ def _asked(
     strong: torch.Tensor,
     pool: Executor | None,
 ) -> Told:
-    blocks, every = None, max(1, rows.shape[1] // BLOCK_ROWS)
+    blocks, stride = None, max(1, rows.shape[1] // BLOCK_ROWS)
     if rows.shape[2] <= BLOCK_FEATURES:
-        blocks = class_blocks(rows[:, ::every], shares[:, ::every], every * weight[:, ::every], strong)
+        blocks = class_blocks(rows[:, ::stride], shares[:, ::stride], stride * weight[:, ::stride], strong)
     guess = guessed(rows, shares, weight, strong)
     return Told(rows=rows, shares=shares, weight=weight, strong=strong, guess=guess, blocks=blocks, pool=pool)
 
@@ -277,17 +279,17 @@ def outputs_of(rows: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
     import torch
 
     flat = at.to(rows.dtype).flatten(2)
-    found = torch.baddbmm(flat[:, -1:], rows, flat[:, :-1])
-    return found.view(*found.shape[:2], *at.shape[2:])
+    outputs = torch.baddbmm(flat[:, -1:], rows, flat[:, :-1])
+    return outputs.view(*outputs.shape[:2], *at.shape[2:])
 
 
 def dot(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Inner product of directions, one a layer and problem."""
+    """Inner products of directions, one per layer and problem."""
     return (one * other).sum((1, 3))
 
 
 def _bent(out: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
-    """How probabilities change when the outputs do."""
+    """Derivative of the probabilities along a change of the outputs."""
     moved = out * shares
     if shares.shape[-1] == 1:
         return moved * (1 - shares)
@@ -298,8 +300,8 @@ def _unsure(shares: torch.Tensor) -> torch.Tensor:
     return (shares * (1 - shares)).sum(-1)
 
 
-def _ratio(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Nothing where nothing is left to divide by."""
+def _ratio(numerator: torch.Tensor, denominator: torch.Tensor) -> torch.Tensor:
+    """Divide, with 0 where the denominator is not positive."""
     import torch
 
-    return torch.where(other > 0, one / other, 0.0)
+    return torch.where(denominator > 0, numerator / denominator, 0.0)

@@ -1,8 +1,8 @@
-"""What can be told of spans, and of pairs of them, from each layer? Edge probes, all of them trained at once.
+"""Edge probes for labels of spans and of pairs of spans, all layers and seeds trained together.
 
 The probe, its optimizer and its stopping are those of the published code (nyu-mll/jiant, version 1), except
-that sentences come in random order, not sorted by length. Probes of one seed see the same sentences and drop
-out the same features, so that a probe does not depend on which others are trained beside it.
+that sentences come in random order, not sorted by length. Probes of one seed read the same sentences with the
+same dropout masks, so that a probe does not depend on which others are trained with it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .edgerecipe import EDGE_RECIPES, EdgeRecipe
 from .edgetraining import Progress, Training, answered, fixed_batches
 from .mixing import Input, center_of_gravity, find_inputs
 
-HELD_OUT = 0.15  # of the training sentences, where there is no validation split, as published for relations
+HELD_OUT = 0.15  # share of the training sentences used for validation by default, as published for relations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -33,24 +33,24 @@ class EdgeProbes:
     Parameters
     ----------
     inputs : tuple of Input
-        What they read.
+        Layer, or mix of layers, that each probe reads.
     seeds : tuple of int
     labels : tuple of str
     recipe : EdgeRecipe
     shapes : mapping of str to tuple of int
-        Of the weights of one probe.
+        Shapes of the weights of one probe.
     table : ndarray of float32 of shape (seeds, inputs, weights)
-        As they were at the best validation; `weights` cuts it by name.
+        Weights at the best validation; `weights` splits them by name.
     shares : ndarray of shape (seeds, inputs, layers)
-        How much of each layer is in the mix that a probe reads; they sum to 1.
+        Weight of each layer in the mix that a probe reads; they sum to 1.
     gamma : ndarray of shape (seeds, inputs)
-        What the mix is multiplied by; 1 where nothing is mixed.
+        Scale of the mix; 1 where nothing is mixed.
     validation : ndarray of shape (seeds, inputs)
         The best micro-averaged F1 on the validation sentences.
     best, updates : ndarray of int of shape (seeds, inputs)
-        Updates up to the best validation, and in all.
+        Number of updates up to the best validation, and in total.
     stopped : ndarray of bool of shape (seeds, inputs)
-        Whether training ended by itself, before all updates were spent.
+        Whether training stopped early, before the maximum number of updates.
     """
 
     inputs: tuple[Input, ...]
@@ -72,7 +72,7 @@ class EdgeProbes:
         return center_of_gravity(self.shares)
 
     def weights(self, seed: int, number: int) -> dict[str, np.ndarray]:
-        """The weights of one probe by name, by the places of its seed and of its input."""
+        """The weights of one probe by name, given the indices of its seed and of its input."""
         import torch
 
         return {
@@ -93,7 +93,7 @@ def fit_edges(
     progress: Progress | None = None,
 ) -> EdgeProbes:
     """
-    Train probes for labels of spans, all inputs and seeds at once.
+    Train probes for labels of spans, all inputs and seeds together.
 
     Parameters
     ----------
@@ -101,15 +101,16 @@ def fit_edges(
     edges : Edges
         Labeled spans of these rows.
     train, validation : sequence of int
-        Numbers of sentences. Without the latter, a part of the former is held out, the same for all seeds.
+        Indices of sentences. Without validation sentences, a part of the training sentences is held out,
+        the same for all seeds.
     inputs : str or sequence of Input
-        What the probes read: see `microtome.probes.mixing.find_inputs`.
+        Layers that the probes read: see `microtome.probes.mixing.find_inputs`.
     seeds : sequence of int
-        Of the first weights, the order of sentences, and dropout.
+        Seeds of the initial weights, the order of sentences, and dropout.
     recipe : EdgeRecipe
     device : str or device
     progress : callable, optional
-        Called with what is done, how much of it, and how much there is at most.
+        Called with the name of the work, the number of updates done, and the maximum number.
 
     Returns
     -------
@@ -126,7 +127,7 @@ def fit_edges(
     rows = LayerRows(X, device)
     if len(edges.owner) and edges.spans.max() > rows.count:
         raise must("rows of spans", f"among the {rows.count} rows of X", int(edges.spans.max()) - 1)
-    chosen = find_inputs(inputs, rows.layers)
+    probe_inputs = find_inputs(inputs, rows.layers)
     learned, checked = _sentences(edges, train, validation, recipe)
     shapes = edge_shapes(
         layers=rows.layers,
@@ -136,21 +137,21 @@ def fit_edges(
         width=recipe.width,
         hidden=recipe.hidden,
     )
-    training = Training(rows, edges, shapes, chosen, tuple(seeds), recipe)
-    # Rows of spans are added up, on the way forth and back.
+    training = Training(rows, edges, shapes, probe_inputs, tuple(seeds), recipe)
+    # Rows of spans are summed in the forward and in the backward pass.
     with repeatable(str(device), strict=False):
-        found = training.run(learned, checked, progress)
-    table = found["table"]
-    shares, gamma = _mixes(table, shapes, chosen, rows.layers)
+        trained = training.run(learned, checked, progress)
+    table = trained["table"]
+    shares, gamma = _mixes(table, shapes, probe_inputs, rows.layers)
     return EdgeProbes(
-        inputs=chosen,
+        inputs=probe_inputs,
         seeds=tuple(seeds),
         labels=edges.labels,
         recipe=recipe,
         shapes=shapes,
         shares=shares,
         gamma=gamma,
-        **found,
+        **trained,
     )
 
 
@@ -158,17 +159,17 @@ def apply_edges(
     probes: EdgeProbes, X: Any, edges: Edges, sentences: Any, *, device: Any = "cpu"
 ) -> EdgeCounts:
     """
-    Count what the probes get right in each of some sentences.
+    Count the correct and incorrect labels of the probes in each given sentence.
 
     Parameters
     ----------
     probes : EdgeProbes
     X : ndarray or Tensor of shape (layers, rows, features)
-        Of the same layers, of the same model or of another.
+        Representations with the same layers and features, of the same model or of another.
     edges : Edges
-        Of the same labels.
+        Spans with the same labels.
     sentences : sequence of int
-        Their numbers; those without targets have no counts.
+        Indices of sentences; those without targets have no counts.
     device : str or device
 
     Returns
@@ -183,34 +184,34 @@ def apply_edges(
     if edges.slots != slots:
         raise must("targets", "of 2 spans each" if slots == 2 else "of 1 span each", edges.slots)
     rows = LayerRows(X, device)
-    wanted = (probes.shapes["mix"][0], probes.shapes["project1"][0])
-    if (rows.layers, rows.features) != wanted:
-        told = f"{rows.layers} layers of {rows.features}"
-        raise must("X", f"of {wanted[0]} layers of {wanted[1]} features", told)
-    asked = _with_targets(edges, sentences, "sentences")
-    batches = fixed_batches(edges, asked, probes.recipe.batch, rows.device)
+    expected = (probes.shapes["mix"][0], probes.shapes["project1"][0])
+    if (rows.layers, rows.features) != expected:
+        actual = f"{rows.layers} layers of {rows.features}"
+        raise must("X", f"of {expected[0]} layers of {expected[1]} features", actual)
+    scored = _with_targets(edges, sentences, "sentences")
+    batches = fixed_batches(edges, scored, probes.recipe.batch, rows.device)
     table = torch.from_numpy(probes.table).to(rows.device).flatten(0, 1)
     inputs = probes.inputs * len(probes.seeds)
-    each = [part.cpu().numpy() for part in answered(rows, table, probes.shapes, inputs, batches)]
-    counts = by_sentence(np.concatenate(each, axis=1), edges, asked)
+    batch_counts = [part.cpu().numpy() for part in answered(rows, table, probes.shapes, inputs, batches)]
+    counts = by_sentence(np.concatenate(batch_counts, axis=1), edges, scored)
     return EdgeCounts(
-        sentences=asked,
+        sentences=scored,
         counts=counts.reshape(len(probes.seeds), len(probes.inputs), *counts.shape[1:]),
         seeds=probes.seeds,
-        inputs=tuple(one.name for one in probes.inputs),
+        inputs=tuple(probe_input.name for probe_input in probes.inputs),
     )
 
 
 def _sentences(
     edges: Edges, train: Any, validation: Any, recipe: EdgeRecipe
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sentences to learn from and to validate on, none in both."""
+    """Disjoint training and validation sentences."""
     learned = _with_targets(edges, train, "train")
-    drawing = generator(0, "edge probe", "sentences")
+    rng = generator(0, "edge probe", "sentences")
     if validation is None:
         if len(learned) < 2:
             raise must("train", "at least 2 sentences, one of them to validate on", len(learned))
-        shuffled = drawing.permutation(learned)
+        shuffled = rng.permutation(learned)
         cut = max(1, round(HELD_OUT * len(learned)))
         checked, learned = np.sort(shuffled[:cut]), np.sort(shuffled[cut:])
     else:
@@ -221,32 +222,32 @@ def _sentences(
                 f"train and validation must not share sentences, but both have {int(shared[0])}."
             )
     if recipe.train_limit is not None and recipe.train_limit < len(learned):
-        learned = np.sort(drawing.choice(learned, recipe.train_limit, replace=False))
+        learned = np.sort(rng.choice(learned, recipe.train_limit, replace=False))
     return learned, checked[: recipe.validation_limit]
 
 
 def _with_targets(edges: Edges, sentences: Any, name: str) -> np.ndarray:
-    """Sentences that have targets, rising."""
-    given = np.asarray(sentences)
-    if given.ndim != 1 or not len(given) or given.dtype.kind not in "iu":
+    """Sentences that have targets, in ascending order."""
+    numbers = np.asarray(sentences)
+    if numbers.ndim != 1 or not len(numbers) or numbers.dtype.kind not in "iu":
         raise must(name, "numbers of sentences, at least one", sentences)
-    found = np.intersect1d(given, edges.owner)
-    if not len(found):
-        raise must(name, "sentences of which some have targets", f"{len(given)} that have none")
-    return found
+    with_targets = np.intersect1d(numbers, edges.owner)
+    if not len(with_targets):
+        raise must(name, "sentences of which some have targets", f"{len(numbers)} that have none")
+    return with_targets
 
 
 def _mixes(
     table: np.ndarray, shapes: Mapping[str, tuple[int, ...]], inputs: Sequence[Input], layers: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Shares of the layers, and what their mix is multiplied by."""
+    """Weights of the layers in each mix, and its scale gamma."""
     import torch
 
     weights = named(torch.from_numpy(table).double(), shapes)
     shares, gamma = np.zeros((*table.shape[:2], layers)), np.ones(table.shape[:2])
-    for number, one in enumerate(inputs):
-        taken = list(one.layers)
+    for number, probe_input in enumerate(inputs):
+        taken = list(probe_input.layers)
         shares[:, number, taken] = weights["mix"][:, number, taken].softmax(-1).numpy()
-        if one.mixed:
+        if probe_input.mixed:
             gamma[:, number] = weights["gamma"][:, number, 0].numpy()
     return shares, gamma

@@ -1,4 +1,4 @@
-"""Which rows are the spans of a sentence, and how do the sentences of a batch lie side by side?"""
+"""Rows of labeled spans, and batches of them for edge probes."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Edges:
     """
-    Labeled spans of rows; with other labels on the same spans it is `dataclasses.replace(edges, right=...)`.
+    Labeled spans of rows; use `dataclasses.replace(edges, right=...)` for other labels on the same spans.
 
     Parameters
     ----------
     spans : ndarray of int of shape (targets, slots, 2)
-        First row of each span, and the one after its last.
+        First row of each span, and the row after its last.
     right : ndarray of bool of shape (targets, labels)
+        Gold labels.
     owner : ndarray of int of shape (targets,)
-        The sentence of each, rising.
+        The sentence of each target, ascending.
     labels : tuple of str
     multilabel : bool
         Whether a target may have several labels or none.
     left_out : int
-        Targets that lack a row, such as those behind the longest input.
+        Number of targets without a row, such as those past the longest input.
     """
 
     spans: np.ndarray
@@ -46,8 +47,8 @@ class Edges:
         if self.spans.shape[:1] + self.spans.shape[2:] != (count, 2) or self.spans.shape[1] not in (1, 2):
             raise must("spans", f"of shape ({count}, 1 or 2, 2)", self.spans.shape)
         if self.right.shape != (count, len(self.labels)) or self.right.dtype != bool:
-            told = f"{self.right.dtype} of shape {self.right.shape}"
-            raise must("right", f"bool of shape ({count}, {len(self.labels)})", told)
+            actual = f"{self.right.dtype} of shape {self.right.shape}"
+            raise must("right", f"bool of shape ({count}, {len(self.labels)})", actual)
         if count and (np.diff(self.owner) < 0).any():
             raise InputError("targets must be in the order of their sentences, but they are not.")
         if count and (self.spans[..., 0] >= self.spans[..., 1]).any():
@@ -55,24 +56,24 @@ class Edges:
 
     @property
     def slots(self) -> int:
-        """One span a target, or two."""
+        """Number of spans per target, 1 or 2."""
         return self.spans.shape[1]
 
     @property
     def wide(self) -> tuple[bool, ...]:
-        """For each slot, whether some span has several rows."""
+        """For each slot, whether any span has several rows."""
         sizes = self.spans[..., 1] - self.spans[..., 0]
         return tuple(bool((sizes[:, slot] > 1).any()) for slot in range(self.slots))
 
     def of(self, sentences: np.ndarray) -> np.ndarray:
-        """Places of the targets of some sentences, in their order."""
+        """Indices of the targets of the given sentences, in their order."""
         begin, end = (np.searchsorted(self.owner, sentences, side) for side in ("left", "right"))
         return in_ranges(begin, end)
 
 
 def in_ranges(begin: np.ndarray, end: np.ndarray) -> np.ndarray:
     """
-    List all whole numbers of some ranges, one range after the other.
+    Concatenate ranges of integers.
 
     Examples
     --------
@@ -85,21 +86,21 @@ def in_ranges(begin: np.ndarray, end: np.ndarray) -> np.ndarray:
 
 def find_edges(found: Annotated, examples: Any, units: Any) -> Edges:
     """
-    Find the rows of labeled spans in what was extracted from the same sentences.
+    Find the rows of labeled spans among those extracted from the same sentences.
 
     Parameters
     ----------
     found : Annotated
-        Of words or spans.
+        Labels of words or spans.
     examples : ndarray of int of shape (rows,)
-        The sentence of each row, rising, as `Activations.rows.examples` has it.
+        The sentence of each row, ascending, as in `Activations.rows.examples`.
     units : ndarray of int of shape (rows,)
-        The word that each row is of, rising within a sentence; several rows may be of one word.
+        The word of each row, ascending within a sentence; a word may have several rows.
 
     Returns
     -------
     Edges
-        Without targets of which some word has no row.
+        Without the targets that have a word without a row.
 
     Examples
     --------
@@ -119,36 +120,36 @@ def find_edges(found: Annotated, examples: Any, units: Any) -> Edges:
         raise InputError("rows must be in the order of sentences and words, but they are not.")
     rows = np.searchsorted(key, found.owner[:, None, None] * wide + found.spans)
     words = np.concatenate([[0], np.cumsum(np.diff(key, prepend=-1) > 0)])
-    whole = words[rows[..., 1]] - words[rows[..., 0]] == found.spans[..., 1] - found.spans[..., 0]
-    kept = whole.all(1)
-    if not kept.any():
+    complete_spans = words[rows[..., 1]] - words[rows[..., 0]] == found.spans[..., 1] - found.spans[..., 0]
+    complete_targets = complete_spans.all(1)
+    if not complete_targets.any():
         raise InputError("rows must hold the words of at least one target, but they hold none.")
     return Edges(
-        spans=rows[kept],
-        right=found.right[kept],
-        owner=found.owner[kept],
+        spans=rows[complete_targets],
+        right=found.right[complete_targets],
+        owner=found.owner[complete_targets],
         labels=found.labels,
         multilabel=found.target.multilabel,
-        left_out=int((~kept).sum()),
+        left_out=int((~complete_targets).sum()),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Slot:
     """
-    The spans of one slot in a batch.
+    Spans of one slot in a batch.
 
     Parameters
     ----------
     rows : Tensor of int of shape (sets, slot rows), optional
-        Places among the rows of the batch; all of them where absent.
+        Indices into the rows of the batch; all rows when absent.
     places : Tensor of int of shape (sets, members), optional
-        Rows of all spans, one span after the other, as places among the rows of the slot; those in their
-        order where absent.
+        Rows of all spans, one span after the other, as indices into the rows of the slot; the rows in
+        their order when absent.
     spans : Tensor of int of shape (sets, members), optional
-        The target of each; what fills up is of one more. Absent where every span is one row.
+        The target of each member; padding belongs to an extra target. Absent where every span is one row.
     starts : Tensor of int of shape (sets, targets + 1), optional
-        Where each span begins among them.
+        Index of the first member of each span.
     """
 
     rows: torch.Tensor | None
@@ -160,18 +161,19 @@ class Slot:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Batch:
     """
-    Sentences that are read together, one set of them for each seed, short sets filled up at the end.
+    A batch of sentences, one set for each seed, with short sets padded at the end.
 
     Parameters
     ----------
     rows : Tensor of int of shape (sets, rows)
-        Rows in any span, rising.
+        Rows of all spans, ascending.
     slots : tuple of Slot
     right : Tensor of shape (sets, targets, labels)
+        Gold labels.
     share : Tensor of shape (sets, targets)
-        What each target weighs in the mean loss of its set; 0 for what fills up.
+        Weight of each target in the mean loss of its set; 0 for padding.
     counts : tuple of (int, int)
-        Rows and targets of each set, without what fills up.
+        Number of rows and of targets of each set, without padding.
     """
 
     rows: torch.Tensor
@@ -183,7 +185,7 @@ class Batch:
 
 def make_batch(edges: Edges, sets: Sequence[np.ndarray], device: Any = "cpu") -> Batch:
     """
-    Lay the targets of sentences side by side.
+    Collate the targets of sentences into a padded batch.
 
     Parameters
     ----------
@@ -199,9 +201,12 @@ def make_batch(edges: Edges, sets: Sequence[np.ndarray], device: Any = "cpu") ->
     import torch
 
     wide = edges.wide
-    chosen = [edges.of(np.sort(one)) for one in sets]
-    own = [[_slot_rows(edges.spans[at, slot], wide[slot]) for slot in range(edges.slots)] for at in chosen]
-    rows = [each[0] if len(each) == 1 else np.union1d(*each) for each in own]
+    targets = [edges.of(np.sort(sentences)) for sentences in sets]
+    slot_rows = [
+        [_slot_rows(edges.spans[set_targets, slot], wide[slot]) for slot in range(edges.slots)]
+        for set_targets in targets
+    ]
+    rows = [set_rows[0] if len(set_rows) == 1 else np.union1d(*set_rows) for set_rows in slot_rows]
 
     def placed(values: Sequence[np.ndarray], fill: int = 0) -> torch.Tensor:
         out = np.full((len(values), max(map(len, values))), fill)
@@ -209,43 +214,47 @@ def make_batch(edges: Edges, sets: Sequence[np.ndarray], device: Any = "cpu") ->
             line[: len(value)] = value
         return torch.from_numpy(out).to(device)
 
-    most = max(map(len, chosen))
+    most = max(map(len, targets))
     slots = []
     for slot in range(edges.slots):
-        mine = [each[slot] for each in own]
-        ends = [edges.spans[at, slot] for at in chosen]
-        members = [in_ranges(each[:, 0], each[:, 1]) if wide[slot] else each[:, 0] for each in ends]
-        places = [np.searchsorted(r, m) for r, m in zip(mine, members, strict=True)]
-        same = all(len(r) == len(a) for r, a in zip(mine, rows, strict=True))
-        direct = all(np.array_equal(p, np.arange(len(r))) for p, r in zip(places, mine, strict=True))
-        found: dict[str, torch.Tensor] = {}
+        own_rows = [set_rows[slot] for set_rows in slot_rows]
+        ends = [edges.spans[set_targets, slot] for set_targets in targets]
+        members = [
+            in_ranges(set_ends[:, 0], set_ends[:, 1]) if wide[slot] else set_ends[:, 0] for set_ends in ends
+        ]
+        places = [np.searchsorted(r, m) for r, m in zip(own_rows, members, strict=True)]
+        same = all(len(r) == len(a) for r, a in zip(own_rows, rows, strict=True))
+        direct = all(np.array_equal(p, np.arange(len(r))) for p, r in zip(places, own_rows, strict=True))
+        pooling: dict[str, torch.Tensor] = {}
         if wide[slot]:
-            sizes = [each[:, 1] - each[:, 0] for each in ends]
-            found["spans"] = placed([np.repeat(np.arange(len(one)), one) for one in sizes], most)
-            # Targets that fill up have no rows: they begin where those of others end.
-            found["starts"] = torch.from_numpy(
-                np.stack([np.cumsum([0, *one, *[0] * (most - len(one))]) for one in sizes])
+            sizes = [set_ends[:, 1] - set_ends[:, 0] for set_ends in ends]
+            pooling["spans"] = placed(
+                [np.repeat(np.arange(len(set_sizes)), set_sizes) for set_sizes in sizes], most
+            )
+            # Padding targets have no rows: they begin where the last target ends.
+            pooling["starts"] = torch.from_numpy(
+                np.stack([np.cumsum([0, *set_sizes, *[0] * (most - len(set_sizes))]) for set_sizes in sizes])
             ).to(device)
         slots.append(
             Slot(
                 rows=None
                 if same
-                else placed([np.searchsorted(a, r) for a, r in zip(rows, mine, strict=True)]),
+                else placed([np.searchsorted(a, r) for a, r in zip(rows, own_rows, strict=True)]),
                 places=None if direct and not wide[slot] else placed(places),
-                **found,
+                **pooling,
             )
         )
-    right = np.zeros((len(sets), most, len(edges.labels)), dtype=np.float32)
-    share = np.zeros(right.shape[:2], dtype=np.float32)
-    for place, at in enumerate(chosen):
-        right[place, : len(at)] = edges.right[at]
-        share[place, : len(at)] = 1 / (len(at) * len(edges.labels))
+    gold = np.zeros((len(sets), most, len(edges.labels)), dtype=np.float32)
+    share = np.zeros(gold.shape[:2], dtype=np.float32)
+    for index, set_targets in enumerate(targets):
+        gold[index, : len(set_targets)] = edges.right[set_targets]
+        share[index, : len(set_targets)] = 1 / (len(set_targets) * len(edges.labels))
     return Batch(
         rows=placed(rows),
         slots=tuple(slots),
-        right=torch.from_numpy(right).to(device),
+        right=torch.from_numpy(gold).to(device),
         share=torch.from_numpy(share).to(device),
-        counts=tuple((len(r), len(at)) for r, at in zip(rows, chosen, strict=True)),
+        counts=tuple((len(r), len(set_targets)) for r, set_targets in zip(rows, targets, strict=True)),
     )
 
 

@@ -1,4 +1,4 @@
-"""How many labels are right in each sentence? Counts that add up, so that intervals can be had of them."""
+"""True positives, false positives and false negatives per sentence, and micro-averaged F1 of edge probes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, must
 from ..inference.answers import Answers
-from ..tasks.scores_declare import Labels, additive, ratio
+from ..scores.declare import Labels, additive, ratio
 from .edgebatch import Edges
 
 Array = NDArray[np.float64]
@@ -20,17 +20,17 @@ Array = NDArray[np.float64]
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EdgeCounts:
     """
-    Labels that were found rightly, found wrongly, and missed.
+    True positives, false positives and false negatives of each sentence.
 
     Parameters
     ----------
     sentences : ndarray of int of shape (sentences,)
-        Their numbers.
+        Indices of the sentences.
     counts : ndarray of int of shape (seeds, inputs, sentences, 3)
         True positives, false positives and false negatives.
     seeds : tuple of int
     inputs : tuple of str
-        Names of what the probes read.
+        Names of the inputs of the probes.
     """
 
     sentences: np.ndarray
@@ -45,28 +45,28 @@ class EdgeCounts:
 
     def answers(self, number: int, ids: Sequence[str], groups: Sequence[Any] | None = None) -> Answers:
         """
-        Give the counts of one input to `microtome.inference.pairing.compare_scores`, with `EDGE_F1`.
+        Convert the counts of one input for `microtome.inference.pairing.compare_scores`, with `EDGE_F1`.
 
         Parameters
         ----------
         number : int
-            Of the input.
+            Index of the input.
         ids : sequence of str
-            Of all sentences, by their number.
+            Ids of all sentences, by index.
         groups : sequence, optional
-            What clusters all sentences, such as their documents.
+            Cluster of each sentence, such as its document.
 
         Returns
         -------
         Answers
-            Of the sentences counted. What is right in a sentence is the number of its labels.
+            Of the counted sentences. The target of a sentence is its number of gold labels.
         """
-        chosen = self.counts[:, number]
+        input_counts = self.counts[:, number]
         return Answers(
-            ids=[str(ids[at]) for at in self.sentences.tolist()],
-            targets=(chosen[0, :, 0] + chosen[0, :, 2]).tolist(),
-            predictions=list(chosen),
-            groups=None if groups is None else [groups[at] for at in self.sentences.tolist()],
+            ids=[str(ids[sentence]) for sentence in self.sentences.tolist()],
+            targets=(input_counts[0, :, 0] + input_counts[0, :, 2]).tolist(),
+            predictions=list(input_counts),
+            groups=None if groups is None else [groups[sentence] for sentence in self.sentences.tolist()],
             seeds=self.seeds,
         )
 
@@ -80,15 +80,15 @@ def micro_f1(counts: Any) -> Array:
     >>> float(micro_f1([2, 1, 1]))
     0.6666666666666666
     """
-    found = np.asarray(counts, dtype=np.float64)
-    return ratio(2 * found[..., 0], 2 * found[..., 0] + found[..., 1] + found[..., 2])
+    tallies = np.asarray(counts, dtype=np.float64)
+    return ratio(2 * tallies[..., 0], 2 * tallies[..., 0] + tallies[..., 1] + tallies[..., 2])
 
 
 def _counted(predictions: Any, targets: Any = None, labels: Labels = ()) -> Array:
-    found = np.asarray(predictions, dtype=np.float64)
-    if found.ndim != 2 or found.shape[1] != 3 or not len(found) or (found < 0).any():
-        raise must("predictions", "true positives, false positives and false negatives a sentence", found)
-    return found
+    counts = np.asarray(predictions, dtype=np.float64)
+    if counts.ndim != 2 or counts.shape[1] != 3 or not len(counts) or (counts < 0).any():
+        raise must("predictions", "true positives, false positives and false negatives a sentence", counts)
+    return counts
 
 
 def _nothing(predictions: Any, targets: Any = None, labels: Labels = ()) -> str | None:
@@ -103,7 +103,7 @@ def _extremes(sums: Array, n: int) -> tuple[Array, Array]:
 EDGE_F1 = additive(
     name="edge_f1",
     title="Micro-averaged F1 of labels",
-    # It scores counts of probes, not predictions of a task.
+    # It scores the counts of probes, not the predictions of a task.
     kinds=(),
     parts=_counted,
     from_parts=micro_f1,
@@ -114,12 +114,12 @@ EDGE_F1 = additive(
 
 def count_labels(said: np.ndarray, edges: Edges, sentences: np.ndarray) -> np.ndarray:
     """
-    Count what was said of some sentences.
+    Count the correct and incorrect labels of sentences.
 
     Parameters
     ----------
     said : ndarray of bool of shape (..., targets, labels)
-        Labels that are said to be right, of the targets `edges.of(sentences)`.
+        Predicted labels of the targets `edges.of(sentences)`.
     edges : Edges
     sentences : ndarray of int of shape (sentences,)
 
@@ -127,45 +127,49 @@ def count_labels(said: np.ndarray, edges: Edges, sentences: np.ndarray) -> np.nd
     -------
     ndarray of int of shape (..., sentences, 3)
     """
-    at = edges.of(sentences)
-    if said.shape[-2:] != (len(at), len(edges.labels)):
-        raise must("said", f"of shape (..., {len(at)}, {len(edges.labels)})", said.shape)
-    right = edges.right[at]
-    found = [(said & right).sum(-1), (said & ~right).sum(-1), (~said & right).sum(-1)]
-    return by_sentence(np.stack(found, axis=-1), edges, sentences)
+    targets = edges.of(sentences)
+    if said.shape[-2:] != (len(targets), len(edges.labels)):
+        raise must("said", f"of shape (..., {len(targets)}, {len(edges.labels)})", said.shape)
+    gold = edges.right[targets]
+    tallies = [(said & gold).sum(-1), (said & ~gold).sum(-1), (~said & gold).sum(-1)]
+    return by_sentence(np.stack(tallies, axis=-1), edges, sentences)
 
 
 def by_sentence(each: np.ndarray, edges: Edges, sentences: np.ndarray) -> np.ndarray:
-    """Add up counts of the targets of some sentences, shape (..., targets, 3), to (..., sentences, 3)."""
-    left, right = (np.searchsorted(edges.owner, sentences, side) for side in ("left", "right"))
-    ends = np.cumsum(right - left)
+    """Sum counts of targets, shape (..., targets, 3), within sentences, to shape (..., sentences, 3)."""
+    begin, end = (np.searchsorted(edges.owner, sentences, side) for side in ("left", "right"))
+    ends = np.cumsum(end - begin)
     total = np.zeros((*each.shape[:-2], each.shape[-2] + 1, 3), dtype=np.int64)
     np.cumsum(each, axis=-2, out=total[..., 1:, :])
-    return total[..., ends, :] - total[..., ends - (right - left), :]
+    return total[..., ends, :] - total[..., ends - (end - begin), :]
 
 
 def majority(edges: Edges, train: Any, test: Any) -> EdgeCounts:
     """
-    Count what one would get right without reading anything.
+    Counts of the majority baseline.
 
     Parameters
     ----------
     edges : Edges
     train, test : sequence of int
-        Numbers of sentences.
+        Indices of sentences.
 
     Returns
     -------
     EdgeCounts
-        Of answering each target by the most frequent label; where targets have several labels, also by all
-        others that more than half of the targets have.
+        Each target is assigned the most frequent label; where targets may have several labels, also every
+        other label that more than half of the targets have.
     """
-    learned, asked = edges.of(np.unique(np.asarray(train))), np.unique(np.asarray(test))
-    if not len(learned) or not len(edges.of(asked)):
+    learned, test_sentences = edges.of(np.unique(np.asarray(train))), np.unique(np.asarray(test))
+    if not len(learned) or not len(edges.of(test_sentences)):
         raise InputError("sentences must have targets to learn from and to be scored on, but have none.")
-    often = edges.right[learned].mean(0)
-    said = np.arange(len(often)) == often.argmax()
+    frequency = edges.right[learned].mean(0)
+    predicted = np.arange(len(frequency)) == frequency.argmax()
     if edges.multilabel:
-        said |= often > 0.5
-    told = np.broadcast_to(said, (1, 1, len(edges.of(asked)), len(said)))
-    return EdgeCounts(sentences=asked, counts=count_labels(told, edges, asked), inputs=("majority",))
+        predicted |= frequency > 0.5
+    predictions = np.broadcast_to(predicted, (1, 1, len(edges.of(test_sentences)), len(predicted)))
+    return EdgeCounts(
+        sentences=test_sentences,
+        counts=count_labels(predictions, edges, test_sentences),
+        inputs=("majority",),
+    )

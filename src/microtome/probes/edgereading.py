@@ -1,6 +1,6 @@
-"""What does an edge probe compute? Projected rows, pooled over each span, through one hidden layer to labels.
+"""Forward pass of edge probes: projection, attentive pooling of spans, and one hidden layer.
 
-All probes are computed together. Their weights lie in one table with a line for each, so that a product, an
+All probes are computed together. Their weights lie in one table with one row per probe, so that a product, an
 update or a norm is one operation for all of them.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Shapes = Mapping[str, tuple[int, ...]]
 NORM = 1e-5  # added to the variance of the hidden layer, as PyTorch does
-# Of the free memory of an accelerator, what the rows of all layers may fill.
+# Share of the free memory of an accelerator that the rows of all layers may fill.
 ROOM = 0.5
 
 
@@ -30,28 +30,28 @@ def edge_shapes(
     *, layers: int, features: int, slots: int, labels: int, width: int, hidden: int
 ) -> dict[str, tuple[int, ...]]:
     """
-    The weights of one probe by name, in the order in which they lie.
+    Shapes of the weights of one probe by name, in the order of the table.
 
     Returns
     -------
     dict of str to tuple of int
-        `project1` maps rows of features to the first span's space, `attend1` scores them there (a constant
-        would change no span), `hidden` and `norm` are the hidden layer, `out` the labels; `mix` and `gamma`
-        weigh the layers.
+        `project1` projects the rows of the first span, `attend1` computes their attention scores (without
+        a bias, which the softmax would cancel), `hidden` and `norm` are the hidden layer, `out` the output
+        layer; `mix` and `gamma` weight the layers.
     """
-    found: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     for slot in range(1, slots + 1):
-        found |= {f"project{slot}": (features, width), f"project{slot}_bias": (width,)}
-        found[f"attend{slot}"] = (width, 1)
-    found |= {"hidden": (slots * width, hidden), "hidden_bias": (hidden,)}
-    found |= {"norm": (hidden,), "norm_bias": (hidden,)}
-    found |= {"out": (hidden, labels), "out_bias": (labels,)}
-    return found | {"mix": (layers,), "gamma": (1,)}
+        shapes |= {f"project{slot}": (features, width), f"project{slot}_bias": (width,)}
+        shapes[f"attend{slot}"] = (width, 1)
+    shapes |= {"hidden": (slots * width, hidden), "hidden_bias": (hidden,)}
+    shapes |= {"norm": (hidden,), "norm_bias": (hidden,)}
+    shapes |= {"out": (hidden, labels), "out_bias": (labels,)}
+    return shapes | {"mix": (layers,), "gamma": (1,)}
 
 
 def first_weights(shapes: Shapes, seed: int) -> np.ndarray:
     """
-    Draw the weights that a probe begins with, as PyTorch begins linear layers.
+    Draw the initial weights of a probe, with the distribution of PyTorch linear layers.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def first_weights(shapes: Shapes, seed: int) -> np.ndarray:
     Returns
     -------
     ndarray of float32 of shape (weights,)
-        Layers are mixed alike.
+        Layers begin with equal weights in the mix.
     """
     parts = []
     for name, shape in shapes.items():
@@ -76,7 +76,7 @@ def first_weights(shapes: Shapes, seed: int) -> np.ndarray:
 
 
 def named(table: torch.Tensor, shapes: Shapes) -> dict[str, torch.Tensor]:
-    """Cut a table of weights, shape (..., weights), into those of each name, shape (..., *shape)."""
+    """Split a table of weights, shape (..., weights), into named weights of shape (..., *shape)."""
     parts = table.split([math.prod(shape) for shape in shapes.values()], dim=-1)
     return {
         name: part.unflatten(-1, shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)
@@ -85,7 +85,7 @@ def named(table: torch.Tensor, shapes: Shapes) -> dict[str, torch.Tensor]:
 
 class LayerRows:
     """
-    Rows of all layers that batches are taken from: owns their copy on an accelerator, where there is room.
+    Rows of all layers, copied to an accelerator where they fit.
 
     Parameters
     ----------
@@ -97,26 +97,26 @@ class LayerRows:
         import torch
 
         self.device = torch.device(device)
-        given = X if hasattr(X, "ndim") else np.stack([np.asarray(layer) for layer in X])
-        if given.ndim != 3 or 0 in given.shape:
-            raise must("X", "of the shape (layers, rows, features)", tuple(given.shape))
-        if not isinstance(given, torch.Tensor):
+        table = X if hasattr(X, "ndim") else np.stack([np.asarray(layer) for layer in X])
+        if table.ndim != 3 or 0 in table.shape:
+            raise must("X", "of the shape (layers, rows, features)", tuple(table.shape))
+        if not isinstance(table, torch.Tensor):
             with warnings.catch_warnings():
-                # Rows are read and never written, so they may lie in a file that is open for reading.
+                # Rows are never written, so they may be a read-only memory map.
                 warnings.filterwarnings("ignore", "The given NumPy array is not writable")
-                given = torch.from_numpy(np.asarray(given))
-        if not given.is_floating_point():
-            raise must("X", "of floating-point numbers", str(given.dtype))
+                table = torch.from_numpy(np.asarray(table))
+        if not table.is_floating_point():
+            raise must("X", "of floating-point numbers", str(table.dtype))
         if self.device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(self.device)
-            if given.device != self.device and given.numel() * given.element_size() < ROOM * free:
-                given = given.to(self.device)
-        self.table = given.detach()
-        self.layers, self.count, self.features = (int(size) for size in given.shape)
+            if table.device != self.device and table.numel() * table.element_size() < ROOM * free:
+                table = table.to(self.device)
+        self.table = table.detach()
+        self.layers, self.count, self.features = (int(size) for size in table.shape)
 
     def take(self, places: torch.Tensor, layers: Sequence[int]) -> torch.Tensor:
         """
-        Take rows of some layers.
+        Select rows of the given layers.
 
         Parameters
         ----------
@@ -131,11 +131,11 @@ class LayerRows:
 
         flat = places.flatten().to(self.table.device)
         if len(layers) == self.layers:
-            found = self.table.index_select(1, flat)
+            rows = self.table.index_select(1, flat)
         else:
-            found = torch.stack([self.table[layer].index_select(0, flat) for layer in layers])
-        found = found.to(self.device, torch.float32)
-        return found.unflatten(1, tuple(places.shape)).transpose(0, 1)
+            rows = torch.stack([self.table[layer].index_select(0, flat) for layer in layers])
+        rows = rows.to(self.device, torch.float32)
+        return rows.unflatten(1, tuple(places.shape)).transpose(0, 1)
 
 
 def read_spans(
@@ -151,10 +151,10 @@ def read_spans(
     ----------
     weights : mapping of str to Tensor of shape (sets, probes, ...)
     rows : Tensor of shape (sets, probes, rows, features)
-        Of the batch, as each probe reads them.
+        Rows of the batch, as each probe reads them.
     batch : Batch
     kept : Tensor of shape (sets, 1, targets, hidden), optional
-        Dropout of the hidden layer: 0, or what it is scaled by.
+        Dropout mask of the hidden layer, scaled.
 
     Returns
     -------
@@ -169,49 +169,49 @@ def read_spans(
     from torch.nn.functional import layer_norm
 
     hidden = weights["hidden"].split(weights["project1"].shape[-1], dim=-2)
-    found = weights["hidden_bias"].unsqueeze(-2)
-    for number, (slot, onward) in enumerate(zip(batch.slots, hidden, strict=True), start=1):
-        own = rows if slot.rows is None else pick(rows, slot.rows)
-        inward, bias = weights[f"project{number}"], weights[f"project{number}_bias"].unsqueeze(-2)
+    activations = weights["hidden_bias"].unsqueeze(-2)
+    for number, (slot, hidden_weights) in enumerate(zip(batch.slots, hidden, strict=True), start=1):
+        slot_rows = rows if slot.rows is None else pick(rows, slot.rows)
+        projection, bias = weights[f"project{number}"], weights[f"project{number}_bias"].unsqueeze(-2)
         if slot.spans is not None:
-            pooled = _pooled(own @ inward + bias, weights[f"attend{number}"], slot)
-            found = found + pooled @ onward
+            pooled = _pooled(slot_rows @ projection + bias, weights[f"attend{number}"], slot)
+            activations = activations + pooled @ hidden_weights
             continue
-        # A span of one row is that row: two products follow each other, and the cheaper way is taken.
-        if _cheaper(own.shape[2], inward.shape[-2], inward.shape[-1], onward.shape[-1]):
-            through = own @ (inward @ onward) + bias @ onward
+        # A span of one row needs no pooling: the two products are associated in the cheaper order.
+        if _cheaper(slot_rows.shape[2], projection.shape[-2], projection.shape[-1], hidden_weights.shape[-1]):
+            through = slot_rows @ (projection @ hidden_weights) + bias @ hidden_weights
         else:
-            through = (own @ inward + bias) @ onward
-        found = found + (through if slot.places is None else pick(through, slot.places))
-    found = layer_norm(found.tanh(), found.shape[-1:], eps=NORM)
-    found = found * weights["norm"].unsqueeze(-2) + weights["norm_bias"].unsqueeze(-2)
+            through = (slot_rows @ projection + bias) @ hidden_weights
+        activations = activations + (through if slot.places is None else pick(through, slot.places))
+    activations = layer_norm(activations.tanh(), activations.shape[-1:], eps=NORM)
+    activations = activations * weights["norm"].unsqueeze(-2) + weights["norm_bias"].unsqueeze(-2)
     if kept is not None:
-        found = found * kept
-    return found @ weights["out"] + weights["out_bias"].unsqueeze(-2)
+        activations = activations * kept
+    return activations @ weights["out"] + weights["out_bias"].unsqueeze(-2)
 
 
 def pick(rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """Take rows, shape (sets, probes, rows, features), at the places of each set, shape (sets, places)."""
+    """Select rows, shape (sets, probes, rows, features), at the indices of each set, shape (sets, places)."""
     import torch
 
     sets, probes, count = rows.shape[:3]
     if sets == 1:
         return rows.index_select(2, places[0])
-    # One lookup for all: that of each set on its own is many small operations.
+    # One lookup for all sets is faster than many small ones.
     begin = torch.arange(sets * probes, device=rows.device).view(sets, probes, 1) * count
-    found = rows.flatten(0, 2).index_select(0, (begin + places[:, None]).flatten())
-    return found.view(sets, probes, places.shape[1], rows.shape[3])
+    picked = rows.flatten(0, 2).index_select(0, (begin + places[:, None]).flatten())
+    return picked.view(sets, probes, places.shape[1], rows.shape[3])
 
 
 def _cheaper(rows: int, features: int, width: int, hidden: int) -> bool:
-    """Whether two matrices are better multiplied with each other first, forward and back."""
+    """Whether multiplying the two weight matrices first costs less, in the forward and backward pass."""
     first = 3 * features * width * hidden + 2 * rows * features * hidden
     return first < 2 * rows * features * width + 3 * rows * width * hidden
 
 
 def _pooled(projected: torch.Tensor, attend: torch.Tensor, slot: Slot) -> torch.Tensor:
     """
-    Average the rows of each span, each weighed by how much attention it gets there.
+    Average the rows of each span, weighted by self-attention.
 
     Parameters
     ----------
@@ -231,38 +231,38 @@ def _pooled(projected: torch.Tensor, attend: torch.Tensor, slot: Slot) -> torch.
     assert slot.starts is not None
     sets, probes, count, width = projected.shape
     members, targets = slot.spans.shape[1], slot.starts.shape[1] - 1
-    each = torch.arange(sets * probes, device=projected.device).view(sets, probes, 1)
-    at = (each * count + slot.places[:, None]).flatten()
-    of = (each * (targets + 1) + slot.spans[:, None]).flatten()
-    asked = (projected @ attend).flatten().index_select(0, at)
+    probe_index = torch.arange(sets * probes, device=projected.device).view(sets, probes, 1)
+    at = (probe_index * count + slot.places[:, None]).flatten()
+    of = (probe_index * (targets + 1) + slot.spans[:, None]).flatten()
+    attention = (projected @ attend).flatten().index_select(0, at)
     with torch.no_grad():
-        highest = asked.new_full((sets * probes * (targets + 1),), -torch.inf)
-        highest.scatter_reduce_(0, of, asked, "amax")
-    grown = (asked - highest.index_select(0, of)).exp()
-    total = torch.zeros_like(highest).index_add(0, of, grown)
-    starts = (each * members + slot.starts[:, None]).flatten()
-    found = embedding_bag(
+        highest = attention.new_full((sets * probes * (targets + 1),), -torch.inf)
+        highest.scatter_reduce_(0, of, attention, "amax")
+    exponentials = (attention - highest.index_select(0, of)).exp()
+    total = torch.zeros_like(highest).index_add(0, of, exponentials)
+    starts = (probe_index * members + slot.starts[:, None]).flatten()
+    pooled = embedding_bag(
         at,
         projected.flatten(0, 2),
         starts,
         mode="sum",
-        per_sample_weights=grown / total.index_select(0, of),
+        per_sample_weights=exponentials / total.index_select(0, of),
     )
-    return found.view(sets, probes, targets + 1, width)[:, :, :targets]
+    return pooled.view(sets, probes, targets + 1, width)[:, :, :targets]
 
 
 def losses(outputs: torch.Tensor, batch: Batch) -> torch.Tensor:
     """Mean binary cross-entropy of each probe over its targets and all labels, shape (sets, probes)."""
     from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
 
-    right = batch.right[:, None].expand_as(outputs)
-    return (cross_entropy(outputs, right, reduction="none").sum(-1) * batch.share[:, None]).sum(-1)
+    gold = batch.right[:, None].expand_as(outputs)
+    return (cross_entropy(outputs, gold, reduction="none").sum(-1) * batch.share[:, None]).sum(-1)
 
 
 def tallied(outputs: torch.Tensor, batch: Batch) -> torch.Tensor:
-    """Count the labels of each target that are found, wrong and missed, shape (sets, probes, targets, 3)."""
+    """Count true positives, false positives and false negatives, shape (sets, probes, targets, 3)."""
     import torch
 
-    said, right = outputs > 0, batch.right[:, None] > 0
-    found = [(said & right).sum(-1), (said & ~right).sum(-1), (~said & right).sum(-1)]
-    return torch.stack(found, dim=-1) * (batch.share > 0)[:, None, :, None]
+    predicted, gold = outputs > 0, batch.right[:, None] > 0
+    tallies = [(predicted & gold).sum(-1), (predicted & ~gold).sum(-1), (~predicted & gold).sum(-1)]
+    return torch.stack(tallies, dim=-1) * (batch.share > 0)[:, None, :, None]

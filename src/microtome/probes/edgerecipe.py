@@ -1,4 +1,4 @@
-"""How long, how fast and how wide is an edge probe trained? As published, in three sizes."""
+"""Hyperparameters of edge probes, in the three published sizes."""
 
 from __future__ import annotations
 
@@ -12,38 +12,39 @@ from ..errors import must
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeRecipe:
     """
-    Everything about an edge probe and its training but the data and the seed.
+    Hyperparameters of an edge probe and of its training.
 
     Parameters
     ----------
     width : int
-        What rows are projected to.
+        Dimension of the projected rows.
     hidden : int
-        Of the hidden layer.
+        Dimension of the hidden layer.
     dropout : float
-        Of the hidden layer.
+        Dropout rate of the hidden layer.
     row_dropout : float
-        Of the rows that are read, after they are mixed.
+        Dropout rate of the input rows, after layers are mixed.
     rate : float
-        Of Adam, in the AMSGrad variant.
+        Learning rate of Adam, in the AMSGrad variant.
     batch : int
-        Sentences an update, with all their targets.
+        Sentences per update, with all their targets.
     clip : float
-        Largest norm of the gradient of one probe.
+        Maximum norm of the gradient of one probe.
     every : int
         Updates between two validations.
     steps : int
-        Updates at most.
+        Maximum number of updates.
     slower_after, stop_after : int
-        The rate is halved, or training ends, when more than so many validations bring no gain.
+        The learning rate is halved, or training stops, after more than this many validations without an
+        improvement.
     gain : float
-        In F1, that keeps the rate from being halved.
+        Smallest increase of F1 that counts as an improvement for the learning rate.
     least_rate : float
-        Training ends below it.
+        Learning rate below which training stops.
     train_limit : int, optional
-        Training sentences at most, drawn alike for all seeds.
+        Maximum number of training sentences, sampled identically for all seeds.
     validation_limit : int, optional
-        Validation sentences at most: the first ones.
+        Maximum number of validation sentences: the first ones are used.
     """
 
     width: int = 256
@@ -80,8 +81,8 @@ class EdgeRecipe:
                 raise must(name, "above 0", getattr(self, name))
 
 
-# Published: small for proto-roles and relations, large for tags, constituents and dependencies. Rows are
-# dropped out there by the default of the sentence encoder, which the probing configuration leaves as it is.
+# Published: small for proto-roles and relations, large for tags, constituents and dependencies. The dropout
+# of rows is the default of the published sentence encoder, which the probing configuration does not change.
 EDGE_RECIPES: Mapping[str, EdgeRecipe] = MappingProxyType(
     {
         "small": EdgeRecipe(every=100, steps=10_000),

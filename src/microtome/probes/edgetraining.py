@@ -1,4 +1,4 @@
-"""How do many edge probes learn at once? One pass for all of them, each with its own rate, clip and end."""
+"""Training of many edge probes together, each with its own learning rate, clipping and early stopping."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ Progress = Callable[[str, int, int], None]
 
 class Training:
     """
-    Probes in training: owns their weights, what the optimizer remembers, and their dropout.
+    State of the training: weights, optimizer state, and random generators of dropout.
 
-    Probes make a grid of seeds and inputs. What has ended leaves it, as soon as its whole seed or input has.
+    Probes form a grid of seeds and inputs. A seed or an input leaves the grid once all its probes have
+    stopped.
 
     Parameters
     ----------
     rows : LayerRows
     edges : Edges
     shapes : mapping of str to tuple of int
-        Of the weights of one probe.
+        Shapes of the weights of one probe.
     inputs : sequence of Input
     seeds : sequence of int
     recipe : EdgeRecipe
@@ -56,38 +57,38 @@ class Training:
         first = np.stack([first_weights(shapes, seed) for seed in seeds])
         start = torch.from_numpy(first).to(rows.device)[:, None]
         self.table = start.repeat(1, len(inputs), 1).requires_grad_()
-        # What the optimizer remembers: means of gradients and of their squares, and how often it went.
+        # Optimizer state: moments of the gradients, maximum of the second moments, and number of steps.
         self.mean, self.square, self.largest = (torch.zeros_like(self.table.detach()) for _ in range(3))
         self.steps = torch.zeros(self.table.shape[:2], device=rows.device)
         self.dropout = [torch.Generator(rows.device) for _ in seeds]
-        for one, seed in zip(self.dropout, seeds, strict=True):
-            one.manual_seed(int(generator(seed, "edge probe", "dropout").integers(2**62)))
+        for dropout_rng, seed in zip(self.dropout, seeds, strict=True):
+            dropout_rng.manual_seed(int(generator(seed, "edge probe", "dropout").integers(2**62)))
         self.done = 0
-        # Which seeds and inputs are still in the grid.
+        # Indices of the seeds and inputs that are still in the grid.
         self.at = np.arange(len(seeds)), np.arange(len(inputs))
         self.read = layers_read(self.inputs, rows.device)
 
     def run(self, learned: np.ndarray, checked: np.ndarray, progress: Progress | None) -> dict[str, Any]:
         """
-        Train until every probe has ended.
+        Train until every probe has stopped.
 
         Parameters
         ----------
         learned, checked : ndarray of int
-            Sentences to learn from, and to validate on.
+            Training and validation sentences.
         progress : callable, optional
 
         Returns
         -------
         dict of str to ndarray of shape (seeds, inputs, ...)
-            `table`, `validation`, `best`, `updates` and `stopped`, as `EdgeProbes` has them.
+            `table`, `validation`, `best`, `updates` and `stopped`, as in `EdgeProbes`.
         """
         import torch
 
         recipe, shape = self.recipe, (len(self.seeds), len(self.inputs))
-        known = fixed_batches(self.edges, checked, recipe.batch, self.rows.device)
+        validation_batches = fixed_batches(self.edges, checked, recipe.batch, self.rows.device)
         order = [in_batches(learned, recipe.batch, seed) for seed in self.seeds]
-        kept = self.table.detach().clone()
+        best_table = self.table.detach().clone()
         best, when, ended = np.full(shape, -1.0), np.zeros(shape, int), np.zeros(shape, int)
         level, waited, missed = np.full(shape, -np.inf), np.zeros(shape, int), np.zeros(shape, int)
         rate, going = np.full(shape, recipe.rate), np.ones(shape, bool)
@@ -98,13 +99,13 @@ class Training:
                 progress("edge probes", self.done, recipe.steps)
             if self.done % recipe.every and self.done < recipe.steps:
                 continue
-            here = np.ix_(*self.at)
+            grid = np.ix_(*self.at)
             scores = np.full(shape, -np.inf)
-            scores[here] = self.validate(known)
+            scores[grid] = self.validate(validation_batches)
             better = going & (scores > best)
-            mask = torch.from_numpy(better[here]).to(self.table.device)
-            inner = tuple(torch.from_numpy(one).to(self.table.device) for one in here)
-            kept[inner] = torch.where(mask[..., None], self.table.detach(), kept[inner])
+            mask = torch.from_numpy(better[grid]).to(self.table.device)
+            inner = tuple(torch.from_numpy(indices).to(self.table.device) for indices in grid)
+            best_table[inner] = torch.where(mask[..., None], self.table.detach(), best_table[inner])
             best, when = np.where(better, scores, best), np.where(better, self.done, when)
             missed = np.where(better, 0, missed + 1)
             gained = scores > level + recipe.gain
@@ -115,7 +116,7 @@ class Training:
             going &= (missed <= recipe.stop_after) & (rate >= recipe.least_rate)
             self.leave(going)
         return {
-            "table": kept.cpu().numpy(),
+            "table": best_table.cpu().numpy(),
             "validation": best,
             "best": when,
             "updates": ended,
@@ -124,7 +125,7 @@ class Training:
 
     def update(self, batch: Batch, rate: np.ndarray) -> torch.Tensor:
         """
-        Go one step with all probes of the grid.
+        Make one optimizer step with all probes of the grid.
 
         Parameters
         ----------
@@ -139,19 +140,19 @@ class Training:
         """
         import torch
 
-        found = self.losses(batch)
-        # Each loss depends on its own probe alone, so the gradient of the sum is that of each.
-        (gradient,) = torch.autograd.grad(found.sum(), self.table)
+        loss = self.losses(batch)
+        # Each loss depends only on its own probe, so the gradient of the sum is that of each loss.
+        (gradient,) = torch.autograd.grad(loss.sum(), self.table)
         share = self.recipe.clip / (gradient.norm(dim=-1, keepdim=True) + 1e-6)
-        # To ask whether any is too long would make an accelerator wait.
+        # Checking whether any gradient needs clipping would synchronize the accelerator.
         if gradient.device.type != "cpu" or bool((share < 1).any()):
             gradient *= share.clamp(max=1.0)
         self.done += 1
         self._step(gradient.flatten(0, 1).unbind(), rate.ravel())
-        return found.detach()
+        return loss.detach()
 
     def _step(self, gradients: Sequence[torch.Tensor], rates: np.ndarray) -> None:
-        """Change all weights, in one sweep for all probes of one rate."""
+        """Update the weights with Adam, all probes of one learning rate together."""
         from torch.optim.adam import adam
 
         lists = [
@@ -159,11 +160,13 @@ class Training:
             for name in ("table", "mean", "square", "largest", "steps")
         ]
         for rate in np.unique(rates):
-            places = np.flatnonzero(rates == rate).tolist()
-            weights, means, squares, largest, steps = ([one[at] for at in places] for one in lists)
+            probes = np.flatnonzero(rates == rate).tolist()
+            weights, means, squares, largest, steps = (
+                [tensors[probe] for probe in probes] for tensors in lists
+            )
             adam(
                 weights,
-                [gradients[at] for at in places],
+                [gradients[probe] for probe in probes],
                 means,
                 squares,
                 largest,
@@ -185,22 +188,22 @@ class Training:
         used, taken, mixed = self.read
         weights = named(self.table, self.shapes)
         rows = self.rows.take(batch.rows, used)
-        read = mixed_rows(rows, weights["mix"][..., used], weights["gamma"], taken, mixed)
+        probe_rows = mixed_rows(rows, weights["mix"][..., used], weights["gamma"], taken, mixed)
         if recipe.row_dropout:
             sizes = [rows for rows, _ in batch.counts]
-            read = read * self.kept(sizes, self.rows.features, recipe.row_dropout)
+            probe_rows = probe_rows * self.kept(sizes, self.rows.features, recipe.row_dropout)
         sizes = [targets for _, targets in batch.counts]
-        kept = self.kept(sizes, recipe.hidden, recipe.dropout) if recipe.dropout else None
-        return losses(read_spans(weights, read, batch, kept), batch)
+        hidden_mask = self.kept(sizes, recipe.hidden, recipe.dropout) if recipe.dropout else None
+        return losses(read_spans(weights, probe_rows, batch, hidden_mask), batch)
 
     def kept(self, sizes: Sequence[int], width: int, share: float) -> torch.Tensor:
-        """Draw what dropout leaves, scaled, the same for all inputs of a seed: (seeds, 1, longest, width)."""
+        """Draw scaled dropout masks, shared by all inputs of a seed: shape (seeds, 1, longest, width)."""
         import torch
 
         out = torch.ones((len(sizes), max(sizes), width), device=self.rows.device)
-        for place, size in enumerate(sizes):
-            drawn = self.dropout[self.at[0][place]]
-            out[place, :size].bernoulli_(1 - share, generator=drawn).div_(1 - share)
+        for index, size in enumerate(sizes):
+            rng = self.dropout[self.at[0][index]]
+            out[index, :size].bernoulli_(1 - share, generator=rng).div_(1 - share)
         return out[:, None]
 
     def validate(self, known: Sequence[Batch]) -> np.ndarray:
@@ -211,21 +214,21 @@ class Training:
         if not bool(table.isfinite().all()):
             raise InputError("X must be finite, but it has values that are not numbers.")
         inputs = [self.inputs[at] for at in self.at[1]] * len(self.at[0])
-        found = torch.zeros((len(inputs), 3), dtype=torch.int64, device=table.device)
-        for each in answered(self.rows, table.flatten(0, 1), self.shapes, inputs, known):
-            found += each.sum(1)
-        return micro_f1(found.cpu().numpy()).reshape(table.shape[:2])
+        counts = torch.zeros((len(inputs), 3), dtype=torch.int64, device=table.device)
+        for batch_counts in answered(self.rows, table.flatten(0, 1), self.shapes, inputs, known):
+            counts += batch_counts.sum(1)
+        return micro_f1(counts.cpu().numpy()).reshape(table.shape[:2])
 
     def leave(self, going: np.ndarray) -> None:
-        """Take seeds and inputs out of the grid of which no probe is going on."""
+        """Remove the seeds and inputs from the grid whose probes have all stopped."""
         inner = going[np.ix_(*self.at)]
         stays = np.flatnonzero(inner.any(1)), np.flatnonzero(inner.any(0))
         if inner.shape == tuple(map(len, stays)):
             return
         self.at = self.at[0][stays[0]], self.at[1][stays[1]]
         for name in ("table", "mean", "square", "largest", "steps"):
-            whole = getattr(self, name).detach().cpu()[stays[0]][:, stays[1]]
-            setattr(self, name, whole.to(self.rows.device))
+            remaining = getattr(self, name).detach().cpu()[stays[0]][:, stays[1]]
+            setattr(self, name, remaining.to(self.rows.device))
         self.table.requires_grad_()
         self.read = layers_read([self.inputs[at] for at in self.at[1]], self.rows.device)
 
@@ -234,7 +237,7 @@ def answered(
     rows: LayerRows, table: torch.Tensor, shapes: Shapes, inputs: Sequence[Input], batches: Sequence[Batch]
 ) -> Iterator[torch.Tensor]:
     """
-    Count the labels that probes get right in batches of one set.
+    Count the correct and incorrect labels of probes in batches of one set.
 
     Parameters
     ----------
@@ -242,13 +245,13 @@ def answered(
     table : Tensor of shape (probes, weights)
     shapes : mapping of str to tuple of int
     inputs : sequence of Input
-        One a probe.
+        One per probe.
     batches : sequence of Batch
 
     Yields
     ------
     Tensor of int of shape (probes, targets, 3)
-        Found, wrong and missed labels of each target.
+        True positives, false positives and false negatives of each target.
     """
     import torch
 
@@ -257,15 +260,15 @@ def answered(
         weights = named(table[None], shapes)
         scores, gamma = weights["mix"][..., used], weights["gamma"]
         for batch in batches:
-            read = mixed_rows(rows.take(batch.rows, used), scores, gamma, taken, mixed)
-            outputs = read_spans(weights, read, batch)
+            probe_rows = mixed_rows(rows.take(batch.rows, used), scores, gamma, taken, mixed)
+            outputs = read_spans(weights, probe_rows, batch)
             if not bool(outputs.isfinite().all()):
                 raise InputError("X must be finite, but it has values that are not numbers.")
             yield tallied(outputs, batch)[0]
 
 
 def in_batches(sentences: np.ndarray, size: int, seed: int) -> Iterator[np.ndarray]:
-    """Give sentences in batches, all of them in a new order each time, without end."""
+    """Yield batches of sentences without end, reshuffled in each epoch."""
     epoch = 0
     while True:
         order = sentences[generator(seed, "edge probe", "order", epoch).permutation(len(sentences))]
@@ -275,7 +278,7 @@ def in_batches(sentences: np.ndarray, size: int, seed: int) -> Iterator[np.ndarr
 
 
 def fixed_batches(edges: Edges, sentences: np.ndarray, size: int, device: Any) -> list[Batch]:
-    """Give sentences in batches, once and in their order."""
+    """Return the sentences in batches, in their order."""
     return [
         make_batch(edges, [sentences[begin : begin + size]], device)
         for begin in range(0, len(sentences), size)

@@ -1,7 +1,7 @@
-"""Which spans are names? Columns with a word first and a tag such as B-PER last, as files of entities have.
+"""Reading of named entities from columns of words and IOB tags, such as B-PER.
 
-Tags may be of any of the usual schemes: IOB1, where B only parts two neighbors of one kind; IOB2, where every
-name begins with B; and those that also mark the last word (E or L) and lone ones (S or U).
+Tags may be of any of the usual schemes: IOB1, where B only separates two adjacent names of one type; IOB2,
+where every name begins with B; and those that also mark the last word (E or L) and single words (S or U).
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ _TAG = re.compile(r"[BIELSU]-\S+")
 
 def tagged_sentences(lines: Lines) -> Iterator[tuple[tuple[str, ...], tuple[str, ...], str]]:
     """
-    Read sentences, each with an empty line after it.
+    Read sentences, each followed by an empty line.
 
     Parameters
     ----------
     lines : Lines
-        What begins with # and ends in no tag is a comment.
+        A line that begins with # and does not end in a tag is a comment.
 
     Yields
     ------
     words, tags : tuple of str
     document : str
-        Empty where the file tells of none.
+        Empty where the file names none.
     """
     words: list[str] = []
     tags: list[str] = []
@@ -52,34 +52,34 @@ def tagged_sentences(lines: Lines) -> Iterator[tuple[tuple[str, ...], tuple[str,
 
 def spans_of(tags: Sequence[str]) -> list[tuple[str, tuple[int, int]]]:
     """
-    Find the names that tags tell of.
+    Find the spans of names.
 
     Parameters
     ----------
     tags : sequence of str
-        One a word.
+        One per word.
 
     Returns
     -------
     list of (str, (int, int))
-        Kind, first word, and the one after the last.
+        Type, first word, and the word after the last.
 
     Examples
     --------
     >>> spans_of(["I-PER", "I-PER", "O", "I-LOC", "B-LOC"])
     [('PER', (0, 2)), ('LOC', (3, 4)), ('LOC', (4, 5))]
     """
-    found: list[tuple[str, tuple[int, int]]] = []
+    spans: list[tuple[str, tuple[int, int]]] = []
     kind, begin = "", 0
-    for place, tag in enumerate((*tags, "O")):
-        mark, _, now = tag.partition("-")
-        # A name goes on with I, E or L of its own kind; anything else ends it.
-        if kind and not (mark in "IEL" and now == kind):
-            found.append((kind, (begin, place)))
+    for index, tag in enumerate((*tags, "O")):
+        mark, _, tag_kind = tag.partition("-")
+        # A name continues with I, E or L of its own type; any other tag ends it.
+        if kind and not (mark in "IEL" and tag_kind == kind):
+            spans.append((kind, (begin, index)))
             kind = ""
-        if now and not kind:
-            kind, begin = now, place
+        if tag_kind and not kind:
+            kind, begin = tag_kind, index
         if kind and mark in "ELSU":
-            found.append((kind, (begin, place + 1)))
+            spans.append((kind, (begin, index + 1)))
             kind = ""
-    return found
+    return spans

@@ -1,9 +1,8 @@
-"""How many bits do the labels take when a layer is known? Sent block by block, each from those before it.
+"""Minimum-description-length probing: online (prequential) codelength of labels given a layer.
 
-Sender and receiver both have the rows. The first block of labels is sent as if all classes were equally
-likely. Both then fit the same readout on what has been sent, and the next block costs as many bits as that
-readout finds it surprising. A layer that says more about the labels, or says it from fewer examples, gives a
-shorter code.
+Sender and receiver both have the rows. The first block of labels is sent with a uniform code. Both then fit
+the same linear probe on the labels sent so far, and the next block costs its negative log-likelihood under
+that probe. A layer that predicts the labels better, or from fewer examples, gives a shorter code.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from .linear import SAMPLE, check_labels, fit_logistic
 from .standard import as_layers
 
 PORTIONS: tuple[float, ...] = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25, 12.5, 25.0, 50.0, 100.0)
-BYTES = 1 << 30  # of layers that are put in order at a time
-ROUNDING = 1e-12  # of a portion of the rows
+BYTES = 1 << 30  # of layers that are reordered at a time
+ROUNDING = 1e-12  # relative tolerance of a portion of the rows
 METHOD = "spread within blocks"
 TARGET = "codelength of other labels and rows, with readouts of the same training"
 
 
 class _Sending(NamedTuple):
-    """Rows in the order of sending, groups with their sizes and blocks, and where blocks end."""
+    """Rows in the order of transmission, groups with their sizes and blocks, and the ends of the blocks."""
 
     order: np.ndarray
     names: np.ndarray
@@ -42,26 +41,26 @@ class _Sending(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Code:
     """
-    Codelengths of the same labels, one a layer.
+    Codelengths of the same labels, one per layer.
 
     Parameters
     ----------
     bits : ndarray of shape (layers,)
         Codelength.
     uniform : float
-        Bits that the labels take when all classes are equally likely.
+        Codelength of the uniform code, in bits.
     ends : ndarray of int of shape (blocks,)
-        Rows up to the end of each block, in the order of sending.
+        Number of rows up to the end of each block, in the order of transmission.
     losses : ndarray of shape (layers, blocks)
-        Mean bits a row of each block.
+        Mean bits per row of each block.
     parts : ndarray of shape (layers, groups)
-        Bits of each group, such as a sentence, in the order of sending.
+        Bits of each group, such as a sentence, in the order of transmission.
     groups : ndarray of shape (groups,)
-        Its name.
+        Names of the groups.
     rows, blocks : ndarray of int of shape (groups,)
-        How many rows it has, and its block.
+        Number of rows and the block of each group.
     penalty : ndarray of shape (layers, blocks - 1)
-        Of the readout that each block after the first is sent with.
+        Penalty of the probe that each block after the first is sent with.
     converged : ndarray of bool of shape (layers, blocks - 1)
     """
 
@@ -78,7 +77,7 @@ class Code:
 
     @property
     def compression(self) -> np.ndarray:
-        """How many times shorter than the uniform code, shape (layers,)."""
+        """Uniform codelength divided by the codelength, shape (layers,)."""
         return self.uniform / self.bits
 
 
@@ -97,23 +96,23 @@ def online_code(
     sample: int | None = SAMPLE,
 ) -> Code:
     """
-    Measure the description length of labels given each layer.
+    Compute the online codelength of labels given each layer.
 
     Parameters
     ----------
     X : ndarray or Tensor of shape (layers, rows, features)
     labels : array of int of shape (rows,)
     classes : int
-        How many there are.
+        Number of classes.
     groups : array of shape (rows,), optional
-        Rows of one group, such as a sentence, are sent together; each row on its own when absent.
+        Rows of one group, such as a sentence, are sent together; each row is its own group when absent.
     portions : sequence of float
-        Where blocks end, in percent of the rows; the last is 100. A block ends with a whole group, so that
-        the first ones of a small corpus become one: it has two groups at least.
+        Ends of the blocks, in percent of the rows; the last is 100. Blocks consist of whole groups, and the
+        first has at least two, so the first blocks of a small corpus are merged.
     penalties, folds, tolerance, device, sample
-        As in `fit_logistic`. The penalty is chosen anew for each block, from what has been sent.
+        As in `fit_logistic`. The penalty is chosen for each block, from the labels sent before it.
     seed : int
-        Of the order of the groups, and of the folds.
+        Seed of the order of the groups, and of the folds.
 
     Returns
     -------
@@ -122,28 +121,30 @@ def online_code(
     Notes
     -----
     With t_1 rows in the first of S blocks and K classes,
-    L = t_1 log2 K - sum_i log2 p_i(labels of block i + 1), p_i fitted on the blocks up to i. A class that
-    none of t rows had gets the probability 1 / (t + K), and the others share what is left as the readout
-    says.
+    L = t_1 log2 K - sum_i log2 p_i(labels of block i + 1), with p_i fitted on the blocks up to i. A class
+    that is absent from the t rows sent so far has the probability 1 / (t + K); the probe distributes the
+    remaining probability among the other classes.
 
     References
     ----------
     Voita and Titov (2020), Information-Theoretic Probing with Minimum Description Length, EMNLP.
     """
-    found = as_layers(X)
-    right = check_labels(labels, found.shape[1], classes)
-    sent = _sending(found.shape[1], groups, _percent(portions), seed)
-    right, unit = right[sent.order], np.repeat(np.arange(len(sent.sizes)), sent.sizes)
-    bits = np.full((len(found), len(right)), np.log2(classes))
-    penalty, converged = (np.zeros((len(found), len(sent.ends) - 1), dtype=kind) for kind in (float, bool))
-    step = max(1, BYTES // found[0].nbytes)
-    for begin in range(0, len(found), step):
+    layer_stack = as_layers(X)
+    label_array = check_labels(labels, layer_stack.shape[1], classes)
+    sent = _sending(layer_stack.shape[1], groups, _percent(portions), seed)
+    label_array, unit = label_array[sent.order], np.repeat(np.arange(len(sent.sizes)), sent.sizes)
+    bits = np.full((len(layer_stack), len(label_array)), np.log2(classes))
+    penalty, converged = (
+        np.zeros((len(layer_stack), len(sent.ends) - 1), dtype=kind) for kind in (float, bool)
+    )
+    step = max(1, BYTES // layer_stack[0].nbytes)
+    for begin in range(0, len(layer_stack), step):
         layers = slice(begin, begin + step)
-        rows = found[layers][:, sent.order]
+        rows = layer_stack[layers][:, sent.order]
         for number, (end, next_end) in enumerate(pairwise(sent.ends)):
             fit = fit_logistic(
                 rows[:, :end],
-                right[:end],
+                label_array[:end],
                 classes,
                 penalties=penalties,
                 folds=folds,
@@ -153,13 +154,13 @@ def online_code(
                 device=device if device is not None else getattr(X, "device", "cpu"),
                 sample=sample,
             )
-            new, seen = slice(end, next_end), np.bincount(right[:end], minlength=classes)
-            bits[layers, new] = _bits(fit.decision(rows[:, new]), right[new], seen)
+            new, seen = slice(end, next_end), np.bincount(label_array[:end], minlength=classes)
+            bits[layers, new] = _bits(fit.decision(rows[:, new]), label_array[new], seen)
             penalty[layers, number], converged[layers, number] = fit.penalty, fit.converged
     starts = np.concatenate([[0], sent.ends[:-1]])
     return Code(
         bits=bits.sum(1),
-        uniform=float(len(right) * np.log2(classes)),
+        uniform=float(len(label_array) * np.log2(classes)),
         ends=sent.ends,
         losses=np.add.reduceat(bits, starts, axis=1) / (sent.ends - starts),
         parts=cluster_sums(bits, unit),
@@ -186,12 +187,13 @@ def code_difference(
     ----------
     one : Code
     other : Code, optional
-        Of the same labels in the same order, such as that of the tuned model: its layers are subtracted one
-        by one. When absent, one layer of the first is subtracted from all of them.
+        Code of the same labels in the same order, such as that of the fine-tuned model, subtracted layer by
+        layer. When absent, the reference layer of the first code is subtracted from all its layers.
     reference : int
-        That layer.
+        Index of the reference layer.
     clusters : array of int of shape (groups,), optional
-        Which groups err together, such as sentences of one document, from 0 on; each for itself when absent.
+        Clusters of correlated groups, such as the sentences of one document, counted from 0; each group is
+        its own cluster when absent.
     level : float
 
     Returns
@@ -199,8 +201,8 @@ def code_difference(
     difference : ndarray of shape (layers,)
         In bits.
     band : Band
-        For the sum over other groups in blocks of the same number of rows, sent with the same readouts: it
-        does not tell what other groups to train on would change. Run several seeds for that.
+        Interval for the sum over other groups in blocks of the same number of rows, sent with the same
+        probes: it does not include the variance from the groups trained on. Run several seeds for that.
     """
     if other is None:
         if not -len(one.bits) <= reference < len(one.bits):
@@ -222,7 +224,7 @@ def code_difference(
 
 def code_interval(found: Code, *, clusters: Any = None, level: float = 0.95) -> Band:
     """
-    Put an interval around each codelength.
+    Compute a confidence interval of each codelength.
 
     Parameters
     ----------
@@ -239,25 +241,25 @@ def code_interval(found: Code, *, clusters: Any = None, level: float = 0.95) -> 
     return _summed(found, found.parts, level, clusters)[1]
 
 
-def _summed(found: Code, parts: np.ndarray, level: float, clusters: Any) -> tuple[np.ndarray, Band]:
-    """Sum over groups, with the error that comes from how groups of one block differ in bits a row."""
-    strata = _strata(found.blocks)
-    sums, rows = cluster_sums(parts, strata), cluster_sums(found.rows, strata)
-    # A group may be longer in another sample; what counts is whether its rows cost more.
-    off = parts - (sums / rows)[:, strata] * found.rows
+def _summed(code: Code, parts: np.ndarray, level: float, clusters: Any) -> tuple[np.ndarray, Band]:
+    """Sum over groups, with a standard error from the variance of bits per row within blocks."""
+    strata = _strata(code.blocks)
+    sums, rows = cluster_sums(parts, strata), cluster_sums(code.rows, strata)
+    # The length of a group varies between samples, so the residual is relative to its number of rows.
+    off = parts - (sums / rows)[:, strata] * code.rows
     counts = np.bincount(strata)
-    dof, unit = float(max(1, len(found.blocks) - len(counts))), "group of rows"
+    dof, unit = float(max(1, len(code.blocks) - len(counts))), "group of rows"
     if clusters is None:
         variance = (cluster_sums(off**2, strata) * counts / np.maximum(counts - 1, 1)).sum(1)
     else:
         codes = np.asarray(clusters)
-        if codes.shape != found.blocks.shape:
-            raise must("clusters", f"one for each of {len(found.blocks)} groups", codes.shape)
-        # A block's mean bends towards the few clusters that it has; without each of them it would not.
+        if codes.shape != code.blocks.shape:
+            raise must("clusters", f"one for each of {len(code.blocks)} groups", codes.shape)
+        # The mean of a block with few clusters is pulled towards each of them: use leave-one-out residuals.
         held = np.bincount(np.unique(np.stack([strata, codes]), axis=1)[0])
         off = off * np.where(held > 1, held / np.maximum(held - 1, 1), 1.0)[strata]
-        # What a cluster costs too much in one block it does in others, so its parts are added up first.
-        together, sizes = cluster_sums(off, codes), cluster_sums(found.rows, codes)
+        # Residuals of a cluster are correlated across blocks, so they are summed first.
+        together, sizes = cluster_sums(off, codes), cluster_sums(code.rows, codes)
         variance = (together**2).sum(1) * len(sizes) / max(1, len(sizes) - 1)
         dof, unit = max(1.0, float(sizes.sum() ** 2 / (sizes**2).sum() - 1)), "cluster of groups"
     total: np.ndarray = parts.sum(1)
@@ -274,45 +276,50 @@ def _summed(found: Code, parts: np.ndarray, level: float, clusters: Any) -> tupl
 
 
 def _strata(blocks: np.ndarray) -> np.ndarray:
-    """Number the blocks anew, one of a single group taken with the next, or at the end with the last."""
+    """Renumber the blocks, merging a block of a single group with the next one, or with the last."""
     counts = np.bincount(blocks)
     number = np.zeros(len(counts), dtype=np.int64)
-    here, held = 0, 0
+    stratum, held = 0, 0
     for block, count in enumerate(counts):
-        number[block] = here
+        number[block] = stratum
         held += int(count)
         if held > 1:
-            here, held = here + 1, 0
+            stratum, held = stratum + 1, 0
     if held:
-        number[number == here] = max(0, here - 1)
+        number[number == stratum] = max(0, stratum - 1)
     return number[blocks]
 
 
 def _percent(portions: Sequence[float]) -> np.ndarray:
-    found = np.asarray(portions, dtype=np.float64)
-    rising = found.ndim == 1 and len(found) > 1 and found[0] > 0 and bool((np.diff(found) > 0).all())
-    if not rising or found[-1] != 100:
+    percentages = np.asarray(portions, dtype=np.float64)
+    rising = (
+        percentages.ndim == 1
+        and len(percentages) > 1
+        and percentages[0] > 0
+        and bool((np.diff(percentages) > 0).all())
+    )
+    if not rising or percentages[-1] != 100:
         raise must("portions", "rising percentages that end with 100", list(portions))
-    return found / 100
+    return percentages / 100
 
 
 def _sending(count: int, groups: Any, portions: np.ndarray, seed: int) -> _Sending:
-    """Shuffle the groups, and end each block with the last group that still fits into its portion."""
-    named = np.arange(count) if groups is None else np.asarray(groups)
-    if named.shape != (count,):
-        raise must("groups", f"one for each of {count} rows", named.shape)
-    names, group = np.unique(named, return_inverse=True)
+    """Shuffle the groups, and end each block with the last group that fits into its portion."""
+    row_groups = np.arange(count) if groups is None else np.asarray(groups)
+    if row_groups.shape != (count,):
+        raise must("groups", f"one for each of {count} rows", row_groups.shape)
+    names, group = np.unique(row_groups, return_inverse=True)
     if len(names) < 3:
         raise InputError(f"rows must be of at least 3 groups for a code in blocks, but got {len(names)}.")
     shuffled = generator(seed, "probes", "code").permutation(len(names))
-    place = np.argsort(shuffled)
+    position = np.argsort(shuffled)
     sizes = np.bincount(group)[shuffled]
     total = np.cumsum(sizes)
     fitting = np.searchsorted(total, portions * count * (1 + ROUNDING), side="right")
     lasts = np.unique(np.append(np.maximum(fitting[:-1], 2), len(names)))
     return _Sending(
-        # Groups in their new order, rows of each in the old one.
-        order=np.argsort(place[group], kind="stable"),
+        # Groups in shuffled order, rows of each group in their original order.
+        order=np.argsort(position[group], kind="stable"),
         names=names[shuffled],
         sizes=sizes,
         ends=total[lasts - 1],
@@ -320,22 +327,22 @@ def _sending(count: int, groups: Any, portions: np.ndarray, seed: int) -> _Sendi
     )
 
 
-def _bits(said: np.ndarray, labels: np.ndarray, seen: np.ndarray) -> np.ndarray:
+def _bits(scores: np.ndarray, labels: np.ndarray, seen: np.ndarray) -> np.ndarray:
     """
     Bits of each label, shape (layers, rows).
 
     Parameters
     ----------
-    said : ndarray of shape (layers, rows, classes)
-        Outputs of the readouts.
+    scores : ndarray of shape (layers, rows, classes)
+        Outputs of the probes.
     labels : ndarray of int of shape (rows,)
     seen : ndarray of int of shape (classes,)
-        Rows of each class that they were fitted on.
+        Number of training rows of each class.
     """
     from scipy.special import log_softmax
 
-    known = np.where(seen > 0, said, -np.inf)
-    log = log_softmax(known, axis=-1)[:, np.arange(len(labels)), labels]
-    each = 1 / (seen.sum() + len(seen))
-    left = np.log1p(-each * (seen == 0).sum())
-    return -np.where(seen[labels] > 0, log + left, np.log(each)) / np.log(2)
+    seen_scores = np.where(seen > 0, scores, -np.inf)
+    log = log_softmax(seen_scores, axis=-1)[:, np.arange(len(labels)), labels]
+    unseen_probability = 1 / (seen.sum() + len(seen))
+    log_remaining = np.log1p(-unseen_probability * (seen == 0).sum())
+    return -np.where(seen[labels] > 0, log + log_remaining, np.log(unseen_probability)) / np.log(2)

@@ -1,4 +1,4 @@
-"""Which layers does a probe read? One, or a learned mix of several, whose weights say where it looks."""
+"""Inputs of probes: single layers, or scalar mixes of several layers with learned weights."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Array = NDArray[np.float64]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
     """
-    What one probe reads.
+    Input of a probe: a layer, or a mix of layers.
 
     Parameters
     ----------
     name : str
-        What results call it, such as "3" or "0..3".
+        Name in the results, such as "3" or "0..3".
     layers : tuple of int
-        Places of the layers, rising.
+        Indices of the layers, ascending.
     mixed : bool
-        Whether it reads their mix with learned weights; a single layer is read as it is otherwise.
+        Whether the layers are mixed with learned weights; otherwise a single layer is read unchanged.
     """
 
     name: str
@@ -45,12 +45,12 @@ class Input:
 
 
 def one_layer(layer: int) -> Input:
-    """Read one layer alone."""
+    """Input of a single layer."""
     return Input(name=str(layer), layers=(layer,))
 
 
 def mix_up_to(layer: int) -> Input:
-    """Read the mix of all layers from 0 up to one."""
+    """Input of the mix of all layers from 0 up to `layer`."""
     return Input(name=f"0..{layer}", layers=tuple(range(layer + 1)), mixed=True)
 
 
@@ -67,15 +67,15 @@ INPUTS: Mapping[str, Callable[[int], tuple[Input, ...]]] = MappingProxyType(
 
 def find_inputs(wanted: str | Sequence[Input], layers: int) -> tuple[Input, ...]:
     """
-    Say what each probe reads.
+    Resolve the inputs of probes.
 
     Parameters
     ----------
     wanted : str or sequence of Input
-        A name of `INPUTS`: every layer alone, the mix of layers 0..l for every l, the mix of all layers, the
-        top layer, or layer 0; or inputs of one's own.
+        A name of `INPUTS`: every single layer, the mix of layers 0..l for every l, the mix of all layers,
+        the top layer, or layer 0; or custom inputs.
     layers : int
-        How many there are.
+        Number of layers.
 
     Returns
     -------
@@ -90,36 +90,38 @@ def find_inputs(wanted: str | Sequence[Input], layers: int) -> tuple[Input, ...]
         if wanted not in INPUTS:
             raise unknown("inputs", wanted, INPUTS)
         return INPUTS[wanted](layers)
-    found = tuple(wanted)
-    if not found or not all(isinstance(one, Input) for one in found):
+    inputs = tuple(wanted)
+    if not inputs or not all(isinstance(probe_input, Input) for probe_input in inputs):
         raise must("inputs", f"one of {', '.join(INPUTS)}, or a list of Input", wanted)
-    if len({one.name for one in found}) < len(found):
-        raise must("names of inputs", "each there once", [one.name for one in found])
-    deepest = max(one.layers[-1] for one in found)
+    if len({probe_input.name for probe_input in inputs}) < len(inputs):
+        raise must("names of inputs", "each there once", [probe_input.name for probe_input in inputs])
+    deepest = max(probe_input.layers[-1] for probe_input in inputs)
     if deepest >= layers:
         raise must("layers of an input", f"below the number of layers, {layers}", deepest)
-    return found
+    return inputs
 
 
 def layers_read(
     inputs: Sequence[Input], device: Any = "cpu"
 ) -> tuple[list[int], torch.Tensor, torch.Tensor | None]:
     """
-    Which layers must be there for some probes, and which of them each one reads.
+    Layers needed by a set of probes, and which of them each probe reads.
 
     Returns
     -------
     used : list of int
-        Layers that any of them reads, rising.
+        Layers that any probe reads, ascending.
     taken : Tensor of bool of shape (inputs, used layers)
     mixed : Tensor of bool of shape (inputs,), or None where nothing is mixed
     """
     import torch
 
-    used = sorted({layer for one in inputs for layer in one.layers})
-    taken = torch.tensor([[layer in one.layers for layer in used] for one in inputs], device=device)
-    mixed = torch.tensor([one.mixed for one in inputs], device=device)
-    return used, taken, mixed if any(one.mixed for one in inputs) else None
+    used = sorted({layer for probe_input in inputs for layer in probe_input.layers})
+    taken = torch.tensor(
+        [[layer in probe_input.layers for layer in used] for probe_input in inputs], device=device
+    )
+    mixed = torch.tensor([probe_input.mixed for probe_input in inputs], device=device)
+    return used, taken, mixed if any(probe_input.mixed for probe_input in inputs) else None
 
 
 def mixed_rows(
@@ -130,7 +132,7 @@ def mixed_rows(
     mixed: torch.Tensor | None,
 ) -> torch.Tensor:
     """
-    What each probe reads of each row: gamma softmax(scores) of its layers where it mixes, else its layer.
+    Compute the input rows of each probe: the mix gamma softmax(scores) of its layers, or its single layer.
 
     Parameters
     ----------
@@ -138,7 +140,7 @@ def mixed_rows(
     scores : Tensor of shape (sets, probes, layers)
     gamma : Tensor of shape (sets, probes, 1)
     taken, mixed
-        As `layers_read` gives them.
+        As returned by `layers_read`.
 
     Returns
     -------
@@ -159,7 +161,7 @@ def mixed_rows(
 
 def center_of_gravity(shares: ArrayLike) -> Array:
     """
-    The layer that a mix reads on average.
+    Mean layer of a mix, weighted by its softmax weights.
 
     Parameters
     ----------
@@ -179,24 +181,24 @@ def center_of_gravity(shares: ArrayLike) -> Array:
     >>> float(center_of_gravity([0.25, 0.25, 0.5]))
     1.25
     """
-    found = np.asarray(shares, dtype=np.float64)
-    return found @ np.arange(found.shape[-1])
+    weights = np.asarray(shares, dtype=np.float64)
+    return weights @ np.arange(weights.shape[-1])
 
 
 def expected_layer(scores: ArrayLike) -> Array:
     """
-    The layer at which a task is solved on average: what each layer adds to the score, as weights of layers.
+    Expected layer at which a task is solved: the mean layer, weighted by its increment of the score.
 
     Parameters
     ----------
     scores : array_like of shape (..., layers)
-        Of probes that read layers 0..l, for every l.
+        Scores of probes that read layers 0..l, for every l.
 
     Returns
     -------
     ndarray of shape (...)
-        NaN where the layers above 0 add nothing. Not confined to the layers where some add less than
-        nothing.
+        NaN where the layers above 0 add nothing in total. May lie outside the range of layers where some
+        increments are negative.
 
     References
     ----------

@@ -1,8 +1,8 @@
-"""How do files tell which spans have which labels? In the layout of edge probing: spans of words with labels.
+"""Readers of labeled spans from treebanks, SemEval, IOB and edge-probing files.
 
-A reader gives each sentence the mark `targets`: one JSON object a target, with `span1`, `span2` where there
-are two (first word, and the one after the last), and `label`, one or several. Files of the published layout
-have it as it is, and other readers write it.
+A reader gives each sentence the mark `targets`: one JSON object per target, with `span1`, `span2` where there
+are two spans (first word, and the word after the last), and `label`, one or several. Files of the published
+edge-probing layout contain it; other readers create it.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ _MARKED = re.compile(r"<(/?)e([12])>")
 
 
 def words_in(example: Example) -> tuple[str, ...]:
-    """The words of an example: those given, or what stands between blanks."""
+    """The words of an example, split at whitespace where they are not given."""
     return words_of(example, "whitespace" if example.words is None else "given")
 
 
 def read_constituents(lines: Lines, options: Mapping[str, Any]) -> Iterator[Example]:
     """Read bracketed trees with the spans of their phrases."""
-    kept = list(lines)
-    again = Lines([f"{line}\n".encode() for line in kept], lines.name, lines.prefix)
-    # The reader of words refuses what is no tree, before its phrases are looked for.
-    for example, found in zip(read_ptb(again, options), _phrases(kept), strict=True):
-        yield replace(example, marks={**example.marks, MARK: found})
+    tree_lines = list(lines)
+    word_lines = Lines([f"{line}\n".encode() for line in tree_lines], lines.name, lines.prefix)
+    # The reader of words rejects malformed trees before the phrases are parsed.
+    for example, phrases in zip(read_ptb(word_lines, options), _phrases(tree_lines), strict=True):
+        yield replace(example, marks={**example.marks, MARK: phrases})
 
 
 def _phrases(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Phrases of one tree after the other, without those that hold only traces."""
+    """Yield the phrases of each tree, without those that contain only traces."""
     stack: list[tuple[int, list[str]]] = []
-    found: list[str] = []
+    phrases: list[str] = []
     words = 0
     for line in lines:
         for piece in _PIECE.findall(line):
@@ -61,28 +61,28 @@ def _phrases(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
             elif piece != ")":
                 stack[-1][1].append(piece)
             else:
-                begin, said = stack.pop()
-                if len(said) == 2:
-                    words += said[0] != TRACE
-                elif said and words > begin:
-                    # What follows the category is a function (NP-SBJ) or the number of a trace (NP-1).
-                    label = re.split("[-=|]", said[0])[0] or said[0]
-                    found.append(told_span(label, (begin, words)))
+                begin, pieces = stack.pop()
+                if len(pieces) == 2:
+                    words += pieces[0] != TRACE
+                elif pieces and words > begin:
+                    # The suffix of a category is a function (NP-SBJ) or the index of a trace (NP-1).
+                    label = re.split("[-=|]", pieces[0])[0] or pieces[0]
+                    phrases.append(told_span(label, (begin, words)))
                 if not stack:
-                    yield tuple(found)
-                    found, words = [], 0
+                    yield tuple(phrases)
+                    phrases, words = [], 0
 
 
 def read_relations(lines: Lines, options: Mapping[str, Any]) -> Iterator[Example]:
-    """Read the sentences of SemEval-2010 task 8 with their two marked spans; words stand between blanks."""
-    told = Records(path=Path(lines.name), format="semeval")
-    for number, record in enumerate(READ["semeval"](lines, told), start=1):
+    """Read the sentences of SemEval-2010 task 8 with their two marked spans, split at whitespace."""
+    source = Records(path=Path(lines.name), format="semeval")
+    for number, record in enumerate(READ["semeval"](lines, source), start=1):
         words: list[str] = []
         ends: dict[tuple[str, str], int] = {}
         for token in record["sentence"].split():
             for mark in _MARKED.finditer(token):
                 before, after = (_MARKED.sub("", s) for s in (token[: mark.start()], token[mark.end() :]))
-                # A mark in the middle of a token leaves the whole of it inside.
+                # A mark in the middle of a token includes the complete token in the span.
                 past = bool(before) and (bool(mark[1]) or not after)
                 ends[mark[2], mark[1]] = len(words) + past
             if word := _MARKED.sub("", token):
@@ -97,7 +97,7 @@ def read_relations(lines: Lines, options: Mapping[str, Any]) -> Iterator[Example
 
 
 def read_entities(lines: Lines, options: Mapping[str, Any]) -> Iterator[Example]:
-    """Read columns of words and tags with the spans of names."""
+    """Read columns of words and tags, with the spans of names."""
     for number, (words, tags, document) in enumerate(tagged_sentences(lines), start=1):
         marks = {MARK: tuple(told_span(kind, span) for kind, span in spans_of(tags))}
         yield Example(id=str(number), text=" ".join(words), words=words, marks=marks, group=document)
@@ -105,8 +105,8 @@ def read_entities(lines: Lines, options: Mapping[str, Any]) -> Iterator[Example]
 
 def told_span(label: str, *spans: tuple[int, int]) -> str:
     """Write a target in the layout of edge probing."""
-    named: dict[str, Any] = {f"span{slot}": list(span) for slot, span in enumerate(spans, start=1)}
-    return json.dumps({**named, "label": label}, ensure_ascii=False)
+    fields: dict[str, Any] = {f"span{slot}": list(span) for slot, span in enumerate(spans, start=1)}
+    return json.dumps({**fields, "label": label}, ensure_ascii=False)
 
 
 CONSTITUENTS = replace(
@@ -131,7 +131,7 @@ ENTITIES = Reader(
     read=partial(by_file, read_entities),
 )
 
-# For each kind of file, who reads it and with which options.
+# Reader and options for each file format.
 FORMATS: Mapping[str, tuple[Reader, Mapping[str, Any]]] = MappingProxyType(
     {
         "conllu": (CONLLU, MappingProxyType({"units": "words"})),
@@ -144,76 +144,76 @@ FORMATS: Mapping[str, tuple[Reader, Mapping[str, Any]]] = MappingProxyType(
 
 
 def word_classes(mark: str, example: Example) -> list[Labeled]:
-    """One target a word: its mark. Words without one have none."""
+    """One target per word, labeled by its mark; words without a mark have no target."""
     return [
-        (((place, place + 1),), (label,))
-        for place, label in enumerate(marks_of(example, mark))
+        (((index, index + 1),), (label,))
+        for index, label in enumerate(marks_of(example, mark))
         if label != "_"
     ]
 
 
 def head_edges(example: Example) -> list[Labeled]:
-    """One target a word: the word and its head, and how they are related. The root is its own head."""
-    found: list[Labeled] = []
-    for place, (head, label) in enumerate(zip(heads_of(example), marks_of(example, "deprel"), strict=True)):
-        other = head - 1 if head else place
+    """One target per word: the word and its head, with their relation. The root is its own head."""
+    edges: list[Labeled] = []
+    for index, (head, label) in enumerate(zip(heads_of(example), marks_of(example, "deprel"), strict=True)):
+        head_index = head - 1 if head else index
         if label != "_":
-            found.append((((place, place + 1), (other, other + 1)), (label,)))
-    return found
+            edges.append((((index, index + 1), (head_index, head_index + 1)), (label,)))
+    return edges
 
 
 def heads_of(example: Example) -> list[int]:
-    """The head of each word, counted from 1, 0 for the root."""
-    found = marks_of(example, "head")
-    if not all(head.isdecimal() and int(head) <= len(found) for head in found):
+    """The head of each word, counted from 1; 0 for the root."""
+    heads = marks_of(example, "head")
+    if not all(head.isdecimal() and int(head) <= len(heads) for head in heads):
         raise InputError(f"sentence {example.id!r} must have a head for every word, but some have none.")
-    return [int(head) for head in found]
+    return [int(head) for head in heads]
 
 
 def marks_of(example: Example, mark: str) -> tuple[str, ...]:
-    """What a corpus says of each word."""
-    found = example.marks.get(mark)
-    if not isinstance(found, tuple) or len(found) != len(words_in(example)):
+    """The annotation of each word under the given mark."""
+    marks = example.marks.get(mark)
+    if not isinstance(marks, tuple) or len(marks) != len(words_in(example)):
         raise InputError(f"sentence {example.id!r} must have {mark} for every word, but it has none.")
-    return found
+    return marks
 
 
 def labeled_spans(slots: int, several: bool, example: Example) -> list[Labeled]:
     """
-    Targets in the layout of edge probing.
+    Parse targets in the layout of edge probing.
 
     Parameters
     ----------
     slots : int
-        Spans of each.
+        Number of spans per target.
     several : bool
-        Whether one may have several labels or none.
+        Whether a target may have several labels or none.
     example : Example
 
     Returns
     -------
     list of Labeled
     """
-    given = example.marks.get(MARK)
-    if not isinstance(given, tuple):
+    targets = example.marks.get(MARK)
+    if not isinstance(targets, tuple):
         raise InputError(f"sentence {example.id!r} must have a list of targets, but it has none.")
     length = len(words_in(example))
     return [
         _read(text, slots, several, length, f"target {n} of sentence {example.id!r}")
-        for n, text in enumerate(given)
+        for n, text in enumerate(targets)
     ]
 
 
 def _read(text: str, slots: int, several: bool, length: int, what: str) -> Labeled:
     try:
-        told = json.loads(text)
+        target = json.loads(text)
     except ValueError:
-        told = text
-    if not isinstance(told, dict) or "label" not in told:
+        target = text
+    if not isinstance(target, dict) or "label" not in target:
         raise InputError(f"{what} must have span1 and label, but got {text}.")
     spans = []
     for slot in range(1, slots + 1):
-        span = told.get(f"span{slot}")
+        span = target.get(f"span{slot}")
         if (
             not isinstance(span, list)
             or [type(end) for end in span] != [int, int]
@@ -221,11 +221,11 @@ def _read(text: str, slots: int, several: bool, length: int, what: str) -> Label
         ):
             raise InputError(f"span{slot} of {what} must lie within its {length} words, but got {span!r}.")
         spans.append((span[0], span[1]))
-    labels = [told["label"]] if isinstance(told["label"], str) else told["label"]
+    labels = [target["label"]] if isinstance(target["label"], str) else target["label"]
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-        raise InputError(f"label of {what} must be a text or a list of texts, but got {told['label']!r}.")
-    # A file of another target has the same layout, and would be read as what it is not.
-    if told.get(f"span{slots + 1}") is not None:
+        raise InputError(f"label of {what} must be a text or a list of texts, but got {target['label']!r}.")
+    # A file of another target has the same layout and would be misread.
+    if target.get(f"span{slots + 1}") is not None:
         raise InputError(f"{what} must have {slots} span{'s' * (slots > 1)}, but it has span{slots + 1} too.")
     if not several and len(labels) != 1:
         raise InputError(f"{what} must have one label, but it has {len(labels)}: is it of another target?")

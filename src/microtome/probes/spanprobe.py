@@ -1,4 +1,4 @@
-"""Which labels have spans of words? The edge probe of every layer, judged on sentences it has not seen."""
+"""Edge probing of every layer, scored on test sentences."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from .edgerecipe import EDGE_RECIPES
 
 def probe_spans(asked: Asked, X: np.ndarray) -> Probed:
     """
-    Read the labels of spans out of every layer, or out of mixes of them, with the published recipe.
+    Probe every layer, or mixes of layers, for labels of spans, with the published recipe.
 
     Parameters
     ----------
     asked : Asked
-        A word is a span of its own.
+        A word is a span of length 1.
     X : ndarray of shape (layers, rows, features)
 
     Returns
     -------
     Probed
-        Micro-averaged F1 of the labels of a sentence.
+        Micro-averaged F1 of the labels.
     """
-    found = asked.annotated
+    annotated = asked.annotated
     if asked.control is not None:
         from .control import control_spans
 
-        found = replace(found, right=control_spans(found, seed=asked.control))
-    edges = find_edges(found, asked.examples, asked.units)
+        annotated = replace(annotated, right=control_spans(annotated, seed=asked.control))
+    edges = find_edges(annotated, asked.examples, asked.units)
     device = asked.device or "cpu"
-    recipe = EDGE_RECIPES[found.target.recipe]
+    recipe = EDGE_RECIPES[annotated.target.recipe]
     if asked.steps is not None:
         recipe = replace(recipe, steps=asked.steps, every=min(recipe.every, asked.steps))
     probes = fit_edges(
@@ -51,21 +51,25 @@ def probe_spans(asked: Asked, X: np.ndarray) -> Probed:
         progress=asked.progress,
     )
     counts = apply_edges(probes, X, edges, asked.judged, device=device)
-    # Sentences that nobody asked for have no rows either, and nothing is lost with them.
-    asked_for = np.concatenate([asked.train, asked.held, asked.judged])
-    lost = int(np.isin(found.owner, asked_for).sum() - np.isin(edges.owner, asked_for).sum())
-    mixed = any(one.mixed for one in probes.inputs)
-    groups = asked.groups(range(len(found.ids)))
-    usual = majority(edges, asked.train, asked.judged)
+    # Sentences outside the splits have no rows either and do not count as lost.
+    used_sentences = np.concatenate([asked.train, asked.held, asked.judged])
+    lost = int(np.isin(annotated.owner, used_sentences).sum() - np.isin(edges.owner, used_sentences).sum())
+    mixed = any(probe_input.mixed for probe_input in probes.inputs)
+    groups = asked.groups(range(len(annotated.ids)))
+    baseline = majority(edges, asked.train, asked.judged)
     return Probed(
-        answers=tuple(counts.answers(layer, found.ids, groups) for layer in range(len(probes.inputs))),
-        places=tuple(one.layers[-1] for one in probes.inputs),
-        shares=tuple(tuple(map(float, each)) for each in probes.shares.mean(0)) if mixed else (),
+        answers=tuple(counts.answers(layer, annotated.ids, groups) for layer in range(len(probes.inputs))),
+        places=tuple(probe_input.layers[-1] for probe_input in probes.inputs),
+        shares=tuple(tuple(map(float, layer_shares)) for layer_shares in probes.shares.mean(0))
+        if mixed
+        else (),
         score=EDGE_F1,
-        lines=MappingProxyType({"most frequent labels": float(usual.f1[0, 0])}),
+        lines=MappingProxyType({"most frequent labels": float(baseline.f1[0, 0])}),
         note=f"{lost:,} targets have words without rows and are left out." if lost else "",
         rows=tuple(
-            {"updates": tuple(map(int, each)), "stopped": tuple(map(bool, ended))}
-            for each, ended in zip(np.asarray(probes.updates).T, np.asarray(probes.stopped).T, strict=True)
+            {"updates": tuple(map(int, updates)), "stopped": tuple(map(bool, stopped))}
+            for updates, stopped in zip(
+                np.asarray(probes.updates).T, np.asarray(probes.stopped).T, strict=True
+            )
         ),
     )

@@ -1,4 +1,4 @@
-"""How do the features of a layer come to one scale? By their mean and spread over the rows given."""
+"""Standardization of the features of a layer."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ..errors import InputError, must
 if TYPE_CHECKING:
     import torch
 
-CHUNK = 1 << 18  # numbers of a layer that are converted at once: they stay in memory that is near
+CHUNK = 1 << 18  # numbers of a layer that are converted at once, so that they fit in the cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Scale:
     """
-    Mean and spread of the features of one layer.
+    Mean and standard deviation of the features of one layer.
 
     Parameters
     ----------
     mean, spread : ndarray of shape (features,)
-        The spread of a constant feature is 1: it becomes 0, and its weight too.
+        The spread of a constant feature is 1: the feature becomes 0, and so does its weight.
     """
 
     mean: np.ndarray
@@ -34,16 +34,16 @@ class Scale:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Held:
     """
-    Rows that a penalty is chosen with: either every fold is foretold from the others, or some from others.
+    Rows that a penalty is chosen with, by cross-validation or by a single split.
 
     Parameters
     ----------
     learn : ndarray of int of shape (m,)
-        Rows to fit.
+        Training rows.
     fold : ndarray of int of shape (m,), optional
-        The fold of each.
+        The fold of each training row.
     judge : ndarray of int, optional
-        Other rows to foretell, where there are no folds.
+        Held-out rows, where there are no folds.
     """
 
     learn: np.ndarray
@@ -54,7 +54,7 @@ class Held:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fitted:
     """
-    The readout of one layer, on features of mean 0 and variance 1.
+    The linear probe of one layer, on standardized features.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Fitted:
 
 def as_layers(X: Any) -> np.ndarray:
     """
-    Check what is to be read.
+    Check the representations of all layers.
 
     Parameters
     ----------
@@ -85,19 +85,19 @@ def as_layers(X: Any) -> np.ndarray:
     Returns
     -------
     ndarray
-        The same numbers, not copied where they are in the memory of the CPU.
+        The same numbers, not copied where they are on the CPU.
     """
-    found = np.asarray(X.detach().cpu() if hasattr(X, "detach") else X)
-    if found.ndim != 3 or 0 in found.shape:
-        raise must("X", "of the shape (layers, rows, features)", found.shape)
-    if found.dtype not in (np.float32, np.float64):
-        raise must("X", "of float32 or float64", str(found.dtype))
-    return found
+    layers = np.asarray(X.detach().cpu() if hasattr(X, "detach") else X)
+    if layers.ndim != 3 or 0 in layers.shape:
+        raise must("X", "of the shape (layers, rows, features)", layers.shape)
+    if layers.dtype not in (np.float32, np.float64):
+        raise must("X", "of float32 or float64", str(layers.dtype))
+    return layers
 
 
 def scale_of(layer: np.ndarray) -> Scale:
     """
-    Measure the features of one layer, shape (rows, features); it refuses what is not finite.
+    Compute the mean and spread of the features of one layer, shape (rows, features), which must be finite.
 
     Returns
     -------
@@ -111,14 +111,14 @@ def scale_of(layer: np.ndarray) -> Scale:
 
 def on_scale(layer: np.ndarray, device: Any, kind: torch.dtype) -> tuple[Scale, torch.Tensor]:
     """
-    Measure the features of one layer on a device, and bring them to one scale there.
+    Standardize the features of one layer on a device.
 
     Parameters
     ----------
     layer : ndarray of shape (rows, features)
     device : torch.device
     kind : torch.dtype
-        Of the result; all is computed in float64.
+        Type of the result; computation is in float64.
 
     Returns
     -------
@@ -127,24 +127,24 @@ def on_scale(layer: np.ndarray, device: Any, kind: torch.dtype) -> tuple[Scale, 
     """
     import torch
 
-    whole = torch.from_numpy(np.ascontiguousarray(layer)).to(device).double()
-    mean = whole.mean(0)
-    whole -= mean
-    found = _scale(mean.cpu().numpy(), whole.square().sum(0).cpu().numpy(), len(layer))
-    return found, (whole / torch.from_numpy(found.spread).to(device)).to(kind)
+    values = torch.from_numpy(np.ascontiguousarray(layer)).to(device).double()
+    mean = values.mean(0)
+    values -= mean
+    scale = _scale(mean.cpu().numpy(), values.square().sum(0).cpu().numpy(), len(layer))
+    return scale, (values / torch.from_numpy(scale.spread).to(device)).to(kind)
 
 
 def _scale(mean: np.ndarray, squares: np.ndarray, rows: int) -> Scale:
     if not (np.isfinite(mean).all() and np.isfinite(squares).all()):
         raise InputError("X must be finite, but it has values that are not numbers.")
     spread = np.sqrt(squares / rows)
-    # Rounding of a constant is no spread.
+    # The spread of a constant feature is rounding error.
     constant = spread <= 1e-7 * np.maximum(np.abs(mean), 1e-30)
     return Scale(mean=mean, spread=np.where(constant, 1.0, spread))
 
 
 def chunks(layer: np.ndarray, scale: Scale | None = None) -> Iterator[tuple[slice, np.ndarray]]:
-    """Give the rows of a layer part by part, as float64, on one scale where one is given."""
+    """Yield the rows of a layer in chunks, as float64, standardized where a scale is given."""
     step = max(1, CHUNK // layer.shape[1])
     for begin in range(0, len(layer), step):
         rows = slice(begin, min(begin + step, len(layer)))
@@ -156,5 +156,5 @@ def chunks(layer: np.ndarray, scale: Scale | None = None) -> Iterator[tuple[slic
 
 
 def best(losses: np.ndarray) -> int:
-    """The penalty with the smallest loss, the strongest of equals; the only one where none was held out."""
+    """Index of the penalty with the smallest loss, the strongest in a tie; 0 where all losses are NaN."""
     return 0 if np.isnan(losses).all() else int(np.nanargmin(losses))

@@ -1,4 +1,4 @@
-"""Which probes are there? All of them, by name, with what they ask for."""
+"""Registry of probes."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ Run = Callable[[Asked, Any], Probed]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
     """
-    A way to read something out of every layer.
+    A probe that can be trained on every layer.
 
     Parameters
     ----------
     name : str
     about : str
     kind : {"words", "spans", "trees"}
-        Of the targets that it reads, where nobody chooses a probe.
+        Kind of targets for which it is the default probe.
     also : tuple of {"words", "spans", "trees"}
-        Kinds that it can read too.
+        Other kinds of targets that it supports.
     mixes : bool
-        Whether it can read several layers, mixed with weights that it learns.
+        Whether it supports mixes of several layers with learned weights.
     stepped : bool
-        Whether one can say how many updates it takes at most.
+        Whether its maximum number of updates can be set.
     sized : bool
-        Whether it can be held to some principal components of a layer.
+        Whether it can be restricted to the first principal components of a layer.
     seeded : bool
-        Whether it begins at random, so that several seeds tell something.
+        Whether it has a random initialization, so that several seeds are meaningful.
     control : bool
-        Whether labels drawn at random for each type of word or span can be asked for instead.
+        Whether it supports control tasks, with random labels for each word or span type.
     subword : {"last", "mean", "each"}
-        What it reads of a word that a model cuts into several.
+        How the subword tokens of a word are combined.
     cites : str
     module : str
-        That has the function `probe_<kind>`.
+        Module of the function `probe_<kind>`.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Probe:
     sized: bool = False
 
     def function(self) -> Run:
-        """Import the function `run(asked, X)`, which reads all layers at once."""
+        """Import the function `run(asked, X)`, which probes all layers."""
         return getattr(import_module(f".{self.module}", __package__), f"probe_{self.kind}")
 
 
@@ -99,4 +99,4 @@ _ALL = (
         module="treeprobe",
     ),
 )
-PROBES: Mapping[str, Probe] = MappingProxyType({one.name: one for one in _ALL})
+PROBES: Mapping[str, Probe] = MappingProxyType({probe.name: probe for probe in _ALL})

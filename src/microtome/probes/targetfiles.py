@@ -1,4 +1,4 @@
-"""Which files does a target come from, and which split is each of them?"""
+"""Files of probing targets, and their splits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..corpora.packed import is_archive, split_name
 from ..errors import InputError, must, unknown
 from .spanlabels import FORMATS
 
-# Words in the names of files that say which split they are.
+# Words in file names that identify a split.
 SPLITS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "train": frozenset({"train", "training"}),
@@ -36,23 +36,23 @@ def target_parts(source: Any, name: str, formats: tuple[str, ...]) -> Iterator[t
     source : path, Corpus, or mapping of str to them
         As in `microtome.probes.targets.read_target`.
     name : str
-        Of the target.
+        Name of the target.
     formats : tuple of str
-        Kinds of file that have it.
+        File formats that contain it.
 
     Yields
     ------
     split : str
-        "train", "validation", "test", or "" where nothing tells.
+        "train", "validation", "test", or "" where the split is unknown.
     opened : Corpus
-        Whose sentences have the marks that the target needs.
+        Corpus whose sentences have the marks that the target needs.
     """
     if isinstance(source, Mapping):
         if not source:
             raise must("source", "at least one file, by the name of its split", source)
-        for split, one in source.items():
-            called = split_named(str(split))
-            yield from ((called, opened) for _, opened in target_parts(one, name, formats))
+        for split, part_source in source.items():
+            canonical_split = split_named(str(split))
+            yield from ((canonical_split, opened) for _, opened in target_parts(part_source, name, formats))
     elif isinstance(source, Corpus):
         yield "", _with_phrases(source, formats)
     elif not isinstance(source, (str, os.PathLike)):
@@ -60,18 +60,18 @@ def target_parts(source: Any, name: str, formats: tuple[str, ...]) -> Iterator[t
     elif not Path(source).is_dir():
         yield split_of(Path(source)), _opened(Path(source), name, formats)
     else:
-        kinds = {suffix for one in formats for suffix in FORMATS[one][0].suffixes}
-        found = [(split_of(f), f) for f in sorted(Path(source).iterdir()) if split_name(f.name)[1] in kinds]
-        told = [(split, file) for split, file in found if split]
-        for split, file in sorted(told, key=lambda each: list(SPLITS).index(each[0])):
+        kinds = {suffix for format_name in formats for suffix in FORMATS[format_name][0].suffixes}
+        files = [(split_of(f), f) for f in sorted(Path(source).iterdir()) if split_name(f.name)[1] in kinds]
+        split_files = [(split, file) for split, file in files if split]
+        for split, file in sorted(split_files, key=lambda pair: list(SPLITS).index(pair[0])):
             yield split, _opened(file, name, formats)
-        if not told:
+        if not split_files:
             yield "", _opened(Path(source), name, formats)
 
 
 def split_named(word: str) -> str:
     """
-    The split that somebody calls by one of its names.
+    Resolve a name of a split.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def split_named(word: str) -> str:
 
 def split_of(path: Path) -> str:
     """
-    The split that the name of a file tells of, if any.
+    Infer the split from the name of a file; empty where there is none.
 
     Examples
     --------
@@ -102,15 +102,15 @@ def _opened(path: Path, name: str, formats: tuple[str, ...]) -> Corpus:
         raise must(f"the corpus of {name}", "a file or a folder that exists", str(path))
     several = path.is_dir() or is_archive(path)
     kinds = kinds_at(path) if several else {split_name(path.name)[1]: True}
-    for reader, options in (FORMATS[one] for one in formats):
+    for reader, options in (FORMATS[format_name] for format_name in formats):
         if kinds.keys() & set(reader.suffixes):
             return corpus(path, reader=reader, **options)
-    allowed = listed(suffix for one in formats for suffix in FORMATS[one][0].suffixes)
+    allowed = listed(suffix for format_name in formats for suffix in FORMATS[format_name][0].suffixes)
     raise InputError(f"{name} must be read from {allowed} files, but got {path.name!r}.")
 
 
-def _with_phrases(given: Corpus, formats: tuple[str, ...]) -> Corpus:
-    """The same corpus, read for phrases too where it holds trees that were read for words alone."""
-    if given.reader != PTB.name or "brackets" not in formats:
-        return given
-    return corpus(given.source, reader=FORMATS["brackets"][0], name=given.name, **given.options)
+def _with_phrases(opened: Corpus, formats: tuple[str, ...]) -> Corpus:
+    """Reopen a corpus of bracketed trees with a reader of phrases, where it was opened for words only."""
+    if opened.reader != PTB.name or "brackets" not in formats:
+        return opened
+    return corpus(opened.source, reader=FORMATS["brackets"][0], name=opened.name, **opened.options)

@@ -1,4 +1,4 @@
-"""What can be asked of a layer? Labels of words and spans, and trees, each from the files that have them."""
+"""Probing targets: labels of words and spans, and dependency trees, with the files they are read from."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ Kind = Literal["words", "spans", "trees"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """
-    Something that can be asked of a layer.
+    A linguistic property that a layer is probed for.
 
     Parameters
     ----------
     name : str
     about : str
-        The question.
+        Description, as a question.
     kind : {"words", "spans", "trees"}
-        What has labels: words, spans of words, or nothing, since words have heads.
+        What is labeled: words, spans of words, or, for trees, nothing: words have heads instead.
     slots : int
-        Spans a target: 1 or 2.
+        Number of spans per target, 1 or 2.
     multilabel : bool
         Whether a target may have several labels or none.
     formats : tuple of str
-        Kinds of file that have it, names of `FORMATS`.
+        File formats that contain it, names of `FORMATS`.
     find : callable, optional
-        `find(example)` gives the labeled spans of a sentence; without it, it has heads.
+        `find(example)` returns the labeled spans of a sentence; absent for trees.
     recipe : str
         The published size of its edge probes, a name of `EDGE_RECIPES`.
     """
@@ -52,13 +52,15 @@ class Target:
     recipe: str = "large"
 
 
-def _words(name: str, about: str, **more: Any) -> Target:
-    return Target(name=name, about=about, find=partial(word_classes, name), **more)
+def _words(name: str, about: str, **fields: Any) -> Target:
+    return Target(name=name, about=about, find=partial(word_classes, name), **fields)
 
 
-def _spans(name: str, about: str, formats: tuple[str, ...], slots: int = 1, **more: Any) -> Target:
-    found = partial(labeled_spans, slots, more.get("multilabel", False))
-    return Target(name=name, about=about, kind="spans", formats=formats, slots=slots, find=found, **more)
+def _spans(name: str, about: str, formats: tuple[str, ...], slots: int = 1, **fields: Any) -> Target:
+    find_spans = partial(labeled_spans, slots, fields.get("multilabel", False))
+    return Target(
+        name=name, about=about, kind="spans", formats=formats, slots=slots, find=find_spans, **fields
+    )
 
 
 _DEPRELS = "How is a word related to its head?"
@@ -88,31 +90,32 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Annotated:
     """
-    Sentences with what is right about them.
+    Sentences with their gold annotation.
 
     Parameters
     ----------
     target : Target
     source : str
-        Where it was read from.
-    ids, groups, splits : tuple of str, one a sentence
-        Its id, what clusters it, such as its document, and "train", "validation", "test", or "" where the
-        files do not say.
+        Files that the annotation is read from.
+    ids, groups, splits : tuple of str, one per sentence
+        Its id, its cluster, such as its document, and its split: "train", "validation", "test", or "" where
+        the files name none.
     sentences : tuple of (tuple of str)
-        Their words; `extract(encoder, found.sentences)` runs a model on them.
+        Words of the sentences; `extract(encoder, found.sentences)` runs a model on them.
     labels : tuple of str
-        Names, sorted; none for trees.
+        Names of the labels, sorted; empty for trees.
     spans : ndarray of int of shape (targets, slots, 2)
-        First word of each span, and the one after its last.
+        First word of each span, and the word after its last.
     right : ndarray of bool of shape (targets, labels)
+        Gold labels.
     owner : ndarray of int of shape (targets,)
-        The sentence of each target, rising.
-    heads : tuple of ndarray of int, one a sentence
-        For trees: the head of each word, counted from 1, 0 for the root.
-    punctuation : tuple of ndarray of bool, one a sentence
+        The sentence of each target, ascending.
+    heads : tuple of ndarray of int, one per sentence
+        For trees: the head of each word, counted from 1; 0 for the root.
+    punctuation : tuple of ndarray of bool, one per sentence
         For trees: whether each word has the part of speech PUNCT.
     texts : tuple of mapping
-        Facts of the files, with their digests.
+        Descriptions of the files, with their digests.
     """
 
     target: Target
@@ -130,24 +133,24 @@ class Annotated:
     texts: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
 
     def of(self, split: str) -> np.ndarray:
-        """Numbers of the sentences of a split."""
-        found = np.flatnonzero(np.array(self.splits) == split)
-        if not len(found):
+        """Indices of the sentences of a split."""
+        sentences = np.flatnonzero(np.array(self.splits) == split)
+        if not len(sentences):
             raise unknown(f"split of {self.source}", split, set(self.splits) - {""} or {"none"})
-        return found
+        return sentences
 
 
 def read_target(source: Any, name: str | Target) -> Annotated:
     """
-    Read what can be asked.
+    Read annotated sentences.
 
     Parameters
     ----------
     source : path, Corpus, or mapping of str to them
-        A file; a folder or archive of them, of which those are read that name a split, where some do; a
+        A file; a folder or archive of files, of which only those that name a split are read, where any do; a
         corpus that has the annotation as marks; or one of these for each split.
     name : str or Target
-        A name of `TARGETS`, or a target of one's own.
+        A name of `TARGETS`, or a custom target.
 
     Returns
     -------
@@ -158,32 +161,32 @@ def read_target(source: Any, name: str | Target) -> Annotated:
     target = name if isinstance(name, Target) else TARGETS[name]
     parts = list(target_parts(source, target.name, target.formats))
     ids, groups, splits, sentences = [], [], [], []
-    found: list[tuple[int, Labeled]] = []
+    labeled: list[tuple[int, Labeled]] = []
     heads, punctuation = [], []
     names = [opened.name for _, opened in parts]
-    # Files such as eng.train and eng.testa are told apart by their splits; one file twice is not.
+    # Files such as eng.train and eng.testa are distinguished by their splits; the same file twice is not.
     by_split = len(set(names)) < len(names) == len({opened.source for _, opened in parts})
     for split, opened in parts:
         label = f"{opened.name}-{split}" if by_split else opened.name
-        before = f"{label}/" if len(parts) > 1 else ""
+        prefix = f"{label}/" if len(parts) > 1 else ""
         for example in opened.examples():
             if target.find is not None:
-                found += [(len(ids), one) for one in target.find(example)]
+                labeled += [(len(ids), labeled_span) for labeled_span in target.find(example)]
             else:
                 heads.append(_tree(example))
                 punctuation.append(np.array([tag == "PUNCT" for tag in marks_of(example, "upos")]))
-            ids.append(before + example.id)
-            groups.append(before + example.group)
+            ids.append(prefix + example.id)
+            groups.append(prefix + example.group)
             splits.append(split)
             sentences.append(words_in(example))
-    told = ", ".join(opened.source for _, opened in parts)
-    if target.find is not None and not found:
-        raise InputError(f"{told} must hold {target.name} of some words, but it holds none.")
+    sources = ", ".join(opened.source for _, opened in parts)
+    if target.find is not None and not labeled:
+        raise InputError(f"{sources} must hold {target.name} of some words, but it holds none.")
     if len(set(ids)) < len(ids):
-        raise InputError(f"names of the parts of a target must differ, but those of {told} do not.")
+        raise InputError(f"names of the parts of a target must differ, but those of {sources} do not.")
     return Annotated(
         target=target,
-        source=told,
+        source=sources,
         ids=tuple(ids),
         groups=tuple(groups),
         splits=tuple(splits),
@@ -191,7 +194,7 @@ def read_target(source: Any, name: str | Target) -> Annotated:
         heads=tuple(heads),
         punctuation=tuple(punctuation),
         texts=tuple(opened.describe() for _, opened in parts),
-        **_arrays(found, target.slots),
+        **_arrays(labeled, target.slots),
     )
 
 
@@ -202,18 +205,18 @@ def word_labels(found: Annotated, examples: Any, units: Any) -> np.ndarray:
     Parameters
     ----------
     found : Annotated
-        Of words.
+        Labels of words.
     examples, units : ndarray of int of shape (rows,)
-        The sentence and the word of each row, as `Activations.rows` has them.
+        The sentence and the word of each row, as in `Activations.rows`.
 
     Returns
     -------
     ndarray of int of shape (rows,)
-        Numbers of labels; -1 for words without one.
+        Indices of labels; -1 for words without one.
     """
     if found.target.kind != "words":
-        known = ", ".join(name for name, each in TARGETS.items() if each.kind == "words")
-        raise must("a target whose labels are those of words", f"one of {known}", found.target.name)
+        word_targets = ", ".join(name for name, target in TARGETS.items() if target.kind == "words")
+        raise must("a target whose labels are those of words", f"one of {word_targets}", found.target.name)
     longest = max(map(len, found.sentences)) + 1
     table = np.full((len(found.sentences), longest), -1)
     table[found.owner, found.spans[:, 0, 0]] = found.right.argmax(1)
@@ -230,12 +233,12 @@ def _tree(example: Example) -> np.ndarray:
     return heads
 
 
-def _arrays(found: list[tuple[int, Labeled]], slots: int) -> dict[str, Any]:
-    labels = sorted({label for _, (_, names) in found for label in names})
+def _arrays(labeled: list[tuple[int, Labeled]], slots: int) -> dict[str, Any]:
+    labels = sorted({label for _, (_, names) in labeled for label in names})
     numbers = {label: number for number, label in enumerate(labels)}
-    right = np.zeros((len(found), len(labels)), dtype=bool)
-    for place, (_, (_, names)) in enumerate(found):
-        right[place, [numbers[label] for label in names]] = True
-    spans = np.array([spans for _, (spans, _) in found], dtype=np.int64).reshape(-1, slots, 2)
-    owner = np.array([owner for owner, _ in found], dtype=np.int64)
-    return {"labels": tuple(labels), "spans": spans, "right": right, "owner": owner}
+    gold = np.zeros((len(labeled), len(labels)), dtype=bool)
+    for index, (_, (_, names)) in enumerate(labeled):
+        gold[index, [numbers[label] for label in names]] = True
+    spans = np.array([spans for _, (spans, _) in labeled], dtype=np.int64).reshape(-1, slots, 2)
+    owner = np.array([owner for owner, _ in labeled], dtype=np.int64)
+    return {"labels": tuple(labels), "spans": spans, "right": gold, "owner": owner}

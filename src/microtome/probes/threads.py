@@ -1,4 +1,4 @@
-"""How do rows get all cores? In parts, one thread each: none of them ever waits for another inside a step."""
+"""Parallel processing of chunks of rows, one thread per chunk."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-PART = 4096  # rows that are looked at together: what is computed of them stays in memory that is near
+PART = 4096  # rows per chunk, so that intermediate results fit in the cache
 FAR = 1 << 18  # the same on other devices than the CPU
 
 
 @contextmanager
 def workers(device: torch.device) -> Iterator[Executor | None]:
     """
-    Lend as many threads as torch has on the CPU; none where there is one, or on another device.
+    Provide a pool with as many threads as torch has on the CPU; None for one thread, or on another device.
 
-    Operations on a part are too small to be shared. While threads are lent, each of them runs its own.
+    Operations on a chunk are too small to be parallelized: while the pool is open, torch is single-threaded.
 
     Parameters
     ----------
@@ -47,19 +47,19 @@ def workers(device: torch.device) -> Iterator[Executor | None]:
 
 def in_parts(pool: Executor | None, rows: torch.Tensor, work: Callable[[slice], Result]) -> list[Result]:
     """
-    Do something for some rows at a time.
+    Apply a function to chunks of rows.
 
     Parameters
     ----------
     pool : Executor, optional
     rows : Tensor of shape (layers, rows, ...)
     work : callable
-        Given a slice of the rows.
+        Called with a slice of the rows.
 
     Returns
     -------
     list
-        In the order of the rows, however many threads there are.
+        Results in the order of the rows, for any number of threads.
     """
     step = PART if rows.device.type == "cpu" else FAR
     parts = [slice(begin, begin + step) for begin in range(0, rows.shape[1], step)]

@@ -1,4 +1,4 @@
-"""How far apart are two words in a tree, and how deep is one? Counted along the edges of dependency trees."""
+"""Dependency trees: distances between words, and depths of words."""
 
 from __future__ import annotations
 
@@ -12,28 +12,26 @@ import numpy as np
 from ..errors import InputError, must
 from .standard import as_layers
 
-# Tags of the Penn Treebank that the published probe leaves out, and that of Universal Dependencies.
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Trees:
     """
-    The dependency trees of several sentences, their words one after the other.
+    Dependency trees of several sentences, with their words concatenated.
 
     Parameters
     ----------
     ids : tuple of str
-        Of the sentences.
+        Ids of the sentences.
     starts, lengths : ndarray of int of shape (sentences,)
         First row and number of words of each sentence.
     heads : ndarray of int of shape (rows,)
         The head of each word, counted from 1 within its sentence; 0 for the root.
     depths : ndarray of int of shape (rows,)
-        Edges between each word and its root.
+        Number of edges between each word and its root.
     punctuation : ndarray of bool of shape (rows,)
-        Words that are no part of the trees that are scored.
+        Words that are excluded from the scored trees.
     groups : tuple
-        What each sentence belongs to, such as its document; empty where sentences stand alone.
+        Cluster of each sentence, such as its document; empty where sentences are independent.
     """
 
     ids: tuple[str, ...]
@@ -48,7 +46,7 @@ class Trees:
         return len(self.ids)
 
     def rows(self, sentence: int) -> slice:
-        """Say where the words of a sentence stand."""
+        """Rows of the words of a sentence."""
         return slice(int(self.starts[sentence]), int(self.starts[sentence] + self.lengths[sentence]))
 
 
@@ -61,7 +59,7 @@ def read_trees(
     groups: Iterable[Any] | None = None,
 ) -> Trees:
     """
-    Read dependency trees, and see that they are trees.
+    Read dependency trees and check that they are trees.
 
     Parameters
     ----------
@@ -69,13 +67,13 @@ def read_trees(
         The head of each word, counted from 1 within its sentence; 0 for the root. Numbers may be written
         as text. A flat array needs `sentences`.
     sentences : array of shape (rows,), optional
-        The sentence of each word. Words of one sentence stand together.
+        The sentence of each word. Words of one sentence are contiguous.
     punctuation : of the form of `heads`, of bool, optional
-        Words to leave out of the scores of trees. None when absent.
+        Words to exclude from the scores of trees. None when absent.
     ids : iterable, optional
         Names of the sentences; those in `sentences`, or their numbers, when absent.
     groups : iterable, optional
-        What each sentence belongs to, such as its document.
+        Cluster of each sentence, such as its document.
 
     Returns
     -------
@@ -88,21 +86,28 @@ def read_trees(
     ([1, 0, 1, 2, 0, 1], [0, 1, 2, 3])
     """
     if sentences is None:
-        parts = [_numbers(each, f"heads of sentence {place}") for place, each in enumerate(heads)]
+        parts = [
+            _numbers(sentence_heads, f"heads of sentence {sentence}")
+            for sentence, sentence_heads in enumerate(heads)
+        ]
         names: list[Any] = list(range(len(parts)))
     else:
-        flat, places = _numbers(heads, "heads"), np.asarray(sentences)
-        if places.shape != flat.shape:
-            raise must("sentences", f"one for each of {len(flat)} words", places.shape)
-        begins = np.flatnonzero(np.concatenate([[True], places[1:] != places[:-1]])) if len(flat) else []
-        names = [places[begin].item() for begin in begins]
+        flat, sentence_names = _numbers(heads, "heads"), np.asarray(sentences)
+        if sentence_names.shape != flat.shape:
+            raise must("sentences", f"one for each of {len(flat)} words", sentence_names.shape)
+        begins = (
+            np.flatnonzero(np.concatenate([[True], sentence_names[1:] != sentence_names[:-1]]))
+            if len(flat)
+            else []
+        )
+        names = [sentence_names[begin].item() for begin in begins]
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
             raise InputError(f"words of one sentence must stand together, but those of {twice[0]!r} do not.")
         parts = np.split(flat, begins[1:]) if len(flat) else []
     if not parts:
         raise must("the number of sentences", "at least 1", 0)
-    named = tuple(str(each) for each in (names if ids is None else ids))
+    named = tuple(str(name) for name in (names if ids is None else ids))
     if len(named) != len(parts) or len(set(named)) != len(named):
         raise must("ids", f"different names for {len(parts)} sentences", f"{len(set(named))} names")
     lengths = np.array([len(part) for part in parts], dtype=np.int64)
@@ -110,13 +115,13 @@ def read_trees(
     if belongs and len(belongs) != len(parts):
         raise must("groups", f"one for each of {len(parts)} sentences", len(belongs))
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
-    found = np.concatenate(parts)
+    flat_heads = np.concatenate(parts)
     return Trees(
         ids=named,
         starts=starts,
         lengths=lengths,
-        heads=found,
-        depths=_depths(found, starts, lengths, named),
+        heads=flat_heads,
+        depths=_depths(flat_heads, starts, lengths, named),
         punctuation=_marks(punctuation, lengths),
         groups=belongs,
     )
@@ -124,7 +129,7 @@ def read_trees(
 
 def tree_distances(trees: Trees, sentence: int) -> np.ndarray:
     """
-    Count the edges between every two words of a sentence.
+    Count the edges between all pairs of words of a sentence.
 
     Returns
     -------
@@ -138,7 +143,7 @@ def tree_distances(trees: Trees, sentence: int) -> np.ndarray:
         word, at = word[at > 0], at[at > 0]
         above[word, at - 1] = 1
         at = heads[at - 1]
-    # Two words share those above them up to the lowest, and each path goes from there.
+    # The path between two words passes through their lowest common ancestor.
     shared = (above @ above.T).astype(np.int64) - 1
     return depths[:, None] + depths[None, :] - 2 * shared
 
@@ -156,47 +161,47 @@ def word_rows(X: Any, trees: Trees) -> np.ndarray:
     Returns
     -------
     ndarray of shape (layers, rows, features)
-        Not copied where it came as one array in the memory of the CPU.
+        Not copied where X is one array on the CPU.
     """
     if isinstance(X, Sequence):
         if len(X) != len(trees):
             raise must("X", f"one array for each of {len(trees)} sentences", len(X))
-        each = [as_layers(part) for part in X]
-        if len({(part.shape[0], part.shape[2]) for part in each}) > 1:
+        parts = [as_layers(part) for part in X]
+        if len({(part.shape[0], part.shape[2]) for part in parts}) > 1:
             raise InputError("X must have the same layers and features in all sentences, but they differ.")
-        wrong = [at for at, part in enumerate(each) if part.shape[1] != trees.lengths[at]]
+        wrong = [index for index, part in enumerate(parts) if part.shape[1] != trees.lengths[index]]
         if wrong:
-            at = wrong[0]
-            allowed = f"of {trees.lengths[at]} words in sentence {trees.ids[at]!r}"
-            raise must("X", allowed, each[at].shape[1])
-        return np.concatenate(each, axis=1)
-    found = as_layers(X)
-    if found.shape[1] != len(trees.heads):
-        raise must("X", f"one row for each of {len(trees.heads)} words", found.shape[1])
-    return found
+            index = wrong[0]
+            allowed = f"of {trees.lengths[index]} words in sentence {trees.ids[index]!r}"
+            raise must("X", allowed, parts[index].shape[1])
+        return np.concatenate(parts, axis=1)
+    rows = as_layers(X)
+    if rows.shape[1] != len(trees.heads):
+        raise must("X", f"one row for each of {len(trees.heads)} words", rows.shape[1])
+    return rows
 
 
 def _numbers(values: Any, what: str) -> np.ndarray:
     try:
-        given = np.asarray(values)
-        found = given.astype(np.int64)
+        raw = np.asarray(values)
+        numbers = raw.astype(np.int64)
     except (TypeError, ValueError):
         raise must(what, "whole numbers", values) from None
-    if found.ndim != 1 or (given.dtype.kind == "f" and (given != found).any()):
+    if numbers.ndim != 1 or (raw.dtype.kind == "f" and (raw != numbers).any()):
         raise must(what, "one whole number a word", values)
-    return found
+    return numbers
 
 
 def _marks(punctuation: Any, lengths: np.ndarray) -> np.ndarray:
     total = int(lengths.sum())
     if punctuation is None:
         return np.zeros(total, dtype=bool)
-    parts = [np.atleast_1d(np.asarray(each, dtype=bool)) for each in punctuation]
-    found = np.concatenate(parts) if parts else np.zeros(0, dtype=bool)
+    parts = [np.atleast_1d(np.asarray(sentence_marks, dtype=bool)) for sentence_marks in punctuation]
+    marks = np.concatenate(parts) if parts else np.zeros(0, dtype=bool)
     nested = len(parts) == len(lengths) and [len(part) for part in parts] == lengths.tolist()
-    if len(found) != total or not (nested or len(parts) == total):
-        raise must("punctuation", f"one mark for each of {total} words", len(found))
-    return found
+    if len(marks) != total or not (nested or len(parts) == total):
+        raise must("punctuation", f"one mark for each of {total} words", len(marks))
+    return marks
 
 
 def _depths(heads: np.ndarray, starts: np.ndarray, lengths: np.ndarray, ids: tuple[str, ...]) -> np.ndarray:
@@ -219,7 +224,7 @@ def _depths(heads: np.ndarray, starts: np.ndarray, lengths: np.ndarray, ids: tup
         at = above[at]
     if len(row):
         circle = int(sentence[row[0]])
-        words = ", ".join(str(each - starts[circle] + 1) for each in row[sentence[row] == circle])
+        words = ", ".join(str(word_row - starts[circle] + 1) for word_row in row[sentence[row] == circle])
         raise InputError(
             f"heads of sentence {ids[circle]!r} must lead to its root, but words {words} never reach it."
         )

@@ -1,4 +1,4 @@
-"""Does each layer hold the trees? The structural probe of every layer, on sentences it has not seen."""
+"""Structural probing of every layer, scored on test sentences."""
 
 from __future__ import annotations
 
@@ -29,31 +29,33 @@ TARGETS_OF: Mapping[str, Target] = MappingProxyType({"dep-distance": "distance",
 
 def probe_trees(asked: Asked, X: np.ndarray) -> Probed:
     """
-    Read distances or depths of trees out of every layer.
+    Probe every layer for distances or depths of trees.
 
     Parameters
     ----------
     asked : Asked
-        Control labels make no sense for trees.
+        Without control labels, which are not defined for trees.
     X : ndarray of shape (layers, rows, features)
 
     Returns
     -------
     Probed
-        Shares of edges, or of roots, that are found; `rows` also have the Spearman correlations of each seed,
+        Share of edges, or of roots, that are found; `rows` contains the Spearman correlations of each seed,
         and `more` those of sentences of each length.
     """
-    found = asked.annotated
+    annotated = asked.annotated
     if asked.control is not None:
-        raise InputError(f"a control must be of labels of words or spans, but {found.target.name} has none.")
-    target = TARGETS_OF[found.target.name]
-    # A sentence that the models have no row of every word for has no whole tree.
-    counts = np.bincount(asked.examples, minlength=len(found.sentences))
-    whole = np.flatnonzero(counts == [len(words) for words in found.sentences])
-    parts = [np.intersect1d(part, whole) for part in (asked.train, asked.held, asked.judged)]
+        raise InputError(
+            f"a control must be of labels of words or spans, but {annotated.target.name} has none."
+        )
+    target = TARGETS_OF[annotated.target.name]
+    # A sentence that lacks rows for some of its words has no complete tree.
+    counts = np.bincount(asked.examples, minlength=len(annotated.sentences))
+    complete = np.flatnonzero(counts == [len(words) for words in annotated.sentences])
+    parts = [np.intersect1d(part, complete) for part in (asked.train, asked.held, asked.judged)]
     if not all(map(len, parts)):
         raise InputError(
-            f"{found.source} must hold whole sentences to learn from, to stop by and to judge on."
+            f"{annotated.source} must hold whole sentences to learn from, to stop by and to judge on."
         )
     lost = sum(map(len, (asked.train, asked.held, asked.judged))) - sum(map(len, parts))
     rows = [asked.rows_of(part) for part in parts]
@@ -62,14 +64,14 @@ def probe_trees(asked: Asked, X: np.ndarray) -> Probed:
         X[:, rows[0]], trees[0], X[:, rows[1]], trees[1], target, seeds=asked.seeds, device=asked.device
     )
     scores = score_structural(fitted, X[:, rows[2]], trees[2], asked.device)
-    main, other = TREE_SCORES[target]
-    given = [answers(scores, main.name, layer)[1] for layer in range(len(X))]
+    main, rank_score = TREE_SCORES[target]
+    layer_answers = [answers(scores, main.name, layer)[1] for layer in range(len(X))]
     simple = answers(scores, main.name, None)[1]
-    by_length = _by_length(scores, other.name)
-    # Sentences of a few words have edges and a root, but no rank correlation.
-    more = layer_scores(scores, other.name) if by_length else ()
+    by_length = _by_length(scores, rank_score.name)
+    # Very short sentences have edges and a root, but no rank correlation.
+    correlations = layer_scores(scores, rank_score.name) if by_length else ()
     return Probed(
-        answers=tuple(given),
+        answers=tuple(layer_answers),
         score=main,
         lines=MappingProxyType(
             {
@@ -80,31 +82,34 @@ def probe_trees(asked: Asked, X: np.ndarray) -> Probed:
             }
         ),
         note=f"{lost:,} sentences have words without rows and are left out." if lost else "",
-        rows=tuple({other.name: tuple(map(float, each))} for each in np.transpose(more)),
+        rows=tuple(
+            {rank_score.name: tuple(map(float, seed_correlations))}
+            for seed_correlations in np.transpose(correlations)
+        ),
         more=by_length,
     )
 
 
 def _by_length(scores: TreeScores, name: str) -> dict[str, Any]:
-    """Correlations by layer, a mean of all lengths that occur and then by the length of a sentence."""
-    found = spearman_by_length(scores).mean(0)
-    there = np.isfinite(found).any(0)
-    if not there.any():
+    """Correlations by layer: the mean over all lengths that occur, and by the length of a sentence."""
+    correlations = spearman_by_length(scores).mean(0)
+    occurring = np.isfinite(correlations).any(0)
+    if not occurring.any():
         return {}
     return {
         name: {
-            "mean": np.nanmean(found[:, there], axis=1).tolist(),
-            "lengths": (np.flatnonzero(there) + SHORTEST).tolist(),
-            "by_length": found[:, there].tolist(),
+            "mean": np.nanmean(correlations[:, occurring], axis=1).tolist(),
+            "lengths": (np.flatnonzero(occurring) + SHORTEST).tolist(),
+            "by_length": correlations[:, occurring].tolist(),
         }
     }
 
 
 def _trees(asked: Asked, sentences: np.ndarray) -> Trees:
-    found = asked.annotated
+    annotated = asked.annotated
     return read_trees(
-        [found.heads[place] for place in sentences],
-        punctuation=[found.punctuation[place] for place in sentences],
-        ids=[found.ids[place] for place in sentences],
+        [annotated.heads[sentence] for sentence in sentences],
+        punctuation=[annotated.punctuation[sentence] for sentence in sentences],
+        ids=[annotated.ids[sentence] for sentence in sentences],
         groups=asked.groups(sentences),
     )

@@ -1,4 +1,4 @@
-"""How much of the trees does a structural probe recover? Scores of each sentence, beside plain baselines."""
+"""Scores of structural probes (UUAS, root accuracy, Spearman correlations), with baselines."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 
 from ..errors import InputError, must, unknown
 from ..inference.answers import Answers
-from ..tasks.scores_classes import share_extremes
-from ..tasks.scores_declare import Labels, Score, additive, ratio
+from ..scores.classes import share_extremes
+from ..scores.declare import Labels, Score, additive, ratio
 from .spanningtrees import shared_edges, spanning_trees
 from .structural import Structural, foretell
 from .structuralfit import Target
 from .treedistances import Trees, tree_distances
 
-SHORTEST, LONGEST = 5, 50  # words of sentences whose Spearman correlations count
+SHORTEST, LONGEST = 5, 50  # lengths of sentences that enter the Spearman correlations
 _LENGTHS = LONGEST - SHORTEST + 1
 
 
@@ -31,7 +31,7 @@ def _right(predictions: Any, targets: Any, labels: Labels = ()) -> np.ndarray:
 
 
 def _by_length(predictions: Any, targets: Any, labels: Labels = ()) -> np.ndarray:
-    """Correlations and counts, in a column for each length; targets are the lengths."""
+    """Correlations and counts, with one column per length; targets are the lengths."""
     at, rows = np.asarray(targets) - SHORTEST, np.arange(len(targets))
     parts = np.zeros((len(targets), 2 * _LENGTHS))
     parts[rows, at], parts[rows, at + _LENGTHS] = predictions, 1
@@ -43,7 +43,7 @@ def _mean_of_lengths(sums: np.ndarray) -> np.ndarray:
     return ratio(ratio(total, count).sum(-1), (count > 0).sum(-1))
 
 
-# What is scored are not the answers to a task, so the scores are for no kind of them.
+# These scores do not apply to the predictions of a task, so they have no kinds.
 UUAS = additive(
     name="uuas",
     title="Edges of the tree that are found, without direction or punctuation",
@@ -85,7 +85,7 @@ TREE_SCORES: Mapping[Target, tuple[Score, Score]] = MappingProxyType(
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TreeScores:
     """
-    What probes recover of each sentence.
+    Scores of probes for each sentence.
 
     Parameters
     ----------
@@ -96,17 +96,18 @@ class TreeScores:
         As in `Trees`.
     lengths : ndarray of int of shape (sentences,)
     right : ndarray of int of shape (seeds, layers, sentences)
-        Edges that were found; for depths 1 where the root was found.
+        Number of edges found; for depths, 1 where the root is found.
     total : ndarray of int of shape (sentences,)
-        Edges there are; for depths 1.
+        Number of gold edges; for depths, 1.
     spearman : ndarray of shape (seeds, layers, sentences)
-        Of distances the mean over words; NaN for sentences of fewer than 5 or more than 50 words.
+        For distances, the mean over words; NaN for sentences of fewer than 5 or more than 50 words.
     simple_right : ndarray of int of shape (sentences,)
-        As `right`, where each word is joined to its neighbor, or the root stands where it usually does.
+        As `right`, for the baseline: adjacent words are joined, or the root is at its most frequent
+        position.
     simple_spearman : ndarray of shape (sentences,)
-        As `spearman`, of the distance in the sentence, or of the place in it.
+        As `spearman`, for the baseline: the linear distance, or the position in the sentence.
     chance : ndarray of shape (sentences,)
-        What `right` is in the mean when the words of each sentence are shuffled.
+        Expected value of `right` when the words of each sentence are shuffled.
     """
 
     target: Target
@@ -124,7 +125,7 @@ class TreeScores:
 
 def score_structural(probe: Structural, X: Any, trees: Trees, device: Any = None) -> TreeScores:
     """
-    Score the probes of all layers and seeds on sentences they have not seen.
+    Score the probes of all layers and seeds on test sentences.
 
     Parameters
     ----------
@@ -132,60 +133,64 @@ def score_structural(probe: Structural, X: Any, trees: Trees, device: Any = None
     X : ndarray or Tensor of shape (layers, rows, features), or sequence of them
     trees : Trees
     device : str or torch.device, optional
-        Where to compute; that of X when absent.
+        Device to compute on; that of X when absent.
 
     Returns
     -------
     TreeScores
-        See `answers` for their means, intervals and comparisons.
+        See `answers` for means, intervals and comparisons.
 
     Notes
     -----
-    As published, punctuation takes part in the loss and in the correlations, but neither in the trees nor
-    among the words that can be the root. A correlation of constant numbers counts as 0.
+    As published, punctuation is included in the loss and in the correlations, but excluded from the trees
+    and from the candidates for the root. The correlation of constant values is 0.
     """
     seeds, layers = probe.weights.shape[:2]
-    right = np.zeros((seeds, layers, len(trees)), dtype=np.int64)
+    correct = np.zeros((seeds, layers, len(trees)), dtype=np.int64)
     spearman = np.full((seeds, layers, len(trees)), np.nan)
-    simple_right, total = np.zeros((2, len(trees)), dtype=np.int64)
+    simple_correct, total = np.zeros((2, len(trees)), dtype=np.int64)
     simple_spearman, chance = np.full(len(trees), np.nan), np.zeros(len(trees))
-    for some, found in foretell(probe, X, trees, device):
-        words = int(trees.lengths[some[0]])
-        rows = trees.starts[some][:, None] + np.arange(words)
-        kept, depths = ~trees.punctuation[rows], trees.depths[rows]
-        line = np.arange(words)
+    for sentences, predictions in foretell(probe, X, trees, device):
+        words = int(trees.lengths[sentences[0]])
+        rows = trees.starts[sentences][:, None] + np.arange(words)
+        scored_words, depths = ~trees.punctuation[rows], trees.depths[rows]
+        position = np.arange(words)
         if probe.target == "distance":
-            true = np.stack([tree_distances(trees, each) for each in some])
-            simple = np.broadcast_to(np.abs(np.subtract.outer(line, line)), true.shape)
-            edges = spanning_trees(true, kept)
-            flat = spanning_trees(found.reshape(-1, words, words), np.tile(kept, (seeds * layers, 1)))
-            right[:, :, some] = shared_edges(flat.reshape(found.shape[:-1]), edges)
-            simple_right[some] = shared_edges(spanning_trees(simple, kept), edges)
-            total[some] = (edges >= 0).sum(-1)
-            # Any tree of m words has m - 1 of their m (m - 1) / 2 pairs.
-            chance[some] = 2 * total[some] / (total[some] + 1)
+            true = np.stack([tree_distances(trees, sentence) for sentence in sentences])
+            simple = np.broadcast_to(np.abs(np.subtract.outer(position, position)), true.shape)
+            edges = spanning_trees(true, scored_words)
+            flat = spanning_trees(
+                predictions.reshape(-1, words, words), np.tile(scored_words, (seeds * layers, 1))
+            )
+            correct[:, :, sentences] = shared_edges(flat.reshape(predictions.shape[:-1]), edges)
+            simple_correct[sentences] = shared_edges(spanning_trees(simple, scored_words), edges)
+            total[sentences] = (edges >= 0).sum(-1)
+            # A tree of m words has m - 1 of the m (m - 1) / 2 pairs.
+            chance[sentences] = 2 * total[sentences] / (total[sentences] + 1)
         else:
-            true, simple = depths, np.broadcast_to(line, depths.shape)
-            # Where all is punctuation, any of it can be the root.
-            able = kept | ~kept.any(1, keepdims=True)
-            right[:, :, some] = _is_root(np.where(able, found, np.inf).argmin(-1), depths)
-            at = np.minimum(probe.usual_root, able.sum(1) - 1)
-            simple_right[some] = _is_root((able.cumsum(1) > at[:, None]).argmax(1), depths)
-            total[some] = 1
-            chance[some] = (able & (depths == 0)).any(1) / able.sum(1)
+            true, simple = depths, np.broadcast_to(position, depths.shape)
+            # Where all words are punctuation, each is a candidate for the root.
+            candidates = scored_words | ~scored_words.any(1, keepdims=True)
+            correct[:, :, sentences] = _is_root(np.where(candidates, predictions, np.inf).argmin(-1), depths)
+            at = np.minimum(probe.usual_root, candidates.sum(1) - 1)
+            simple_correct[sentences] = _is_root((candidates.cumsum(1) > at[:, None]).argmax(1), depths)
+            total[sentences] = 1
+            chance[sentences] = (candidates & (depths == 0)).any(1) / candidates.sum(1)
         if SHORTEST <= words <= LONGEST:
-            spearman[:, :, some] = _spearman(found, true).reshape(seeds, layers, len(some), -1).mean(-1)
-            simple_spearman[some] = _spearman(simple, true).reshape(len(some), -1).mean(-1)
+            spearman[:, :, sentences] = (
+                _spearman(predictions, true).reshape(seeds, layers, len(sentences), -1).mean(-1)
+            )
+            simple_spearman[sentences] = _spearman(simple, true).reshape(len(sentences), -1).mean(-1)
     return TreeScores(
         target=probe.target,
         seeds=probe.seeds,
         ids=trees.ids,
         groups=trees.groups,
         lengths=trees.lengths,
-        right=right,
+        right=correct,
         total=total,
         spearman=spearman,
-        simple_right=simple_right,
+        simple_right=simple_correct,
         simple_spearman=simple_spearman,
         chance=chance,
     )
@@ -193,11 +198,11 @@ def score_structural(probe: Structural, X: Any, trees: Trees, device: Any = None
 
 def answers(found: TreeScores, score: str, layer: int | None) -> tuple[Score, Answers]:
     """
-    Give the scores of one layer in the form that `microtome.inference` takes.
+    Convert the scores of one layer for `microtome.inference`.
 
-    `score_bands` has the mean over seeds with intervals over sentences and seeds, `compare_scores` and
-    `difference_bands` the paired difference of two models on the same sentences, or of a layer and the
-    baseline.
+    `score_bands` computes the mean over seeds with intervals over sentences and seeds; `compare_scores` and
+    `difference_bands` compute the paired difference of two models on the same sentences, or of a layer and
+    the baseline.
 
     Parameters
     ----------
@@ -212,35 +217,35 @@ def answers(found: TreeScores, score: str, layer: int | None) -> tuple[Score, An
     -------
     Score
     Answers
-        Of the sentences that count.
+        Of the sentences that have the score.
     """
-    known = TREE_SCORES[found.target]
-    if score not in (one.name for one in known):
-        raise unknown("score", score, [one.name for one in known])
+    target_scores = TREE_SCORES[found.target]
+    if score not in (candidate.name for candidate in target_scores):
+        raise unknown("score", score, [candidate.name for candidate in target_scores])
     layers = found.right.shape[1]
     if layer is not None and not -layers <= layer < layers:
         raise must("layer", f"one of {layers}, counted from 0", layer)
-    if score == known[0].name:
+    if score == target_scores[0].name:
         values, simple, targets, counted = found.right, found.simple_right, found.total, found.total > 0
     else:
         values, simple, targets = found.spearman, found.simple_spearman, found.lengths
         counted = ~np.isnan(simple)
     if not counted.any():
         raise InputError(f"sentences must be scored by {score}, but none of {len(counted)} can be.")
-    chosen = np.flatnonzero(counted)
-    each = [simple] if layer is None else values[:, layer]
-    return next(one for one in known if one.name == score), Answers(
-        ids=[found.ids[at] for at in chosen],
-        targets=targets[chosen].tolist(),
-        predictions=[one[chosen].tolist() for one in each],
-        groups=[found.groups[at] for at in chosen] if found.groups else None,
+    counted_sentences = np.flatnonzero(counted)
+    seed_scores = [simple] if layer is None else values[:, layer]
+    return next(candidate for candidate in target_scores if candidate.name == score), Answers(
+        ids=[found.ids[sentence] for sentence in counted_sentences],
+        targets=targets[counted_sentences].tolist(),
+        predictions=[sentence_scores[counted_sentences].tolist() for sentence_scores in seed_scores],
+        groups=[found.groups[sentence] for sentence in counted_sentences] if found.groups else None,
         seeds=() if layer is None else found.seeds,
     )
 
 
 def layer_scores(found: TreeScores, score: str) -> np.ndarray:
     """
-    Score all layers.
+    Compute a score of all layers.
 
     Returns
     -------
@@ -249,13 +254,16 @@ def layer_scores(found: TreeScores, score: str) -> np.ndarray:
     seeds, layers = len(found.seeds), found.right.shape[1]
     out = np.empty((seeds, layers))
     for layer in range(layers):
-        how, said = answers(found, score, layer)
-        out[:, layer] = [how.compute(each, said.targets, ()) for each in said.predictions]
+        scorer, layer_answers = answers(found, score, layer)
+        out[:, layer] = [
+            scorer.compute(predictions, layer_answers.targets, ())
+            for predictions in layer_answers.predictions
+        ]
     return out
 
 
 def chance_score(found: TreeScores) -> float:
-    """Say which share of edges, or of roots, is found when the words of each sentence are shuffled."""
+    """Expected share of edges, or of roots, found when the words of each sentence are shuffled."""
     return float(found.chance.sum() / max(1, found.total.sum()))
 
 
@@ -275,14 +283,14 @@ def spearman_by_length(found: TreeScores) -> np.ndarray:
     return out
 
 
-def _is_root(chosen: np.ndarray, depths: np.ndarray) -> np.ndarray:
-    return depths[np.arange(len(depths)), chosen] == 0
+def _is_root(predicted: np.ndarray, depths: np.ndarray) -> np.ndarray:
+    return depths[np.arange(len(depths)), predicted] == 0
 
 
-def _spearman(found: np.ndarray, true: np.ndarray) -> np.ndarray:
-    """Correlate the ranks along the last axis; shapes are broadcast."""
+def _spearman(predicted: np.ndarray, true: np.ndarray) -> np.ndarray:
+    """Spearman correlation along the last axis; shapes are broadcast."""
     from scipy.stats import rankdata
 
-    one, two = (np.asarray(rankdata(each, axis=-1)) for each in (found, true))
-    one, two = (each - each.mean(-1, keepdims=True) for each in (one, two))
-    return ratio((one * two).sum(-1), np.sqrt((one**2).sum(-1) * (two**2).sum(-1)))
+    x, y = (np.asarray(rankdata(values, axis=-1)) for values in (predicted, true))
+    x, y = (ranks - ranks.mean(-1, keepdims=True) for ranks in (x, y))
+    return ratio((x * y).sum(-1), np.sqrt((x**2).sum(-1) * (y**2).sum(-1)))

@@ -109,7 +109,8 @@ def sentence_model(encoder: Any, task: Task) -> TaskModel:
     if task.kind != "regression":
         raise InputError(
             f"a sentence encoder must be judged by a task of similar texts (regression), but {task.name} is "
-            f"{task.kind}."
+            f"{task.kind}: of a table of one's own, name two texts and a score (--pairs TEXT,OTHER,SCORE), "
+            "and add --column kind=regression where scores are whole numbers."
         )
     if facts.get("beyond"):
         raise InputError(
@@ -172,7 +173,7 @@ def embedded_cuts(
         if len(item.texts) != 2:
             raise InputError(
                 f"a sentence encoder must be judged by pairs of texts, but {item.id!r} of {split.name} has "
-                f"{len(item.texts)}."
+                f"{len(item.texts)}: name the column of the other text (--column pair=NAME)."
             )
     width = int(model.config.hidden_size) * (1 + pooling.count("+"))
     pairs = max(1, HELD // (8 * width * max(1, len(cuts))))

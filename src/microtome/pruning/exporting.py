@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..encoders.versions import LIBRARIES
 from ..errors import InputError
 from ..findings.record import make_folder, replace_file
 from ..findings.words import at_most
+from ..store.files import writing_weights
+from ..store.outfolder import EXPORT as RECORD
+from ..store.outfolder import RESULT, TABLE, check_foreign, fill, forget, kind_of, listed
+from ..training.precision import DEFAULT
 from ..version import VERSION
 
 if TYPE_CHECKING:
     from .pruned import Pruned
 
-RECORD, RESULT, CARD = "microtome.json", "result.json", "README.md"
-FORMAT = "microtome/prune/1"
+CARD = "README.md"
+KIND, FORMAT = "prune", "microtome/prune/1"
 # Weights in any form: those of the whole model must not be taken along.
 _WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.h5", "*.msgpack", "*.ot", "*.onnx", "*.index.json")
 _BESIDE = ("onnx", "openvino", ".git", ".cache", CARD)
@@ -32,7 +36,7 @@ def export(found: Pruned, folder: str | os.PathLike[str]) -> Path:
     ----------
     found : Pruned
     folder : path
-        New, empty, or filled by an earlier export, which is replaced as a whole.
+        New, empty, or filled by an earlier export, whose files are replaced; others stay.
 
     Returns
     -------
@@ -50,24 +54,22 @@ def export(found: Pruned, folder: str | os.PathLike[str]) -> Path:
             f"a model to be exported must be certified, but {found.name} has nothing that can be cut safely: "
             f"{found.sentences[0]}"
         )
-    place.parent.mkdir(parents=True, exist_ok=True)
-    made = place.parent / f".{place.name}.{secrets.token_hex(4)}"
-    try:
+    model = found.model
+
+    def write(made: Path) -> None:
         subject = found.subject
         if subject.pooling is None:
-            save(found.model, made, subject.encoder.tokenizer)
+            save(model, made, subject.encoder.tokenizer)
             if subject.longest is not None:
                 write_windows(made, subject.longest, subject.stride)
         else:
             _save_sentence_encoder(found, made)
-        record = {**found.document(), "microtome": VERSION}
-        (made / RECORD).write_text(json.dumps(record, indent=1, allow_nan=False) + "\n", encoding="utf-8")
         (made / CARD).write_text(card(found, head=said_of_head(made)), encoding="utf-8")
-        if place.exists():
-            shutil.rmtree(place)
-        made.rename(place)
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+        names = [path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file()]
+        record = {**found.document(), "microtome": VERSION, "files": sorted(names)}
+        (made / RECORD).write_text(json.dumps(record, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+    fill(place, write, RECORD)
     return place
 
 
@@ -81,31 +83,27 @@ def write_pruned(found: Pruned, folder: Path) -> None:
     folder : Path
         Of an earlier pruning, or not there yet.
     """
+    check_folder(folder)
     if found.certified:
         export(found, folder)
-        replace_file(folder / "table.parquet", found.table())
-    elif folder.is_dir():
+        replace_file(folder / TABLE, found.table())
+    else:
         # What an earlier run left there would pass for the result of this one.
-        shutil.rmtree(folder)
+        forget_pruned(folder)
     content = json.dumps(found.document(), allow_nan=False).encode() + b"\n"
     replace_file(make_folder(folder) / RESULT, content)
 
 
 def check_folder(place: Path) -> None:
-    """Refuse a folder that holds anything but an earlier export or result."""
-    if place.is_file():
-        raise InputError(f"a folder to export to must be a folder, but {place} is a file.")
-    if not place.is_dir() or not any(place.iterdir()):
-        return
-    for name in (RECORD, RESULT):
-        try:
-            if json.loads((place / name).read_text(encoding="utf-8")).get("format") == FORMAT:
-                return
-        except (OSError, ValueError, AttributeError):
-            continue
-    raise InputError(
-        f"a folder to export to must be empty or an earlier export, but {place} holds something else."
-    )
+    """Refuse a folder with files of others, unless an earlier export or result lies there, too."""
+    known = bool(listed(place)) if (place / RECORD).exists() else kind_of(place / RESULT) == KIND
+    check_foreign(place, (RESULT, TABLE, CARD, "*.json", "*.safetensors") if known else ("*",))
+
+
+def forget_pruned(place: Path) -> None:
+    """Remove what an earlier pruning wrote, which would pass for the result of another one."""
+    if kind_of(place / RESULT) == KIND:
+        forget(place, (RESULT, TABLE))
 
 
 def _save_sentence_encoder(found: Pruned, made: Path) -> None:
@@ -116,10 +114,12 @@ def _save_sentence_encoder(found: Pruned, made: Path) -> None:
     source = found.subject.folder
     if source is None or not source.is_dir() or found.model is None:
         raise InputError(f"a sentence encoder must be in a folder to be exported, but {found.name} is not.")
-    shutil.copytree(source, made, ignore=shutil.ignore_patterns(*_WEIGHTS, *_BESIDE))
+    # Files of the store may only be read; what leaves has ordinary modes.
+    kept = shutil.ignore_patterns(*_WEIGHTS, *_BESIDE)
+    shutil.copytree(source, made, ignore=kept, copy_function=shutil.copyfile, dirs_exist_ok=True)
     inside = Path(unpack(str(source)).model).relative_to(source.resolve())
     net: Any = found.model.net
-    with quiet():
+    with quiet(), writing_weights(made / inside):
         net.save_pretrained(made / inside)
 
 
@@ -150,10 +150,10 @@ def card(found: Pruned, *, head: str | None = None) -> str:
         "",
         "## Evidence",
         "",
-        f"Task {found.task}, score {found.score}, margin {found.max_drop:g} {found.unit}, declared before "
-        f"scores were seen. {found.chosen_on}. {found.certified_on}. {found.scored} cuts were scored to "
-        "choose; the sequence below was fixed before the examples that certify were looked at, and ended at "
-        "the first that failed.",
+        f"Task {found.task}, score {found.score}, margin {found.max_drop:g} {found.unit}"
+        f"{'' if found.look is None else f', {found.look.declared()}'}. {found.chosen_on}. "
+        f"{found.certified_on}. {found.scored} cuts were scored to choose; the sequence below was fixed by "
+        "the examples that choose alone, and ended at the first that failed.",
         "",
         "| blocks removed | cost on the choosing examples | drop on the certifying ones | at most | p |",
         "|---|---|---|---|---|",
@@ -169,7 +169,8 @@ def card(found: Pruned, *, head: str | None = None) -> str:
         lines += [
             "",
             f"Test: {first.method}; one-sided, level {first.level:g}; {first.n:,} examples, independent "
-            f"unit: {first.unit}. It speaks of this model on other examples of the same kind.",
+            f"unit: {first.unit}. It speaks of this model on other examples of the same kind"
+            + _arithmetic(subject.precision),
         ]
     if found.speed is not None:
         lines += ["", "## Before and after", "", "| | before | after | ratio [range] |", "|---|---|---|---|"]
@@ -180,8 +181,16 @@ def card(found: Pruned, *, head: str | None = None) -> str:
             f"{found.speed.threads} threads" + (f"; {found.speed.doubt}" if found.speed.doubt else "."),
         ]
     lines += ["", "## To repeat", "", "```console", found.provenance.get("command") or "prune", "```", ""]
-    versions = ", ".join(f"{name} {value}" for name, value in found.provenance["versions"].items())
+    versions = ", ".join(f"{name} {found.provenance[name]}" for name in ("microtome", "python", *LIBRARIES))
     return "\n".join([*lines, f"Made with {versions}.", ""])
+
+
+def _arithmetic(precision: str) -> str:
+    if precision == DEFAULT:
+        return "."
+    return (
+        f", with matrix products in {precision}, as it was fine-tuned: other arithmetic may score otherwise."
+    )
 
 
 def _listed(blocks: tuple[int, ...]) -> str:

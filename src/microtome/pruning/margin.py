@@ -20,8 +20,8 @@ from ..errors import must
 from ..inference.answers import Answers, aligned
 from ..inference.clusters import Clusters
 from ..inference.scoring import example_groups, freedom, standard_error, unit_influence, unit_of
-from ..tasks.scores import find_score
-from ..tasks.scores_declare import Score
+from ..scores.declare import Score
+from ..scores.table import find_score
 from .exact import exact_p
 
 Array = NDArray[np.float64]

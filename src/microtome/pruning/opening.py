@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import must
 from ..inference.answers import Answers
-from ..store.shelf import Shelf
+from ..store.reading import read_record
 from ..tasks.items import Split
 from ..tasks.task import Task
-from ..training.cutkeeping import digest_model, read_cuts, write_cuts
-from ..training.cuts import Cut, predict_cuts
+from ..training.cutkeeping import answer_cuts, digest_model
+from ..training.cuts import Cut
+from ..training.precision import DEFAULT, read_precision
 from .embedding import embedded_cuts, sentence_model
 from .seen import digest_trained
 
 if TYPE_CHECKING:
     from ..training.taskmodel import TaskModel
 
-KIND, TABLE = "cuts", "answers.parquet"
 Progress = Callable[[str, int, int], None]
 
 
@@ -39,6 +38,8 @@ class Subject:
         The same model in layers.
     longest, stride : int, optional
         How its examples were cut when it was trained.
+    precision : {"float32", "tf32", "bfloat16", "float16"}
+        Of matrix products, as it was trained.
     pooling : str, optional
         Of a sentence encoder, which is judged by the cosines of its embeddings.
     train_size, subset_seed : int, optional
@@ -54,6 +55,7 @@ class Subject:
     encoder: Any = field(repr=False)
     longest: int | None = None
     stride: int | None = None
+    precision: str = DEFAULT
     pooling: str | None = None
     train_size: int | None = None
     subset_seed: int | None = None
@@ -100,6 +102,7 @@ def open_subject(given: Any, task: Task, *, device: str = "cpu") -> Subject:
             encoder=given.encoder,
             longest=given.longest,
             stride=given.recipe.stride if task.kind == "span" else None,
+            precision=read_precision(given.folder),
             train_size=given.train_size,
             subset_seed=given.seeds.subset,
             train_task=given.task,
@@ -111,7 +114,7 @@ def open_subject(given: Any, task: Task, *, device: str = "cpu") -> Subject:
         # Any other name may be one on the hub.
         if place.is_absolute() and not place.is_dir():
             raise must("a model to be cut", "a folder that exists", str(given))
-        told = json.loads((place / RUN).read_text()) if (place / RUN).is_file() else {}
+        told = read_record(place / RUN)
         name = f"{told['model']}-{told['task']}" if told else None
         encoder: Any = load(given, name=name, device=device)
         if "pooling" in encoder.source.facts:
@@ -123,6 +126,7 @@ def open_subject(given: Any, task: Task, *, device: str = "cpu") -> Subject:
             encoder=encoder,
             longest=longest,
             stride=stride,
+            precision=read_precision(place),
             train_size=told["train"]["examples"] if told else None,
             subset_seed=told["seeds"]["subset"] if told else None,
             train_task=told.get("task"),
@@ -145,27 +149,6 @@ def _sentence(encoder: Any, task: Task) -> Subject:
         longest=facts.get("longest"),
         pooling=facts["pooling"],
         folder=Path(encoder.source.given),
-    )
-
-
-def predict_subject(
-    one: Subject, task: Task, split: Split, cuts: Sequence[Cut], progress: Progress | None = None
-) -> list[list[Any]]:
-    """
-    Answer a split with many cuts.
-
-    Returns
-    -------
-    list of list
-        For each cut, one answer an example.
-    """
-    tokenizer = one.encoder.tokenizer
-    if one.pooling is not None:
-        return embedded_cuts(
-            one.model, split, task, tokenizer, cuts, one.pooling, longest=one.longest, progress=progress
-        )
-    return predict_cuts(
-        one.model, split, task, tokenizer, cuts, longest=one.longest, stride=one.stride, progress=progress
     )
 
 
@@ -200,24 +183,35 @@ def kept_answers(
     """
     if not cuts:
         return {}
-    specification = {
-        "version": 1,
-        "model": digest_model(one.model, one.encoder.tokenizer),
-        "kind": task.kind,
-        "labels": list(task.labels),
-        "examples": split.digest,
-        "longest": one.longest,
-        "stride": one.stride,
-        "cuts": [list(cut) for cut in cuts],
-        **({} if one.pooling is None else {"pooling": one.pooling}),
-    }
-    with Shelf(store).work(kind=KIND, specification=specification, command=command) as work:
-        entry = work.entry
-        if entry is None:
-            write_cuts(work.folder / TABLE, split, predict_subject(one, task, split, cuts, progress))
-            told = {"model": one.name, "task": task.name, "split": split.name, "cuts": len(cuts)}
-            entry = work.finish({**told, "device": one.model.device.type})
-    return dict(zip(cuts, read_cuts(Path(entry.folder) / TABLE, split, len(cuts)), strict=True))
+    answers = answer_cuts(
+        one.model,
+        task,
+        split,
+        cuts,
+        one.encoder.tokenizer,
+        name=one.name,
+        digest=digest_model(one.model, one.encoder.tokenizer),
+        longest=one.longest,
+        stride=one.stride,
+        precision=one.precision,
+        **({} if one.pooling is None else _pooled(one.pooling)),
+        store=store,
+        progress=progress,
+        command=command,
+    )
+    return dict(zip(cuts, answers, strict=True))
+
+
+def _pooled(pooling: str) -> dict[str, Any]:
+    """How a sentence encoder answers: by the cosines of its embeddings."""
+
+    def predict(
+        model: TaskModel, split: Split, task: Task, tokenizer: Any, cuts: Sequence[Cut], **options: Any
+    ) -> list[list[Any]]:
+        longest, progress = options["longest"], options["progress"]
+        return embedded_cuts(model, split, task, tokenizer, cuts, pooling, longest=longest, progress=progress)
+
+    return {"predict": predict, "more": {"pooling": pooling}}
 
 
 def as_answers(split: Split, predictions: Sequence[Any]) -> Answers:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..findings.results import plain
 from .certifying import Step
 from .exporting import FORMAT, export
+from .looks import Look
 from .margin import Drop
 from .speed import Speed
 
@@ -38,7 +39,7 @@ class Pruned:
     kept : tuple of int
         Blocks that stay: all of them where nothing can be cut safely.
     max_drop, level : float
-        The margin, and the one-sided level.
+        The margin, and the one-sided level that all looks at the same examples keep together.
     candidates : tuple of mapping
         Every cut that was scored: `kept`, `removed`, `cost` in points on the examples that choose.
     tried : str
@@ -49,6 +50,8 @@ class Pruned:
         Of the certified cut, on the examples that certify.
     confirmed : Drop or None
         Of the same on a third set of examples, which changed nothing.
+    look : Look or None
+        Which look at the examples that certify this was; None where nothing was tested on them.
     chosen_on, certified_on : str
         Which examples.
     guess : float
@@ -79,6 +82,7 @@ class Pruned:
     steps: tuple[Step[Cut], ...] = field(repr=False)
     comparison: Drop | None = None
     confirmed: Drop | None = None
+    look: Look | None = None
     chosen_on: str = field(repr=False)
     certified_on: str = field(repr=False)
     guess: float = math.nan
@@ -133,6 +137,7 @@ class Pruned:
             "certified": self.certified,
             "comparison": _drop(self.comparison),
             "confirmed": _drop(self.confirmed),
+            "look": None if self.look is None else self.look.document(),
             "chosen_on": self.chosen_on,
             "certified_on": self.certified_on,
             "guess": self.guess,

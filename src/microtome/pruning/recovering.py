@@ -66,6 +66,7 @@ def recovering(
             head="own",
             **{"steps": updates, "epochs": None, **options},
         )
-        return replace(subject, model=tuned.model, encoder=tuned.encoder)
+        precision = options.get("precision", subject.precision)
+        return replace(subject, model=tuned.model, encoder=tuned.encoder, precision=precision)
 
     return recover

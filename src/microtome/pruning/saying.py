@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ..findings.words import at_most, number
+from ..inference.baselines import Standing
 from ..interventions.choosing import named
 from .certifying import Step, certified
 from .margin import Drop
@@ -23,7 +24,7 @@ def said_of(
     share: float | None,
     chose: int = 0,
     higher: bool,
-    guess: float = math.nan,
+    standing: Standing | None = None,
 ) -> tuple[str, ...]:
     """
     Say what was found.
@@ -42,8 +43,8 @@ def said_of(
         How many independent units those that choose are.
     higher : bool
         Whether a higher score is better.
-    guess : float
-        What the most frequent answer gets on the examples that the drops are of; NaN where it is not known.
+    standing : Standing, optional
+        The whole model beside the majority baseline, on the examples that the drops are of.
 
     Returns
     -------
@@ -52,6 +53,10 @@ def said_of(
     verb = "falls" if higher else "rises"
     passed = certified(steps)
     failed = next((step for step in steps if not step.found.safe), None)
+    known = passed or failed
+    about = cheapest[1] if known is None and cheapest is not None else known and known.found
+    if standing is not None and not standing.beats:  # it has nothing to lose
+        return (standing.sentence("the whole model"),)
     said: list[str] = []
     if passed is not None:
         found = passed.found
@@ -75,13 +80,11 @@ def said_of(
             f"{number(found.drop)} {unit} of {found.score} on the {found.n:,} examples that choose, and "
             f"{_at_most(found, unit)} (margin {found.max_drop:g})."
         )
-    known = passed or failed
-    about = cheapest[1] if known is None and cheapest is not None else known and known.found
-    if about and math.isfinite(guess):
+    if about and standing is not None:
         smaller = f", {number(about.cut, 3)} of the smaller one" if passed is not None else ""
         said.append(
             f"{about.score} there is {number(about.full, 3)} of the whole model{smaller}, and "
-            f"{number(guess, 3)} of the most frequent answer."
+            f"{number(standing.baseline, 3)} of the most frequent answer."
         )
     return tuple(said)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..encoders.cutting import keep_blocks
+from ..findings.words import between
 from ..tasks.items import Split
 from ..tasks.task import Task
 
@@ -105,7 +106,7 @@ class Speed:
                 f"{one.what}, batch {one.batch}",
                 f"{one.full:.2f} ms",
                 f"{one.cut:.2f} ms",
-                f"{one.ratio:.2f} [{one.low:.2f}, {one.high:.2f}]",
+                f"{one.ratio:.2f} {between(one.low, one.high)}",
             ]
             for one in self.timings
         ]

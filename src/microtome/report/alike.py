@@ -1,4 +1,4 @@
-"""What may be said of a map of layers? Which are alike, where a step stands out, what changed most."""
+"""What may be said of a map of layers? Which are alike, which form blocks, what changed most."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..findings.change import ChangeProfile, change_profile
 from ..findings.maps import Map
 from ..findings.methods import declared
 from ..findings.stackblocks import StackBlocks
-from ..findings.words import number
-from .sentences import Said, at_least, at_most, between, counted, doubt, listed, percent
+from ..findings.words import at_least, at_most, between, number
+from .sentences import Said, counted, doubt, listed, percent
 
 # Layers are called alike from here on, where 1 is the largest value of the measure.
 ALIKE = 0.9
@@ -229,9 +229,9 @@ def _of_attention(one: Map) -> bool:
     return choice is not None and choice.declared("needs") == "attention"
 
 
-def step(one: StackBlocks, name: str, layers: Sequence[str]) -> Said:
+def block_claim(one: StackBlocks, name: str, layers: Sequence[str]) -> Said:
     """
-    Say whether a step stands out between the layers of a model.
+    State which layers of a model form blocks.
 
     Parameters
     ----------
@@ -246,12 +246,10 @@ def step(one: StackBlocks, name: str, layers: Sequence[str]) -> Said:
     Said
     """
     finding = one.finding
-    short = [each.rpartition("/")[2] for each in one.names]
-    text = f"{name}: {finding.sentence(short)}"
-    shown = finding.verdict in ("step", "two blocks")
-    about = (*finding.lower[-1:], *finding.upper[:1])
-    named = tuple(one.names[k] for k in about if one.names[k] in layers)
-    return Said(text=text, sure=shown, layers=named, headline=True)
+    text = f"{name}: {finding.sentence(one.numbers)}"
+    about = [k for block in finding.certain for k in (block.first, block.last)]
+    named = tuple(one.names[k] for k in dict.fromkeys(about) if one.names[k] in layers)
+    return Said(text=text, sure=bool(finding.certain), layers=named, headline=True)
 
 
 def changed(window: Window, *, tuned: bool) -> tuple[list[Said], ChangeProfile | None, Ends | None]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ..errors import InputError, MicrotomeError, must
+from ..errors import InputError, MicrotomeError, check_plain, must
 from ..findings.maps import Maps
 from ..findings.record import FORMAT as MAPS
 from ..findings.record import from_json
@@ -33,6 +33,8 @@ ORDER = (
     *(PRUNE, "microtome/prediction/1"),
 )
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OSError, RecursionError)
+# A number such as 1e25 in the place of a count.
+_UNREADABLE += (ArithmeticError, MemoryError)
 # How a finding is marked; of those of other experiments it is not known here whether they were shown.
 SURE: Mapping[bool | None, str] = MappingProxyType({True: "shown", None: "said", False: "open"})
 BEHIND = "It lies behind a link, and links are not followed."
@@ -161,6 +163,7 @@ def _files(place: Path) -> tuple[list[str], list[str]]:
 
 def _read(place: Path, file: str) -> Source:
     try:
+        check_plain(place / file)
         content = (place / file).read_bytes()
         document = json.loads(content)
     except _UNREADABLE as error:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..findings.results import Result
+from ..findings.stackblocks import read_blocks
 from .sections import Part, model_of, section
 
 # Panels that a page can show beside each other; of more steps some are left out, the first and last never.
@@ -70,7 +71,7 @@ def course_parts(result: Result, file: str, label: str) -> list[Part]:
     basis = [f"{measure} of all layers with each other at {len(chosen)} checkpoints"]
     basis += [f"{left_out} others are in the result"] if left_out else []
     basis += [f"n = {count:,} examples"] if count else []
-    basis += [f"borders by unit: {unit}"] if unit else []
+    basis += [f"blocks by unit: {unit}"] if unit else []
     return [
         section(
             "map",
@@ -85,7 +86,7 @@ def course_parts(result: Result, file: str, label: str) -> list[Part]:
                 each: {"depth": depth, "model": name, "spectrum": None, "dimension": None}
                 for each, depth in zip(names, depths, strict=True)
             },
-            blocks=_borders(result, [steps[k] for k in chosen], chosen, depths, measure, name),
+            blocks=_blocks(result, [steps[k] for k in chosen], chosen, measure, name),
         )
     ]
 
@@ -104,39 +105,28 @@ def some_of(count: int, most: int) -> list[int]:
     return sorted({round(k * (count - 1) / (most - 1)) for k in range(most)})
 
 
-def _borders(
-    result: Result,
-    steps: Sequence[int],
-    chosen: Sequence[int],
-    depths: Sequence[int],
-    measure: str,
-    model: str,
+def _blocks(
+    result: Result, steps: Sequence[int], chosen: Sequence[int], measure: str, model: str
 ) -> list[dict[str, Any]]:
-    """What is said of the border at each step that is shown."""
-    blocks, stands = result.more.get("blocks") or [], result.more.get("stands") or []
+    """The certain blocks at each step that is shown."""
+    known = result.more.get("blocks") or []
     out = []
     for panel, (place, step) in enumerate(zip(chosen, steps, strict=True)):
-        if place >= len(blocks) or place >= len(stands):
+        if place >= len(known) or not isinstance(known[place], Mapping) or "finding" not in known[place]:
             continue
-        finding = (blocks[place].get("finding") or {}) if isinstance(blocks[place], Mapping) else {}
-        # A border is the number of a layer, which is not its place where layer 0 is left out.
-        below, used = finding.get("border"), finding.get("used") or depths
-        above = None if below is None else next((depth for depth in used if depth > below), None)
-        sure = bool(stands[place])
-        if above is None:
-            text = f"step {step:,}: no border"
-        else:
-            text = f"step {step:,}: between layers {below} and {above}"
-            text += "" if sure else ", no step stands out"
+        stack = read_blocks(known[place])
+        # Layers are numbered as in the model, also where layer 0 is left out.
+        text = f"step {step:,}: {stack.finding.headline()}"
+        certain = stack.finding.certain
         out.append(
             {
                 "panel": panel,
                 "measure": measure,
                 "model": model,
-                "after": None if above is None else below,
+                "runs": [[block.first, block.last] for block in certain],
                 "text": text,
                 "short": text,
-                "sure": sure,
+                "sure": bool(certain),
             }
         )
     return out

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..figures.curves import label_of
-from ..findings.results import Curve, Result, SpanMap
-from ..findings.words import number
-from .lost import Losses, digits_of, each_of, losses_of
-from .sentences import MARGIN, Said, amount, at_most, counted
+from ..findings.results import WEAK, Curve, Result, SpanMap
+from ..findings.words import at_most
+from ..inference.baselines import Standing
+from .lost import Losses, as_losses, digits_of, each_of, losses_of
+from .sentences import MARGIN, Said, amount, counted
 
 UNTUNED, GUESS = "UNTUNED", "most frequent answer"
 
@@ -41,6 +42,9 @@ def cuts(result: Result, name: str) -> list[Said]:
     depth = int(result.more.get("depth", max(x)))
     if depth < 2:
         return [Said(text=f"{name} has one layer on {result.task}: there is no top to cut.")]
+    weak = _weak_cuts(result, untuned)
+    if weak is not None:
+        return [_unconcluded(weak, result, name)]
     found = _cut_losses(cost, untuned, result)
     places = [k for k, kept in enumerate(x) if kept < depth and math.isfinite(found.value[k])]
     if not places:
@@ -53,7 +57,7 @@ def cuts(result: Result, name: str) -> list[Said]:
         return [
             Said(
                 text=f"The top {depth - x[k]} of {depth} layers of {name} can go at a cost of at most {most} "
-                f"on {result.task}, with its head as it is {found.doubt}{_beside_guess(untuned, result)}.",
+                f"on {result.task}, with its head as it is {found.doubt}.",
                 sure=True,
                 headline=True,
             )
@@ -64,22 +68,56 @@ def cuts(result: Result, name: str) -> list[Said]:
         Said(
             text=f"No cut of {name} is shown to cost at most {amount('1', points, score)} on {result.task}; "
             f"the cheapest, without the top {depth - x[k]} of {depth} layers, costs "
-            f"{found.at(k, points, score)}.",
+            f"{found.at(k, points, score, bound='most')}.",
             headline=True,
         )
     ]
 
 
-def _beside_guess(untuned: Curve, result: Result) -> str:
-    """A remark where the whole model is not better than a guess: nothing can then be lost."""
-    guess = result.lines.get(GUESS, math.nan)
-    value, low, high = (float(one[-1]) for one in (untuned.values, untuned.low, untuned.high))
-    worst = low if result.higher_is_better else high
-    better = worst > guess if result.higher_is_better else worst < guess
-    if not math.isfinite(guess) or better:
-        return ""
-    told = f"{number(value, 3)} against {number(guess, 3)}"
-    return f"; but the whole model is not shown to be better than the most frequent answer ({told})"
+def weak_of(result: Result, name: str, value: float = math.nan, end: float | None = None) -> Standing | None:
+    """
+    Find that the model behind a curve or a span map does not beat the majority baseline.
+
+    Parameters
+    ----------
+    result : Result
+    name : str
+        Of the curve or span map.
+    value, end : float, optional
+        The score of the model, and the worse end of its interval: older results do not keep whether it beats
+        the baseline.
+
+    Returns
+    -------
+    Standing or None
+        None where it does, and where that is not known.
+    """
+    known = result.more.get(WEAK, {}).get(name)
+    if known is not None:
+        return Standing(
+            score=result.score,
+            value=float(known["value"]),
+            baseline=float(known["baseline"]),
+            beats=False,
+            ahead=bool(known["ahead"]),
+        )
+    guess, sign = result.lines.get(GUESS, math.nan), 1.0 if result.higher_is_better else -1.0
+    gap = sign * ((value if end is None or not math.isfinite(end) else end) - guess)
+    if not math.isfinite(gap) or gap > 0:
+        return None
+    ahead = sign * (value - guess) > 0
+    return Standing(score=result.score, value=value, baseline=guess, beats=False, ahead=ahead)
+
+
+def _weak_cuts(result: Result, untuned: Curve) -> Standing | None:
+    end = float((untuned.low if result.higher_is_better else untuned.high)[-1])
+    # What a result does not keep is told by the interval over examples; that over seeds is another matter.
+    known = WEAK in result.more or untuned.seeds[-1] > 1
+    return weak_of(result, UNTUNED, float(untuned.values[-1]), None if known else end)
+
+
+def _unconcluded(weak: Standing, result: Result, name: str) -> Said:
+    return Said(text=weak.sentence(f"{name} on {result.task}"), headline=True)
 
 
 def _cut_losses(cost: Any, untuned: Curve, result: Result) -> Losses:
@@ -90,13 +128,9 @@ def _cut_losses(cost: Any, untuned: Curve, result: Result) -> Losses:
         found = cost.get(key)
         return np.full(size, np.nan) if found is None else np.array(found, dtype=np.float64)
 
-    values, low, high = line("values"), line("band_low"), line("band_high")
-    ends = (-values, -high, -low) if result.higher_is_better else (values, low, high)
-    value, least, most = (result.points * (one + 0.0) for one in ends)
+    names = ("values", "low", "high", "band_low", "band_high")
     return Losses(
-        value=value,
-        least=least,
-        most=most,
+        **as_losses(result, {name: line(name) for name in names}),
         level=untuned.level,
         unit=untuned.unit,
         what="all cuts at once",
@@ -120,17 +154,30 @@ def heads(result: Result, name: str) -> list[Said]:
     list of Said
     """
     gain = next((one for one in result.curves if one.name == "difference TUNED"), None)
+    untuned = next((one for one in result.curves if one.name == UNTUNED), None)
     if gain is None or not np.isfinite(gain.values).any():
+        return []
+    # That nothing is concluded stands with the scores.
+    if untuned is not None and _weak_cuts(result, untuned) is not None:
         return []
     # What the head gains is what is lost without.
     found = losses_of(gain, result, "all layers at once")
     sign = result.points if result.higher_is_better else -result.points
     each = each_of(result.more.get("gain") or {}, len(gain.x), sign)
-    found = replace(found, value=-found.value, least=-found.most, most=-found.least, each=each)
+    found = replace(
+        found,
+        value=-found.value,
+        low=-found.high,
+        high=-found.low,
+        least=-found.most,
+        most=-found.least,
+        each=each,
+    )
     sure = [k for k in range(len(gain.x)) if found.least[k] > 0]
     among = sure or [k for k in range(len(gain.x)) if math.isfinite(found.value[k])]
     k = max(among, key=lambda place: found.value[place])
-    told = f"with {gain.x[k]} of {len(gain.x)} layers kept, is {found.at(k, result.points, result.score)}"
+    largest = found.at(k, result.points, result.score, bound="least")
+    told = f"with {gain.x[k]} of {len(gain.x)} layers kept, is {largest}"
     about = f"training the head of {name} further on {result.task} gains something is shown at"
     if sure:
         text = f"That {about} {len(sure)} of {len(gain.x)} layers; the largest of these gains, {told}."
@@ -154,19 +201,24 @@ def spans(one: SpanMap, result: Result, name: str) -> list[Said]:
     -------
     list of Said
     """
-    sides = (one.values, one.band_low, one.band_high)
-    value, least, most = (result.points * side for side in sides)
+    weak = weak_of(result, one.name, one.full)
+    if weak is not None:
+        return [_unconcluded(weak, result, name)]
+    sides = (one.values, one.low, one.high, one.band_low, one.band_high)
+    value, low, high, least, most = (result.points * side for side in sides)
     what, points, score = "all spans at once", result.points, result.score
     # With several seeds there is a map for each, too.
     seeds = [each for each in result.spans if each.name.startswith(f"{one.name}, seed ")]
 
     def losses(places: Sequence[tuple[int, int]]) -> Losses:
-        cells = [np.array([float(side[at]) for at in places]) for side in (value, least, most)]
+        cells = [np.array([float(side[at]) for at in places]) for side in (value, low, high, least, most)]
         each = [[points * float(alone.values[at]) for at in places] for alone in seeds]
         return Losses(
             value=cells[0],
-            least=cells[1],
-            most=cells[2],
+            low=cells[1],
+            high=cells[2],
+            least=cells[3],
+            most=cells[4],
             level=one.level,
             unit=one.unit,
             what=what,
@@ -201,22 +253,13 @@ def spans(one: SpanMap, result: Result, name: str) -> list[Said]:
         end = at_most(max(0.0, float(most[at])), digits_of(points))
         text = (
             f"The longest span of {name} that is shown to cost at most {margin} on {result.task} is "
-            f"{blocks} of {one.depth}: at most {end} {losses([at]).doubt}{_no_better(one, result)}."
+            f"{blocks} of {one.depth}: at most {end} {losses([at]).doubt}."
         )
         said.append(Said(text=text, sure=True, headline=True))
     elif singles:
         text = f"No span of blocks of {name} is shown to cost at most {margin} on {result.task}"
         said.append(Said(text=f"{text} {losses(singles).doubt}."))
     return said
-
-
-def _no_better(one: SpanMap, result: Result) -> str:
-    guess = result.lines.get(GUESS, math.nan)
-    gap = one.full - guess if result.higher_is_better else guess - one.full
-    if not math.isfinite(gap) or gap > 0:
-        return ""
-    told = f"{number(one.full, 3)} against {number(guess, 3)}"
-    return f"; but the whole model scores no better than the most frequent answer ({told})"
 
 
 def _frozen(curve: Curve, x: Any) -> str:
@@ -264,6 +307,9 @@ def points(curve: Curve, result: Result, name: str) -> list[Said]:
     -------
     list of Said
     """
+    weak = weak_of(result, curve.name)
+    if weak is not None:
+        return [_unconcluded(weak, result, name)]
     call, larger = POINTS.get(curve.axis, (_anything, None))
     found = losses_of(curve, result, "all points of the curve at once")
     whole = 0 if larger else max((x for x in curve.x if isinstance(x, int)), default=None)
@@ -290,7 +336,7 @@ def points(curve: Curve, result: Result, name: str) -> list[Said]:
     k = min(places, key=lambda place: found.value[place])
     text = (
         f"{name} on {result.task}, {_arm_words(curve)}: a loss of at most {margin} is shown at no point; the "
-        f"smallest, {call(curve, curve.x[k])}, is {found.at(k, factor, score)}."
+        f"smallest, {call(curve, curve.x[k])}, is {found.at(k, factor, score, bound='most')}."
     )
     return [Said(text=text, headline=True)]
 

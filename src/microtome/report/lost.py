@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..experiments.fewseeds import said_seeds, too_few
+from ..findings.intervals import seeds_remark
 from ..findings.results import Curve, Result
-from ..findings.words import number
-from .sentences import amount, at_most, between, doubt
+from ..findings.words import at_least, at_most, between, number
+from .sentences import amount, doubt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -22,8 +22,10 @@ class Losses:
 
     Parameters
     ----------
-    value, least, most : ndarray of shape (points,)
-        With the ends of the band of all points; NaN where unknown.
+    value, low, high : ndarray of shape (points,)
+        With an interval for each point alone; NaN where unknown.
+    least, most : ndarray of shape (points,)
+        Ends of the band of all points, by which claims are decided.
     level : float
     unit : str
         What was taken as independent.
@@ -36,6 +38,8 @@ class Losses:
     """
 
     value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
     least: np.ndarray
     most: np.ndarray
     level: float
@@ -44,19 +48,39 @@ class Losses:
     seeds: int = 1
     each: np.ndarray | None = None
 
-    def at(self, place: int, points: float, score: str) -> str:
-        """Write the loss at one point with what is known of its band."""
+    def at(self, place: int, points: float, score: str, *, bound: str = "") -> str:
+        """
+        Write the loss at one point with its own interval.
+
+        Parameters
+        ----------
+        place : int
+        points : float
+        score : str
+        bound : {"", "most", "least"}
+            Which end of the band a claim rests on, to be told with it.
+        """
         digits = digits_of(points)
-        value, least, most = (float(one[place]) for one in (self.value, self.least, self.most))
+        value, low, high = (float(line[place]) for line in (self.value, self.low, self.high))
         text = amount(number(value, digits), points, score)
-        each = [] if self.each is None else [float(one) for one in self.each[:, place]]
-        if too_few(least, most, len(each) or self.seeds, self.unit, points):
-            return f"{text} ({said_seeds(each, self.seeds, self.unit, digits)})"
-        if math.isfinite(least) and math.isfinite(most):
-            return f"{text} {between(least, most, digits)} {self.doubt}"
-        if math.isfinite(most):
-            return f"{text}, at most {at_most(most, digits)} {self.doubt}"
-        return f"{text}, without an interval"
+        if math.isfinite(low) and math.isfinite(high):
+            remark = seeds_remark(
+                low,
+                high,
+                seeds=self.seeds,
+                unit=self.unit,
+                by_seed=[] if self.each is None else [float(row[place]) for row in self.each],
+                points=points,
+                digits=digits,
+            )
+            text += f" {between(low, high, digits)} {doubt(self.level, '', f'{self.unit}{remark}')}"
+        else:
+            text += ", without an interval"
+        end = float((self.least if bound == "least" else self.most)[place])
+        if not bound or not math.isfinite(end):
+            return text
+        said = at_least(end, digits) if bound == "least" else at_most(end, digits)
+        return f"{text}, at {bound} {said} for {self.what}"
 
     @property
     def doubt(self) -> str:
@@ -89,20 +113,39 @@ def losses_of(curve: Curve, result: Result, what: str, each: np.ndarray | None =
     -------
     Losses
     """
-    ends = (curve.values, curve.band_low, curve.band_high)
-    if result.higher_is_better:
-        ends = (-curve.values, -curve.band_high, -curve.band_low)
-    value, least, most = (result.points * (one + 0.0) for one in ends)
     return Losses(
-        value=value,
-        least=least,
-        most=most,
+        **as_losses(result, {name: getattr(curve, name) for name in _FIELDS}),
         level=curve.level,
         unit=curve.unit,
         what=what,
         seeds=min((count for count in curve.seeds if count), default=1),
         each=each,
     )
+
+
+_FIELDS = ("values", "low", "high", "band_low", "band_high")
+
+
+def as_losses(result: Result, lines: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """
+    Turn differences with their ends into losses with theirs, in points of 100 or in units of the score.
+
+    Parameters
+    ----------
+    result : Result
+    lines : mapping of str to ndarray
+        values, low, high, band_low and band_high.
+
+    Returns
+    -------
+    dict
+        value, low, high, least and most of `Losses`.
+    """
+    value, low, high, least, most = (lines[name] for name in _FIELDS)
+    if result.higher_is_better:
+        value, low, high, least, most = -value, -high, -low, -most, -least
+    sides = {"value": value, "low": low, "high": high, "least": least, "most": most}
+    return {name: result.points * (side + 0.0) for name, side in sides.items()}
 
 
 def each_of(told: Any, size: int, factor: float) -> np.ndarray | None:

@@ -6,12 +6,14 @@ import datetime
 import os
 from pathlib import Path
 
+from ..arguments import checked
 from .collecting import collect
 from .writing import write_page
 
 PAGE = "report.html"
 
 
+@checked
 def report(
     folder: str | os.PathLike[str],
     file: str | os.PathLike[str] | None = None,

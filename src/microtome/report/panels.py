@@ -15,9 +15,8 @@ from ..findings.localization import localization
 from ..findings.maps import Map, Maps
 from ..findings.methods import model_borders
 from ..findings.places import empty_places
-from ..findings.stackblocks import StackBlocks
 from ..findings.words import number
-from .alike import Window, alike, changed, level_of, step, undefined
+from .alike import Window, alike, block_claim, changed, level_of, undefined
 from .sections import Part, section
 from .sentences import Said, listed
 
@@ -113,20 +112,21 @@ def _map_part(group: list[Map], maps: Maps, file: str, label: str) -> list[Part]
         place = next((k for k, (a, b) in enumerate(pairs) if a is b and a.model == one.stack), None)
         if place is None or not set(one.names) <= set(pairs[place][0].names):
             continue
-        told = step(one, one.stack, pairs[place][0].names)
-        said.append(told)
-        below = one.finding.border
+        stack = pairs[place][0]
+        claim = block_claim(one, one.stack, stack.names)
+        said.append(claim)
         blocks.append(
             {
                 "panel": place,
                 "measure": one.measure,
                 "model": one.stack,
-                "after": None
-                if below is None
-                else pairs[place][0].depths[_at(pairs[place][0], one.names[below])],
-                "text": told.text,
-                "short": _border(one, pairs[place][0], sure=bool(told.sure)),
-                "sure": told.sure,
+                "runs": [
+                    [stack.depths[_at(stack, one.names[k])] for k in (block.first, block.last)]
+                    for block in one.finding.certain
+                ],
+                "text": claim.text,
+                "short": f"{one.stack}: {one.finding.headline(one.numbers)}",
+                "sure": claim.sure,
             }
         )
     for later, earlier, known in _before_after(lefts, rights, same=first.symmetric):
@@ -303,15 +303,6 @@ def _at(stack: Stack, name: str) -> int:
     return stack.names.index(name)
 
 
-def _border(one: StackBlocks, stack: Stack, *, sure: bool) -> str:
-    """Say where a border is drawn; the sentences say how sure it is."""
-    below = one.finding.border
-    if below is None:
-        return f"{one.stack}: no border"
-    sides = [stack.depths[_at(stack, one.names[k])] for k in (below, below + 1)]
-    return f"{one.stack}: between layers {sides[0]} and {sides[1]}" + ("" if sure else ", no step stands out")
-
-
 def _basis(group: Sequence[Map], stacks: Sequence[Stack]) -> str:
     """What all measures rest on; what is said of one stands below its maps."""
     first = group[0]
@@ -372,7 +363,7 @@ def _local(group: Sequence[Map], stacks: Sequence[Stack], file: str, label: str)
     if not set(LOCAL) <= set(known):
         return []
     try:
-        found = localization(known[LOCAL[0]].values, known[LOCAL[1]].values)
+        found = localization(known[LOCAL[0]].values, known[LOCAL[1]].values, zscore=False)
     except MicrotomeError:
         return []
     empty = empty_places(known[LOCAL[0]])
@@ -383,8 +374,8 @@ def _local(group: Sequence[Map], stacks: Sequence[Stack], file: str, label: str)
             title=f"Localization{label}",
             task=None,
             model=None,
-            basis="mean neuron correlation of the others' neurons in this layer minus mean SVCCA with them, "
-            f"both z-scored over the {found.compared} layers compared; no interval",
+            basis="mean neuron correlation of the others' neurons in this layer minus mean SVCCA with them "
+            f"(Wu et al. 2020, as described), over the {found.compared} layers compared; no interval",
             file=file,
             said=[Said(text=found.sentence(list(known[LOCAL[0]].left)))],
             columns=["layer", "neurons", "SVCCA", "score"],

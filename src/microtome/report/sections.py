@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..experiments.fewseeds import wide_for_seeds
-from ..figures.curves import is_difference, label_of
+from ..figures.curves import by_panel, is_difference, label_of
+from ..findings.intervals import wide_for_seeds
 from ..findings.results import Curve, Result, SpanMap, plain
 from ..findings.words import score_label
 from . import losses
@@ -134,10 +134,10 @@ def result_parts(result: Result, file: str, label: str) -> list[Part]:
     parts = []
     for differences in (False, True):
         found = [one for one in result.curves if is_difference(one) == differences]
-        for axis in dict.fromkeys(one.axis for one in found):
-            curves = [one for one in found if one.axis == axis]
+        for (_, reading), curves in by_panel(result, found).items():
             said: list[Said] = [] if joined else _said(result, curves, name, differences=differences)
-            parts.append(_curves(result, curves, file, label, said, differences=differences))
+            kind = f", {reading}" if reading else ", differences" if differences else ""
+            parts.append(_curves(result, curves, file, label, said, kind, differences=differences))
     if result.spans:
         parts.append(_spans(result, result.spans[0], file, label, name))
     if parts and not joined and not any(part.said for part in parts) and result.findings:
@@ -158,7 +158,9 @@ def _said(result: Result, curves: Sequence[Curve], name: str, *, differences: bo
         return losses.heads(result, name) if differences else losses.cuts(result, name)
     if not differences or result.experiment not in COSTS:
         return []
-    return [one for curve in curves for one in losses.points(curve, result, name)]
+    found = [one for curve in curves for one in losses.points(curve, result, name)]
+    # That nothing is concluded is said once.
+    return list({one.text: one for one in found}.values())
 
 
 def with_models(text: str, result: Result, label: str) -> str:
@@ -215,6 +217,7 @@ def _curves(
     file: str,
     label: str,
     said: Sequence[Said],
+    kind: str,
     *,
     differences: bool,
 ) -> Part:
@@ -223,7 +226,7 @@ def _curves(
     lines = {name: value for name, value in result.lines.items() if math.isfinite(value)}
     return section(
         "curves",
-        title=title_of(result, label) + (", differences" if differences else ""),
+        title=title_of(result, label) + kind,
         task=result.task,
         model=model_of(result),
         basis=_basis(result, curves, few=few),
@@ -279,7 +282,7 @@ def _basis(result: Result, curves: Sequence[Curve], *, few: bool) -> str:
     elif runs and result.more.get("probe") not in _UNSEEDED:
         parts.append("1 run a point: other seeds are not covered")
     if few:
-        parts[-1] += ": too few for useful intervals, which are in the data and are not drawn"
+        parts[-1] += ": few, so that intervals are wide; they are in the data and are not drawn"
         return "; ".join(parts)
     if any(np.isfinite(one.low).any() for one in curves):
         parts.append(f"intervals: {percent(curves[0].level)} for each point alone")

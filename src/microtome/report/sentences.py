@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..findings.words import at_least as at_least
-from ..findings.words import at_most as at_most
-from ..findings.words import between as between
-
 # Points of 100 that findings call a loss, or units of a score that is not counted in points.
 MARGIN = 1.0
 

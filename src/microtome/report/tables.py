@@ -9,9 +9,9 @@ from typing import Any
 from ..experiments.prediction_words import adjusted_p
 from ..experiments.prediction_words import findings as prediction_findings
 from ..findings.results import Result
-from ..findings.words import number
+from ..findings.words import at_most, between, number
 from .sections import Part, section, title_of, tuned_name, with_models
-from .sentences import Said, at_most, between, counted, doubt, percent
+from .sentences import Said, counted, doubt, percent
 from .verdicts import pruned, tuned, value_of
 
 

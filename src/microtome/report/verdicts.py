@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..findings.words import number, p_value
-from .sentences import Said, amount, at_most, between, counted, doubt, percent
+from ..findings.words import at_most, between, number, p_value
+from ..inference.baselines import Standing
+from .sentences import Said, amount, counted, doubt, percent
 
 # A p-value is only told where the verdict rests on it.
 _LEVEL = 0.95
@@ -114,6 +115,9 @@ def pruned(document: Mapping[str, Any], name: str) -> list[Said]:
     if found is not None and not found["safe"]:
         found = None
     margin = amount(f"{document['max_drop']:g}", points, document["score"])
+    weak = _weak(document)
+    if weak is not None:
+        return [Said(text=weak.sentence(f"{name} on {task}"), headline=True)]
     said = []
     if found is not None:
         upper = value_of(found["upper"])
@@ -146,6 +150,15 @@ def pruned(document: Mapping[str, Any], name: str) -> list[Said]:
             f"choose to be put to the test (margin {margin})."
         )
         said.append(Said(text=text, headline=True))
+    look = document.get("look")
+    if look is not None and look["number"] > 1:
+        margins = ", ".join(f"{margin:g}" for margin in look["earlier"])
+        text = (
+            f"It was look {look['number']} of {name} at the examples that certify (earlier margins: "
+            f"{margins}), tested at {percent(look['level'])} so that all looks together keep "
+            f"{percent(look['promised'])}."
+        )
+        said.append(Said(text=text, sure=True))
     again = document.get("confirmed")
     if again is not None:
         verb = "confirmed" if again["safe"] else "not confirmed"
@@ -156,6 +169,17 @@ def pruned(document: Mapping[str, Any], name: str) -> list[Said]:
         )
         said.append(Said(text=text, sure=bool(again["safe"])))
     return said
+
+
+def _weak(document: Mapping[str, Any]) -> Standing | None:
+    """The whole model beside the majority baseline, where it does not beat it."""
+    tested = [document.get("comparison"), *document["sequence"]]
+    full = next((value_of(one["full"]) for one in tested if one is not None and "full" in one), math.nan)
+    guess = value_of(document.get("guess"))
+    gap = full - guess if document.get("higher_is_better", document["unit"] == "points") else guess - full
+    if not math.isfinite(gap) or gap > 0:
+        return None
+    return Standing(score=document["score"], value=full, baseline=guess, beats=False, ahead=False)
 
 
 def _beside_guess(document: Mapping[str, Any], found: Mapping[str, Any]) -> str:

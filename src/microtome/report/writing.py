@@ -19,6 +19,8 @@ from ..errors import InputError, must, unknown
 from ..findings.record import replace_file
 
 FORMAT = "microtome/report/1"
+# How a page names its maker; those of earlier versions only name their format.
+MARKS = (b'<meta name="generator" content="microtome">', f'"format":"{FORMAT}"'.encode())
 KINDS = ("map", "curves", "spans", "scores", "lines")
 # Names of elements of the page itself.
 RESERVED = (
@@ -68,12 +70,24 @@ def write_page(document: Mapping[str, Any], file: str | os.PathLike[str]) -> Pat
     """
     _check(document)
     path, page = Path(file), _fitting(document)
+    if path.exists() and not _is_ours(path):
+        raise InputError(
+            f"a page must be a new file or replace an earlier report, but {path} is neither; name another."
+        )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise must("file", f"in a folder that can be made ({error})", str(path)) from error
     replace_file(path, page)
     return path
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file is a page that was written here, which names its maker."""
+    try:
+        return path.is_file() and any(mark in path.read_bytes() for mark in MARKS)
+    except OSError:
+        return False
 
 
 def _check(document: Mapping[str, Any]) -> None:

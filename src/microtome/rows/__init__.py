@@ -1,1 +1,1 @@
-"""Which row is which word, token or example?"""
+"""Alignment of rows with words, tokens and examples across models."""

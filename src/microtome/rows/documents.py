@@ -1,4 +1,4 @@
-"""Whose rows err together? Those of one document, where a corpus tells of enough of them."""
+"""Documents as clusters of rows, where the corpus has enough of them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-# Of fewer documents an interval is of no use, and sentences are taken as independent instead.
+# With fewer documents an interval is of no use, and sentences are taken as independent instead.
 DOCUMENTS = 10
-# Debiasing leaves out the pairs within a document, and needs more rows outside of it than in it, also when
-# another document is left out: that is sure as long as none has this share of the rows.
+# Debiasing leaves out the pairs within a document and needs more rows outside it than in it, also when
+# another document is left out: this holds as long as no document has this share of the rows.
 LARGEST = 1 / 3
 
 
 def too_few(count: int, what: str = "read", noun: str = "sentence") -> str:
     """
-    Say that documents are too few to be independent units.
+    Describe why documents are too few to be independent units.
 
     Examples
     --------
@@ -38,21 +38,20 @@ def document_codes(
     Parameters
     ----------
     examples : ndarray of int of shape (rows,)
-        The example of each row, by its place.
+        The index of the example of each row.
     ids, groups : sequence of str
-        Of all examples, by their place: its id, and what clusters it. Where that is its own id, the corpus
-        tells of no document.
+        The id and the group of every example. Where the group equals the id, the corpus names no document.
     noun : {"sentence", "example"}
-        What is independent without documents.
+        The independent unit without documents.
     what : {"read", "judged"}
-        What is done with them.
+        The verb for the documents in the note.
 
     Returns
     -------
     codes : ndarray of int of shape (rows,), or None
-        From 0 on, in the order of the rows; None where examples are to be taken as independent.
+        Document numbers from 0, in the order of the rows; None where examples are taken as independent.
     few : str
-        Why documents that there are were not taken; empty where there is nothing to say.
+        Why the documents of the corpus are not used as clusters; empty where they are, or it has none.
 
     Examples
     --------
@@ -61,20 +60,20 @@ def document_codes(
     >>> codes.tolist()[:6], few
     ([0, 0, 1, 1, 2, 2], '')
     """
-    places, owner = np.unique(examples, return_inverse=True)
-    own = [(groups[int(k)], ids[int(k)]) for k in places]
+    indices, owner = np.unique(examples, return_inverse=True)
+    groups_and_ids = [(groups[int(k)], ids[int(k)]) for k in indices]
     numbers: dict[str, int] = {}
-    codes = np.array([numbers.setdefault(group, len(numbers)) for group, _ in own], dtype=np.int64)
-    if len(numbers) == len(places):
+    codes = np.array([numbers.setdefault(group, len(numbers)) for group, _ in groups_and_ids], dtype=np.int64)
+    if len(numbers) == len(indices):
         return None, ""
-    named = {group for group, id_ in own if group != id_}
-    if len(named) < DOCUMENTS:
-        return None, too_few(len(named), what, noun)
-    found = codes[owner]
-    share = np.bincount(found).max() / len(found)
+    documents = {group for group, id_ in groups_and_ids if group != id_}
+    if len(documents) < DOCUMENTS:
+        return None, too_few(len(documents), what, noun)
+    row_codes = codes[owner]
+    share = np.bincount(row_codes).max() / len(row_codes)
     if share >= LARGEST:
         return None, f"One document holds {share:.0%} of the rows, so {_instead(noun)}"
-    return found, ""
+    return row_codes, ""
 
 
 def _instead(noun: str) -> str:

@@ -1,4 +1,4 @@
-"""What is one row? The choice of a user, checked."""
+"""Options that define a row."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ SUBWORDS = ("last", "first", "mean")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowOptions:
     """
-    Which states of a model become rows.
+    Options that define which hidden states of a model become rows.
 
     Parameters
     ----------
     kind : {"cls", "mean", "token", "word"}
     subword : {"last", "first", "mean", "each"}
-        Which sub-words stand for a word. With "each" every one is a row of that word, as probes of spans ask
-        for; between models with one tokenizer only.
+        Which sub-words represent a word. With "each" every sub-word is a row of that word, as span probes
+        require; only between models with the same tokenizer.
     special : {"out", "in"}
-        Whether the tokens that a model adds count in a mean.
+        Whether special tokens count in a mean.
     framed : bool
-        Whether the model sees those tokens at all.
+        Whether the model's input has special tokens.
     distinct : bool
-        Whether a sentence that comes again is left out.
+        Whether repeated sentences are left out.
     longest : int, optional
-        Tokens of an example at most; as many as the model reads when absent.
+        The maximum number of tokens of an example; the maximum input length of the model when absent.
     sample : int, optional
-        So many rows, drawn with the seed.
+        The number of rows to sample with the seed.
     seed : int
     exact : str, optional
-        The paper whose variant was asked for.
+        The paper whose variant is reproduced.
     """
 
     kind: str
@@ -53,11 +53,11 @@ class RowOptions:
     exact: str | None = None
 
     def specification(self) -> dict[str, Any]:
-        """Everything that decides which rows there are, as plain data."""
+        """Return everything that determines the rows, as plain data."""
         return asdict(self)
 
     def sentence(self) -> str:
-        """Say what a row is."""
+        """Describe a row in words."""
         kind = {
             "cls": "one row an example: the token that stands for it",
             "mean": f"one row an example: the mean of its tokens, special ones {self.special}",
@@ -65,8 +65,9 @@ class RowOptions:
             "word": _SUBWORDS[self.subword],
         }[self.kind]
         framed = "" if self.framed else "; no special tokens in the input"
-        drawn = "" if self.sample is None else f"; {self.sample} rows drawn with seed {self.seed}"
-        return f"{kind}{framed}{drawn}"
+        cut = "" if self.longest is None else f"; inputs of at most {self.longest} tokens"
+        sample = "" if self.sample is None else f"; {self.sample} rows drawn with seed {self.seed}"
+        return f"{kind}{framed}{cut}{sample}"
 
 
 _SUBWORDS = {
@@ -88,7 +89,7 @@ def row_options(
     exact: str | None = None,
 ) -> RowOptions:
     """
-    Check what a user asked for.
+    Validate the row options of a user.
 
     Parameters
     ----------
@@ -96,8 +97,8 @@ def row_options(
     subword, special, longest, sample, seed
         As in `RowOptions`.
     exact : {"wu"}, optional
-        Rows as Wu et al. 2020 took them: last sub-words, no special tokens in the input, and sentences that
-        come again left out.
+        Rows as in Wu et al. (2020): last sub-words, no special tokens in the input, and no repeated
+        sentences.
 
     Returns
     -------
@@ -114,11 +115,13 @@ def row_options(
             raise must(name, f"a whole number of at least {least}", value)
     if not isinstance(seed, int) or seed < 0:
         raise must("seed", "a whole number of at least 0", seed)
-    found = RowOptions(kind=rows, subword=subword, special=special, longest=longest, sample=sample, seed=seed)
+    options = RowOptions(
+        kind=rows, subword=subword, special=special, longest=longest, sample=sample, seed=seed
+    )
     if exact is None:
-        return found
+        return options
     if exact != "wu":
         raise must("exact", "'wu'", exact)
     if rows != "word" or subword != "last":
         raise InputError("exact='wu' must be asked of the last sub-words of words, but got other rows.")
-    return replace(found, framed=False, distinct=True, exact="wu")
+    return replace(options, framed=False, distinct=True, exact="wu")

@@ -1,4 +1,4 @@
-"""Which rows do all models have? Found before any of them runs, and proved by a digest."""
+"""Planning of the rows that all models have in common, before any model runs."""
 
 from __future__ import annotations
 
@@ -11,45 +11,48 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..encoders.encoder import TRAINED
 from ..errors import InputError, must
 from ..randomness import generator
 from .documents import document_codes
 from .options import RowOptions
-from .selecting import select, tokenize, words_of
+from .selecting import is_pair, select, tokenize, words_of
 
 if TYPE_CHECKING:
     from ..corpora.examples import Example
     from ..encoders.encoder import Encoder
 
-# Examples handled at a time: enough to sort by length, few enough to hold all layers of.
+# Examples handled at a time: enough to sort by length, few enough to keep all layers in memory.
 WINDOW = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rows:
     """
-    The rows that every model of a comparison has, in the order of the corpus.
+    The rows that every model of a comparison has, in corpus order.
 
     Parameters
     ----------
     options : RowOptions
     examples : ndarray of int of shape (rows,)
-        The example of each row, by its place in the corpus.
+        The index in the corpus of the example of each row.
     units : ndarray of int of shape (rows,)
-        The word or token inside the example; 0 for a row of the whole example.
+        The word or token within the example; 0 for a row of a whole example.
     ids : tuple of str
-        Ids of all examples that were read, by their place.
+        Ids of all examples that were read.
     lost : mapping of str to int
-        Words or examples that each model has no whole row for; they are dropped in all.
+        For each model, the number of words or examples without a complete row; all models drop them.
     truncated : mapping of str to int
-        Examples that were longer than each model reads.
+        For each model, the number of examples that were truncated.
     candidates : int
-        Words, tokens or examples before any was dropped.
-    skipped : tuple of int
-        Places of examples that were left out because they came before.
+        The number of words, tokens or examples before any was dropped.
+    skipped : frozenset of int
+        Indices of examples that were left out as duplicates.
+    paired : bool
+        Whether words come from two texts, which a model reads as a sentence pair.
     groups : tuple of str
-        What clusters each example that was read, such as its document, by its place; empty where the corpus
-        tells of nothing. It is no part of the digest: rows are the same whatever they are grouped by.
+        The cluster of each example that was read, such as its document; empty where the corpus names none.
+        It is not part of the digest: rows are the same however they are grouped.
     """
 
     options: RowOptions
@@ -60,6 +63,7 @@ class Rows:
     truncated: Mapping[str, int]
     candidates: int
     skipped: frozenset[int] = frozenset()
+    paired: bool = False
     groups: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -67,30 +71,30 @@ class Rows:
 
     @property
     def clusters(self) -> np.ndarray:
-        """Which rows are of one document, where the corpus has enough of them, and else of one example."""
+        """The cluster of each row: its document where the corpus has enough of them, else its example."""
         codes, _ = self._documents()
         return self.examples if codes is None else codes
 
     @property
     def unit(self) -> str:
-        """What is independent: "document", or the "sentence" of words and tokens, or the "example"."""
+        """The independent unit: "document", "sentence" (for words and tokens) or "example"."""
         return self.noun if self._documents()[0] is None else "document"
 
     @property
     def noun(self) -> str:
-        """What one example of the corpus is called."""
+        """The noun for one example of the corpus."""
         return "sentence" if self.options.kind in ("word", "token") else "example"
 
     @property
     def few(self) -> str:
-        """Why documents are not taken as independent, though there are some; else empty."""
+        """Why the documents of the corpus are not used as clusters; empty where they are, or it has none."""
         return self._documents()[1]
 
     def extent(self) -> str:
-        """Say of how many sentences the rows are, and of how many documents where these are the unit."""
+        """Describe the number of sentences, and of documents where these are the independent unit."""
         codes, _ = self._documents()
-        told = f"{len(np.unique(self.examples)):,} {self.noun}s"
-        return told if codes is None else f"{told} in {int(codes.max()) + 1:,} documents"
+        count = f"{len(np.unique(self.examples)):,} {self.noun}s"
+        return count if codes is None else f"{count} in {int(codes.max()) + 1:,} documents"
 
     def _documents(self) -> tuple[np.ndarray | None, str]:
         if not self.groups:
@@ -99,27 +103,27 @@ class Rows:
 
     @property
     def digest(self) -> str:
-        """A hash of which word or example each row is: equal digests, same rows."""
-        found = hashlib.blake2b(digest_size=16)
-        for place in np.unique(self.examples):
-            found.update(f"{self.ids[place]}\x1f".encode())
-        found.update(np.ascontiguousarray(self.examples, "<i8").tobytes())
-        found.update(np.ascontiguousarray(self.units, "<i8").tobytes())
-        return found.hexdigest()
+        """A hash of the example and the unit of each row: equal digests mean the same rows."""
+        hasher = hashlib.blake2b(digest_size=16)
+        for index in np.unique(self.examples):
+            hasher.update(f"{self.ids[index]}\x1f".encode())
+        hasher.update(np.ascontiguousarray(self.examples, "<i8").tobytes())
+        hasher.update(np.ascontiguousarray(self.units, "<i8").tobytes())
+        return hasher.hexdigest()
 
     def among(self, others: Rows) -> Rows:
-        """The rows of words, tokens or examples that others, of the same corpus, have rows of too."""
-        wide = 1 + int(max(self.units.max(initial=0), others.units.max(initial=0)))
-        kept = np.isin(self.examples * wide + self.units, others.examples * wide + others.units)
-        return replace(self, examples=self.examples[kept], units=self.units[kept])
+        """Return the rows whose word, token or example is also among other rows of the same corpus."""
+        stride = 1 + int(max(self.units.max(initial=0), others.units.max(initial=0)))
+        mask = np.isin(self.examples * stride + self.units, others.examples * stride + others.units)
+        return replace(self, examples=self.examples[mask], units=self.units[mask])
 
     def of_example(self, place: int) -> np.ndarray:
-        """Units of one example that have rows."""
+        """Return the units of one example that have rows."""
         start, stop = np.searchsorted(self.examples, [place, place + 1])
         return self.units[start:stop]
 
     def sentence(self) -> str:
-        """Say how many rows there are, and how many were lost."""
+        """Describe the number of rows, and how many were lost."""
         lost = [f"{count:,} in {name}" for name, count in self.lost.items() if count]
         dropped = f"; dropped in all models, since lost in one: {', '.join(lost)}" if lost else ""
         cut = [f"{count:,} in {name}" for name, count in self.truncated.items() if count]
@@ -128,11 +132,34 @@ class Rows:
 
 
 def windows(corpus: Iterable[Example], size: int = WINDOW) -> Iterator[tuple[int, list[Example]]]:
-    """Read a corpus some examples at a time, each with the place of its first one."""
+    """Yield the corpus in windows of examples, each with the index of its first example."""
     source, start = iter(corpus), 0
     while window := list(islice(source, size)):
         yield start, window
         start += len(window)
+
+
+def input_length(encoders: Iterable[Encoder], longest: int | None = None) -> int | None:
+    """
+    Return the maximum input length for a comparison of models.
+
+    It is the same for similarity maps and for layer curves.
+
+    Parameters
+    ----------
+    encoders : iterable of Encoder
+    longest : int, optional
+        The user's choice.
+
+    Returns
+    -------
+    int or None
+        The user's choice, else the smallest length the models were fine-tuned with; None where none was
+        fine-tuned, which stands for the maximum input length of each model.
+    """
+    if longest is not None:
+        return longest
+    return min((e.source.facts[TRAINED] for e in encoders if TRAINED in e.source.facts), default=None)
 
 
 def plan_rows(
@@ -149,10 +176,10 @@ def plan_rows(
     ----------
     corpus : iterable of Example
     encoders : sequence of Encoder
-        With names that differ.
+        Their names must differ.
     options : RowOptions
     progress : callable, optional
-        Called with what is done, how much of it, and how much there is (0: unknown).
+        Called with the name of the step, the count so far, and the total (0: unknown).
 
     Returns
     -------
@@ -162,33 +189,34 @@ def plan_rows(
     lost, truncated = ({encoder.name: 0 for encoder in encoders} for _ in range(2))
     ids: list[str] = []
     groups: list[str] = []
-    places, units, skipped = [], [], set()
-    candidates, seen = 0, set()
+    example_indices, units, skipped = [], [], set()
+    candidates, seen, paired = 0, set(), False
     for start, window in windows(corpus):
         ids += [example.id for example in window]
         groups += [example.group for example in window]
+        paired = paired or (options.kind == "word" and any(is_pair(example) for example in window))
         if options.distinct:
-            window, start_of = _distinct(window, start, seen, skipped)
+            window, indices = _distinct(window, start, seen, skipped)
         else:
-            start_of = list(range(start, start + len(window)))
+            indices = list(range(start, start + len(window)))
         tokens = {encoder.name: tokenize(encoder, window, options) for encoder in encoders}
-        for number, (example, place) in enumerate(zip(window, start_of, strict=True)):
-            found = {
+        for number, (example, index) in enumerate(zip(window, indices, strict=True)):
+            units_by_model = {
                 encoder.name: select(tokens[encoder.name][number], options, encoder.family.reads).units
                 for encoder in encoders
             }
-            everything = _candidates(example, options, found)
-            kept = everything
+            all_units = _candidates(example, options, units_by_model)
+            common_units = all_units
             for encoder in encoders:
-                lost[encoder.name] += len(np.setdiff1d(everything, found[encoder.name]))
+                lost[encoder.name] += len(np.setdiff1d(all_units, units_by_model[encoder.name]))
                 truncated[encoder.name] += tokens[encoder.name][number].truncated
-                kept = np.intersect1d(kept, found[encoder.name])
+                common_units = np.intersect1d(common_units, units_by_model[encoder.name])
             if options.subword == "each":
-                own = next(iter(found.values()))
-                kept = own[np.isin(own, kept)]
-            candidates += len(everything)
-            places.append(np.full(len(kept), place, dtype=np.int64))
-            units.append(kept)
+                model_units = next(iter(units_by_model.values()))
+                common_units = model_units[np.isin(model_units, common_units)]
+            candidates += len(all_units)
+            example_indices.append(np.full(len(common_units), index, dtype=np.int64))
+            units.append(common_units)
         if progress is not None:
             progress("words", len(ids), 0)
     if not ids:
@@ -202,16 +230,32 @@ def plan_rows(
         )
     rows = Rows(
         options=options,
-        examples=np.concatenate(places),
+        examples=np.concatenate(example_indices),
         units=np.concatenate(units),
         ids=tuple(ids),
         lost=MappingProxyType(lost),
         truncated=MappingProxyType(truncated),
         candidates=candidates,
         skipped=frozenset(skipped),
+        paired=paired,
         groups=() if groups == ids else tuple(groups),
     )
     return _sampled(rows, options)
+
+
+def plan_at_most(
+    corpus: Iterable[Example],
+    encoders: Sequence[Encoder],
+    options: RowOptions,
+    *,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Rows:
+    """Find the rows that all models have, and sample them only where there are more than the sample size."""
+    options = replace(options, longest=input_length(encoders, options.longest))
+    rows = plan_rows(corpus, encoders, replace(options, sample=None), progress=progress)
+    if options.sample is None or options.sample >= len(rows):
+        return rows
+    return _sampled(replace(rows, options=options), options)
 
 
 def _check(encoders: Sequence[Encoder], options: RowOptions) -> None:
@@ -233,23 +277,25 @@ def _check(encoders: Sequence[Encoder], options: RowOptions) -> None:
 def _distinct(
     window: list[Example], start: int, seen: set[tuple[str, ...]], skipped: set[int]
 ) -> tuple[list[Example], list[int]]:
-    kept, places = [], []
-    for place, example in enumerate(window, start):
+    distinct_examples, indices = [], []
+    for index, example in enumerate(window, start):
         words = tuple(words_of(example))
         if words in seen:
-            skipped.add(place)
+            skipped.add(index)
             continue
         seen.add(words)
-        kept.append(example)
-        places.append(place)
-    return kept, places
+        distinct_examples.append(example)
+        indices.append(index)
+    return distinct_examples, indices
 
 
-def _candidates(example: Example, options: RowOptions, found: Mapping[str, np.ndarray]) -> np.ndarray:
+def _candidates(
+    example: Example, options: RowOptions, units_by_model: Mapping[str, np.ndarray]
+) -> np.ndarray:
     if options.kind == "word":
         return np.arange(len(words_of(example)))
     if options.kind == "token":
-        return next(iter(found.values()))
+        return next(iter(units_by_model.values()))
     return np.zeros(1, np.int64)
 
 
@@ -258,6 +304,6 @@ def _sampled(rows: Rows, options: RowOptions) -> Rows:
         return rows
     if options.sample > len(rows):
         raise must("sample", f"at most the {len(rows)} rows that there are", options.sample)
-    drawn = generator(options.seed, "rows").choice(len(rows), options.sample, replace=False)
-    drawn.sort()
-    return replace(rows, examples=rows.examples[drawn], units=rows.units[drawn])
+    indices = generator(options.seed, "rows").choice(len(rows), options.sample, replace=False)
+    indices.sort()
+    return replace(rows, examples=rows.examples[indices], units=rows.units[indices])

@@ -1,4 +1,4 @@
-"""Which tokens of an example make which row?"""
+"""Selection of the tokens that make up each row of an example."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Selection:
     Parameters
     ----------
     units : ndarray of int of shape (rows,)
-        The word or token that each row is of, in rising order; 0 for a row of the whole example. Several rows
-        are of one word where every sub-word is a row.
-    positions : ndarray of int of shape (tokens that take part,)
-        Tokens, row by row.
+        The word or token of each row, in ascending order; 0 for a row of the whole example. A word has
+        several rows where every sub-word is a row.
+    positions : ndarray of int of shape (selected tokens,)
+        Positions of the tokens, row by row.
     sizes : ndarray of int of shape (rows,)
-        How many tokens each row is the mean of.
+        The number of tokens that each row is the mean of.
     """
 
     units: np.ndarray
@@ -39,42 +39,53 @@ class Selection:
     sizes: np.ndarray
 
     def keep(self, units: np.ndarray) -> Selection:
-        """The rows of some units only."""
-        wanted = np.isin(self.units, units)
+        """Return the selection restricted to the given units."""
+        mask = np.isin(self.units, units)
         return Selection(
-            units=self.units[wanted],
-            positions=self.positions[np.repeat(wanted, self.sizes)],
-            sizes=self.sizes[wanted],
+            units=self.units[mask],
+            positions=self.positions[np.repeat(mask, self.sizes)],
+            sizes=self.sizes[mask],
         )
 
 
 def tokenize(encoder: Encoder, examples: Sequence[Example], options: RowOptions) -> list[Tokens]:
-    """Cut examples as one model does: by their words where rows are words, else by their texts."""
-    more = {"special": options.framed, "longest": options.longest}
+    """Tokenize examples for one model: from their words where rows are words, else from their texts."""
+    tokenizer_options = {"special": options.framed, "longest": options.longest}
     if options.kind == "word":
-        return encoder.words([words_of(example) for example in examples], **more)
-    given = [(e.text, e.pair) if e.text is not None else (" ".join(words_of(e)), None) for e in examples]
-    return encoder.texts(given, **more)
+        second = [_second(example) for example in examples]
+        return encoder.words([words_of(example) for example in examples], second=second, **tokenizer_options)
+    texts = [(e.text, e.pair) if e.text is not None else (" ".join(words_of(e)), None) for e in examples]
+    return encoder.texts(texts, **tokenizer_options)
 
 
 def words_of(example: Example) -> Sequence[str]:
-    """The words of an example: those given, or what stands between blanks in its text and its pair."""
+    """Return the words of an example: the given ones, or its text and its pair split at white space."""
     if example.words is not None:
         return example.words
     first = by_rule(example, "whitespace")
     return first if example.pair is None else (*first, *by_rule(example, "whitespace", side="pair"))
 
 
+def is_pair(example: Example) -> bool:
+    """Whether the words of an example come from two texts."""
+    return example.words is None and example.pair is not None
+
+
+def _second(example: Example) -> int | None:
+    """Return the index of the first word of the second text; None where there is only one text."""
+    return len(by_rule(example, "whitespace")) if is_pair(example) else None
+
+
 def select(tokens: Tokens, options: RowOptions, reads: str) -> Selection:
     """
-    Find the rows of one example.
+    Select the rows of one example.
 
     Parameters
     ----------
     tokens : Tokens
     options : RowOptions
     reads : {"first", "last", "none"}
-        Which token stands for the whole input in this model.
+        Which token represents the whole input in this model.
 
     Returns
     -------
@@ -85,7 +96,7 @@ def select(tokens: Tokens, options: RowOptions, reads: str) -> Selection:
     count = len(tokens)
     if options.kind == "token":
         positions = np.flatnonzero(~tokens.special)
-        # A token's number must not depend on what the model puts before it.
+        # A token's number must not depend on the special tokens before it.
         return Selection(
             units=np.arange(len(positions)), positions=positions, sizes=np.ones(len(positions), np.int64)
         )

@@ -1,1 +1,1 @@
-"""What has a place on disk, and in which form."""
+"""Content-addressed store on disk, and the formats of its files."""

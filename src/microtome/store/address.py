@@ -1,4 +1,4 @@
-"""What is a piece of work called? The hash of what was asked for and of what it was made from."""
+"""Addresses of store entries: hashes of a specification and of its inputs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..errors import InputError, must
 
 FORMAT = "microtome/address/1"
 DIGEST_BYTES = 20
-# Python refuses to write out whole numbers that are much longer.
+# Python refuses to format integers that are much longer.
 _MOST_BITS = 10_000
 
 
 def address(specification: Mapping[str, Any], inputs: Sequence[str] = ()) -> str:
     """
-    Name a piece of work by what was asked for: equal requests have equal names, on every machine.
+    Compute the address of a piece of work: equal specifications have equal addresses on every machine.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def address(specification: Mapping[str, Any], inputs: Sequence[str] = ()) -> str
         Text, numbers, truth values, None, and lists, tuples and mappings of those. The order of keys does
         not matter; a tuple counts as a list; 1, 1.0 and True are three different values.
     inputs : sequence of str
-        The addresses of what the work reads, in an order that means something.
+        The addresses of the inputs of the work; their order matters.
 
     Returns
     -------
@@ -44,26 +44,26 @@ def address(specification: Mapping[str, Any], inputs: Sequence[str] = ()) -> str
     """
     if not isinstance(specification, Mapping):
         raise must("specification", "a mapping", type(specification).__name__)
-    if isinstance(inputs, str) or not all(type(one) is str for one in inputs):
+    if isinstance(inputs, str) or not all(type(input_address) is str for input_address in inputs):
         raise must("inputs", "a sequence of addresses", inputs)
     text = canonical({"format": FORMAT, "inputs": list(inputs), "specification": specification}, "")
     return digest(text.encode("ascii"))
 
 
 def is_address(text: object) -> bool:
-    """Whether this has the form of an address: 40 hexadecimal digits in small letters."""
+    """Whether a text has the form of an address: 40 lowercase hexadecimal digits."""
     return isinstance(text, str) and re.fullmatch(f"[0-9a-f]{{{2 * DIGEST_BYTES}}}", text) is not None
 
 
 def canonical(value: object, name: str) -> str:
     """
-    Write plain data as JSON in the one form that equal data have.
+    Serialize plain data as canonical JSON.
 
     Parameters
     ----------
     value : str, int, float, bool, None, or a list, tuple or mapping of those
     name : str
-        How errors call it.
+        Its name in error messages.
 
     Returns
     -------
@@ -88,13 +88,13 @@ mapping of those, but got 'set'.
 
 
 def digest(content: bytes) -> str:
-    """Hash bytes, as addresses and checksums do: BLAKE2b of 20 bytes, in hexadecimal digits."""
+    """Hash bytes for addresses and checksums: BLAKE2b of 20 bytes, in hexadecimal digits."""
     return hashlib.blake2b(content, digest_size=DIGEST_BYTES).hexdigest()
 
 
 def digest_file(path: str | os.PathLike[str]) -> str:
     """
-    Hash a file of any size without holding it in memory.
+    Hash a file of any size without loading it into memory.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def _hasher() -> Any:
 
 
 def _plain(value: object, name: str) -> Any:
-    # Subclasses are refused: an enumeration or a NumPy number may be written differently one day.
+    # Subclasses are refused: the serialization of an enumeration or a NumPy number may change.
     if value is None or type(value) in (str, bool):
         return value
     if type(value) is int:
@@ -129,12 +129,12 @@ def _plain(value: object, name: str) -> Any:
             raise must(name, "a finite number", value)
         return value
     if isinstance(value, (list, tuple)):
-        return [_plain(one, f"{name}[{position}]") for position, one in enumerate(value)]
+        return [_plain(member, f"{name}[{position}]") for position, member in enumerate(value)]
     if isinstance(value, Mapping):
         for key in value:
             if type(key) is not str:
                 raise must(f"every key of {name or 'specification'}", "text", key)
-        return {key: _plain(one, f"{name}.{key}" if name else key) for key, one in value.items()}
+        return {key: _plain(member, f"{name}.{key}" if name else key) for key, member in value.items()}
     raise must(
         name,
         "text, a number, a truth value, None, or a list or a mapping of those",

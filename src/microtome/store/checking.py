@@ -1,4 +1,4 @@
-"""Is everything in the store as it was written?"""
+"""Verification of store entries against their records and checksums."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ..errors import InputError, WorkError
 from .address import digest_file, is_address
-from .entry import RECORD, is_plain, read_entry
-from .files import Mark
+from .entry import RECORD, Entry, is_plain, read_entry
+from .files import Mark, digest_once, disk
 from .layout import Layout, listing
 
 
@@ -21,22 +21,22 @@ def check_store(
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[str]:
     """
-    Compare entries with their records.
+    Verify entries against their records.
 
     Parameters
     ----------
     layout : Layout
     addresses : sequence of str
-        The entries to look at.
+        The entries to verify.
     strays : bool
-        Whether to name also what lies between the entries and is none.
+        Whether to report files and folders that are not entries too.
     progress : callable, optional
-        Called with what is done, how many are, and of how many.
+        Called with the name of the task, the number done and the total.
 
     Returns
     -------
     list of str
-        A sentence for each problem.
+        One sentence per problem.
     """
     problems = list(_strays(layout)) if strays else []
     for position, address in enumerate(addresses):
@@ -47,36 +47,79 @@ def check_store(
 
 
 def check_entry(folder: Path) -> list[str]:
-    """Say what is wrong with one entry: its record, a file that is lost or changed, one that is foreign."""
+    """Report the problems of one entry: a broken record, and missing, changed or foreign files."""
     try:
         entry = read_entry(folder)
     except WorkError as problem:
-        # One that was removed meanwhile has no problem any more.
+        # An entry that was removed meanwhile has no problem.
         return [str(problem)] if os.path.lexists(folder) else []
-    found = (check_file(folder / name, mark) for name, mark in entry.files.items())
-    problems = [sentence for sentence in found if sentence is not None]
+    sentences = (check_file(folder / name, mark) for name, mark in entry.files.items())
+    problems = [sentence for sentence in sentences if sentence is not None]
     for name in listing(folder):
         if name != RECORD and name not in entry.files:
             problems.append(f"{folder / name} must be a file of its entry, but {RECORD} does not know it.")
     return problems
 
 
-def check_file(path: Path, mark: Mark, *, content: bool = True) -> str | None:
+def find_damage(entry: Entry) -> str | None:
     """
-    Say what is wrong with a file.
+    Find damage in an entry before it is read; each file is hashed once per process.
+
+    Parameters
+    ----------
+    entry : Entry
+
+    Returns
+    -------
+    str or None
+        One sentence on the first file that is missing or changed.
+
+    Raises
+    ------
+    WorkError
+        If a file cannot be read, which is no evidence of damage.
+    """
+    for name, mark in entry.files.items():
+        path = entry.folder / name
+        with disk(path):
+            if is_plain(path):
+                path.open("rb").close()
+        problem = check_file(path, mark, once=True)
+        if problem is not None:
+            return problem
+    return None
+
+
+def check_whole(folder: Path) -> None:
+    """Raise if a folder is a damaged entry; folders that are no entries are not checked."""
+    folder = folder.resolve()
+    if not is_address(folder.name) or not (folder / RECORD).is_file():
+        return
+    problem = find_damage(read_entry(folder))
+    if problem is not None:
+        raise WorkError(
+            f"{problem} Remove the entry with `microtome store rm {folder.name[:12]}`, and make it again."
+        )
+
+
+def check_file(path: Path, mark: Mark, *, content: bool = True, once: bool = False) -> str | None:
+    """
+    Report the problem of a file.
 
     Parameters
     ----------
     path : Path
     mark : Mark
-        What it should be.
+        The expected size and checksum.
     content : bool
-        Whether to read it and compare the checksum, too.
+        Whether to compare the checksum too.
+    once : bool
+        Whether a checksum cached by this process may be used.
 
     Returns
     -------
     str or None
-        One sentence, if something is wrong.
+        One sentence; None if there is no problem.
     """
     if not os.path.lexists(path):
         return f"{path} must be a file of {mark.bytes} bytes, but it is missing."
@@ -87,11 +130,13 @@ def check_file(path: Path, mark: Mark, *, content: bool = True) -> str | None:
         if size != mark.bytes:
             state = "cut short" if size < mark.bytes else "followed by something else"
             return f"{path} must be {mark.bytes} bytes long, but it has {size}: it is {state}."
-        found = digest_file(path) if content else mark.blake2b
+        if not content:
+            return None
+        checksum = digest_once(path) if once else digest_file(path)
     except (OSError, InputError) as problem:
         return f"{path} must be readable, but got: {problem.args[-1]}"
-    if found != mark.blake2b:
-        return f"{path} must have the checksum {mark.blake2b}, but got {found}: its content has changed."
+    if checksum != mark.blake2b:
+        return f"{path} must have the checksum {mark.blake2b}, but got {checksum}: its content has changed."
     return None
 
 

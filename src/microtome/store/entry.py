@@ -1,4 +1,4 @@
-"""What is known of a finished piece of work, and how is that read again?"""
+"""Records of store entries: reading, writing and provenance."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ class Entry:
     ----------
     address : str
     kind : str
-        What sort of thing it is, such as "activations".
+        The kind of content, such as "activations".
     specification : mapping
-        What was asked for.
+        The specification of the work.
     inputs : tuple of str
-        The addresses of what it was made from.
+        The addresses of its inputs.
     provenance : mapping
-        Versions, platform, when it was made (`created`, UTC), in how many seconds and by which command, and
-        what else its maker said.
+        Versions, platform, time of creation (`created`, UTC), duration in seconds, command, and further
+        facts from its writer.
     files : mapping of str to Mark
         Size and checksum by name.
     folder : Path
-        Where the files are.
+        The folder of the files.
     """
 
     address: str
@@ -56,17 +56,17 @@ class Entry:
 
     @property
     def bytes(self) -> int:
-        """The size of all files together."""
+        """Total size of all files."""
         return sum(mark.bytes for mark in self.files.values())
 
     @property
     def created(self) -> datetime:
-        """When it was finished."""
+        """Time at which the entry was finished."""
         return datetime.fromisoformat(self.provenance["created"])
 
     def path(self, name: str) -> Path:
         """
-        Say where a file of the entry is.
+        Return the path of a file of the entry.
 
         Parameters
         ----------
@@ -85,7 +85,7 @@ class Entry:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name of a file that could lead out of its folder, or that nobody could read."""
+    """Raise if the name of a file could lead out of its folder, or is not printable."""
     if not name or name in (".", "..") or not name.isprintable() or re.search(r"[/\\]", name):
         raise must("the name of a file", "printable, without / and \\ and not ..", name)
     if name == RECORD:
@@ -93,13 +93,13 @@ def check_name(name: str) -> None:
 
 
 def check_kind(kind: str) -> None:
-    """Refuse a kind that is no short name."""
+    """Raise if a kind is not a short name."""
     if not isinstance(kind, str) or not re.fullmatch(r"[a-z][a-z0-9_-]{0,63}", kind):
         raise must("kind", "a short name in small letters, such as 'activations'", kind)
 
 
 def is_plain(path: Path) -> bool:
-    """Whether there is a regular file, and no link to something elsewhere."""
+    """Whether a path is a regular file and not a link."""
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:
@@ -108,15 +108,15 @@ def is_plain(path: Path) -> bool:
 
 def make_provenance(more: Mapping[str, Any], *, seconds: float, command: str) -> dict[str, Any]:
     """
-    Say with what, when and how an entry was made.
+    Collect the provenance of an entry: versions, time, duration and command.
 
     Parameters
     ----------
     more : mapping
-        What else is to be said; it cannot replace what is found here.
+        Further facts; they do not override those collected here.
     seconds : float
     command : str
-        What a user types to make it again.
+        The command that reproduces the entry.
 
     Returns
     -------
@@ -147,7 +147,7 @@ def write_entry(entry: Entry) -> None:
         "provenance": entry.provenance,
         "files": {name: {"bytes": m.bytes, "blake2b": m.blake2b} for name, m in entry.files.items()},
     }
-    # Through the canonical form, so that what is written and what is hashed are the same plain data.
+    # Through the canonical form, so that the written and the hashed data are the same.
     text = canonical(document, "entry")
     document = {**json.loads(text), "blake2b": digest(text.encode("ascii"))}
     write_whole(entry.folder / RECORD, [json.dumps(document, indent=1).encode("ascii") + b"\n"])
@@ -180,8 +180,8 @@ def read_entry(folder: Path) -> Entry:
     if not isinstance(document, dict) or set(document) != _KEYS or document["format"] != FORMAT:
         raise broken(f"it has not the form {FORMAT}")
     try:
-        rest = canonical({key: value for key, value in document.items() if key != "blake2b"}, "entry")
-        if digest(rest.encode("ascii")) != document["blake2b"]:
+        text = canonical({key: value for key, value in document.items() if key != "blake2b"}, "entry")
+        if digest(text.encode("ascii")) != document["blake2b"]:
             raise broken("its checksum is wrong")
         entry = Entry(
             address=document["address"],

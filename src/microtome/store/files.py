@@ -1,11 +1,13 @@
-"""How is a file written so that it is whole or not there at all, and what is said when the disk refuses?"""
+"""Atomic writing of files, their checksums, and error messages about the disk."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
 import os
+import re
 import secrets
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,15 +17,17 @@ from ..errors import WorkError
 from .address import DIGEST_BYTES, digest_file
 
 TEMPORARY = ".tmp"
-# What a disk, a quota or a limit on the size of files answers when there is no room.
+# Error codes of a full disk, an exhausted quota or a limit on the size of files.
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+# Checksums computed by this process, by device, inode, size and modification time of the file.
+_HASHED: dict[tuple[int, int, int, int], str] = {}
 _NO_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EBADF})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
     """
-    What a file is known by.
+    Size and checksum of a file.
 
     Parameters
     ----------
@@ -39,9 +43,9 @@ class Mark:
 
 def write_whole(path: Path, pieces: Iterable[bytes | memoryview]) -> Mark:
     """
-    Write a file under another name, make sure that it is on the disk, and rename it into place.
+    Write a file atomically: under a temporary name, flushed to the disk and renamed into place.
 
-    Whoever opens it sees the whole old file or the whole new one, also after a power cut.
+    A reader sees either the complete old file or the complete new one, even after a power cut.
 
     Parameters
     ----------
@@ -53,7 +57,7 @@ def write_whole(path: Path, pieces: Iterable[bytes | memoryview]) -> Mark:
     -------
     Mark
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
+    temporary = temporary_name(path)
     hasher, size = hashlib.blake2b(digest_size=DIGEST_BYTES), 0
     with disk(path):
         try:
@@ -73,8 +77,44 @@ def write_whole(path: Path, pieces: Iterable[bytes | memoryview]) -> Mark:
     return Mark(bytes=size, blake2b=hasher.hexdigest())
 
 
+def temporary_name(path: Path) -> Path:
+    """Return the temporary path of a file that will be renamed into place."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
+
+
+def drop_temporary(folder: Path) -> None:
+    """Remove temporary files of a killed process; only the owner of the folder may do so."""
+    for path in folder.iterdir():
+        # The second form is that of safetensors.
+        name = path.name
+        if (name.startswith(".") and name.endswith(TEMPORARY)) or re.fullmatch(r"\.tmp\w{6}", name):
+            path.unlink() if path.is_symlink() or not path.is_dir() else shutil.rmtree(path)
+
+
+@contextmanager
+def writing_weights(folder: Path) -> Iterator[None]:
+    """
+    Restore the OSErrors that safetensors hides, and the default permissions of the files that it writes.
+
+    Parameters
+    ----------
+    folder : Path
+    """
+    try:
+        yield
+    except Exception as problem:
+        match = re.search(r"\(os error (\d+)\)", str(problem))
+        if match is None or isinstance(problem, OSError):
+            raise
+        raise OSError(int(match[1]), os.strerror(int(match[1])), os.fspath(folder)) from problem
+    mask = os.umask(0)
+    os.umask(mask)
+    for path in folder.glob("*.safetensors"):
+        path.chmod(0o666 & ~mask)
+
+
 def mark_file(path: Path) -> Mark:
-    """Make sure that a file is on the disk, and say what it is known by."""
+    """Flush a file to the disk, and return its size and checksum."""
     with disk(path):
         handle = os.open(path, os.O_RDONLY)
         try:
@@ -82,16 +122,25 @@ def mark_file(path: Path) -> Mark:
             size = os.fstat(handle).st_size
         finally:
             os.close(handle)
-    return Mark(bytes=size, blake2b=digest_file(path))
+        return Mark(bytes=size, blake2b=digest_once(path))
+
+
+def digest_once(path: Path) -> str:
+    """Hash a file, with a cache per process for files that have not changed."""
+    status = os.stat(path)
+    identity = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+    if identity not in _HASHED:
+        _HASHED[identity] = digest_file(path)
+    return _HASHED[identity]
 
 
 def sync_folder(folder: Path) -> None:
-    """Make sure that what was made, renamed or removed in a folder stays so after a power cut."""
+    """Flush a folder to the disk, so that changes in it survive a power cut."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
     except OSError as problem:
-        if problem.errno not in _NO_SYNC:  # some file systems cannot, and need not
+        if problem.errno not in _NO_SYNC:  # some file systems do not support it, and need not
             raise
     finally:
         os.close(handle)
@@ -99,7 +148,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def disk(place: Path, *, note: str = "") -> Iterator[None]:
-    """Turn what the system says about a disk into one sentence about the place."""
+    """Convert an OSError into a WorkError of one sentence about a path."""
     try:
         yield
     except OSError as problem:
@@ -107,7 +156,7 @@ def disk(place: Path, *, note: str = "") -> Iterator[None]:
 
 
 def refusal(place: Path, problem: OSError, *, note: str = "") -> WorkError:
-    """Write the sentence for a disk that is full, read-only or broken."""
+    """Return the error for a disk that is full, read-only or broken."""
     ending = f"; {note}." if note else "."
     if problem.errno in FULL:
         return WorkError(f"{place} must have room for what is written, but got: {problem.strerror}{ending}")

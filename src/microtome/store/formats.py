@@ -1,4 +1,4 @@
-"""Which layers does a file or a folder hold, and how are some of their rows read without the rest?"""
+"""Layers in .npy and .safetensors files, with memory-mapped access to their rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InputError, WorkError
+from ..errors import InputError, WorkError, check_plain
 from .manifest import is_stack
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ _MAX_HEADER = 100_000_000  # the limit of the safetensors format
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerFile:
     """
-    One layer inside a file: where its numbers are, and what they are.
+    One layer inside a file: the location and type of its numbers.
 
-    Nothing is read before `rows` or `take` is called, and then only what they ask for.
+    Nothing is read before `rows` or `take` is called, and then only the requested rows.
 
     Parameters
     ----------
@@ -43,11 +43,11 @@ class LayerFile:
     shape : tuple of int
         (rows, features).
     dtype : str
-        "float16", "bfloat16", "float32" or "float64": what the file holds.
+        "float16", "bfloat16", "float32" or "float64": the type in the file.
     stored : str
         The numpy type of the stored numbers with its byte order, such as "<f4".
     offset : int
-        Where the first number begins, in bytes from the start of the file.
+        The position of the first number, in bytes from the start of the file.
     strides : tuple of int
         Bytes from one row to the next, and from one feature to the next.
     """
@@ -84,7 +84,7 @@ class LayerFile:
         Parameters
         ----------
         index : sequence of int
-            Row numbers from 0; a row may be asked for more than once.
+            Row numbers from 0; a row may occur more than once.
 
         Returns
         -------
@@ -94,7 +94,7 @@ class LayerFile:
         return self._numbers(self._view()[row_numbers(self.name, self.shape[0], index)])
 
     def _view(self) -> np.ndarray:
-        # Touching a mapped page that the file has lost would end the process, so the size comes first.
+        # Reading a mapped page beyond the end of the file kills the process, so the size is checked first.
         kind = np.dtype(self.stored)
         last = sum((n - 1) * step for n, step in zip(self.shape, self.strides, strict=True))
         try:
@@ -112,13 +112,13 @@ class LayerFile:
 
 
 def check_range(name: str, rows: int, start: int, stop: int) -> None:
-    """Refuse consecutive rows that a layer of so many rows has not."""
+    """Raise if a range of rows exceeds the rows of a layer."""
     if not 0 <= start <= stop <= rows:
         raise InputError(f"rows of {name} must be between 0 and {rows}, but got {start} to {stop}.")
 
 
 def row_numbers(name: str, rows: int, index: Iterable[int] | np.ndarray) -> np.ndarray:
-    """Turn what a user asks for into an array of row numbers, or refuse what a layer has not."""
+    """Convert an index into an array of row numbers; raise if a layer does not have them."""
     numbers = np.asarray(index if isinstance(index, np.ndarray) else list(index))
     if numbers.size == 0:
         numbers = numbers.astype(np.int64)
@@ -139,8 +139,8 @@ def open_layers(path: str | os.PathLike[str]) -> list[LayerFile] | list[ShardedL
     path : str or path
         A `.npy` file with an array of shape (rows, features) or (layers, rows, features); a
         `.safetensors` file whose tensors have such shapes; or a folder of those. Other files of a folder
-        are left alone, and so are its subfolders and hidden files. Or the folder of a recorded stack: one
-        that has a manifest.
+        are ignored, and so are its subfolders and hidden files. Or the folder of a recorded stack, which
+        has a manifest.
 
     Returns
     -------
@@ -148,24 +148,24 @@ def open_layers(path: str | os.PathLike[str]) -> list[LayerFile] | list[ShardedL
         Files and tensors in the natural order of their names (layer2 before layer10), the layers of a
         stack in their own order.
     """
-    place = Path(path)
-    if not os.fspath(path) or not place.exists():
+    location = Path(path)
+    if not os.fspath(path) or not location.exists():
         raise InputError(f"path must be a file or a folder that exists, but got {os.fspath(path)!r}.")
-    if not place.is_dir():
-        return _checked(open_file(place))
-    if is_stack(place):
-        from .shards import open_stack  # which reads each of its files through this module
+    if not location.is_dir():
+        return _checked(open_file(location))
+    if is_stack(location):
+        from .shards import open_stack  # which imports this module
 
-        return open_stack(place)
-    files = [f for f in place.iterdir() if _suffix(f) in SUFFIXES and not f.name.startswith(".")]
+        return open_stack(location)
+    files = [f for f in location.iterdir() if _suffix(f) in SUFFIXES and not f.name.startswith(".")]
     files = sorted((f for f in files if not f.is_dir()), key=lambda f: (_natural(f.stem), f.name))
     if not files:
-        raise InputError(f"{place} must hold .npy or .safetensors files, but there is none.")
+        raise InputError(f"{location} must hold .npy or .safetensors files, but there is none.")
     return _checked([layer for f in files for layer in open_file(f, prefix=f"{f.stem}/")])
 
 
 def _checked(layers: list[LayerFile]) -> list[LayerFile]:
-    """Refuse two layers of one name."""
+    """Raise if two layers have the same name."""
     seen: dict[str, Path] = {}
     for layer in layers:
         if layer.name in seen:
@@ -189,9 +189,10 @@ def _natural(name: str) -> list[Any]:
 
 
 def open_file(path: Path, prefix: str = "") -> list[LayerFile]:
-    """List the layers of one file, their names after a prefix where those of a file are its tensors'."""
+    """List the layers of one file; names of tensors of a .safetensors file get the prefix."""
     if _suffix(path) not in SUFFIXES:
         raise InputError(f"a file of layers must end in {' or '.join(SUFFIXES)}, but got {path.name!r}.")
+    check_plain(path)
     try:
         return _open_npy(path) if _suffix(path) == ".npy" else _open_safetensors(path, prefix)
     except OSError as problem:
@@ -201,7 +202,7 @@ def open_file(path: Path, prefix: str = "") -> list[LayerFile]:
 def _cut(
     name: str, path: Path, shape: tuple[int, ...], stored: np.dtype, dtype: str, offset: int, *, fortran: bool
 ) -> list[LayerFile]:
-    """Turn one array of two or three dimensions into its layers."""
+    """Split one array of two or three dimensions into its layers."""
     if len(shape) not in (2, 3) or min(shape) < 1:
         raise InputError(
             f"{name!r} in {path} must have the shape [rows, features] or [layers, rows, features], none of "
@@ -209,12 +210,12 @@ def _cut(
         )
     strides = [stored.itemsize] * len(shape)
     for axis in range(1, len(shape)) if fortran else range(len(shape) - 2, -1, -1):
-        near = axis - 1 if fortran else axis + 1
-        strides[axis] = strides[near] * shape[near]
+        neighbor = axis - 1 if fortran else axis + 1
+        strides[axis] = strides[neighbor] * shape[neighbor]
     names = [name] if len(shape) == 2 else [f"{name}/{i}" for i in range(shape[0])]
     return [
         LayerFile(
-            name=each,
+            name=layer_name,
             path=path,
             shape=(shape[-2], shape[-1]),
             dtype=dtype,
@@ -222,7 +223,7 @@ def _cut(
             offset=offset + i * strides[0] * (len(shape) == 3),
             strides=(strides[-2], strides[-1]),
         )
-        for i, each in enumerate(names)
+        for i, layer_name in enumerate(names)
     ]
 
 
@@ -279,7 +280,7 @@ def _open_safetensors(path: Path, prefix: str) -> list[LayerFile]:
             allowed = _listed(_SAFETENSORS_DTYPES)
             raise InputError(f"{name!r} in {path} must hold {allowed} numbers, but got {kind}.")
         stored = np.dtype(_SAFETENSORS_DTYPES[kind])
-        # The format leaves no holes: each tensor begins where the one before it ended.
+        # The format has no gaps: each tensor begins where the one before it ends.
         if data + begin != end or stop - begin != stored.itemsize * math.prod(shape):
             raise InputError(
                 f"{name!r} in {path} must begin where the tensor before it ends and fill the bytes of its "
@@ -293,7 +294,7 @@ def _open_safetensors(path: Path, prefix: str) -> list[LayerFile]:
 
 
 def _read_header(path: Path, text: bytes) -> dict[str, tuple[str, tuple[int, ...], int, int]]:
-    """Read the header of a safetensors file into dtype, shape, begin and end by tensor name."""
+    """Parse the header of a safetensors file into dtype, shape, begin and end by tensor name."""
     broken = InputError(f"{path} must be a whole .safetensors file, but its header cannot be read.")
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Where is the store, and where in it is what?"""
+"""Location of the store, and the layout of its folders."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ _MARKER = "format.json"
 
 def find_store(given: str | os.PathLike[str] | None = None) -> Path:
     """
-    Say where the store is.
+    Return the folder of the store.
 
     Parameters
     ----------
     given : path, optional
-        Where the user says it is; else the environment variable MICROTOME_STORE says it, and else it is
+        The folder; by default the value of the environment variable MICROTOME_STORE, or else
         `microtome` in the user's cache folder (XDG_CACHE_HOME, or ~/.cache).
 
     Returns
     -------
     Path
-        It need not be there yet.
+        It need not exist.
     """
-    chosen = os.fspath(given) if given is not None else os.environ.get(VARIABLE, "")
-    if given is not None and not chosen:
-        raise must("store", "a folder", chosen)
+    folder = os.fspath(given) if given is not None else os.environ.get(VARIABLE, "")
+    if given is not None and not folder:
+        raise must("store", "a folder", folder)
     try:
-        if chosen:
-            return Path(chosen).expanduser()
+        if folder:
+            return Path(folder).expanduser()
         cache = os.environ.get("XDG_CACHE_HOME", "")
-        # The rule of that variable: what is not absolute is as good as absent.
+        # The XDG specification: a relative path is ignored.
         return (Path(cache) if os.path.isabs(cache) else Path.home() / ".cache") / "microtome"
     except RuntimeError as problem:
         raise InputError(
@@ -61,41 +61,46 @@ class Layout:
 
     @property
     def entries(self) -> Path:
-        """What is finished, each entry in a folder of its own."""
+        """Finished entries, each in a folder of its own."""
         return self.root / "entries"
 
     @property
     def partial(self) -> Path:
-        """Work that is going on, or that was interrupted."""
+        """Work in progress, or interrupted."""
         return self.root / "partial"
 
     @property
     def trash(self) -> Path:
-        """What is being deleted."""
+        """Folders that are being deleted."""
         return self.root / "trash"
 
     @property
+    def damaged(self) -> Path:
+        """Damaged entries, until the next garbage collection."""
+        return self.root / "damaged"
+
+    @property
     def locks(self) -> Path:
-        """Who works on what, a file each."""
+        """Lock files, one per address."""
         return self.root / "locks"
 
     def place(self, address: str) -> Path:
-        """The folder of an entry, whether it is there or not."""
+        """Return the folder of an entry, whether it exists or not."""
         return self.entries / address[:2] / address
 
     def addresses(self) -> Iterator[str]:
-        """All entries that have a folder, in the order of their addresses."""
+        """Iterate over all entries that have a folder, in order of their addresses."""
         for shelf in listing(self.entries):
             for name in listing(self.entries / shelf):
                 if is_address(name) and name[:2] == shelf:
                     yield name
 
     def works(self) -> Iterator[str]:
-        """All folders of work that is not finished."""
+        """Iterate over the names of folders of unfinished work."""
         yield from (name for name in listing(self.partial) if (self.partial / name).is_dir())
 
     def check(self) -> None:
-        """Refuse a folder that is no store and could not become one."""
+        """Raise if the folder is neither a store nor able to become one."""
         with disk(self.root):
             if not self.root.exists():
                 return
@@ -103,7 +108,7 @@ class Layout:
                 raise must("store", "a folder", str(self.root))
         foreign = [name for name in listing(self.root) if not name.startswith(".")]
         marker = self.root / _MARKER
-        # The marker comes before everything else, so that a store in the making is never taken for foreign.
+        # The marker is written first, so that a new store is never taken for a foreign folder.
         if not marker.exists():
             if foreign:
                 raise InputError(
@@ -115,12 +120,12 @@ class Layout:
             content = json.loads(marker.read_text("utf-8"))
         except (OSError, ValueError, RecursionError) as problem:
             raise InputError(f"{marker} must be readable JSON, but got: {problem}.") from problem
-        found = content.get("format") if isinstance(content, dict) else content
-        if found != FORMAT:
-            raise must(f"the format of the store {self.root}", f"{FORMAT!r} for this version", found)
+        form = content.get("format") if isinstance(content, dict) else content
+        if form != FORMAT:
+            raise must(f"the format of the store {self.root}", f"{FORMAT!r} for this version", form)
 
     def make(self) -> None:
-        """Make the folders that are missing."""
+        """Create the folders that are missing."""
         self.check()
         with disk(self.root):
             self.root.mkdir(parents=True, exist_ok=True)
@@ -135,7 +140,7 @@ class Layout:
 
 
 def listing(folder: Path) -> list[str]:
-    """Names of what is in a folder, sorted; of one that is not there, none."""
+    """List the names in a folder, sorted; none if it does not exist."""
     with disk(folder):
         try:
             return sorted(os.listdir(folder))

@@ -1,4 +1,4 @@
-"""Who may work on this now? One process at a time, and a killed one lets go by itself."""
+"""File locks between processes, released by the system when a process dies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 State = Literal["held", "busy", "unsupported"]
-# What file systems without locks answer; they go on without.
+# Error codes of file systems without locks, on which work proceeds unlocked.
 _UNSUPPORTED = frozenset(
     {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EBADF}
 )
@@ -21,13 +21,13 @@ def hold(path: Path, *, wait: bool = True, waiting: Callable[[], None] | None = 
     """
     Hold the lock of a file while the block runs.
 
-    The lock belongs to the open file, so that the system takes it back from a process that dies. The file
-    is removed at the end.
+    The lock belongs to the open file, so that the system releases it when a process dies. The file is
+    removed at the end.
 
     Parameters
     ----------
     path : Path
-        The file; made if it is not there.
+        The lock file; created if it does not exist.
     wait : bool
         Whether to wait for another holder.
     waiting : callable, optional
@@ -43,16 +43,16 @@ def hold(path: Path, *, wait: bool = True, waiting: Callable[[], None] | None = 
         yield state
     finally:
         if state != "busy":
-            # Removed while it is held: whoever waits for it then sees that it waited for a lost file.
+            # Removed while it is held: a waiting process then notices that its file was removed.
             with suppress(OSError):
                 path.unlink()
-            # A forked child may share the open file, so that closing it here would not be enough.
+            # A forked child may share the open file, so that closing it here would not release the lock.
             _flock(handle, unlock=True)
         os.close(handle)
 
 
 def is_held(path: Path) -> bool:
-    """Whether some process holds the lock of this file now; changes nothing on the disk."""
+    """Whether some process holds the lock of a file; changes nothing on the disk."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:

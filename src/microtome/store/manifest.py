@@ -1,4 +1,4 @@
-"""What does a recorded stack of layers consist of?"""
+"""Manifest and journal of a recorded stack of layers."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Plan:
     Parameters
     ----------
     layers : tuple of (str, int)
-        Name and width of each.
+        Name and width of each layer.
     dtype : {"float16", "bfloat16", "float32"}
-        How their numbers are stored.
+        The type of the stored numbers.
     """
 
     layers: tuple[tuple[str, int], ...]
@@ -47,7 +47,7 @@ class Shard:
     rows : int
     mark : Mark
     meta : mapping
-        What its writer says about the rows.
+        The writer's facts about the rows.
     """
 
     file: str
@@ -65,9 +65,9 @@ class Manifest:
     ----------
     plan : Plan
     shards : tuple of Shard
-        In the order of their rows.
+        In order of their rows.
     extra : mapping
-        What its writer says about the whole.
+        The writer's facts about the stack.
     """
 
     plan: Plan
@@ -76,46 +76,46 @@ class Manifest:
 
     @property
     def rows(self) -> int:
-        """How many rows every layer has."""
+        """Number of rows of every layer."""
         return sum(shard.rows for shard in self.shards)
 
 
 def shard_name(number: int) -> str:
-    """The file of a shard, counted from 0."""
+    """Return the file name of a shard, counted from 0."""
     return f"shard-{number:05d}.safetensors"
 
 
 def make_plan(layers: Sequence[tuple[str, int]], dtype: str) -> Plan:
-    """Check the layers of a stack before anything is written."""
+    """Validate the layers of a stack before anything is written."""
     if dtype not in DTYPES:
         raise must("dtype", f"one of {', '.join(DTYPES)}", dtype)
-    found: list[tuple[str, int]] = []
-    for one in layers:
-        name, width = one if isinstance(one, (tuple, list)) and len(one) == 2 else (one, None)
+    checked: list[tuple[str, int]] = []
+    for layer in layers:
+        name, width = layer if isinstance(layer, (tuple, list)) and len(layer) == 2 else (layer, None)
         if not isinstance(name, str) or not name.isprintable() or name in ("", "__metadata__"):
             raise must("the name of a layer", "printable text", name)
         if type(width) is not int or width < 1:
             raise must(f"the width of layer {name!r}", "a whole number above 0", width)
-        if name in dict(found):
+        if name in dict(checked):
             raise InputError(f"names of layers must differ, but {name!r} stands twice.")
-        found.append((name, width))
-    if not found:
+        checked.append((name, width))
+    if not checked:
         raise InputError("a stack must have at least one layer, but got none.")
-    return Plan(layers=tuple(found), dtype=dtype)
+    return Plan(layers=tuple(checked), dtype=dtype)
 
 
 def head_line(plan: Plan) -> str:
-    """The first line of a journal: what is being recorded."""
+    """Return the first line of a journal, which describes the layers."""
     return canonical({"format": FORMAT, "layers": _layers_document(plan)}, "head")
 
 
 def shard_line(shard: Shard) -> str:
-    """The line of a journal for a finished shard."""
+    """Return the line of a journal for a finished shard."""
     return canonical(_shard_document(shard), "shard")
 
 
 def manifest_text(manifest: Manifest) -> str:
-    """The whole manifest."""
+    """Serialize a manifest."""
     return canonical(
         {
             "format": FORMAT,
@@ -130,15 +130,15 @@ def manifest_text(manifest: Manifest) -> str:
 
 def read_shard(document: Any, number: int) -> Shard:
     """
-    Read one shard of a journal or a manifest.
+    Parse one shard of a journal or a manifest.
 
     Raises
     ------
     ValueError, TypeError, KeyError
-        If it is not the shard of this number.
+        If it is not a valid shard of this number.
     """
     rows, size, checksum, meta = (document[key] for key in ("rows", "bytes", "blake2b", "meta"))
-    # Also what keeps a manifest from naming files elsewhere.
+    # This also keeps a manifest from naming files outside its folder.
     if document["file"] != shard_name(number):
         raise ValueError(f"shard {number} has the name {document['file']!r}")
     if type(rows) is not int or rows < 1 or type(size) is not int:
@@ -177,7 +177,9 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
         if len(dtypes) != 1:
             raise ValueError(f"its layers have {len(dtypes)} types")
         plan = make_plan([(layer["name"], layer["width"]) for layer in document["layers"]], dtypes.pop())
-        shards = tuple(read_shard(one, number) for number, one in enumerate(document["shards"]))
+        shards = tuple(read_shard(shard, number) for number, shard in enumerate(document["shards"]))
+        if not isinstance(document["extra"], dict):
+            raise TypeError("extra that is no object")
         manifest = Manifest(plan=plan, shards=shards, extra=document["extra"])
         if not shards or document["rows"] != manifest.rows:
             raise ValueError(f"its shards have {manifest.rows} rows, and it says {document['rows']}")
@@ -188,7 +190,7 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
 
 
 def is_stack(folder: Path) -> bool:
-    """Whether a folder holds a recorded stack, finished or not, rather than files of somebody else."""
+    """Whether a folder holds a recorded stack, finished or not."""
     for name in (MANIFEST, JOURNAL):
         try:
             with (folder / name).open("rb") as file:

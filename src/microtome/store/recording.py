@@ -1,4 +1,4 @@
-"""How does a recording go on after it was killed, and end with the same bytes?"""
+"""Resumable recording of a stack of layers into shards."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from .tensors import safetensors_pieces
 
 class ShardWriter:
     """
-    Records a stack of layers into a folder, some rows at a time: owns the folder.
+    Writer of a stack of layers, some rows at a time; it owns its folder.
 
-    A shard counts when its line is in the journal and its checksum is right. When a folder is opened again,
-    the first shard that does not count goes, with all that follow.
+    A shard is valid if its line is in the journal and its checksum is right. When a folder is reopened, the
+    first invalid shard is removed, with all that follow.
 
     Parameters
     ----------
     folder : path
-        Made if it is not there. Only one writer at a time may have it; see `Shelf.work`.
+        Created if it does not exist. Only one writer at a time may use it; see `Shelf.work`.
     layers : sequence of (str, int)
         Name and width of each layer.
     dtype : {"float16", "bfloat16", "float32"}
-        How the numbers are stored.
+        The type of the stored numbers.
     """
 
     def __init__(
@@ -59,12 +59,12 @@ class ShardWriter:
 
     @property
     def done(self) -> int:
-        """How many shards are whole."""
+        """Number of complete shards."""
         return len(self._shards)
 
     @property
     def shards(self) -> tuple[Shard, ...]:
-        """The whole shards, with their rows and what was said about them."""
+        """The complete shards, with their rows and metadata."""
         return tuple(self._shards)
 
     def write(self, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any] | None = None) -> Shard:
@@ -74,17 +74,17 @@ class ShardWriter:
         Parameters
         ----------
         arrays : mapping of str to ndarray of shape (rows, width)
-            float16, float32 or float64 numbers of each layer, rounded to the nearest stored number, and to
-            the even one of two; or for bfloat16 their bits as uint16.
+            float16, float32 or float64 numbers of each layer, rounded to the nearest stored number, ties to
+            even; or for bfloat16 their bits as uint16.
         meta : mapping, optional
-            What is to be known about the rows: plain data.
+            Facts about the rows: plain data.
 
         Returns
         -------
         Shard
         """
         rows = self._check(arrays)
-        # A copy all the way down, as it will be read again.
+        # A deep copy, as it will be read back.
         facts = json.loads(canonical(meta or {}, "meta"))
         name = shard_name(self.done)
         with disk(self.folder):
@@ -98,12 +98,12 @@ class ShardWriter:
 
     def finish(self, extra: Mapping[str, Any] | None = None) -> Manifest:
         """
-        Say that all rows are there: only then can the stack be opened.
+        Write the manifest: only then can the stack be opened.
 
         Parameters
         ----------
         extra : mapping, optional
-            What is to be known about the whole: plain data.
+            Facts about the stack: plain data.
 
         Returns
         -------
@@ -138,12 +138,12 @@ class ShardWriter:
         return rows
 
     def _resume(self) -> int:
-        """Find what is whole, drop the rest, and say how long the journal is."""
+        """Find the valid shards, drop the others, and return the length of the journal."""
         content = self._read_journal()
         length = len(self._head)
         for line in content[length:].splitlines(keepends=True):
             try:
-                # A line without its end may have lost more than that.
+                # A line without a newline may be truncated.
                 shard = read_shard(json.loads(line), self.done) if line.endswith(b"\n") else None
             except (ValueError, TypeError, KeyError, RecursionError):
                 break
@@ -172,21 +172,21 @@ class ShardWriter:
     def _append(self, line: bytes) -> None:
         handle = os.open(self.folder / JOURNAL, os.O_RDWR)
         try:
-            # What a failed attempt has left would make the line unreadable.
+            # Bytes left by a failed attempt would make the line unreadable.
             os.ftruncate(handle, self._length)
             os.lseek(handle, 0, os.SEEK_END)
-            rest = memoryview(line)
-            while rest:
-                rest = rest[os.write(handle, rest) :]
+            unwritten = memoryview(line)
+            while unwritten:
+                unwritten = unwritten[os.write(handle, unwritten) :]
             os.fsync(handle)
         finally:
             os.close(handle)
         self._length += len(line)
 
     def _drop_leftovers(self) -> None:
-        """Remove shards that do not count, and files that were never renamed."""
-        own = {shard.file for shard in self._shards}
-        shards = [path for path in self.folder.glob("shard-*.safetensors") if path.name not in own]
+        """Remove invalid shards and temporary files."""
+        recorded = {shard.file for shard in self._shards}
+        shards = [path for path in self.folder.glob("shard-*.safetensors") if path.name not in recorded]
         if shards:
             self._unfinish()
         for path in (*shards, *self.folder.glob(f".*{TEMPORARY}")):
@@ -194,5 +194,5 @@ class ShardWriter:
         sync_folder(self.folder)
 
     def _unfinish(self) -> None:
-        # A manifest must never stand beside shards that it does not describe.
+        # A manifest must never coexist with shards that it does not describe.
         (self.folder / MANIFEST).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""How is a stack of layers that does not fit into memory recorded piece by piece, and read again?"""
+"""Reading of a recorded stack of layers that need not fit into memory."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .recording import ShardWriter as ShardWriter
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardedLayer:
     """
-    One layer whose rows are cut into several files.
+    One layer whose rows are split over several files.
 
-    Nothing is read before `rows` or `take` is called, and then only what they ask for.
+    Nothing is read before `rows` or `take` is called, and then only the requested rows.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class ShardedLayer:
     shape : tuple of int
         (rows, features).
     dtype : str
-        "float16", "bfloat16" or "float32": what the files hold.
+        "float16", "bfloat16" or "float32": the type in the files.
     parts : tuple of LayerFile
         The layer in each of the files.
     starts : tuple of int
@@ -78,7 +78,7 @@ class ShardedLayer:
         Parameters
         ----------
         index : sequence of int
-            Row numbers from 0; a row may be asked for more than once.
+            Row numbers from 0; a row may occur more than once.
 
         Returns
         -------
@@ -89,9 +89,9 @@ class ShardedLayer:
         out = self._empty(len(numbers))
         owner = np.searchsorted(self.starts, numbers, side="right") - 1
         order = np.argsort(owner, kind="stable")
-        chosen, begins = np.unique(owner[order], return_index=True)
-        for i, places in zip(chosen.tolist(), np.split(order, begins[1:]), strict=False):
-            out[places] = self.parts[i].take(numbers[places] - self.starts[i])
+        owners, begins = np.unique(owner[order], return_index=True)
+        for i, positions in zip(owners.tolist(), np.split(order, begins[1:]), strict=False):
+            out[positions] = self.parts[i].take(numbers[positions] - self.starts[i])
         return out
 
     def _empty(self, rows: int) -> np.ndarray:
@@ -105,7 +105,7 @@ def open_stack(folder: str | os.PathLike[str]) -> list[ShardedLayer]:
     Parameters
     ----------
     folder : path
-        What a `ShardWriter` has finished.
+        A finished recording of `ShardWriter`.
 
     Returns
     -------
@@ -139,28 +139,28 @@ def verify_stack(folder: str | os.PathLike[str]) -> list[str]:
     Returns
     -------
     list of str
-        A sentence for each problem.
+        One sentence per problem.
     """
-    place = Path(folder)
-    if not place.is_dir():
+    path = Path(folder)
+    if not path.is_dir():
         raise InputError(f"folder must be a folder that exists, but got {os.fspath(folder)!r}.")
     try:
-        manifest = read_manifest(place)
+        manifest = read_manifest(path)
     except InputError as problem:
         return [str(problem)]
     problems = []
     for number, shard in enumerate(manifest.shards):
-        problem = check_file(place / shard.file, shard.mark)
+        problem = check_file(path / shard.file, shard.mark)
         if problem is None:
             try:
-                _open_shard(manifest, place, number)
+                _open_shard(manifest, path, number)
             except InputError as error:
                 problem = str(error)
         problems += [] if problem is None else [problem]
-    known = {shard.file for shard in manifest.shards}
-    for path in sorted(place.glob("shard-*.safetensors")):
-        if path.name not in known:
-            problems.append(f"{path} must be a shard of the stack, but its manifest does not know it.")
+    names = {shard.file for shard in manifest.shards}
+    for file in sorted(path.glob("shard-*.safetensors")):
+        if file.name not in names:
+            problems.append(f"{file} must be a shard of the stack, but its manifest does not know it.")
     return problems
 
 
@@ -170,14 +170,17 @@ def _open_shard(manifest: Manifest, folder: Path, number: int) -> Mapping[str, L
     problem = check_file(path, shard.mark, content=False)
     if problem is not None:
         raise InputError(problem)
-    found = {layer.name: layer for layer in open_file(path)}
+    layers = {layer.name: layer for layer in open_file(path)}
     expected = {name: (manifest.plan.dtype, (shard.rows, width)) for name, width in manifest.plan.layers}
-    if {name: (layer.dtype, layer.shape) for name, layer in found.items()} != expected:
+    if {name: (layer.dtype, layer.shape) for name, layer in layers.items()} != expected:
         raise InputError(
             f"{path} must hold the layers of its manifest, {_listed(expected)}, but it holds "
-            f"{_listed({name: (layer.dtype, layer.shape) for name, layer in found.items()})}."
+            f"{_listed({name: (layer.dtype, layer.shape) for name, layer in layers.items()})}."
         )
-    return found
+    problem = check_file(path, shard.mark, once=True)
+    if problem is not None:
+        raise InputError(problem)
+    return layers
 
 
 def _listed(layers: Mapping[str, tuple[str, Sequence[Any]]]) -> str:

@@ -1,4 +1,4 @@
-"""What is already known? Finished work under its address, put there in one step or not at all."""
+"""The store: lookup, atomic insertion and garbage collection of entries by address."""
 
 from __future__ import annotations
 
@@ -6,33 +6,36 @@ import errno
 import os
 import secrets
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, WorkError, must
+from ..errors import DamageWarning, InputError, WorkError, must
 from .address import canonical, is_address
-from .checking import check_store
+from .checking import check_store, find_damage
 from .entry import RECORD, Entry, read_entry
-from .files import FULL, disk, refusal
-from .layout import Layout
+from .files import FULL, disk, drop_temporary, refusal
+from .layout import Layout, listing
 from .layout import find_store as find_store
 from .lock import hold
-from .sweeping import Partial, Sweep, discard, list_partial, sweep
+from .sweeping import GRACE_HOURS, Partial, Sweep, discard, list_partial, set_aside, sweep
 from .work import Order, Work, make_order, settle
 
+# A missing record is damage; an unreadable one is not.
+_LOST = frozenset({errno.ENOENT, errno.EISDIR, errno.ENOTDIR})
 _KEPT = "what was done before is kept, and the same command goes on from there"
 
 
 class Shelf:
     """
-    A store of finished work: owns a folder.
+    A store of finished work; it owns a folder.
 
     Parameters
     ----------
     root : path, optional
-        See `find_store`. Nothing is written before something is put there.
+        See `find_store`. Nothing is written before the first entry.
     """
 
     def __init__(self, root: str | os.PathLike[str] | None = None) -> None:
@@ -45,7 +48,7 @@ class Shelf:
 
     def get(self, address: str) -> Entry | None:
         """
-        Look up a finished entry.
+        Look up a finished entry and verify its files.
 
         Parameters
         ----------
@@ -54,21 +57,57 @@ class Shelf:
         Returns
         -------
         Entry or None
-            Never half of one: an entry is there when its folder was renamed into place.
+            Always complete: the folder of an entry is renamed into place, and its files have the checksums of
+            its record. A damaged entry is set aside with a warning, and counts as absent.
+        """
+        folder = self._layout.place(address)
+        before = folder.stat().st_ino if is_address(address) and folder.is_dir() else None
+        try:
+            entry = self.look(address)
+            problem = None if entry is None else find_damage(entry)
+        except WorkError as error:
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno not in _LOST:
+                raise
+            entry, problem = None, str(error)
+        if problem is None:
+            if entry is not None:
+                with suppress(OSError):  # a read-only store
+                    os.utime(folder)
+            return entry
+        aside = set_aside(self._layout, folder, before)
+        if aside is not None:
+            warnings.warn(
+                f"{problem} The entry was moved to {aside}; what is asked of it is computed again.",
+                DamageWarning,
+                stacklevel=2,
+            )
+        return None
+
+    def look(self, address: str) -> Entry | None:
+        """
+        Read the record of a finished entry without its files.
+
+        Parameters
+        ----------
+        address : str
+
+        Returns
+        -------
+        Entry or None
         """
         if not is_address(address):
             raise must("address", "40 hexadecimal digits", address)
-        place = self._layout.place(address)
+        folder = self._layout.place(address)
         try:
-            return read_entry(place) if place.is_dir() else None
+            return read_entry(folder) if folder.is_dir() else None
         except WorkError:
-            if not place.is_dir():  # removed meanwhile
+            if not folder.is_dir():  # removed meanwhile
                 return None
             raise
 
     def find(self, beginning: str) -> str:
         """
-        Complete an address of which only the beginning is given.
+        Complete the prefix of an address.
 
         Parameters
         ----------
@@ -77,17 +116,19 @@ class Shelf:
         Returns
         -------
         str
-            The address of the one entry that begins so.
+            The address of the only entry with this prefix.
         """
-        found = [one for one in self.addresses() if one.startswith(beginning)] if beginning else []
-        if len(found) > 1:
+        matches = (
+            [address for address in self.addresses() if address.startswith(beginning)] if beginning else []
+        )
+        if len(matches) > 1:
             raise InputError(
-                f"address must be the beginning of one entry, but {beginning!r} is that of {len(found)}: "
-                f"{', '.join(found[:3])}{', ...' if len(found) > 3 else ''}."
+                f"address must be the beginning of one entry, but {beginning!r} is that of {len(matches)}: "
+                f"{', '.join(matches[:3])}{', ...' if len(matches) > 3 else ''}."
             )
-        if not found:
+        if not matches:
             raise must("address", f"that of an entry in {self.root}, or its beginning", beginning)
-        return found[0]
+        return matches[0]
 
     def put(
         self,
@@ -101,35 +142,35 @@ class Shelf:
         command: str = "",
     ) -> Entry:
         """
-        Make an entry in one step.
+        Create an entry in one step.
 
         Parameters
         ----------
         files : callable
-            Writes the files into the folder it is given. Not called if the entry is there.
+            Called with a folder, into which it writes the files. Not called if the entry exists.
         kind : str
         specification : mapping
-            What was asked for: plain data.
+            The specification of the work: plain data.
         inputs : sequence of str
-            The addresses of what was read.
+            The addresses of the inputs.
         address : str, optional
-            That of the specification and the inputs when absent.
+            By default that of the specification and the inputs.
         provenance : mapping, optional
-            What else is to be known about how it was made.
+            Further facts about how it was made.
         command : str
-            What a user types to make it again.
+            The command that reproduces the entry.
 
         Returns
         -------
         Entry
-            That of whoever was first.
+            That of the first writer.
         """
         order = make_order(address, kind, specification, inputs, command)
         canonical(provenance or {}, "provenance")
         if (entry := self._known(order)) is not None:
             return entry
         self._layout.make()
-        # The dot tells it from work that can be taken up again.
+        # The dot distinguishes it from work that can be resumed.
         name = f"{order.address}.{secrets.token_hex(4)}"
         folder = self._layout.partial / name
         with _locked(self._layout, name):
@@ -141,7 +182,7 @@ class Shelf:
                     files(folder)
                 return settle(self._layout, order, folder, provenance or {}, time.monotonic() - start)
             finally:
-                with suppress(OSError):  # the next collection of garbage tries again
+                with suppress(OSError):  # the next garbage collection tries again
                     discard(self._layout, folder)
 
     @contextmanager
@@ -156,19 +197,19 @@ class Shelf:
         waiting: Callable[[], None] | None = None,
     ) -> Iterator[Work]:
         """
-        Take up a piece of work, or find it finished.
+        Begin or resume a piece of work, or find it finished.
 
-        Only one process at a time works on an address; another waits until it is done or has died. What
-        a killed process has written is still in the folder.
+        Only one process at a time works on an address; others wait until it has finished or died. The files
+        of a killed process are still in the folder.
 
         Parameters
         ----------
         address : str, optional
-            That of the specification and the inputs when absent.
+            By default that of the specification and the inputs.
         kind, specification, inputs, command
             As in `put`.
         waiting : callable, optional
-            Called once if another process is at it.
+            Called once if another process works on it.
 
         Yields
         ------
@@ -177,19 +218,20 @@ class Shelf:
         order = make_order(address, kind, specification, inputs, command)
         folder = self._layout.partial / order.address
 
-        def finish(place: Path, provenance: Mapping[str, Any], seconds: float) -> Entry:
-            return settle(self._layout, order, place, provenance, seconds)
+        def finish(path: Path, provenance: Mapping[str, Any], seconds: float) -> Entry:
+            return settle(self._layout, order, path, provenance, seconds)
 
         if (entry := self._known(order)) is not None:
             yield Work(order.address, entry, folder=folder, finish=finish)
             return
         self._layout.make()
         with _locked(self._layout, order.address, waiting):
-            # Whoever held the lock before may have finished it.
+            # The previous holder of the lock may have finished it.
             entry = self._known(order)
             if entry is None:
                 with disk(folder):
                     folder.mkdir(exist_ok=True)
+                    drop_temporary(folder)
                     (folder / RECORD).unlink(missing_ok=True)
             with _no_room(self.root, note=_KEPT):
                 yield Work(order.address, entry, folder=folder, finish=finish)
@@ -197,12 +239,12 @@ class Shelf:
     @contextmanager
     def alone(self, address: str) -> Iterator[None]:
         """
-        Keep other processes off a piece of work that makes and removes several entries.
+        Hold the lock of a piece of work that creates and removes several entries.
 
         Parameters
         ----------
         address : str
-            What the work is known by; another process that asks for the same waits.
+            The address of the work; other processes that lock the same address wait.
         """
         if not is_address(address):
             raise must("address", "40 hexadecimal digits", address)
@@ -211,22 +253,26 @@ class Shelf:
             yield
 
     def addresses(self) -> list[str]:
-        """The addresses of all entries, also of those that cannot be read."""
+        """List the addresses of all entries, including those that cannot be read."""
         return list(self._layout.addresses())
 
     def entries(self) -> Iterator[Entry]:
-        """All entries that can be read, in the order of their addresses; `verify` names the others."""
+        """Iterate over all readable entries, in order of their addresses; `verify` reports the others."""
         for address in self.addresses():
             try:
-                entry = self.get(address)
+                entry = self.look(address)
             except WorkError:
                 continue
             if entry is not None:
                 yield entry
 
     def partial(self) -> list[Partial]:
-        """Work that was begun and not finished, whether it is going on or was interrupted."""
+        """List unfinished work, whether running or interrupted."""
         return list_partial(self._layout)
+
+    def damaged(self) -> list[str]:
+        """List the addresses of damaged entries that were set aside; `gc` removes them."""
+        return [name.partition(".")[0] for name in listing(self._layout.damaged)]
 
     def verify(
         self, address: str | None = None, *, progress: Callable[[str, int, int], None] | None = None
@@ -237,21 +283,21 @@ class Shelf:
         Parameters
         ----------
         address : str, optional
-            One entry; all when absent.
+            The entry; all entries by default.
         progress : callable, optional
-            Called with what is done, how many are, and of how many.
+            Called with the name of the task, the number done and the total.
 
         Returns
         -------
         list of str
-            A sentence for each problem.
+            One sentence per problem.
         """
-        chosen = self.addresses() if address is None else [self.find(address)]
-        return check_store(self._layout, chosen, strays=address is None, progress=progress)
+        addresses = self.addresses() if address is None else [self.find(address)]
+        return check_store(self._layout, addresses, strays=address is None, progress=progress)
 
     def remove(self, address: str) -> bool:
         """
-        Remove an entry, also one that cannot be read.
+        Remove an entry, even if it cannot be read.
 
         Parameters
         ----------
@@ -260,7 +306,7 @@ class Shelf:
         Returns
         -------
         bool
-            Whether there was one.
+            Whether it existed.
         """
         if not is_address(address):
             raise must("address", "40 hexadecimal digits", address)
@@ -274,30 +320,40 @@ class Shelf:
         keep: Sequence[str] = (),
         partial: bool = False,
         dry_run: bool = False,
+        grace_hours: float = GRACE_HOURS,
     ) -> Sweep:
         """
-        Remove what is not needed any more.
+        Collect garbage.
 
-        What was begun by `put` and cannot be taken up again always goes, and so does what is left of earlier
-        removals. What a process is working on never goes.
+        Unfinished work of `put`, which cannot be resumed, is always removed, and so are the remains of
+        earlier removals and damaged entries that were set aside. Work in progress is never removed, and
+        recent entries are kept, since running work may still read them.
 
         Parameters
         ----------
         older_than_days : float, optional
-            Remove entries that were finished longer ago; none when absent.
+            Remove entries that were finished longer ago; by default none. Records of looks at certifying
+            examples are kept, since guarantees depend on them.
         keep : sequence of str
-            Kinds of entries that stay at any age.
+            Kinds of entries that are kept at any age.
         partial : bool
-            Whether interrupted work goes too, if no file of it was changed within `older_than_days`.
+            Whether to remove interrupted work too, if none of its files changed within `older_than_days`.
         dry_run : bool
-            Only say what would go.
+            Only report what would be removed.
+        grace_hours : float
+            Entries created or read, and work changed, within so many hours are kept.
 
         Returns
         -------
         Sweep
         """
         return sweep(
-            self._layout, older_than_days=older_than_days, keep=keep, partial=partial, dry_run=dry_run
+            self._layout,
+            older_than_days=older_than_days,
+            keep=keep,
+            partial=partial,
+            dry_run=dry_run,
+            grace_hours=grace_hours,
         )
 
     def _known(self, order: Order) -> Entry | None:
@@ -309,7 +365,7 @@ class Shelf:
 
 @contextmanager
 def _locked(layout: Layout, name: str, waiting: Callable[[], None] | None = None) -> Iterator[None]:
-    # Only taking the lock is explained as the disk's doing: errors of the work go through as they are.
+    # Only errors of taking the lock are reported as those of the disk: errors of the work pass through.
     with ExitStack() as stack:
         with disk(layout.root):
             stack.enter_context(hold(layout.locks / name, waiting=waiting))
@@ -318,7 +374,7 @@ def _locked(layout: Layout, name: str, waiting: Callable[[], None] | None = None
 
 @contextmanager
 def _no_room(root: Path, note: str = "") -> Iterator[None]:
-    """Explain a full disk; every other error of a writer is its own."""
+    """Convert the error of a full or read-only disk; other errors pass through."""
     try:
         yield
     except OSError as problem:

@@ -1,4 +1,4 @@
-"""What is not needed any more, and how does it go without taking anything else along?"""
+"""Garbage collection in the store."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import secrets
 import shutil
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial as partial_call
 from pathlib import Path
 from typing import Literal
 
@@ -21,27 +22,31 @@ from .files import disk
 from .layout import Layout, listing
 from .lock import hold, is_held
 
-DAY = 86_400.0
+HOUR = 3_600.0
+DAY = 24 * HOUR
+# Running work may still read entries that are younger.
+GRACE_HOURS = 24.0
+LASTING = ("look",)  # kinds that are kept at any age: a look at the data cannot be undone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partial:
     """
-    Work that was begun and is not finished.
+    Unfinished work.
 
     Parameters
     ----------
     address : str
-        Of the entry that it is to become.
+        The address of the future entry.
     folder : Path
     resumable : bool
-        Whether it can be taken up again.
+        Whether it can be resumed.
     running : bool
-        Whether a process is at it now.
+        Whether a process is working on it.
     bytes : int
-        What is written so far.
+        The bytes written so far.
     changed : float
-        When something was last written, in seconds since 1970.
+        The time of the last write, in seconds since 1970.
     """
 
     address: str
@@ -55,20 +60,20 @@ class Partial:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removed:
     """
-    One thing that went.
+    One removed folder.
 
     Parameters
     ----------
-    what : {"entry", "work", "trash"}
-        A finished entry, unfinished work, or what was left of an earlier removal.
+    what : {"entry", "work", "trash", "damaged"}
+        A finished entry, unfinished work, the remains of an earlier removal, or a damaged entry.
     name : str
         Its address, where it has one.
     kind : str
-        Of an entry.
+        The kind of an entry.
     bytes : int
     """
 
-    what: Literal["entry", "work", "trash"]
+    what: Literal["entry", "work", "trash", "damaged"]
     name: str
     kind: str = ""
     bytes: int
@@ -77,76 +82,122 @@ class Removed:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
     """
-    What a collection of garbage removed, or would remove.
+    What a garbage collection removed, or would remove.
 
     Parameters
     ----------
     removed : tuple of Removed
     dry_run : bool
+    young : int
+        The number of entries and pieces of work that are kept only because they are recent.
     """
 
     removed: tuple[Removed, ...]
     dry_run: bool
+    young: int = 0
 
     @property
     def bytes(self) -> int:
-        """How much room that makes."""
-        return sum(one.bytes for one in self.removed)
+        """Bytes freed."""
+        return sum(removal.bytes for removal in self.removed)
 
 
 def sweep(
-    layout: Layout, *, older_than_days: float | None, keep: Sequence[str], partial: bool, dry_run: bool
+    layout: Layout,
+    *,
+    older_than_days: float | None,
+    keep: Sequence[str],
+    partial: bool,
+    dry_run: bool,
+    grace_hours: float = GRACE_HOURS,
 ) -> Sweep:
-    """Remove entries by age, what cannot be taken up again, and on request what could; see `Shelf.gc`."""
+    """Remove old entries, work that cannot be resumed, and on request work that can; see `Shelf.gc`."""
     if older_than_days is not None and not (0 <= older_than_days < math.inf):
         raise must("older_than_days", "a number of days, at least 0", older_than_days)
     if isinstance(keep, str):
         raise must("keep", "a sequence of kinds", keep)
+    if not (0 <= grace_hours < math.inf):
+        raise must("grace_hours", "a number of hours, at least 0", grace_hours)
     before = None if older_than_days is None else time.time() - older_than_days * DAY
+    grace = time.time() - grace_hours * HOUR
+    removed: list[Removed] = []
+    young = 0
     with disk(layout.root):
-        found = [*_entries(layout, before, keep, dry_run), *_works(layout, before, partial, dry_run)]
-        found += _trash(layout, dry_run)
+        for candidate, changed, remove in (*_entries(layout, before, keep), *_works(layout, before, partial)):
+            if grace_hours and changed > grace:
+                young += 1
+            elif dry_run or remove():
+                removed.append(candidate)
+        removed += _left(layout, dry_run)
         if not dry_run:
             _locks(layout)
-    return Sweep(removed=tuple(found), dry_run=dry_run)
+    return Sweep(removed=tuple(removed), dry_run=dry_run, young=young)
 
 
 def list_partial(layout: Layout) -> list[Partial]:
-    """Look at everything that is not finished."""
-    found = []
+    """List all unfinished work."""
+    works = []
     for name in layout.works():
-        address, _, rest = name.partition(".")
+        address, _, suffix = name.partition(".")
         if is_address(address):
             size, changed = measure(layout.partial / name)
-            found.append(
+            works.append(
                 Partial(
                     address=address,
                     folder=layout.partial / name,
-                    resumable=not rest,
+                    resumable=not suffix,
                     running=is_held(layout.locks / name),
                     bytes=size,
                     changed=changed,
                 )
             )
-    return found
+    return works
 
 
 def discard(layout: Layout, folder: Path) -> bool:
-    """Move a folder out of sight in one step, then delete it; say whether it was there."""
+    """Move a folder to the trash in one step, then delete it; return whether it existed."""
     if not os.path.lexists(folder):
         return False
     layout.trash.mkdir(exist_ok=True)
-    grave = layout.trash / f"{folder.name}.{secrets.token_hex(4)}"
+    target = layout.trash / f"{folder.name}.{secrets.token_hex(4)}"
     try:
-        os.rename(folder, grave)
-    except FileNotFoundError:  # somebody else was faster
+        os.rename(folder, target)
+    except FileNotFoundError:  # another process was faster
         return False
-    _delete(grave)
+    _delete(target)
     return True
 
 
+def set_aside(layout: Layout, folder: Path, number: int | None) -> Path | None:
+    """
+    Move a damaged entry aside.
+
+    Parameters
+    ----------
+    layout : Layout
+    folder : Path
+    number : int or None
+        The inode of the damaged folder: another process may have replaced it since.
+
+    Returns
+    -------
+    Path or None
+        The new path; None if another process was faster.
+    """
+    with disk(layout.root, note="a damaged entry cannot be moved away"):
+        layout.damaged.mkdir(exist_ok=True)
+        target = layout.damaged / f"{folder.name}.{secrets.token_hex(4)}"
+        try:
+            if folder.stat().st_ino != number:
+                return None
+            os.rename(folder, target)
+        except FileNotFoundError:
+            return None
+        return target
+
+
 def measure(folder: Path) -> tuple[int, float]:
-    """Say how many bytes a folder or a file holds, and when something in it was last changed."""
+    """Return the size of a folder or a file in bytes, and the time of its last change."""
     paths = [os.fspath(folder)]
     for inside, folders, files in os.walk(folder):
         paths += [os.path.join(inside, name) for name in (*folders, *files)]
@@ -159,41 +210,53 @@ def measure(folder: Path) -> tuple[int, float]:
     return size, changed
 
 
-def _entries(layout: Layout, before: float | None, keep: Sequence[str], dry_run: bool) -> Iterator[Removed]:
+# What may be removed, the time of its last change or use, and the function that removes it.
+Candidate = tuple[Removed, float, Callable[[], bool]]
+
+
+def _entries(layout: Layout, before: float | None, keep: Sequence[str]) -> Iterator[Candidate]:
     for address in layout.addresses() if before is not None else ():
         try:
             entry = read_entry(layout.place(address))
         except WorkError:
             continue
-        if before is None or entry.created.timestamp() > before or entry.kind in keep:
+        if before is None or entry.created.timestamp() > before or entry.kind in (*LASTING, *keep):
             continue
-        size, _ = measure(entry.folder)
-        if dry_run or discard(layout, entry.folder):
-            yield Removed(what="entry", name=address, kind=entry.kind, bytes=size)
+        size, changed = measure(entry.folder)
+        # Reading an entry updates the time of its folder.
+        used = max(entry.created.timestamp(), changed)
+        removal = Removed(what="entry", name=address, kind=entry.kind, bytes=size)
+        yield removal, used, partial_call(discard, layout, entry.folder)
 
 
-def _works(layout: Layout, before: float | None, partial: bool, dry_run: bool) -> Iterator[Removed]:
-    for one in list_partial(layout):
-        wanted = not one.resumable or (partial and (before is None or one.changed <= before))
-        if one.running or not wanted:
+def _works(layout: Layout, before: float | None, partial: bool) -> Iterator[Candidate]:
+    for work in list_partial(layout):
+        removable = not work.resumable or (partial and (before is None or work.changed <= before))
+        if work.running or not removable:
             continue
-        if dry_run or _discard_work(layout, one):
-            yield Removed(what="work", name=one.address, bytes=one.bytes)
+        removed = Removed(what="work", name=work.address, bytes=work.bytes)
+        yield removed, work.changed, partial_call(_discard_work, layout, work)
 
 
-def _discard_work(layout: Layout, one: Partial) -> bool:
-    with hold(layout.locks / one.folder.name, wait=False) as state:
-        # Without locks nobody knows whether a process is at it; what rests for a day is taken to be left.
-        resting = time.time() - one.changed > DAY
-        return (state == "held" or (state == "unsupported" and resting)) and discard(layout, one.folder)
+def _discard_work(layout: Layout, work: Partial) -> bool:
+    with hold(layout.locks / work.folder.name, wait=False) as state:
+        # Without locks a running process cannot be detected; work unchanged for a day counts as abandoned.
+        resting = time.time() - work.changed > DAY
+        return (state == "held" or (state == "unsupported" and resting)) and discard(layout, work.folder)
 
 
-def _trash(layout: Layout, dry_run: bool) -> Iterator[Removed]:
-    for name in listing(layout.trash):
-        size, _ = measure(layout.trash / name)
-        if not dry_run:
-            _delete(layout.trash / name)
-        yield Removed(what="trash", name=name.partition(".")[0], bytes=size)
+def _left(layout: Layout, dry_run: bool) -> Iterator[Removed]:
+    """Delete the remains of earlier removals, and damaged entries."""
+    folders: tuple[tuple[Path, Literal["trash", "damaged"]], ...] = (
+        (layout.trash, "trash"),
+        (layout.damaged, "damaged"),
+    )
+    for folder, what in folders:
+        for name in listing(folder):
+            size, _ = measure(folder / name)
+            if not dry_run:
+                _delete(folder / name)
+            yield Removed(what=what, name=name.partition(".")[0], bytes=size)
 
 
 def _locks(layout: Layout) -> None:

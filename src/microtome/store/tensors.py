@@ -1,4 +1,4 @@
-"""How do arrays become a safetensors file, piece by piece?"""
+"""Streaming serialization of arrays in the safetensors format."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import numpy as np
 
 from ..errors import InputError
 
-# What the format calls each type, and the NumPy type that has its bits.
+# The name of each type in the format, and the NumPy type with the same bits.
 DTYPES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {"float16": ("F16", "<f2"), "bfloat16": ("BF16", "<u2"), "float32": ("F32", "<f4")}
 )
-# So many numbers are converted at a time.
+# Numbers converted at a time.
 _PIECE = 1 << 20
 
 
 def safetensors_pieces(arrays: Mapping[str, np.ndarray], dtype: str) -> Iterator[bytes | memoryview]:
     """
-    Write arrays in the safetensors format: the length of the header, the header, the numbers.
+    Serialize arrays in the safetensors format: the length of the header, the header, the numbers.
 
     Parameters
     ----------
     arrays : mapping of str to ndarray of shape (rows, features)
         float16, float32 or float64 numbers, or for a file of bfloat16 their bits as uint16.
     dtype : {"float16", "bfloat16", "float32"}
-        How the numbers are stored: as float32, or rounded from it to the nearest, and to the even one of two.
+        The type of the stored numbers: float32, or rounded from it to the nearest, ties to even.
 
     Yields
     ------
@@ -51,7 +51,7 @@ def safetensors_pieces(arrays: Mapping[str, np.ndarray], dtype: str) -> Iterator
 
 def to_bfloat16(numbers: np.ndarray) -> np.ndarray:
     """
-    Round float32 numbers to bfloat16: to the nearest, and to the even one of two.
+    Round float32 numbers to bfloat16: to the nearest, ties to even.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def to_bfloat16(numbers: np.ndarray) -> np.ndarray:
     """
     bits = np.ascontiguousarray(numbers, dtype=np.float32).view(np.uint32)
     upper = bits >> 16
-    # Half of the last kept place, a little less when that place is even; it carries into the exponent.
+    # Half of the last kept bit, a little less if that bit is even; it carries into the exponent.
     rounded = (bits + (np.uint32(0x7FFF) + (upper & 1))) >> 16
     return np.where(np.isnan(numbers), upper | 0x40, rounded).astype(np.uint16)
 

@@ -1,12 +1,14 @@
-"""How does a folder of files become an entry?"""
+"""Conversion of a folder of files into a store entry."""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
+import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from ..errors import InputError, must
 from .address import address as make_address
 from .address import canonical, is_address
 from .entry import RECORD, Entry, check_kind, check_name, is_plain, make_provenance, read_entry, write_entry
-from .files import disk, mark_file, sync_folder
+from .files import disk, drop_temporary, mark_file, sync_folder
 from .layout import Layout
 from .sweeping import discard
 
@@ -23,7 +25,7 @@ from .sweeping import discard
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """
-    What is to become an entry; see `Entry`.
+    A request for an entry; see `Entry`.
 
     Parameters
     ----------
@@ -42,13 +44,13 @@ class Order:
 
 class Work:
     """
-    A piece of work that may be interrupted and taken up again: owns a folder until it is finished.
+    A resumable piece of work; it owns a folder until it is finished.
 
     Parameters
     ----------
     address : str
     entry : Entry or None
-        The finished entry: when it is there, nothing is left to do.
+        The finished entry; if there is one, nothing is left to do.
     """
 
     def __init__(self, address: str, entry: Entry | None, *, folder: Path, finish: Callable[..., Entry]):
@@ -58,7 +60,7 @@ class Work:
 
     @property
     def folder(self) -> Path:
-        """Where to write; it still holds what was written before an interruption."""
+        """Folder for the files; it still holds those written before an interruption."""
         if self.entry is not None:
             raise InputError(
                 f"the folder of a work must be asked for before it is finished, but {self.address} is "
@@ -68,14 +70,14 @@ class Work:
 
     def finish(self, provenance: Mapping[str, Any] | None = None, *, seconds: float | None = None) -> Entry:
         """
-        Make the folder an entry: every file gets its checksum, and all appear in the store at once.
+        Turn the folder into an entry: all files, with their checksums, appear in the store at once.
 
         Parameters
         ----------
         provenance : mapping, optional
-            What else is to be known about how it was made.
+            Further facts about how it was made.
         seconds : float, optional
-            How long the work took; since it was taken up when absent.
+            The duration of the work; by default the time since it was begun or resumed.
 
         Returns
         -------
@@ -89,15 +91,15 @@ class Work:
 def make_order(
     address: str | None, kind: str, specification: Mapping[str, Any], inputs: Sequence[str], command: str
 ) -> Order:
-    """Check what is to become an entry, and find its address where none is given."""
-    made = make_address(specification, inputs)
+    """Validate a request for an entry, and compute its address if none is given."""
+    derived = make_address(specification, inputs)
     if address is not None and not is_address(address):
         raise must("address", "40 hexadecimal digits", address)
     check_kind(kind)
     return Order(
-        address=address or made,
+        address=address or derived,
         kind=kind,
-        # A copy all the way down: what the caller changes later was not asked for.
+        # A deep copy, so that later changes by the caller have no effect.
         specification=json.loads(canonical(specification, "specification")),
         inputs=tuple(inputs),
         command=command,
@@ -106,7 +108,7 @@ def make_order(
 
 def settle(layout: Layout, order: Order, folder: Path, more: Mapping[str, Any], seconds: float) -> Entry:
     """
-    Make a folder an entry: on the disk with checksums first, then renamed into place.
+    Turn a folder into an entry: flushed to the disk with checksums, then renamed into place.
 
     Parameters
     ----------
@@ -115,18 +117,19 @@ def settle(layout: Layout, order: Order, folder: Path, more: Mapping[str, Any], 
     folder : Path
         Holds the files; in the same file system.
     more : mapping
-        What else is to be known about how it was made.
+        Further facts about how it was made.
     seconds : float
-        How long that took.
+        The duration.
 
     Returns
     -------
     Entry
-        That of whoever was first.
+        That of the first writer.
     """
     canonical(more, "provenance")
     with disk(layout.root):
         files = {}
+        drop_temporary(folder)
         for path in sorted(folder.iterdir()):
             check_name(path.name)
             if not is_plain(path):
@@ -144,16 +147,20 @@ def settle(layout: Layout, order: Order, folder: Path, more: Mapping[str, Any], 
                 folder=folder,
             )
         )
-        place = layout.place(order.address)
+        target = layout.place(order.address)
         try:
-            place.parent.mkdir(exist_ok=True)
+            target.parent.mkdir(exist_ok=True)
             sync_folder(layout.entries)
-            os.rename(folder, place)
+            os.rename(folder, target)
         except OSError as problem:
             if problem.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 (folder / RECORD).unlink(missing_ok=True)
                 raise
             # Another writer was first.
             discard(layout, folder)
-        sync_folder(place.parent)
-        return read_entry(place)
+        sync_folder(target.parent)
+        for name in (RECORD, *files):
+            # Protects the files from changes by path, except by root.
+            with suppress(OSError):
+                os.chmod(target / name, stat.S_IMODE(os.stat(target / name).st_mode) & ~0o222)
+        return read_entry(target)

@@ -1,4 +1,4 @@
-"""What would be scored by someone who saw the answers of the training examples, and no text?"""
+"""Majority and other constant baselines, which use the training targets and no text."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ def baseline(
     kind: Kind, train_targets: Sequence[Any], targets: Sequence[Any], labels: Sequence[str] = ()
 ) -> list[Any] | None:
     """
-    Predict the same for every example.
+    Predict the same target for every example.
 
     Parameters
     ----------
     kind : str
-        Of the task.
+        The kind of the task.
     train_targets : sequence
-        What is right in the examples to learn from.
+        The targets of the training examples.
     targets : sequence
-        What is right in the examples to score. Only their number and, for tagging and parsing, the number
-        of their words is read.
+        The targets of the examples to score. Only their number and, for tagging and parsing, their numbers
+        of words are used.
     labels : sequence of str
 
     Returns
     -------
     list or None
-        Classification and multiple choice: the most frequent number (the smallest of equals). Regression:
-        the mean. Tagging: the most frequent tag for every word. Parsing: every word hangs on the one
-        before it or on the one after it, whichever is right more often, with the most frequent relation.
+        Classification and multiple choice: the majority class (the smallest number in a tie). Regression: the
+        mean. Tagging: the most frequent tag for every word. Parsing: every word is attached to the one
+        before it or to the one after it, whichever is right more often, with the most frequent relation.
         Span: no answer. None for language modeling, which has no targets.
 
     Examples
@@ -70,10 +70,10 @@ def _chain(train_targets: Sequence[Any], targets: Sequence[Any]) -> list[Any]:
     inner: list[int] = []
     roots: list[int] = []
     for sentence in train_targets:
-        for place, (head, relation) in enumerate(sentence, start=1):
+        for position, (head, relation) in enumerate(sentence, start=1):
             (inner if head else roots).append(relation)
-            before += head == place - 1
-            after += head == (place + 1 if place < len(sentence) else 0)
+            before += head == position - 1
+            after += head == (position + 1 if position < len(sentence) else 0)
     relation = _most(inner or roots)
     root = _most(roots or inner)
     chains = []

@@ -1,4 +1,4 @@
-"""What is known of a task before any data is read? A card: one TOML file, read strictly."""
+"""Task cards: the metadata of a task, read from a TOML file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Columns = Mapping[str, tuple[str, ...]]
 
 KINDS: tuple[str, ...] = get_args(Kind)
 
-# The roles that columns can play in each shape of an example, and those that must be played.
+# The allowed roles of columns in each shape of an example, and the required ones.
 ROLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = MappingProxyType(
     {
         "texts": (("text", "pair", "label", "group", "id"), ("text",)),
@@ -29,7 +29,7 @@ ROLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = MappingProxyType(
         "lines": (("text",), ("text",)),
     }
 )
-# The shape of a kind, and what else it may be.
+# The shapes of each kind, the default first.
 SHAPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "classification": ("texts",),
@@ -54,19 +54,19 @@ def _nothing() -> Mapping[str, str]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
     """
-    What the records of a source look like, be it the hub or a folder.
+    The form of the records of a source, the hub or a folder.
 
     Parameters
     ----------
     columns : mapping of str to tuple of str
-        Which column plays which role of `ROLES`; several are put together.
+        The columns of each role of `ROLES`; several columns are joined.
     labels : mapping of str to str
-        What the source calls a label, and what the task calls it; others have one name.
+        The source's name of a label to the task's name, where they differ.
     clean : tuple of str
-        What is done to each text: "strip" cuts white space at its ends, "newlines" undoes backslash-n,
-        "quotes" undoes doubled quotes.
+        Cleaning steps for each text: "strip" removes white space at its ends, "newlines" unescapes
+        backslash-n, "quotes" unescapes doubled quotes.
     skip : tuple of str
-        Labels whose examples are left out, as the publishers do.
+        Labels whose examples are left out, as in the publication.
     """
 
     columns: Columns
@@ -78,19 +78,19 @@ class Form:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hub:
     """
-    Where a task is on the Hugging Face hub.
+    The location of a task on the Hugging Face hub.
 
     Parameters
     ----------
     id, config : str
     revision : str
-        A commit that the source cites; empty where none could be cited, and then it is unpinned.
+        A commit that the source cites; empty if there is none, and the data is unpinned.
     branch : str
-        Where the data stands when it is not on the main branch; a branch moves, so it pins nothing.
+        The branch of the data if it is not the main branch; a branch moves, so it pins nothing.
     source : str
-        Where the names of columns and the order of labels were read.
+        The source of the names of columns and the order of labels.
     splits : mapping of str to str
-        The task's name of a split, and the hub's.
+        The task's name of a split to the hub's name.
     form : Form
     """
 
@@ -106,30 +106,30 @@ class Hub:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Local:
     """
-    What the original files of a task look like.
+    The form of the original files of a task.
 
     Parameters
     ----------
     folders : tuple of str
-        What the folder is usually called.
+        Usual names of the folder.
     format : str
         One of `FORMATS`.
     formats : mapping of str to str
-        Splits whose format is another.
+        Splits with another format.
     files : mapping of str to tuple of str
-        For each split the names that its file may have, the official one first.
+        Possible file names of each split, the official one first.
     header : tuple of str
-        Names of the columns where files have no header line.
+        Names of the columns if files have no header line.
     headed : tuple of str
-        Splits whose files have one all the same.
+        Splits whose files have a header line nevertheless.
     beside : str
-        The end of the name of a second file that has the labels, one a line.
+        The suffix of a second file with the labels, one per line.
     broken : str
         "refuse" or "skip" rows with a wrong number of columns.
     whole : tuple of str
-        Names of a lone file that is cut into splits.
+        Names of a single file that is divided into splits.
     notes : mapping of str to str
-        What is said of a split.
+        Notes on a split.
     form : Form
     """
 
@@ -156,20 +156,20 @@ class Card:
     name, title, about : str
     kind : str
     shape : str
-        How a record becomes an example: one of `SHAPES` for the kind.
+        The conversion of a record into an example: one of `SHAPES` for the kind.
     labels : tuple of str
-        In the order of their numbers; empty where they are found in the data.
+        In the order of their numbers; empty if they are collected from the data.
     scores, main : tuple of str
         Names of `SCORES`: all that are reported, and those whose mean is the score of the task.
     range : tuple of float, optional
-        Of the numbers of a regression task.
+        The range of the targets of a regression task.
     validation : str
-        The split to be scored on unless another is named.
+        The default split for evaluation.
     hidden : tuple of str
-        Splits that may come without labels.
+        Splits that may lack labels.
     license, citation : str
     sizes : mapping of str to int
-        How many examples were published, by split.
+        The published number of examples, by split.
     hub : Hub, optional
     local : Local
     """
@@ -193,7 +193,7 @@ class Card:
 
     @property
     def pinned(self) -> bool:
-        """Whether the hub's revision was cited with its source."""
+        """Whether the revision on the hub is pinned."""
         return self.hub is not None and bool(self.hub.revision)
 
 
@@ -206,7 +206,7 @@ def read_card(content: str, where: str) -> Card:
     content : str
         TOML.
     where : str
-        What errors call it.
+        Its name in error messages.
 
     Returns
     -------
@@ -226,7 +226,7 @@ def read_card(content: str, where: str) -> Card:
             raise top.wrong("main", f"among scores ({', '.join(scores)})", name)
     if kind == "classification" and len(labels) < 2:
         raise top.wrong("labels", "at least two names for classification", list(labels))
-    files = Card(
+    card = Card(
         name=top.text("name"),
         title=top.text("title"),
         about=top.text("about"),
@@ -245,11 +245,11 @@ def read_card(content: str, where: str) -> Card:
         local=_local(top.inner("local"), shape),
     )
     top.done()
-    return files
+    return card
 
 
 def _hub(table: Table, shape: str) -> Hub:
-    made = Hub(
+    hub = Hub(
         id=table.text("id"),
         config=table.text("config", ""),
         revision=table.text("revision", ""),
@@ -259,11 +259,11 @@ def _hub(table: Table, shape: str) -> Hub:
         form=_form(table, shape),
     )
     table.done()
-    return made
+    return hub
 
 
 def _local(table: Table, shape: str) -> Local:
-    made = Local(
+    local = Local(
         folders=table.names("folders"),
         format=table.one_of("format", FORMATS),
         formats=table.texts("formats", _EMPTY),
@@ -276,11 +276,11 @@ def _local(table: Table, shape: str) -> Local:
         notes=table.texts("notes", _EMPTY),
         form=_form(table, shape),
     )
-    for split, name in made.formats.items():
+    for split, name in local.formats.items():
         if name not in FORMATS:
             raise table.wrong(f"formats.{split}", f"one of {', '.join(FORMATS)}", name)
     table.done()
-    return made
+    return local
 
 
 def _form(table: Table, shape: str) -> Form:

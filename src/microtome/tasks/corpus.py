@@ -1,4 +1,4 @@
-"""How is a split of a task read as a corpus? Each example as text, so that models can be run on it."""
+"""Splits of tasks as corpora."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from ..arguments import checked
 from ..corpora.declare import Reader
 from ..corpora.examples import RULES, Example
 from ..corpora.files import File
@@ -23,6 +24,7 @@ SCHEME = "task:"
 READER = "task"
 
 
+@checked
 def corpus(source: str | os.PathLike[str], **options: Any) -> Corpus:
     """
     Open a corpus, which may be a split of a task.
@@ -30,27 +32,27 @@ def corpus(source: str | os.PathLike[str], **options: Any) -> Corpus:
     Parameters
     ----------
     source : str or path
-        "task:NAME/SPLIT", such as "task:rte/validation"; all else is as `microtome.corpora.opening.corpus`
-        has it.
+        "task:NAME/SPLIT", such as "task:rte/validation"; other sources as in
+        `microtome.corpora.opening.corpus`.
     **options
-        For a task: data, revision, seed and the columns of a table of one's own, as `microtome.task` has
-        them, besides rule and name. For all else: the reader's options.
+        For a task: data, revision, seed and the columns of a user's table, as in `microtome.task`, besides
+        rule and name. For other sources: the options of the reader.
 
     Returns
     -------
     Corpus
-        Of a task of multiple choice, each choice of each item is an example.
+        For multiple choice, each choice of each item is an example.
     """
-    given = os.fspath(source) if isinstance(source, (str, os.PathLike)) else source
-    if not isinstance(given, str) or not given.startswith(SCHEME):
+    location = os.fspath(source) if isinstance(source, (str, os.PathLike)) else source
+    if not isinstance(location, str) or not location.startswith(SCHEME):
         return open_corpus(source, **options)
-    name, slash, split = given.removeprefix(SCHEME).rpartition("/")
+    name, slash, split = location.removeprefix(SCHEME).rpartition("/")
     if not slash or not name or not split:
-        raise must("source", "task:NAME/SPLIT, such as task:rte/validation", given)
+        raise must("source", "task:NAME/SPLIT, such as task:rte/validation", location)
     if options.pop("reader", None) is not None:
-        raise must("reader", "left out for a task", given)
-    rule, called = options.pop("rule", None), options.pop("name", None)
-    return split_corpus(task(name, **options), split, rule=rule, name=called)
+        raise must("reader", "left out for a task", location)
+    rule, corpus_name = options.pop("rule", None), options.pop("name", None)
+    return split_corpus(task(name, **options), split, rule=rule, name=corpus_name)
 
 
 def split_corpus(task: Task, split: str, *, rule: str | None = None, name: str | None = None) -> Corpus:
@@ -62,15 +64,15 @@ def split_corpus(task: Task, split: str, *, rule: str | None = None, name: str |
     task : Task
     split : str
     rule : {"given", "whitespace"}, optional
-        How examples get their words; without it, given words where the task has them.
+        How examples are split into words; by default the given words, if the task has them.
     name : str, optional
-        What results call it.
+        The name of the corpus in results.
 
     Returns
     -------
     Corpus
     """
-    found = task.split(split)
+    task_split = task.split(split)
     possible = "given" if task.kind in ("tagging", "parsing") else "whitespace"
     if rule is not None and rule not in RULES:
         raise unknown("rule", rule, RULES)
@@ -80,16 +82,18 @@ def split_corpus(task: Task, split: str, *, rule: str | None = None, name: str |
         name=READER,
         suffixes=(),
         summary="A split of a task.",
-        read=partial(_read, found, task.kind, task.labels),
+        read=partial(_read, task_split, task.kind, task.labels),
         locate=_nowhere,
     )
     return Corpus(
         name=name or f"{task.name}/{split}",
         source=f"{SCHEME}{task.name}/{split}",
         reader=READER,
-        options=MappingProxyType({"from": task.source, "notes": list(found.notes)}),
+        options=MappingProxyType({"from": task.source, "notes": list(task_split.notes)}),
         rule=possible,
-        digest=address({"reader": READER, "kind": task.kind, "labels": list(task.labels)}, [found.digest]),
+        digest=address(
+            {"reader": READER, "kind": task.kind, "labels": list(task.labels)}, [task_split.digest]
+        ),
         files=(),
         how=how,
     )

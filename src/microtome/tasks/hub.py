@@ -1,4 +1,4 @@
-"""How is a task read from the hub? Prepared by `datasets`, then row by row, as records like any other."""
+"""Records of a task from the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .card import Hub
 
 class HubRecords:
     """
-    The rows of a split of a dataset of the hub, read anew each time.
+    The rows of a split of a dataset on the hub, reread on each iteration.
 
     Parameters
     ----------
     hub : Hub
     split : str
-        The task's name of it.
+        The task's name of the split.
     folder : str, optional
-        A folder in the form of the hub, read in its place.
+        A folder in the form of the hub, to be read instead.
     revision : str, optional
         The user's choice of a commit, tag or branch.
     """
@@ -40,7 +40,7 @@ class HubRecords:
         return iter(self._rows)
 
     def refuse(self, must: str, but: str) -> InputError:
-        """Write the house sentence about the current row."""
+        """Return the error about the current row."""
         if self._rows is None:
             return InputError(f"{self._folder or self._hub.id} must {must}, but {but}.")
         return self._rows.refuse(must, but)

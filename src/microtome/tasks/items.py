@@ -1,4 +1,4 @@
-"""What is one example of a task, and what is a split of them?"""
+"""Examples of tasks, and splits of examples."""
 
 from __future__ import annotations
 
@@ -6,22 +6,19 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
+from ..scores.declare import Kind as Kind
 from ..store.address import address
-
-Kind = Literal[
-    "classification", "regression", "multiple_choice", "span", "tagging", "parsing", "language_modeling"
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
     """
-    One example, in the form that its kind of task has.
+    One example of a task.
 
     Parameters
     ----------
@@ -38,10 +35,10 @@ class Item:
         Classification: the number of the label. Regression: a number. Multiple choice: the number of the
         right choice. Span: a tuple of (start in characters, text), empty where the passage has no answer.
         Tagging: the number of each word's label. Parsing: for each word (its head, 0 for the root and
-        else counted from 1; the number of its relation). None where it is hidden, and for language
+        else counted from 1; the number of its relation). None if it is hidden, and for language
         modeling.
     group : str
-        Examples of one group share a text, and must not be torn apart; the example's own id when empty.
+        Examples of one group share a text, and must stay in the same split; by default the example's id.
     """
 
     id: str
@@ -68,7 +65,7 @@ class Split:
         "train", "validation", "test" or another that the task has.
     items : tuple of Item
     notes : tuple of str
-        What a reader of results must know, such as that it is a sample of the official split.
+        Notes for readers of results, such as that it is a sample of the official split.
     """
 
     name: str
@@ -76,9 +73,11 @@ class Split:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        twice = [key for key, count in Counter(item.id for item in self.items).items() if count > 1]
-        if twice:
-            raise InputError(f"ids must be unique in a split, but {twice[0]!r} stands twice in {self.name}.")
+        duplicates = [key for key, count in Counter(item.id for item in self.items).items() if count > 1]
+        if duplicates:
+            raise InputError(
+                f"ids must be unique in a split, but {duplicates[0]!r} stands twice in {self.name}."
+            )
 
     def __len__(self) -> int:
         return len(self.items)
@@ -88,26 +87,26 @@ class Split:
 
     @property
     def labeled(self) -> bool:
-        """Whether every example says what is right."""
+        """Whether every example has a target."""
         return all(item.target is not None for item in self.items)
 
     @cached_property
     def digest(self) -> str:
-        """An address of everything in it."""
-        told = [
+        """Hash of all examples."""
+        contents = [
             [i.id, list(i.texts), [list(c) for c in i.choices], list(i.words), _plain(i.target), i.group]
             for i in self.items
         ]
-        return address({"items": told})
+        return address({"items": contents})
 
     @cached_property
     def groups(self) -> np.ndarray:
         """The number of each example's group, shape (examples,)."""
-        places: dict[str, int] = {}
-        return np.array([places.setdefault(item.group, len(places)) for item in self.items], dtype=np.int64)
+        numbers: dict[str, int] = {}
+        return np.array([numbers.setdefault(item.group, len(numbers)) for item in self.items], dtype=np.int64)
 
 
 def _plain(target: Any) -> Any:
     if isinstance(target, tuple):
-        return [_plain(each) for each in target]
+        return [_plain(part) for part in target]
     return target.item() if isinstance(target, np.generic) else target

@@ -1,4 +1,4 @@
-"""How is a task loaded? From its original files, from the hub, from a generator, or from one's own table."""
+"""Loading of tasks from original files, the hub, a generator or a user's table."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from ..arguments import checked
 from ..corpora.hub import SCHEME
 from ..errors import InputError, must, unknown
 from .card import Card, Form, read_card
@@ -23,12 +24,12 @@ from .subset import cut
 from .table import TASKS, known, names
 from .task import Task
 
-# How a lone text is cut: documents stay whole.
+# Shares of the splits of a single text file; documents are not divided.
 _SHARES = {"validation": 0.01, "test": 0.01}
 
 
 class _Source(Protocol):
-    """What records come from: a file or the hub."""
+    """The source of records: a file or the hub."""
 
     skipped: int
 
@@ -36,6 +37,7 @@ class _Source(Protocol):
     def refuse(self, must: str, but: str) -> InputError: ...
 
 
+@checked
 def task(
     name: str | os.PathLike[str],
     *,
@@ -50,42 +52,47 @@ def task(
     Parameters
     ----------
     name : str or path
-        The name of a task (`microtome ls tasks`); the path of a card of one's own (.toml); or the path of
-        one's own table, a .csv, .tsv or .jsonl file or a folder with train, validation and test files of
-        these kinds, packed or not.
+        The name of a task (`microtome ls tasks`); the path of a user's card (.toml); or the path of a user's
+        table, a .csv, .tsv or .jsonl file or a folder with train, validation and test files of these
+        formats, compressed or not.
     data : path, optional
         A folder with the original files, or one that has it under its usual name (RTE, SST-2, ...);
-        "hub:FOLDER" for a folder in the form of the hub. Without it, the hub is asked.
+        "hub:FOLDER" for a folder in the form of the hub. By default the data comes from the hub.
     revision : str, optional
         Branch, tag or commit of the hub.
     seed : int
-        Of generated tasks, and of the cut of a lone file into splits.
+        The seed of generated tasks, and of the division of a single file into splits.
     **own
-        For a table of one's own: text, pair, label, group, kind, labels; see `microtome.tasks.own.own_task`.
+        For a user's table: text, label and, for two texts, pair: names of columns; group: the column whose
+        values keep examples in the same split; kind: "classification" or "regression", by default inferred
+        from the labels; labels: names of the classes in their order. See `microtome.tasks.own.own_task`.
 
     Returns
     -------
     Task
-        Its splits are read when they are asked for.
+        Its splits are read on demand.
 
     Examples
     --------
     >>> task("polarity", seed=1).splits
     ('train', 'validation', 'test', 'held_out')
     """
-    given = os.fspath(name)
-    found = known(given)
-    if found is None and given.endswith(".toml"):
-        path = Path(given)
+    identifier = os.fspath(name)
+    table_name = known(identifier)
+    if table_name is None and identifier.endswith(".toml"):
+        path = Path(identifier)
         if not path.is_file():
-            raise must("a card", "a file that exists", given)
-        card = read_card(path.read_text(encoding="utf-8"), str(path))
+            raise must("a card", "a file that exists", identifier)
+        try:
+            card = read_card(path.read_text(encoding="utf-8"), str(path))
+        except (OSError, UnicodeDecodeError) as problem:
+            raise InputError(f"{path} must be a card in UTF-8, but got: {problem}.") from problem
         if data is None and card.hub is None:
             data = path.parent
-    elif found is not None:
-        card = TASKS[found]
+    elif table_name is not None:
+        card = TASKS[table_name]
     else:
-        return _without_card(given, data, revision, seed, own)
+        return _without_card(identifier, data, revision, seed, own)
     _no_more(own, card.name)
     if data is not None and not os.fspath(data).startswith(SCHEME):
         if revision is not None:
@@ -94,21 +101,30 @@ def task(
     return _from_hub(card, "" if data is None else os.fspath(data).removeprefix(SCHEME), revision)
 
 
-def _without_card(given: str, data: Any, revision: Any, seed: int, own: dict[str, Any]) -> Task:
-    if Path(given).exists():
+def as_task(given: Any) -> Task:
+    """Return a task as it is, or load it by its name."""
+    if isinstance(given, Task):
+        return given
+    if not isinstance(given, (str, os.PathLike)):
+        raise must("task", "a task or the name of one", type(given).__name__)
+    return task(given)
+
+
+def _without_card(identifier: str, data: Any, revision: Any, seed: int, own: dict[str, Any]) -> Task:
+    if Path(identifier).exists():
         for what, value in (("data", data), ("revision", revision)):
             if value is not None:
                 raise must(what, "left out for a table of one's own", value)
-        return own_task(given, seed=seed, **own)
+        return own_task(identifier, seed=seed, **own)
     from .generated.table import GENERATED
 
-    if given not in GENERATED:
-        raise unknown("task", given, names())
+    if identifier not in GENERATED:
+        raise unknown("task", identifier, names())
     sizes = own.pop("sizes", None)
-    _no_more(own, given)
+    _no_more(own, identifier)
     if data is not None or revision is not None:
-        raise InputError(f"data and revision must be left out for {given}, which is generated.")
-    return GENERATED[given](seed=seed, sizes=sizes)
+        raise InputError(f"data and revision must be left out for {identifier}, which is generated.")
+    return GENERATED[identifier](seed=seed, sizes=sizes)
 
 
 def _no_more(own: Mapping[str, Any], name: str) -> None:
@@ -116,19 +132,21 @@ def _no_more(own: Mapping[str, Any], name: str) -> None:
         raise InputError(f"{', '.join(own)} must be left out for {name}: a card says which columns are what.")
 
 
-def _make(card: Card, sources: Mapping[str, _Source], form: Form, source: str, **more: Any) -> Task:
-    """Put a task together from what its splits are read from."""
-    notes: Callable[[str, int], tuple[str, ...]] = more.pop("notes")
-    extra: Callable[[str, Iterable[Any]], Iterable[Any]] = more.pop("extra", lambda split, records: records)
+def _make(card: Card, sources: Mapping[str, _Source], form: Form, source: str, **settings: Any) -> Task:
+    """Build a task from the sources of its splits."""
+    notes: Callable[[str, int], tuple[str, ...]] = settings.pop("notes")
+    extra: Callable[[str, Iterable[Any]], Iterable[Any]] = settings.pop(
+        "extra", lambda split, records: records
+    )
     labels = card.labels
     if card.kind in ("tagging", "parsing") and not labels:
-        # They are read once for the labels and kept: a treebank is small.
-        kept = {split: list(records) for split, records in sources.items()}
-        labels = found_labels(form, kept)
+        # The records are read once for the labels and cached: a treebank is small.
+        cached = {split: list(records) for split, records in sources.items()}
+        labels = found_labels(form, cached)
     elif card.kind == "multiple_choice" and not labels:
         raise InputError(f"{card.name} must name the places of its choices as labels, but its card does not.")
     else:
-        kept = {}
+        cached = {}
 
     def read(split: str) -> Split:
         records = sources[split]
@@ -141,17 +159,17 @@ def _make(card: Card, sources: Mapping[str, _Source], form: Form, source: str, *
             hidden=split in card.hidden,
             refuse=records.refuse,
             range=card.range,
-            joined=more.get("joined", False),
+            joined=settings.get("joined", False),
         )
-        items, skipped = shape(card, form, extra(split, kept.get(split) or records), how)
-        told = list(notes(split, len(items)))
+        items, skipped = shape(card, form, extra(split, cached.get(split) or records), how)
+        split_notes = list(notes(split, len(items)))
         if records.skipped:
-            told.append(f"{records.skipped:,} rows with a wrong number of columns were left out")
+            split_notes.append(f"{records.skipped:,} rows with a wrong number of columns were left out")
         if skipped:
-            told.append(f"{skipped:,} examples without an agreed label were left out, as published")
-        return Split(name=split, items=items, notes=tuple(told))
+            split_notes.append(f"{skipped:,} examples without an agreed label were left out, as published")
+        return Split(name=split, items=items, notes=tuple(split_notes))
 
-    revision = more.get("revision") or (card.hub.revision if card.hub else "")
+    revision = settings.get("revision") or (card.hub.revision if card.hub else "")
     return Task(
         name=card.name,
         title=card.title,
@@ -176,11 +194,11 @@ def _make(card: Card, sources: Mapping[str, _Source], form: Form, source: str, *
     )
 
 
-def _sized(card: Card, split: str, count: int, told: str = "") -> tuple[str, ...]:
+def _sized(card: Card, split: str, count: int, suffix: str = "") -> tuple[str, ...]:
     published = card.sizes.get(split)
     if published is None or published == count:
         return ()
-    return (f"{count:,} of {published:,} published examples{told}",)
+    return (f"{count:,} of {published:,} published examples{suffix}",)
 
 
 def _from_hub(card: Card, folder: str, revision: str | None) -> Task:
@@ -206,17 +224,17 @@ def _from_files(card: Card, data: str, seed: int) -> Task:
     if Path(data).is_file() or (local.whole and not _has_files(card, data)):
         return _from_one(card, data, seed)
     folder, files = find_files(card, data)
-    sources = {split: _records(card, split, found) for split, found in files.items()}
+    sources = {split: _records(card, split, file) for split, file in files.items()}
     joined = card.shape == "hellaswag" and _is_joined(sources)
 
     def notes(split: str, count: int) -> tuple[str, ...]:
-        found = files[split]
-        told = [] if found.official and found.comparable else [f"read from {found.path.name}"]
-        told += _sized(card, split, count) if found.comparable else ()
-        told += [local.notes[split]] if split in local.notes else []
+        file = files[split]
+        lines = [] if file.official and file.comparable else [f"read from {file.path.name}"]
+        lines += _sized(card, split, count) if file.comparable else ()
+        lines += [local.notes[split]] if split in local.notes else []
         if joined:
-            told.append("contexts and endings are joined and freed of marks, as in the preprocessed files")
-        return tuple(told)
+            lines.append("contexts and endings are joined and freed of marks, as in the preprocessed files")
+        return tuple(lines)
 
     def extra(split: str, records: Iterable[Any]) -> Iterable[Any]:
         return _labeled(card, split, files[split], records) if local.beside else records
@@ -224,29 +242,29 @@ def _from_files(card: Card, data: str, seed: int) -> Task:
     return _make(card, sources, local.form, str(folder), notes=notes, extra=extra, joined=joined)
 
 
-def _records(card: Card, split: str, found: Found) -> Records:
+def _records(card: Card, split: str, file: Found) -> Records:
     local = card.local
     headless = bool(local.header) and split not in local.headed
     return Records(
-        path=found.path,
+        path=file.path,
         format=local.formats.get(split, local.format),
         options=Options(header=local.header if headless else (), broken=local.broken),
     )
 
 
 def _is_joined(sources: Mapping[str, Records]) -> bool:
-    """Whether any split came preprocessed; then all are brought to that form, lest two forms be mixed."""
+    """Whether any split is preprocessed; all are then converted to that form, so that forms are not mixed."""
     return any("ctx_a" not in record for records in sources.values() for record in islice(records, 1))
 
 
-def _labeled(card: Card, split: str, found: Found, records: Iterable[Any]) -> Iterable[Any]:
-    """Add the labels that stand in a file of their own."""
-    path = beside(found, card.local.beside)
+def _labeled(card: Card, split: str, file: Found, records: Iterable[Any]) -> Iterable[Any]:
+    """Add the labels from a separate file."""
+    path = beside(file, card.local.beside)
     column = card.local.form.columns["label"][0]
     if path is None:
         if split not in card.hidden:
-            name = f"{found.named.rpartition('.')[0]}{card.local.beside}"
-            raise InputError(f"{found.path.parent} must have {name} with the labels, but it has not.")
+            name = f"{file.named.rpartition('.')[0]}{card.local.beside}"
+            raise InputError(f"{file.path.parent} must have {name} with the labels, but it has not.")
         yield from records
         return
     with opened(path) as lines:
@@ -269,18 +287,18 @@ def _has_files(card: Card, data: str) -> bool:
 
 
 def _from_one(card: Card, data: str, seed: int) -> Task:
-    """Cut a lone file into splits."""
+    """Divide a single file into splits."""
     path = find_whole(card, data)
     if path is None:
-        # Says what was looked for.
+        # Raises an error that lists the expected files.
         find_files(card, data)
         raise must("data", "a folder", data)
     records = Records(path=path, format=card.local.format)
-    whole = _make(
+    undivided = _make(
         card,
         {"whole": records},
         card.local.form,
         str(path),
         notes=lambda split, n: (f"read from {path.name}",),
     )
-    return cut(whole, "whole", _SHARES, seed=seed)
+    return cut(undivided, "whole", _SHARES, seed=seed)

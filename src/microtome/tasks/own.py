@@ -1,7 +1,8 @@
-"""How does a table of one's own become a task? By naming its columns."""
+"""Tasks from a user's own tables."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..corpora.packed import split_name
-from ..errors import InputError, must
+from ..errors import InputError, check_plain, must
 from .card import Card, Form, Local
 from .items import Split
 from .reading.formats import Records
@@ -24,10 +25,15 @@ SUFFIXES: Mapping[str, str] = MappingProxyType(
 STEMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"train": ("train",), "validation": ("validation", "dev", "valid", "val"), "test": ("test",)}
 )
-WHOLE = "whole"  # the split with every row of a lone table
+WHOLE = "whole"  # the split with every row of a single table
 SHARES: Mapping[str, float] = MappingProxyType({"validation": 0.1, "test": 0.1})
 SCORES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"classification": ("accuracy", "macro_f1", "mcc"), "regression": ("pearson", "spearman")}
+)
+
+NUMBERS = (
+    "{!r} holds numbers that are not whole, so they are learned as numbers (regression); "
+    "kind='classification' (on the command line --column kind=classification) makes each of them a class"
 )
 
 
@@ -38,79 +44,94 @@ def own_task(
     pair: str | None = None,
     label: str | None = None,
     group: str | None = None,
-    kind: str = "classification",
+    kind: str | None = None,
     labels: Sequence[str] | None = None,
     seed: int = 0,
 ) -> Task:
     """
-    Make a task of a table.
+    Build a task from a table.
 
     Parameters
     ----------
     source : str
-        A .csv, .tsv or .jsonl file, which is cut into 80 % to learn from, 10 % to validate and 10 % to
-        test, and is there as a whole too; or a folder with the files train, validation (or dev) and test, of
-        which some may be missing. Files may be packed.
-    text, pair, label : str
-        Names of columns; pair may be left out.
+        A .csv, .tsv or .jsonl file, which is divided into 80 % for training, 10 % for validation and 10 % for
+        testing, and is also available as a whole; or a folder with the files train, validation (or dev)
+        and test, of which some may be missing. Files may be compressed.
+    text, label : str
+        Names of columns: the text, and the target class or number.
+    pair : str, optional
+        The column of the second text, for text pairs.
     group : str, optional
-        A column whose values hold examples together when they are cut or drawn; without it, those that have
-        the same text.
-    kind : {"classification", "regression"}
+        A column whose values keep examples in the same split or subset; by default the text.
+    kind : {"classification", "regression"}, optional
+        By default regression if the labels are numbers and at least one is not whole, and classification
+        otherwise; a note of the task reports inferred regression.
     labels : sequence of str, optional
-        In the order of their numbers; without them, those of the training split, sorted, or of the first
-        split that is there.
+        In the order of their numbers; by default those of the training split, or else of the first split,
+        sorted.
     seed : int
-        Of the cut.
+        The seed of the division.
 
     Returns
     -------
     Task
     """
     path = Path(source)
+    check_plain(path)
     files = _files(path)
     for role, column in (("text", text), ("label", label)):
         if not isinstance(column, str) or not column:
-            there = ", ".join(next(iter(next(iter(files.values()))), {}))
-            named = f" ({there}), such as --column {role}=NAME on the command line" if there else ""
-            raise must(role, f"the name of a column of {source}{named}", column)
-    if kind not in SCORES:
+            column_names = ", ".join(next(iter(next(iter(files.values()))), {}))
+            hint = (
+                f" ({column_names}), such as --column {role}=NAME on the command line" if column_names else ""
+            )
+            raise must(role, f"the name of a column of {source}{hint}", column)
+    if kind is not None and kind not in SCORES:
         raise must("kind", f"one of {', '.join(SCORES)} for a table of one's own", kind)
     columns = {"text": text, "pair": pair, "label": label, "group": group or text}
     form = Form(columns={role: (column,) for role, column in columns.items() if column})
     first = next(iter(files))
-    found = _labels(files[first], str(label), labels) if kind == "classification" else ()
-    made = _task(path, kind, files, form, found)
+    names = set() if labels is not None or kind == "regression" else _names(files[first], str(label))
+    note = ""
+    if kind is None:
+        kind = "regression" if _are_numbers(names) else "classification"
+        note = NUMBERS.format(label) if kind == "regression" else ""
+    class_labels = _labels(files[first], str(label), labels, names) if kind == "classification" else ()
+    table_task = _task(path, kind, files, form, class_labels, note)
     if kind == "regression":
-        made = _ranged(made, first)
+        table_task = _ranged(table_task, first)
     if first != WHOLE:
-        # Without a validation table, another one is what models are scored on.
-        return made if "validation" in files or "test" not in files else replace(made, validation="test")
-    parts = cut(made, WHOLE, SHARES, seed=seed)
-    return replace(parts, readers=MappingProxyType({**parts.readers, WHOLE: made.readers[WHOLE]}))
+        # Without a validation table, models are scored on the test table.
+        return (
+            table_task
+            if "validation" in files or "test" not in files
+            else replace(table_task, validation="test")
+        )
+    parts = cut(table_task, WHOLE, SHARES, seed=seed)
+    return replace(parts, readers=MappingProxyType({**parts.readers, WHOLE: table_task.readers[WHOLE]}))
 
 
 def _files(path: Path) -> dict[str, Records]:
     if path.is_file():
         return {WHOLE: Records(path=path, format=_format(path))}
-    found: dict[str, Records] = {}
+    tables: dict[str, Records] = {}
     for split, stems in STEMS.items():
-        there = [
+        candidates = [
             file
             for file in sorted(path.iterdir())
             if file.is_file() and split_name(file.name)[0] in stems and split_name(file.name)[1] in SUFFIXES
         ]
-        if len(there) > 1:
-            names = " and ".join(file.name for file in there)
+        if len(candidates) > 1:
+            names = " and ".join(file.name for file in candidates)
             raise InputError(f"{path} must have one file for {split}, but it has {names}.")
-        if there:
-            found[split] = Records(path=there[0], format=_format(there[0]))
-    if not found:
+        if candidates:
+            tables[split] = Records(path=candidates[0], format=_format(candidates[0]))
+    if not tables:
         raise InputError(
             f"{path} must have a table called train, validation or test ({', '.join(SUFFIXES)}, packed or "
             "not), but it has none."
         )
-    return found
+    return tables
 
 
 def _format(path: Path) -> str:
@@ -122,29 +143,43 @@ def _format(path: Path) -> str:
     return SUFFIXES[kind]
 
 
-def _labels(records: Records, column: str, given: Sequence[str] | None) -> tuple[str, ...]:
-    if given is not None:
-        if isinstance(given, str) or len(set(given)) != len(given) or len(given) < 2:
-            raise must("labels", "a list of at least two different names", given)
-        return tuple(str(name) for name in given)
-    found: set[str] = set()
+def _names(records: Records, column: str) -> set[str]:
+    """Collect all labels of a table."""
+    names: set[str] = set()
     for record in records:
         if column not in record:
             raise records.refuse(f"have the column {column!r}", f"its columns are {', '.join(record)}")
         name = as_label(record[column])
         if not name:
             raise records.refuse(f"have a label in {column!r}", "it is empty")
-        found.add(name)
-    if not found:
+        names.add(name)
+    if not names:
         raise InputError(f"{records.path} must hold examples, but it has none.")
-    if len(found) < 2:
-        raise InputError(f"{records.path} must have two labels or more in {column!r}, but it has {found}.")
-    if len(found) > 1000:
+    return names
+
+
+def _are_numbers(names: set[str]) -> bool:
+    """Whether labels are numbers and not only integers, which may be classes."""
+    try:
+        numbers = [float(name) for name in names]
+    except ValueError:
+        return False
+    return all(map(math.isfinite, numbers)) and not all(number.is_integer() for number in numbers)
+
+
+def _labels(records: Records, column: str, labels: Sequence[str] | None, names: set[str]) -> tuple[str, ...]:
+    if labels is not None:
+        if isinstance(labels, str) or len(set(labels)) != len(labels) or len(labels) < 2:
+            raise must("labels", "a list of at least two different names", labels)
+        return tuple(str(name) for name in labels)
+    if len(names) < 2:
+        raise InputError(f"{records.path} must have two labels or more in {column!r}, but it has {names}.")
+    if len(names) > 1000:
         raise InputError(
-            f"{column!r} of {records.path} must have 1,000 labels at most, but it has {len(found):,}: "
-            "numbers are learned with kind='regression'."
+            f"{column!r} of {records.path} must have 1,000 labels at most, but it has {len(names):,}: "
+            "numbers are learned with kind='regression' (on the command line --column kind=regression)."
         )
-    return tuple(sorted(found, key=_natural))
+    return tuple(sorted(names, key=_natural))
 
 
 def _natural(label: str) -> tuple[int, float, str]:
@@ -154,7 +189,9 @@ def _natural(label: str) -> tuple[int, float, str]:
         return 1, 0.0, label
 
 
-def _task(path: Path, kind: str, files: Mapping[str, Records], form: Form, labels: tuple[str, ...]) -> Task:
+def _task(
+    path: Path, kind: str, files: Mapping[str, Records], form: Form, labels: tuple[str, ...], note: str
+) -> Task:
     name = split_name(path.name)[0] if path.is_file() else path.absolute().name
     scores = SCORES[kind] + (("f1",) if len(labels) == 2 else ())
     local = Local(folders=(), format="csv", files={}, form=form)
@@ -189,7 +226,7 @@ def _task(path: Path, kind: str, files: Mapping[str, Records], form: Form, label
             refuse=records.refuse,
         )
         items, _ = shape(card, form, records, how)
-        return Split(name=split, items=items, notes=(f"read from {records.path.name}",))
+        return Split(name=split, items=items, notes=(f"read from {records.path.name}", *filter(None, [note])))
 
     return Task(
         name=name,
@@ -200,7 +237,9 @@ def _task(path: Path, kind: str, files: Mapping[str, Records], form: Form, label
         main=card.main,
         readers=MappingProxyType({split: partial(read, split) for split in files}),
         source=str(path),
-        card=MappingProxyType({"about": card.about, "license": card.license, "citation": card.citation}),
+        card=MappingProxyType(
+            {"about": card.about, "license": card.license, "citation": card.citation, "note": note or None}
+        ),
     )
 
 

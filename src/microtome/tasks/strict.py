@@ -1,4 +1,4 @@
-"""How is a TOML file read strictly? Each key is taken once, and none may be left."""
+"""Strict parsing of TOML tables: every key must be known and valid."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NEEDED: Any = object()
 
 
 class Table:
-    """A table of a TOML file from which keys are taken until none is left."""
+    """A table of a TOML file, whose keys are taken one by one until none is left."""
 
     def __init__(self, table: Mapping[str, Any], where: str, path: str = "") -> None:
         self._left = dict(table)
@@ -23,7 +23,7 @@ class Table:
         return key in self._left
 
     def wrong(self, key: str, allowed: str, got: object) -> InputError:
-        """Write the sentence about a value."""
+        """Return the error about an invalid value."""
         return InputError(f"{self._path}{key} in {self._where} must be {allowed}, but got {got!r}.")
 
     def _take(self, key: str, allowed: str, fits: Any, default: Any) -> Any:
@@ -39,15 +39,15 @@ class Table:
         return value
 
     def text(self, key: str, default: Any = _NEEDED) -> str:
-        """Take a text."""
+        """Take a nonempty text."""
         return self._take(key, "a text", lambda v: isinstance(v, str) and bool(v.strip()), default).strip()
 
     def one_of(self, key: str, allowed: tuple[str, ...], default: Any = _NEEDED) -> str:
-        """Take one of a few names."""
+        """Take one of the allowed names."""
         return self._take(key, f"one of {', '.join(allowed)}", lambda v: v in allowed, default)
 
     def names(self, key: str, default: Any = _NEEDED) -> tuple[str, ...]:
-        """Take a list of different names."""
+        """Take a list of distinct names."""
         return tuple(self._take(key, "a list of different names", _is_names, default))
 
     def interval(self, key: str) -> tuple[float, float]:
@@ -56,7 +56,7 @@ class Table:
         return float(low), float(high)
 
     def counts(self, key: str) -> Mapping[str, int]:
-        """Take a table of counts; empty where there is none."""
+        """Take a table of counts; empty by default."""
         table = self._take(key, "a table of counts", lambda v: _is_table(v, _is_count), {})
         return MappingProxyType(dict(table))
 
@@ -73,12 +73,12 @@ class Table:
         return MappingProxyType({k: (v,) if isinstance(v, str) else tuple(v) for k, v in table.items()})
 
     def inner(self, key: str) -> Table:
-        """Take a table within."""
+        """Take a nested table."""
         table = self._take(key, "a table", lambda v: isinstance(v, dict), _NEEDED)
         return Table(table, self._where, f"{self._path}{key}.")
 
     def done(self) -> None:
-        """Refuse what nobody asked for: a misspelled key would otherwise be passed over in silence."""
+        """Raise if a key is left: a misspelled one would otherwise be ignored."""
         if self._left:
             key = next(iter(self._left))
             raise InputError(

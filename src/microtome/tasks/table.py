@@ -1,4 +1,4 @@
-"""Which tasks are there? The table of cards, each read when it is asked for, and the names people use."""
+"""Table of the task cards, and aliases of their names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import MappingProxyType
 from ..errors import unknown
 from .card import Card, read_card
 
-# Names that are not those of cards; case, blanks, hyphens and underscores never matter.
+# Aliases; case, blanks, hyphens and underscores are ignored.
 ALIASES: Mapping[str, str] = MappingProxyType(
     {
         "conll2003": "ner",
@@ -42,7 +42,7 @@ def _folder() -> Traversable:
 
 
 class _Cards(Mapping[str, Card]):
-    """The cards of the package; a file is read once, when its task is asked for."""
+    """The cards of the package; each file is read once, on demand."""
 
     def __init__(self) -> None:
         self._read: dict[str, Card] = {}
@@ -58,8 +58,8 @@ class _Cards(Mapping[str, Card]):
 
     def __iter__(self) -> Iterator[str]:
         if not self._names:
-            found = (file.name for file in _folder().iterdir())
-            self._names = tuple(sorted(n.removesuffix(".toml") for n in found if n.endswith(".toml")))
+            filenames = (file.name for file in _folder().iterdir())
+            self._names = tuple(sorted(n.removesuffix(".toml") for n in filenames if n.endswith(".toml")))
         return iter(self._names)
 
     def __len__(self) -> int:
@@ -71,7 +71,7 @@ TASKS: Mapping[str, Card] = _Cards()
 
 def names() -> tuple[str, ...]:
     """
-    Name every task: those that have cards, then those that are generated.
+    List the names of all tasks: those with cards, then generated ones.
 
     Returns
     -------
@@ -84,7 +84,7 @@ def names() -> tuple[str, ...]:
 
 def known(name: str) -> str | None:
     """
-    Give the table's own name for what a user typed, or None.
+    Resolve a name or alias of a task to its name in the table, or None.
 
     Parameters
     ----------
@@ -102,9 +102,9 @@ def known(name: str) -> str | None:
     if name in TASKS:
         return name
     plain = _plain(name)
-    for each in TASKS:
-        if _plain(each) == plain:
-            return each
+    for task_name in TASKS:
+        if _plain(task_name) == plain:
+            return task_name
     return ALIASES.get(plain)
 
 
@@ -120,10 +120,10 @@ def card(name: str) -> Card:
     -------
     Card
     """
-    found = known(name)
-    if found is None:
+    task_name = known(name)
+    if task_name is None:
         raise unknown("task", name, names())
-    return TASKS[found]
+    return TASKS[task_name]
 
 
 def _plain(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What is a task? Splits of examples of one kind, the labels they have, and the scores that count."""
+"""Tasks: splits of examples of one kind, their labels and their scores."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .items import Kind, Split
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """
-    A task whose splits are read when they are asked for, each once.
+    A task whose splits are read on demand, each once.
 
     Parameters
     ----------
     name, title : str
     kind : str
-        What its examples look like; see `Item`.
+        The form of its examples; see `Item`.
     labels : tuple of str
         Names of the classes, tags or relations, in the order of their numbers.
     scores : tuple of str
@@ -29,15 +29,15 @@ class Task:
     main : tuple of str
         Those whose mean is the score of the task.
     readers : mapping of str to callable
-        For each split, what reads it.
+        The function that reads each split.
     source : str
-        Where the data came from: a folder, the hub's id with its revision, a generator with its seed.
+        The origin of the data: a folder, a hub id with its revision, a generator with its seed.
     train, validation : str
-        The splits to learn from and to be scored on unless others are named.
+        The default splits for training and evaluation.
     range : tuple of float, optional
-        Of the numbers of a regression task.
+        The range of the targets of a regression task.
     card : mapping
-        What else is told of it: license, citation, hub id, revision and whether it is pinned.
+        Further facts: license, citation, hub id, revision and whether it is pinned.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Task:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Names of the splits that can be read."""
+        """Names of the available splits."""
         return tuple(self.readers)
 
     def split(self, name: str, *, labeled: bool = False) -> Split:
@@ -67,7 +67,7 @@ class Task:
         ----------
         name : str
         labeled : bool
-            Whether every example must say what is right.
+            Whether every example must have a target.
 
         Returns
         -------
@@ -81,10 +81,10 @@ class Task:
         if name not in self.readers:
             raise unknown(f"split of {self.name}", name, self.readers)
         if name not in self._read:
-            found = self.readers[name]()
-            if not len(found):
+            loaded = self.readers[name]()
+            if not len(loaded):
                 raise InputError(f"{self.name}/{name} must hold examples, but {self.source} has none for it.")
-            self._read[name] = found
+            self._read[name] = loaded
         if labeled and not self._read[name].labeled:
             hidden = sum(item.target is None for item in self._read[name])
             raise InputError(
@@ -94,12 +94,12 @@ class Task:
         return self._read[name]
 
     def digest(self, *splits: str) -> str:
-        """An address of what the task is and of the named splits."""
-        told = {
+        """Hash the definition of the task and the named splits."""
+        specification = {
             "kind": self.kind,
             "labels": list(self.labels),
             "scores": list(self.scores),
             "main": list(self.main),
             "range": None if self.range is None else list(self.range),
         }
-        return address({"task": told}, [self.split(name).digest for name in splits])
+        return address({"task": specification}, [self.split(name).digest for name in splits])

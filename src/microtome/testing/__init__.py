@@ -1,4 +1,4 @@
-"""Do your own measures keep their word? The contract that those of the package are held against."""
+"""Contract tests for similarity measures, those of the package and user-defined ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a family describe its models rightly? A contract for an encoder of it."""
+"""Contract tests for model families."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Claims = Iterator[tuple[bool, str]]
 
-SAME = 1e-5  # states that differ by rounding alone
+SAME = 1e-5  # tolerance for rounding of states
 SENTENCES = (
     ("A", "word", "."),
     ("The", "longest", "of", "these", "sentences", "has", "some", "more", "words", "than", "others", "do"),
@@ -27,12 +27,12 @@ SENTENCES = (
 
 def check_encoder(encoder: TransformerEncoder) -> None:
     """
-    Hold an encoder against what its family declares, and raise one `ContractError` for all that is broken.
+    Check an encoder against the declarations of its family; raise one `ContractError` for all violations.
 
     Parameters
     ----------
     encoder : TransformerEncoder
-        With weights that were drawn or trained, norms and biases included.
+        An encoder with random or trained weights, norms and biases included.
     """
     broken = [
         f"{encoder.name}, {name}: {sentence}"
@@ -45,10 +45,10 @@ def check_encoder(encoder: TransformerEncoder) -> None:
 
 
 def states(encoder: TransformerEncoder, batch: list[Tokens]) -> dict[int, torch.Tensor]:
-    """All layers of a batch, copied, each of shape (examples, tokens, features)."""
-    found: dict[int, Any] = {}
-    encoder.run(batch, lambda layer, seen: found.__setitem__(layer, seen.clone()))
-    return found
+    """Return copies of all layers of a batch, each of shape (examples, tokens, features)."""
+    layers: dict[int, Any] = {}
+    encoder.run(batch, lambda layer, output: layers.__setitem__(layer, output.clone()))
+    return layers
 
 
 def _parts(encoder: TransformerEncoder) -> Claims:
@@ -65,26 +65,31 @@ def _parts(encoder: TransformerEncoder) -> Claims:
         if path in present
         for p in submodule(base, str(path)).parameters()
     }
-    rest = [
+    unassigned = [
         name
         for name, p in base.named_parameters()
         if id(p) not in inside | beside and "pooler" not in name and not name.startswith("mask_emb")
     ]
-    yield not rest, f"every weight must be of a block, an embedding or beside them, but {rest[:3]} is not."
+    yield (
+        not unassigned,
+        f"every weight must be of a block, an embedding or beside them, but {unassigned[:3]} is not.",
+    )
 
 
 def _library(encoder: TransformerEncoder) -> Claims:
     import torch
 
     batch = encoder.words(SENTENCES)
-    found = states(encoder, batch)
-    yield sorted(found) == list(range(len(encoder.layers))), "every layer must be seen once."
+    layers = states(encoder, batch)
+    yield sorted(layers) == list(range(len(encoder.layers))), "every layer must be seen once."
     inputs = encoder.tokenizer.collate(batch, encoder.device)
     with torch.inference_mode():
-        known = encoder.base(**inputs, **encoder.family.arguments, output_hidden_states=True).hidden_states
-    for layer, expected in enumerate(known):
+        hidden_states = encoder.base(
+            **inputs, **encoder.family.arguments, output_hidden_states=True
+        ).hidden_states
+    for layer, expected in enumerate(hidden_states):
         last = layer == encoder.depth and encoder.family.final_norm is not None
-        same = torch.equal(found[layer + last], expected)
+        same = torch.equal(layers[layer + last], expected)
         yield same, f"layer {layer} must be what the library gives, to the last bit."
 
 
@@ -92,8 +97,8 @@ def _padding(encoder: TransformerEncoder) -> Claims:
     batch = encoder.words(SENTENCES)
     together = states(encoder, batch)
     for k, tokens in enumerate(batch):
-        alone = states(encoder, [tokens])
-        for layer, expected in alone.items():
+        single = states(encoder, [tokens])
+        for layer, expected in single.items():
             gap = float((together[layer][k, : len(tokens)] - expected[0]).abs().max())
             yield gap <= SAME, f"layer {layer} must not depend on padding, but differs by {gap:.1g}."
 
@@ -103,15 +108,15 @@ def _attention(encoder: TransformerEncoder) -> Claims:
     before = getattr(encoder.config, "_attn_implementation", None)
     maps = encoder.attend(batch)
     yield len(maps) == encoder.depth, "every block must give its attention."
-    for block, found in enumerate(maps, 1):
+    for block, attention in enumerate(maps, 1):
         heads = encoder.config.num_attention_heads
-        yield found.shape[:2] == (len(batch), heads), f"block {block} must have {heads} heads."
+        yield attention.shape[:2] == (len(batch), heads), f"block {block} must have {heads} heads."
         for k, tokens in enumerate(batch):
-            own = found[k, :, : len(tokens), : len(tokens)].float()
-            gap = float((own.sum(-1) - 1).abs().max())
+            weights = attention[k, :, : len(tokens), : len(tokens)].float()
+            gap = float((weights.sum(-1) - 1).abs().max())
             yield gap <= SAME, f"rows of block {block} must sum to 1 over real tokens, off by {gap:.1g}."
             if encoder.family.causal:
-                above = float(own.triu(1).abs().max()) if len(tokens) > 1 else 0.0
+                above = float(weights.triu(1).abs().max()) if len(tokens) > 1 else 0.0
                 yield above == 0, f"block {block} must not look ahead."
     after = getattr(encoder.config, "_attn_implementation", None)
     yield after == before, "looking at attention must leave the model as it was."

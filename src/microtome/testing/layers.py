@@ -1,4 +1,4 @@
-"""On which layers is a measure held to its word, and what may change them without changing its value?"""
+"""Synthetic layers for the contract tests, and the transformations that are applied to them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Pair = tuple[Array, Array]
 
 
 def rng(*names: str | int) -> np.random.Generator:
-    """Random numbers for one purpose."""
+    """Return a random generator for one purpose."""
     return generator(0, "contract", *names)
 
 
 def rotation(width: int, *names: str | int) -> Array:
-    """A random orthogonal matrix."""
+    """Draw a random orthogonal matrix."""
     return np.linalg.qr(rng("rotation", *names).standard_normal((width, width)))[0]
 
 
 def related(draw: int = 0, rows: int = 200, left: int = 12, right: int = 9) -> Pair:
-    """Two layers of falling spectra that share their first components more than their last ones."""
+    """Draw two layers with decaying spectra that share their first components more than their last ones."""
     noise, width = rng("related", draw), max(left, right)
     a, b = noise.standard_normal((2, rows, width))
     share, sd = np.linspace(0.95, 0.1, width), np.arange(1, width + 1) ** -1.2
@@ -34,12 +34,12 @@ def related(draw: int = 0, rows: int = 200, left: int = 12, right: int = 9) -> P
 
 
 def unrelated(rows: int = 200) -> Pair:
-    """Two layers that have nothing to do with each other."""
+    """Draw two independent layers."""
     return related(3, rows)[0], related(4, rows)[1]
 
 
 def normalized() -> Pair:
-    """Layers as layer normalization leaves them: one direction of each is constant."""
+    """Draw two layers after layer normalization: one direction of each is constant."""
     gain = rng("gain").uniform(0.5, 1.5, 12)
     x, y = (z - z.mean(axis=1, keepdims=True) for z in related(5))
     x, y = (z / z.std(axis=1, keepdims=True) * gain[: z.shape[1]] for z in (x, y))
@@ -51,7 +51,7 @@ def _scaled(x: Array) -> list[Array]:
     return [x * rng("scales").permutation(signs * np.geomspace(1 / s, s, len(signs))) for s in (3.0, 1e4)]
 
 
-# What each change makes of a layer, in a mild and where that makes sense in a drastic form.
+# The transformations of a layer, each in a mild and where sensible in a drastic form.
 CHANGES: Mapping[str, Callable[[Array], list[Array]]] = MappingProxyType(
     {
         "orthogonal": lambda x: [x @ rotation(x.shape[1], "change")],

@@ -1,4 +1,4 @@
-"""Does a measure do what it declares? A contract for those of the table, and for your own."""
+"""Contract tests for similarity measures, generated from their declarations."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from ..measures.table import chosen
 from .layers import CHANGES, Array, Pair, normalized, related, rng, unrelated
 
 Reference = Callable[[Array, Array], float]
-Claims = Iterator[tuple[bool, str]]  # whether something holds, and the sentence if it does not
+Claims = Iterator[tuple[bool, str]]  # whether a claim holds, and the sentence if it does not
 
-SAME = 1e-7  # two values that are the same but for rounding, in exact arithmetic
-FAST = 1e-4  # the same in fast arithmetic
-OTHER = 1e-4  # two values that differ
+SAME = 1e-7  # tolerance for rounding in exact arithmetic
+FAST = 1e-4  # tolerance for rounding in fast arithmetic
+OTHER = 1e-4  # least difference between two values that differ
 ORDERS = 60  # random orders of the rows, for the mean over all of them
 
 
@@ -47,15 +47,15 @@ class Check:
 
 def contract(measure: str | Measure | Chosen, *, reference: Reference | None = None) -> list[Check]:
     """
-    List everything that a measure must do, made from its own declarations.
+    List the checks of a measure, generated from its declarations.
 
     Parameters
     ----------
     measure : str, Measure or Chosen
-        Of the kind that needs moments or rows.
+        A measure that needs moments or rows.
     reference : callable, optional
         `reference(x, y)` gives the true value for two float64 arrays of shape (rows, features), NaN where
-        it is not defined. Without it, a mistake that keeps every declared property goes unnoticed.
+        it is undefined. Without it, a mistake that preserves every declared property goes unnoticed.
 
     Returns
     -------
@@ -68,8 +68,8 @@ def contract(measure: str | Measure | Chosen, *, reference: Reference | None = N
     ['documented', 'options', 'self value']
     """
     choice, clauses = chosen(measure), dict(CLAUSES)
-    kept = choice.declared("invariances")
-    for side, declared in (("left", kept.left), ("right", kept.right)):
+    invariances = choice.declared("invariances")
+    for side, declared in (("left", invariances.left), ("right", invariances.right)):
         for change in TRANSFORMATIONS:
             name = f"{'ignores' if change in declared else 'notices'} {change} on the {side}"
             clauses[name] = partial(_ignores if change in declared else _notices, change=change, side=side)
@@ -79,28 +79,28 @@ def contract(measure: str | Measure | Chosen, *, reference: Reference | None = N
 
 
 def failures(measure: str | Measure | Chosen, *, reference: Reference | None = None) -> dict[str, str]:
-    """Run the whole contract, and give a sentence for each broken clause, by its name."""
-    found = {}
+    """Run the whole contract, and return a sentence for each broken clause, by its name."""
+    sentences = {}
     for check in contract(measure, reference=reference):
         try:
             check.run()
         except ContractError as error:
-            found[check.name] = str(error)
-    return found
+            sentences[check.name] = str(error)
+    return sentences
 
 
 def check_measure(measure: str | Measure | Chosen, *, reference: Reference | None = None) -> None:
-    """Run the whole contract, and raise one `ContractError` with a line for each broken clause."""
-    if found := failures(measure, reference=reference):
-        raise ContractError("\n".join(found.values()))
+    """Run the whole contract; raise one `ContractError` with one line per broken clause."""
+    if sentences := failures(measure, reference=reference):
+        raise ContractError("\n".join(sentences.values()))
 
 
 def variants(measure: Measure) -> list[Chosen]:
-    """A measure with its defaults, and with every other choice of each option, one at a time."""
-    found = [choose(measure)]
+    """List a measure with its defaults, and with each other choice of each option, one at a time."""
+    choices = [choose(measure)]
     for name, option in measure.options.items():
-        found += [choose(measure, {name: c}) for c in option.choices or () if c != option.default]
-    return found
+        choices += [choose(measure, {name: c}) for c in option.choices or () if c != option.default]
+    return choices
 
 
 def _run(name: str, clause: Callable[[Chosen], Claims], choice: Chosen) -> None:
@@ -111,7 +111,7 @@ def _run(name: str, clause: Callable[[Chosen], Claims], choice: Chosen) -> None:
     except ContractError as error:
         raise ContractError(f"{choice.label}, {name}: {error}") from None
     except Exception as error:
-        # Whatever a measure raises on proper input is its own fault.
+        # Any exception on valid input is a fault of the measure.
         raise ContractError(f"{choice.label}, {name}: it raised {type(error).__name__}: {error}") from error
 
 
@@ -122,15 +122,15 @@ def _map(choice: Chosen, left: Any, right: Any, precision: str = "exact", **sett
 
 
 def value(choice: Chosen, x: Any, y: Any, precision: str = "exact") -> float:
-    """The value of one pair of layers, which must be a number."""
+    """Return the value of one pair of layers, which must be finite."""
     cell = _map(choice, [x], [y], precision)[0, 0]
     if not math.isfinite(cell.value):
         raise ContractError(f"the value must be a finite number, but got {cell.value} ({cell.reason}).")
     return cell.value
 
 
-def _near(found: float, expected: float, within: float, what: str) -> tuple[bool, str]:
-    return abs(found - expected) <= within, f"{what} must give {expected:.9g}, but gives {found:.9g}."
+def _near(actual: float, expected: float, within: float, what: str) -> tuple[bool, str]:
+    return abs(actual - expected) <= within, f"{what} must give {expected:.9g}, but gives {actual:.9g}."
 
 
 def _documented(choice: Chosen) -> Claims:
@@ -147,16 +147,19 @@ def _documented(choice: Chosen) -> Claims:
 
 def _in_range(choice: Chosen, x: Array, y: Array, precision: str = "exact") -> Claims:
     cell, (low, high) = _map(choice, [x], [y], precision)[0, 0], choice.declared("range")
-    said = f"{cell.value:.9g} ({cell.reason})"
-    yield (cell.reason is None) == math.isfinite(cell.value), f"NaN must have a reason, but got {said}."
+    description = f"{cell.value:.9g} ({cell.reason})"
+    yield (
+        (cell.reason is None) == math.isfinite(cell.value),
+        f"NaN must have a reason, but got {description}.",
+    )
     inside = cell.reason is not None or low - SAME <= cell.value <= high + SAME
-    yield inside, f"{choice.label} must lie between {low:g} and {high:g}, but got {said}."
+    yield inside, f"{choice.label} must lie between {low:g} and {high:g}, but got {description}."
 
 
 def _options(choice: Chosen) -> Claims:
     for name, option in choice.measure.options.items():
         settings = [option.default, *(option.choices or ()), option.low, option.high]
-        # An option that the entry sets stays: another setting of it may rule out the rest of the entry.
+        # An option that the entry sets is kept: another setting may conflict with the rest of the entry.
         free = choice.options[name] == option.default
         for setting in (s for s in settings if s is not None and free):
             yield from _in_range(choose(choice.measure, {**choice.options, name: setting}), *related())
@@ -197,7 +200,7 @@ def _symmetry(choice: Chosen) -> Claims:
 def _closer_is_higher(choice: Chosen) -> Claims:
     x, _ = related()
     noise = rng("noise").standard_normal(x.shape) * x.std(axis=0)
-    values = [value(choice, x, other) for other in (x + 0.1 * noise, x + noise, unrelated()[0])]
+    values = [value(choice, x, layer) for layer in (x + 0.1 * noise, x + noise, unrelated()[0])]
     falling = values == sorted(values, reverse=True)
     yield falling, f"copies with little noise, much noise and another layer must fall, but give {values}."
 
@@ -205,7 +208,7 @@ def _closer_is_higher(choice: Chosen) -> Claims:
 def _order_of_rows(choice: Chosen) -> Claims:
     x, y = related(rows=515)  # no multiple of a batch
     before, slack = value(choice, x, y), SAME
-    if "seed" in choice.options:  # what is drawn depends on the order
+    if "seed" in choice.options:  # random draws depend on the order
         seeds = [choose(choice.measure, {**choice.options, "seed": seed}) for seed in range(6)]
         slack += 2 * float(np.ptp([value(seed, x, y) for seed in seeds]))
     for order in (rng("row order").permutation(len(x)), np.arange(len(x))[::-1]):
@@ -224,10 +227,10 @@ def _repeated_rows(choice: Chosen) -> Claims:
 def _many_layers(choice: Chosen) -> Claims:
     (x, y), (z, _) = related(rows=260), related(1, rows=260)  # more than the shortest tile
     least = 2 * footprint(choice, 260, 12) if choice.declared("needs") == "rows" else 1
-    for left, right in (([x, y, z], None), ([x, y], [z, y])):
-        alone = np.array([[value(choice, a, b) for b in right or left] for a in left])
+    for left_layers, right_layers in (([x, y, z], None), ([x, y], [z, y])):
+        pairwise = np.array([[value(choice, a, b) for b in right_layers or left_layers] for a in left_layers])
         for memory in ("2GB", least):
-            worst = float(abs(_map(choice, left, right, memory=memory).values - alone).max())
+            worst = float(abs(_map(choice, left_layers, right_layers, memory=memory).values - pairwise).max())
             yield worst <= SAME, f"a map must hold each pair's own value, but is off by {worst:.2g}."
 
 
@@ -264,15 +267,22 @@ def _input_untouched(choice: Chosen) -> Claims:
 
 
 def _constant_neurons(choice: Chosen) -> Claims:
-    kept = choice.declared("invariances").left & choice.declared("invariances").right
-    # Where the origin matters, so does a constant that is not zero.
-    constants = (0.0, 0.37, 3000.0) if "translation" in kept else (0.0,) if "orthogonal" in kept else ()
+    invariances = choice.declared("invariances").left & choice.declared("invariances").right
+    # Where the origin matters, so does a nonzero constant.
+    constants = (
+        (0.0, 0.37, 3000.0) if "translation" in invariances else (0.0,) if "orthogonal" in invariances else ()
+    )
     for constant in constants:
         for x, y in (related(), normalized()):
             before = value(choice, x, y)
             a, b = np.insert(x, 4, constant, axis=1), np.insert(y, 0, constant, axis=1)
-            for one, two in ((a, y), (x, b), (a, b)):
-                yield _near(value(choice, one, two), before, SAME, f"a neuron that is always {constant}")
+            for left_layer, right_layer in ((a, y), (x, b), (a, b)):
+                yield _near(
+                    value(choice, left_layer, right_layer),
+                    before,
+                    SAME,
+                    f"a neuron that is always {constant}",
+                )
             low = value(choice, a.astype(np.float32), b.astype(np.float32), "fast")
             yield _near(low, before, FAST, f"in fast arithmetic, a neuron that is always {constant}")
 
@@ -292,18 +302,24 @@ def _undefined(choice: Chosen) -> Claims:
     flat = np.full((len(x), 4), 0.37)
     for a, b in ((x, flat), (flat, x), (flat, flat)):
         cell = _map(choice, [a], [b])[0, 0]
-        said = f"{cell.value} ({cell.reason})"
-        yield math.isnan(cell.value) and bool(cell.reason), f"a constant layer must say so, but gives {said}."
+        description = f"{cell.value} ({cell.reason})"
+        yield (
+            math.isnan(cell.value) and bool(cell.reason),
+            f"a constant layer must say so, but gives {description}.",
+        )
 
 
 def _null_mean(choice: Chosen) -> Claims:
     if choice.declared("null") is not None:
         x, y = related(rows=80, left=7, right=6)
         for a, b in ((x, y), (y, x)):
-            one = _map(choice, [a], [b[rng("orders", k).permutation(len(b))] for k in range(ORDERS)])
-            said, mean = float(one.null_mean[0, 0]), float(one.values.mean())
-            within = 4 * one.values.std() / math.sqrt(ORDERS) + 0.01  # some formulas are for many rows
-            yield abs(mean - said) <= within, f"unrelated rows give {mean:.4g}, but {said:.4g} is declared."
+            permuted = _map(choice, [a], [b[rng("orders", k).permutation(len(b))] for k in range(ORDERS)])
+            declared, mean = float(permuted.null_mean[0, 0]), float(permuted.values.mean())
+            within = 4 * permuted.values.std() / math.sqrt(ORDERS) + 0.01  # some formulas are asymptotic
+            yield (
+                abs(mean - declared) <= within,
+                f"unrelated rows give {mean:.4g}, but {declared:.4g} is declared.",
+            )
 
 
 _PARTS = (_documented, _options, _self_value, _range, _symmetry, _closer_is_higher, _order_of_rows)
@@ -315,7 +331,7 @@ CLAUSES: Mapping[str, Callable[[Chosen], Claims]] = MappingProxyType(
 
 
 def _changed(choice: Chosen, change: str, side: str) -> Iterator[tuple[float, float]]:
-    """Values before and after each form of a change of one side."""
+    """Iterate over values before and after each form of a transformation of one side."""
     for x, y in (related(), normalized()):
         before = value(choice, x, y)
         for z in CHANGES[change](x if side == "left" else y):
@@ -342,7 +358,7 @@ def _agrees(choice: Chosen, reference: Reference) -> Claims:
     pairs += [(moved, y), (y, moved), (np.hstack([x, x[:, :4]]), y)]
     pairs += [related(2, rows=40, left=3, right=30), related(6, rows=400, left=30, right=24)]
     for a, b in pairs:
-        found = float(_map(choice, [a], [b]).values[0, 0])
+        actual = float(_map(choice, [a], [b]).values[0, 0])
         true = reference(np.asarray(a, np.float64), np.asarray(b, np.float64))
-        same = math.isnan(found) == math.isnan(true) and not abs(found - true) > SAME
-        yield same, f"the value must be {true:.9g}, but is {found:.9g}."
+        same = math.isnan(actual) == math.isnan(true) and not abs(actual - true) > SAME
+        yield same, f"the value must be {true:.9g}, but is {actual:.9g}."

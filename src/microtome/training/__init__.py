@@ -1,1 +1,1 @@
-"""How does a model learn a task, and how well did it?"""
+"""Fine-tuning of encoders on tasks, and evaluation of the fine-tuned models."""

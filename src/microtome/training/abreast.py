@@ -1,9 +1,9 @@
-"""How do several small models share a GPU? Abreast: as one model whose products have one more axis.
+"""Training of several small models of one shape as a single model, batched with vmap.
 
-A GPU can start only so many kernels a second, from however many processes they come, and a small model needs
-a thousand of them for an update and fills none. Models of one shape that learn the same task are therefore
-put into one: each kernel then works for all of them. What each learns is what it would learn alone, but for
-rounding and for the draws of dropout.
+A GPU can launch only so many kernels per second, from however many processes they come, and a small model
+needs a thousand of them per update and fills none. Models of one shape that learn the same task are therefore
+stacked: each kernel then works for all of them. Each model learns what it would learn alone, up to rounding
+and the dropout masks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .taskmodel import TaskModel
 if TYPE_CHECKING:
     import torch
 
-# Lengths are filled up to a multiple of this, so that shapes come again.
+# Lengths are padded to a multiple of this, so that shapes recur.
 LENGTHS = 16
 KINDS = ("classification", "regression")
 
@@ -44,29 +44,29 @@ def train_abreast(
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Course]:
     """
-    Train models as one.
+    Train several models as one, batched with vmap.
 
     Parameters
     ----------
     models : sequence of TaskModel
-        Of one shape, on one device; changed in place.
+        Models of one shape, on one device; changed in place.
     features : sequence of Features
-        Examples, which all of them learn from.
+        Training examples, shared by all models.
     recipes : sequence of Recipe
-        One for each; they may differ in their rates.
+        One per model; they may differ only in their learning rates.
     seeds : sequence of int
-        Of the order of the examples, one for each.
+        Seeds of the order of the examples, one per model.
     longest : int
-        Tokens of an example at most.
+        Maximum number of tokens per example.
     rounded : bool
-        Whether products on a GPU round what is multiplied (TF32).
+        Whether matrix products on a GPU use TF32.
     progress : callable, optional
-        Called with what is done, how much of it, and of how much.
+        Called with a label, the number of updates done and their total.
 
     Returns
     -------
     list of Course
-        One for each.
+        One per model.
     """
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -75,68 +75,68 @@ def train_abreast(
     check_abreast(models, recipes)
     from .inputs import collate
 
-    whole = collate(features, device, multiple=LENGTHS, longest=longest)
-    lengths = np.array([len(each) for each in features])
+    tensors = collate(features, device, multiple=LENGTHS, longest=longest)
+    lengths = np.array([len(feature) for feature in features])
     planned = recipe.updates(len(features))
     orders = [
         in_updates(lengths.tolist(), batch=recipe.batch, seed=seed, bucket=recipe.bucket) for seed in seeds
     ]
     for model in models:
         model.train()
-    joined = Joined(models, recipe, [each.rate for each in recipes])
-    choosing = kernels(device, rounded)
+    joined = Joined(models, recipe, [model_recipe.rate for model_recipe in recipes])
+    kernel_context = kernels(device, rounded)
 
     def wrong(batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        each = joined.losses(batch)
-        return torch.cat([each.sum()[None], each.detach()])
+        model_losses = joined.losses(batch)
+        return torch.cat([model_losses.sum()[None], model_losses.detach()])
 
-    played = Replay(wrong, joined.weights, None, joined.step) if device.type == "cuda" else None
-    start, since = time.monotonic(), 0
-    recent = torch.zeros(len(models), device=device)
+    cuda_graphs = Replay(wrong, joined.weights, None, joined.step) if device.type == "cuda" else None
+    start, loss_count = time.monotonic(), 0
+    loss_sums = torch.zeros(len(models), device=device)
     losses: list[list[tuple[int, float]]] = [[] for _ in models]
     for update in range(planned):
-        chosen = np.stack([next(order) for order in orders])
+        indices = np.stack([next(order) for order in orders])
         joined.set_rate(recipe.factor(update, planned))
         torch.manual_seed(int(generator(seeds[0], "dropout", update).integers(2**62)))
-        batch = _batch(whole, chosen, int(lengths[chosen].max()), longest)
-        # Attention in its parts: only these know of one axis more.
-        with choosing(), sdpa_kernel([SDPBackend.MATH]):
-            if played is not None:
-                recent += played(batch)[1:]
+        batch = _batch(tensors, indices, int(lengths[indices].max()), longest)
+        # Only the math implementation of attention can be batched with vmap.
+        with kernel_context(), sdpa_kernel([SDPBackend.MATH]):
+            if cuda_graphs is not None:
+                loss_sums += cuda_graphs(batch)[1:]
             else:
                 joined.forget()
-                found = wrong(batch)
-                found[0].backward()
+                batch_losses = wrong(batch)
+                batch_losses[0].backward()
                 joined.step()
-                recent += found[1:].detach()
-        since += 1
+                loss_sums += batch_losses[1:].detach()
+        loss_count += 1
         if (update + 1) % LOG_UPDATES == 0 or update + 1 == planned:
-            for each, mean in zip(losses, (recent / since).tolist(), strict=True):
-                each.append((update + 1, mean))
-            recent.zero_()
-            since = 0
+            for history, mean in zip(losses, (loss_sums / loss_count).tolist(), strict=True):
+                history.append((update + 1, mean))
+            loss_sums.zero_()
+            loss_count = 0
         if progress is not None:
             progress("training abreast", update + 1, planned)
     joined.give_back(models)
     for model in models:
         model.eval()
-    spent = time.monotonic() - start
+    seconds = time.monotonic() - start
     return [
         Course(
             updates=planned,
             planned=planned,
-            seconds=spent,
+            seconds=seconds,
             resumed=0,
-            losses=tuple(each),
-            diverged=_diverged(each, planned),
+            losses=tuple(history),
+            diverged=_diverged(history, planned),
         )
-        for each in losses
+        for history in losses
     ]
 
 
 def check_abreast(models: Sequence[TaskModel], recipes: Sequence[Recipe]) -> None:
     """
-    Say in a sentence why models cannot be trained as one, where they cannot.
+    Raise an InputError if models cannot be trained as one.
 
     Parameters
     ----------
@@ -147,53 +147,53 @@ def check_abreast(models: Sequence[TaskModel], recipes: Sequence[Recipe]) -> Non
     if first.kind not in KINDS:
         raise InputError(f"a task of models abreast must be {' or '.join(KINDS)}, but got {first.kind}.")
     shapes = [{name: weight.shape for name, weight in model.named_parameters()} for model in models]
-    if any(each != shapes[0] for each in shapes) or len({type(model.net) for model in models}) > 1:
+    if any(shape != shapes[0] for shape in shapes) or len({type(model.net) for model in models}) > 1:
         raise InputError("models that are trained abreast must have one shape, but these differ.")
     learning = [{n for n, weight in model.named_parameters() if weight.requires_grad} for model in models]
-    if any(each != learning[0] for each in learning):
+    if any(names != learning[0] for names in learning):
         raise InputError("models that are trained abreast must learn in the same weights, but these do not.")
     if recipe.accumulate > 1:
         raise InputError("models abreast must make each update whole, but it is to be made in parts.")
-    values = [{**each.specification(), "rate": None} for each in recipes]
-    if any(each != values[0] for each in values):
+    values = [{**model_recipe.specification(), "rate": None} for model_recipe in recipes]
+    if any(specification != values[0] for specification in values):
         raise InputError("recipes of models abreast must be the same but for their rates.")
 
 
 def _batch(
-    whole: Mapping[str, torch.Tensor], chosen: np.ndarray, length: int, longest: int
+    tensors: Mapping[str, torch.Tensor], indices: np.ndarray, length: int, longest: int
 ) -> dict[str, torch.Tensor]:
-    """Take examples of shape (models, examples), cut to the length that they need."""
+    """Gather a batch of shape (models, examples, ...), cut to the length that its examples need."""
     import torch
 
-    ids = whole["input_ids"]
+    ids = tensors["input_ids"]
     filled = min(-(-length // LENGTHS) * LENGTHS, max(longest, length), ids.shape[1])
-    places = torch.from_numpy(chosen).to(ids.device, non_blocking=True)
+    index = torch.from_numpy(indices).to(ids.device, non_blocking=True)
     return {
-        name: value[places][..., :filled].contiguous() if value.ndim > 1 else value[places]
-        for name, value in whole.items()
+        name: value[index][..., :filled].contiguous() if value.ndim > 1 else value[index]
+        for name, value in tensors.items()
     }
 
 
 def _diverged(losses: Sequence[tuple[int, float]], planned: int) -> str | None:
-    wrong = [update for update, loss in losses if not math.isfinite(loss)]
-    return f"the loss was no number at update {wrong[0]} of {planned}" if wrong else None
+    nonfinite = [update for update, loss in losses if not math.isfinite(loss)]
+    return f"the loss was no number at update {nonfinite[0]} of {planned}" if nonfinite else None
 
 
 class _Losing(LateModule):
-    """A model whose forward pass ends with its loss."""
+    """A model whose forward pass returns its loss."""
 
     def __init__(self, model: TaskModel) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-        """Find the loss of a batch, shape ()."""
+        """Compute the loss of a batch, shape ()."""
         import torch
 
-        kept = batch["attention_mask"].bool()
-        # Whole, one row for each token: making it out of a row asks whether anything is padded at all,
-        # which several models at once cannot answer.
-        square = kept[:, None, None, :].expand(-1, 1, kept.shape[1], -1)
+        mask = batch["attention_mask"].bool()
+        # The full mask, one row per token: the library would expand a single row only after a data-dependent
+        # check for padding, which vmap does not support.
+        square = mask[:, None, None, :].expand(-1, 1, mask.shape[1], -1)
         if self.model.family.causal:
             square = square & torch.ones_like(square[0, 0]).tril()
         return self.model.loss(self.model({**batch, "square": square}), batch)
@@ -201,33 +201,38 @@ class _Losing(LateModule):
 
 class Joined:
     """
-    Owns the weights of several models of one shape, and their AdamW.
+    Stacked weights of several models of one shape, with their AdamW optimizer.
 
     Parameters
     ----------
     models : sequence of TaskModel
     recipe : Recipe
     rates : sequence of float
-        Learning rates, one for each model.
+        Learning rates, one per model.
     """
 
     def __init__(self, models: Sequence[TaskModel], recipe: Recipe, rates: Sequence[float]) -> None:
         import torch
 
         self._recipe, self._losing = recipe, _Losing(models[0])
-        whole = [dict(_Losing(model).named_parameters()) for model in models]
-        named = [{name: one for name, one in each.items() if one.requires_grad} for each in whole]
-        still = [name for name in whole[0] if name not in named[0]]
-        self._still = {name: torch.stack([each[name].detach() for each in whole]) for name in still}
+        parameters = [dict(_Losing(model).named_parameters()) for model in models]
+        named = [
+            {name: weight for name, weight in weights.items() if weight.requires_grad}
+            for weights in parameters
+        ]
+        frozen = [name for name in parameters[0] if name not in named[0]]
+        self._still = {
+            name: torch.stack([weights[name].detach() for weights in parameters]) for name in frozen
+        }
         self._names = list(named[0])
         shapes = {name: weight.shape for name, weight in named[0].items()}
         ends = np.cumsum([0, *(shape.numel() for shape in shapes.values())])
         device, count = models[0].device, len(models)
-        # One row a model: what is done to all weights of all models is one kernel.
+        # One row per model, so that one kernel updates all weights of all models.
         self._flat = torch.cat(
             [
-                torch.cat([each[name].detach().flatten() for name in self._names])[None].float()
-                for each in named
+                torch.cat([weights[name].detach().flatten() for name in self._names])[None].float()
+                for weights in named
             ]
         )
         self._parts = {
@@ -249,7 +254,7 @@ class Joined:
                 for name, shape in shapes.items()
             ]
         ).to(device)
-        # Rows that never learn; of several models at once, torch minds that for the first one only.
+        # Padding rows, which never learn; under vmap, torch respects that for the first model only.
         self._pads = {
             f"{name}.weight": module.padding_idx
             for name, module in self._losing.named_modules()
@@ -260,7 +265,7 @@ class Joined:
 
     def losses(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """
-        Find the loss of each model.
+        Compute the loss of each model.
 
         Parameters
         ----------
@@ -272,14 +277,14 @@ class Joined:
         """
         from torch.func import functional_call, vmap
 
-        def one(weights: Any, buffers: Any, given: Any) -> torch.Tensor:
-            return functional_call(self._losing, (weights, buffers), (given,))
+        def one(weights: Any, buffers: Any, inputs: Any) -> torch.Tensor:
+            return functional_call(self._losing, (weights, buffers), (inputs,))
 
         weights = {**self._still, **dict(zip(self._names, self.weights, strict=True))}
         return vmap(one, randomness="different")(weights, self._buffers, dict(batch))
 
     def set_rate(self, factor: float) -> None:
-        """Set the rates of an update: each model's own times what the schedule says."""
+        """Set the learning rates of an update: each model's own rate times the factor of the schedule."""
         self._rate.copy_(self._rates * factor)
 
     def forget(self) -> None:
@@ -288,14 +293,14 @@ class Joined:
             weight.grad = None
 
     def step(self) -> None:
-        """Move all weights, each model with its own clipping and rate."""
+        """Update all weights, each model with its own gradient clipping and learning rate."""
         import torch
 
-        recipe, (slow, slower) = self._recipe, self._recipe.betas
+        recipe, (beta1, beta2) = self._recipe, self._recipe.betas
         with torch.no_grad():
             for name, weight in zip(self._names, self.weights, strict=True):
                 if weight.grad is None:
-                    # Nothing is learned here, so nothing decays either.
+                    # A weight without a gradient does not decay either.
                     self._decay[self._parts[name]] = 0.0
                 elif name in self._pads:
                     weight.grad[:, self._pads[name]] = 0.0
@@ -309,18 +314,18 @@ class Joined:
             if recipe.clip is not None:
                 norms = gradient.norm(dim=1, keepdim=True)
                 gradient *= (recipe.clip / (norms + 1e-6)).clamp(max=1.0)
-            self._first.lerp_(gradient, 1 - slow)
-            self._second.mul_(slower).addcmul_(gradient, gradient, value=1 - slower)
+            self._first.lerp_(gradient, 1 - beta1)
+            self._second.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
             self._count += 1
             first, second = self._first, self._second
             if recipe.bias_correction:
-                first, second = first / (1 - slow**self._count), second / (1 - slower**self._count)
+                first, second = first / (1 - beta1**self._count), second / (1 - beta2**self._count)
             self._flat.mul_(1 - self._rate * self._decay)
             self._flat.sub_(self._rate * first / (second.sqrt() + recipe.epsilon))
 
     def give_back(self, models: Sequence[TaskModel]) -> None:
         """
-        Put the weights into the models.
+        Copy the weights back into the models.
 
         Parameters
         ----------
@@ -329,7 +334,7 @@ class Joined:
         import torch
 
         with torch.no_grad():
-            for place, model in enumerate(models):
+            for index, model in enumerate(models):
                 for name, weight in _Losing(model).named_parameters():
                     if name in self._parts:
-                        weight.copy_(self._flat[place, self._parts[name]].view(weight.shape))
+                        weight.copy_(self._flat[index, self._parts[name]].view(weight.shape))

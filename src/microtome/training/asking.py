@@ -1,4 +1,4 @@
-"""What exactly is a fine-tuning asked to do? Every input resolved, and the address that follows from them."""
+"""Fine-tuning requests: every input resolved, and the address that follows from them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .tuned import Seeds
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """
-    A fine-tuning that can begin.
+    A resolved request for a fine-tuning.
 
     Parameters
     ----------
@@ -30,20 +30,20 @@ class Asked:
     recipe : Recipe
     seeds : Seeds
     data, judged : Split
-        What is learned from, and what is scored on.
+        Training examples, and the examples that are scored.
     longest : int
-        Tokens of an example at most.
+        Maximum number of tokens per example.
     stride : int, optional
-        How far windows of a passage overlap.
+        Overlap of neighboring windows of a passage, in tokens.
     checkpoints : "epochs" or tuple of int
-        After which updates the model is kept.
+        Updates after which the model is saved.
     head : str or Head
     frozen : frozenset of str
-        Names of the parameters of the encoder, below its base model, that stay as they are.
+        Names of the frozen parameters of the encoder, relative to its base model.
     cached : bool
-        Whether the frozen bottom is run once.
+        Whether the frozen bottom blocks run once and their states are cached.
     specification : mapping
-        All of it as plain data, from which the address is made.
+        The request as plain data, from which the address is computed.
     """
 
     encoder: TransformerEncoder
@@ -62,7 +62,7 @@ class Asked:
 
     @property
     def address(self) -> str:
-        """Where the run is in a store."""
+        """Address of the run in a store."""
         return address(self.specification)
 
 
@@ -85,18 +85,18 @@ def ask(
     **values: Any,
 ) -> Asked:
     """
-    Resolve what `finetune` is called with.
+    Resolve the arguments of `finetune`.
 
     Parameters
     ----------
     encoder, task, recipe, seed, seeds, train_size, head, method, cached, device, precision, checkpoints
         As in `finetune`.
     processes : int
-        That train together.
+        Number of processes that train together.
     abreast : bool
-        Whether the model trains as a part of a larger one.
+        Whether the model trains together with others as one model (vmap).
     **values
-        Other values of the recipe.
+        Values of the recipe to override.
 
     Returns
     -------
@@ -108,33 +108,37 @@ def ask(
         raise InputError(f"{encoder.name} must be a model of transformers to be fine-tuned, but is an ELMo.")
     if not isinstance(cached, bool):
         raise must("cached", "true or false", cached)
-    chosen = find_recipe(recipe, **values)
-    given = {"init": seed, "order": seed, "subset": seed, **(seeds or {})}
-    if set(given) - {"init", "order", "subset"}:
-        raise must("seeds", "for init, order and subset", ", ".join(sorted(given)))
-    drawn = Seeds(**given)
+    resolved_recipe = find_recipe(recipe, **values)
+    if seeds is not None and not isinstance(seeds, Mapping):
+        raise must("seeds", "a mapping from init, order or subset to a number, or use seed=", seeds)
+    seed_values = {"init": seed, "order": seed, "subset": seed, **(seeds or {})}
+    if set(seed_values) - {"init", "order", "subset"}:
+        raise must("seeds", "for init, order and subset", ", ".join(sorted(seed_values)))
+    run_seeds = Seeds(**seed_values)
     data = task.split(task.train, labeled=task.kind != "language_modeling")
     judged = task.split(task.validation, labeled=task.kind != "language_modeling")
     if train_size is not None:
-        data = subset(data, train_size, seed=drawn.subset)
-    at = _asked_updates(checkpoints)
-    wanted = chosen.head if head is None else head
+        data = subset(data, train_size, seed=run_seeds.subset)
+    checkpoint_updates = _asked_updates(checkpoints)
+    resolved_head = resolved_recipe.head if head is None else head
     frozen = frozen_names(encoder)
     specification: dict[str, Any] = {
         "version": 2,
         "model": encoder.digest,
         "task": task.digest(task.validation),
         "train": data.digest,
-        "recipe": chosen.specification(),
-        "seeds": {"init": drawn.init, "order": drawn.order, "subset": drawn.subset},
-        "head": wanted if isinstance(wanted, str) else _fields(wanted),
+        "recipe": resolved_recipe.specification(),
+        "seeds": {"init": run_seeds.init, "order": run_seeds.order, "subset": run_seeds.subset},
+        "head": resolved_head if isinstance(resolved_head, str) else _fields(resolved_head),
         "method": method,
         "device": str(device).partition(":")[0],
         "precision": precision,
-        "checkpoints": at if isinstance(at, str) else list(at),
+        "checkpoints": checkpoint_updates
+        if isinstance(checkpoint_updates, str)
+        else list(checkpoint_updates),
     }
     if specification["device"] == "cpu":
-        # Sums are split among threads, so their number shows in the last bits.
+        # Sums are split among threads, so the number of threads affects the last bits.
         specification["threads"] = torch.get_num_threads()
     if processes > 1:
         specification["processes"] = processes
@@ -147,14 +151,14 @@ def ask(
     return Asked(
         encoder=encoder,
         task=task,
-        recipe=chosen,
-        seeds=drawn,
+        recipe=resolved_recipe,
+        seeds=run_seeds,
         data=data,
         judged=judged,
-        longest=_longest(chosen, task, encoder),
-        stride=chosen.stride if task.kind == "span" else None,
-        checkpoints=at,
-        head=wanted,
+        longest=_longest(resolved_recipe, task, encoder),
+        stride=resolved_recipe.stride if task.kind == "span" else None,
+        checkpoints=checkpoint_updates,
+        head=resolved_head,
         frozen=frozen,
         cached=cached,
         specification=specification,
@@ -162,17 +166,17 @@ def ask(
 
 
 def _longest(recipe: Recipe, task: Task, encoder: TransformerEncoder) -> int:
-    wanted = recipe.longest_span if task.kind == "span" else recipe.longest
-    most = encoder.tokenizer.longest
-    return wanted if most is None else min(wanted, most)
+    recipe_limit = recipe.longest_span if task.kind == "span" else recipe.longest
+    model_limit = encoder.tokenizer.longest
+    return recipe_limit if model_limit is None else min(recipe_limit, model_limit)
 
 
-def _asked_updates(asked: str | Sequence[int]) -> str | tuple[int, ...]:
-    if isinstance(asked, str):
-        if asked != "epochs":
-            raise must("checkpoints", "'epochs' or numbers of updates", asked)
-        return asked
-    return tuple(sorted(set(asked)))
+def _asked_updates(checkpoints: str | Sequence[int]) -> str | tuple[int, ...]:
+    if isinstance(checkpoints, str):
+        if checkpoints != "epochs":
+            raise must("checkpoints", "'epochs' or numbers of updates", checkpoints)
+        return checkpoints
+    return tuple(sorted(set(checkpoints)))
 
 
 def _fields(head: Head) -> dict[str, Any]:

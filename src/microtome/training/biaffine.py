@@ -1,4 +1,4 @@
-"""Which word is the head of which, and how are they related? Two biaffine forms (Dozat and Manning 2017)."""
+"""Biaffine dependency parser (Dozat and Manning 2017)."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ def biaffine_parser(
     dropout: float = DROPOUT,
 ) -> torch.nn.Module:
     """
-    Make a parser that reads one row a word.
+    Make a biaffine parser that reads one vector per word.
 
     Parameters
     ----------
     features : int
-        Of a row.
+        Width of a word vector.
     relations : int
-        How many names a relation can have.
+        Number of relation labels.
     arc_width, relation_width : int
-        What rows are brought down to before arcs and relations are scored.
+        Widths of the projections from which arcs and relations are scored.
     dropout : float
 
     Returns
     -------
     torch.nn.Module
-        From rows of shape (examples, words, features) to scores of arcs, shape (examples, words,
-        words + 1), and of relations, shape (examples, words, words + 1, relations). Place 0 of a word's
-        possible heads is the root, which has a row of its own that is learned.
+        Maps vectors of shape (examples, words, features) to scores of arcs, shape (examples, words,
+        words + 1), and of relations, shape (examples, words, words + 1, relations). Index 0 of a word's
+        possible heads is the root, which has a learned vector.
     """
     import torch
     from torch import nn
@@ -45,7 +45,7 @@ def biaffine_parser(
         return nn.Sequential(nn.Dropout(dropout), nn.Linear(features, width), nn.LeakyReLU(0.1))
 
     class Biaffine(nn.Module):
-        """Scores every word as the head of every other."""
+        """Scores every word as the head of every other word."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -53,13 +53,13 @@ def biaffine_parser(
             self.arc_word, self.arc_head = narrow(arc_width), narrow(arc_width)
             self.relation_word, self.relation_head = narrow(relation_width), narrow(relation_width)
             self.drop = nn.Dropout(dropout)
-            # One row more on the word's side makes the linear term: how likely a word is a head at all.
+            # The extra row on the word's side is the linear term: how likely a word is a head at all.
             self.arc = nn.Parameter(torch.empty(arc_width + 1, arc_width))
             self.relation = nn.Parameter(torch.empty(relations, relation_width + 1, relation_width + 1))
             nn.init.normal_(self.root, std=0.02)
             nn.init.xavier_uniform_(self.arc)
-            for each in self.relation.data:
-                nn.init.xavier_uniform_(each)
+            for matrix in self.relation.data:
+                nn.init.xavier_uniform_(matrix)
 
         def forward(self, rows: Any) -> tuple[Any, Any]:
             """Score arcs and relations."""
@@ -68,8 +68,8 @@ def biaffine_parser(
             words = _one_more(self.drop(self.arc_word(rows)))
             arcs = words @ self.arc @ self.drop(self.arc_head(heads)).transpose(1, 2)
             words = _one_more(self.drop(self.relation_word(rows)))
-            others = _one_more(self.drop(self.relation_head(heads)))
-            relations = torch.einsum("nwi,rij,nhj->nwhr", words, self.relation, others)
+            relation_heads = _one_more(self.drop(self.relation_head(heads)))
+            relations = torch.einsum("nwi,rij,nhj->nwhr", words, self.relation, relation_heads)
             return arcs, relations
 
     return Biaffine()

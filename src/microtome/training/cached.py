@@ -1,8 +1,9 @@
-"""What does a frozen bottom give? Its states: computed once, and read again by every update."""
+"""Cached states of the frozen bottom blocks, computed once and reused by every update."""
 
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError
+from ..store.files import TEMPORARY
 from .evaluating import TOKENS
 from .inputs import Features, collate
 from .taskmodel import TaskModel
@@ -18,10 +20,11 @@ from .taskmodel import TaskModel
 if TYPE_CHECKING:
     import torch
 
-# More than this many bytes of states lie in a file, not in memory.
+# States of more bytes than this are kept in a file, not in memory.
 MOST = 1_000_000_000
-FILE = "states.float32"
-# What a batch calls the states that the blocks above begin with, shape (tokens of all rows, features).
+# Named as a temporary file, so that the leftovers of a killed process never become part of an entry.
+FILE = f".states.float32{TEMPORARY}"
+# Key in a batch of the states that the blocks above start from, shape (tokens of all rows, features).
 GIVEN = "bottom"
 
 _NEEDED = "cached must be asked where the embeddings and the first block are frozen"
@@ -30,9 +33,9 @@ Progress = Callable[[str, int, int], None]
 
 def still_blocks(model: TaskModel) -> int:
     """
-    Count the blocks, from the bottom up, that give every update the same states.
+    Count the frozen blocks at the bottom, whose states are the same in every update.
 
-    They and all that they read must be frozen: the embeddings, and what all blocks share.
+    Everything that they read must be frozen too: the embeddings, and parameters that all blocks share.
 
     Parameters
     ----------
@@ -51,32 +54,32 @@ def still_blocks(model: TaskModel) -> int:
             f"{family.title} share them."
         )
     blocks = family.blocks_of(model.base)
-    inside = [{id(parameter) for parameter in block.parameters()} for block in blocks]
-    above = {id(p) for part in _above(model) for p in part.parameters()}
+    block_ids = [{id(parameter) for parameter in block.parameters()} for block in blocks]
+    above_ids = {id(p) for part in _above(model) for p in part.parameters()}
     for name, parameter in model.base.named_parameters():
-        below = id(parameter) not in above and not any(id(parameter) in each for each in inside)
+        below = id(parameter) not in above_ids and not any(id(parameter) in ids for ids in block_ids)
         if parameter.requires_grad and below:
             raise InputError(f"{_NEEDED}, but {name} learns.")
     learning = [any(parameter.requires_grad for parameter in block.parameters()) for block in blocks]
-    still = learning.index(True) if True in learning else len(blocks)
-    if not still:
+    frozen = learning.index(True) if True in learning else len(blocks)
+    if not frozen:
         raise InputError(f"{_NEEDED}, but block 1 learns.")
-    return still
+    return frozen
 
 
 def _above(model: TaskModel) -> list[torch.nn.Module]:
-    """What the base model has above its blocks."""
+    """Modules of the base model above its blocks."""
     paths = [path for path in (model.family.final_norm, "pooler") if path is not None]
-    found = [getattr(model.base, path, None) for path in paths]
-    return [part for part in found if part is not None]
+    parts = [getattr(model.base, path, None) for path in paths]
+    return [part for part in parts if part is not None]
 
 
 class Bottom:
     """
-    States of the frozen bottom of a model for every example: owns hooks, and a file where they are many.
+    Cached states of a model's frozen bottom blocks; owns forward hooks, and a file if the states are large.
 
-    Within its context a batch that `add` has given the states runs the blocks above alone; any other batch
-    runs the whole model. The bottom was run in evaluation mode, so it drops nothing out.
+    Within its context, a batch to which `add` has added the states runs only the blocks above; any other
+    batch runs the whole model. The bottom blocks run in evaluation mode, without dropout.
 
     Parameters
     ----------
@@ -84,12 +87,12 @@ class Bottom:
         After `trainable`, on its device.
     features : sequence of Features
     folder : Path, optional
-        For the file, which goes when the context ends; without one everything is in memory.
+        For the file, which is removed when the context ends; without one all states are in memory.
     autocast : callable, optional
-        Makes the context of mixed precision.
+        Returns the context of mixed precision.
     progress : callable, optional
     most : int
-        Bytes of states that may be in memory where there is a folder.
+        Maximum bytes of states in memory if there is a folder.
     """
 
     def __init__(
@@ -105,18 +108,18 @@ class Bottom:
         self.model, self.features, self.still = model, features, still_blocks(model)
         self._autocast, self._progress = autocast, progress
         self._blocks = model.family.blocks_of(model.base)
-        self._places = {id(feature): place for place, feature in enumerate(features)}
+        self._places = {id(feature): index for index, feature in enumerate(features)}
         lengths = [[len(row) for row in feature.tokens] for feature in features]
         ends = np.cumsum([length for rows in lengths for length in rows])
         starts = iter((ends - [length for rows in lengths for length in rows]).tolist())
-        # For each example, where the states of its text, or of each of its choices, are.
+        # For each example, the range of the states of its text, or of each of its choices.
         self._spans = [[(start := next(starts), start + length) for length in rows] for rows in lengths]
         self._shape = int(ends[-1]), int(model.config.hidden_size)
         large = folder is not None and 4 * self._shape[0] * self._shape[1] > most
         self._path = folder / FILE if large and folder is not None else None
         self._hooks: list[Any] = []
         self._states: Any = None
-        # What the batch that is in the model brings, or where its states are to be put.
+        # The cached states of the current batch, or the list that collects its states.
         self._given: Any = None
         self._wanted: list[Any] | None = None
         self._mask: Any = None
@@ -135,7 +138,7 @@ class Bottom:
             model.base.register_forward_pre_hook(self._see, with_kwargs=True),
         ]
         try:
-            # A block is passed by where its own forward is replaced: a hook cannot keep it from running.
+            # Blocks are skipped by replacing their forward method: a hook cannot keep one from running.
             for number, block in enumerate(self._blocks, start=1):
                 block.forward = partial(self._block, number, block.forward)
             self._record()
@@ -156,14 +159,14 @@ class Bottom:
 
     def add(self, batch: dict[str, torch.Tensor], chosen: Sequence[Features]) -> dict[str, torch.Tensor]:
         """
-        Give a batch the states of its examples.
+        Add the cached states of its examples to a batch.
 
         Parameters
         ----------
         batch : dict of str to Tensor
-            Of `collate`.
+            Made by `collate`.
         chosen : sequence of Features
-            Those that it was made of.
+            The examples that it was made of.
 
         Returns
         -------
@@ -175,7 +178,7 @@ class Bottom:
         spans = []
         for feature in chosen:
             rows = self._spans[self._places[id(feature)]]
-            # A choice that is not there is read as the first one, as `collate` has it.
+            # A missing choice is read as the first one, as in `collate`.
             spans += [rows[choice if choice < len(rows) else 0] for choice in range(most)]
         flat = np.concatenate([self._states[start:end] for start, end in spans])
         return {**batch, GIVEN: torch.from_numpy(flat).to(batch["input_ids"].device, non_blocking=True)}
@@ -189,9 +192,15 @@ class Bottom:
         if self._path is None:
             self._states = np.empty(shape, dtype=np.float32)
         else:
-            self._states = np.memmap(self._path, dtype=np.float32, mode="w+", shape=shape)
+            size = 4 * shape[0] * shape[1]
+            with self._path.open("wb") as file:
+                file.truncate(size)
+                if hasattr(os, "posix_fallocate"):
+                    # Writing a page of a mapped file for which the disk has no room would kill the process.
+                    os.posix_fallocate(file.fileno(), 0, size)
+            self._states = np.memmap(self._path, dtype=np.float32, mode="r+", shape=shape)
         model, training = self.model, self.model.training
-        order = sorted(range(len(self.features)), key=lambda place: -len(self.features[place]))
+        order = sorted(range(len(self.features)), key=lambda index: -len(self.features[index]))
         budget = TOKENS["cpu" if model.device.type == "cpu" else "cuda"]
         model.eval()
         done = 0
@@ -199,30 +208,30 @@ class Bottom:
             while done < len(order):
                 rows = len(self.features[order[done]].tokens)
                 count = max(1, budget // max(1, rows * len(self.features[order[done]])))
-                places = order[done : done + count]
+                indices = order[done : done + count]
                 self._wanted = []
                 mixed = self._autocast() if self._autocast is not None else contextlib.nullcontext()
                 with torch.no_grad(), mixed:
-                    model(collate([self.features[place] for place in places], model.device))
-                self._keep(places, self._wanted[0])
-                done += len(places)
+                    model(collate([self.features[index] for index in indices], model.device))
+                self._keep(indices, self._wanted[0])
+                done += len(indices)
                 if self._progress is not None:
                     self._progress("frozen blocks", done, len(order))
         finally:
             self._wanted = None
             model.train(training)
 
-    def _keep(self, places: Sequence[int], found: torch.Tensor) -> None:
-        """Put the states of a batch, of shape (rows, tokens, features), where they belong."""
-        each = found.shape[0] // len(places)
+    def _keep(self, indices: Sequence[int], states: torch.Tensor) -> None:
+        """Store the states of a batch, of shape (rows, tokens, features)."""
+        rows_per_example = states.shape[0] // len(indices)
         real = self._mask.bool()
-        for number, place in enumerate(places):
-            for choice, (start, end) in enumerate(self._spans[place]):
-                row = number * each + choice
-                self._states[start:end] = found[row][real[row]].float().cpu().numpy()
+        for number, index in enumerate(indices):
+            for choice, (start, end) in enumerate(self._spans[index]):
+                row = number * rows_per_example + choice
+                self._states[start:end] = states[row][real[row]].float().cpu().numpy()
 
-    def _begin(self, _: torch.nn.Module, given: tuple[Any, ...]) -> None:
-        self._given = given[0].get(GIVEN)
+    def _begin(self, _: torch.nn.Module, inputs: tuple[Any, ...]) -> None:
+        self._given = inputs[0].get(GIVEN)
 
     def _end(self, *_: object) -> None:
         self._given = self._dense = None
@@ -233,7 +242,7 @@ class Bottom:
         bound = inspect.signature(type(base).forward).bind(base, *args, **kwargs)
         self._mask = mask = bound.arguments["attention_mask"]
         if self._given is not None:
-            # Real tokens in their order, wherever the padding is; what padded places hold is never read.
+            # Real tokens in order, wherever the padding is; padded positions are never read.
             dense = self._given.new_zeros(*mask.shape, self._shape[1])
             dense[mask.bool()] = self._given
             self._dense = dense.transpose(0, 1) if self.model.family.time_major else dense
@@ -244,12 +253,12 @@ class Bottom:
         if self._dense is None:
             return run(states, *args, **kwargs)
         if number <= self.still:
-            # Above the last block nobody would put the states in place.
+            # There is no block above the last one that would insert the states.
             return self._handed(self._dense if number == len(self._blocks) else states)
         return run(self._dense if number == self.still + 1 else states, *args, **kwargs)
 
     def _looked_at(self, number: int, run: Callable[..., Any], states: Any, *args: Any, **kwargs: Any) -> Any:
-        """Run the bottom, and keep what the block above it would read."""
+        """Run the bottom blocks, and record the input of the first block above them."""
         assert self._wanted is not None
         if number <= self.still:
             result = run(states, *args, **kwargs)
@@ -266,8 +275,8 @@ class Bottom:
         self._wanted.append(states.transpose(0, 1) if self.model.family.time_major else states)
 
     def _handed(self, states: Any) -> Any:
-        """States in the form in which blocks of this model hand them over."""
+        """Wrap states in the form in which the blocks of this model return them."""
         if self._form is None:
             return states
-        kind, more = self._form
-        return kind([states, *(None for _ in range(more))])
+        container, extra = self._form
+        return container([states, *(None for _ in range(extra))])

@@ -1,4 +1,4 @@
-"""Can a head of our own leave as the library's class? Where that class computes the same, it can."""
+"""Conversion of custom heads into the library's classes, where those compute the same function."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _ROBERTA = ("classifier.dense", "classifier.out_proj")
 _DEBERTA = ("pooler.dense", "classifier")
 _BERT = ("classifier",)
 
-# What a class computes (its vector, its dense stages and their activation), and where the weights of the
-# stages lie in it, the last linear layer at the end. To RoBERTa's class the pooler is its dense stage.
+# What a class computes (its input vector, its dense stages and their activation), and the paths of the
+# stages in it, the last linear layer at the end. In RoBERTa's class the pooler is the dense stage.
 _PLACES: Mapping[tuple[str, str, int, str], tuple[str, ...]] = MappingProxyType(
     {
         ("bert", "pooler", 0, ""): _BERT,
@@ -43,18 +43,18 @@ _CLOSE = 1e-4
 
 def as_stock(model: TaskModel) -> TaskModel:
     """
-    Bring a model with a head of our own into the library's class, where that computes the same.
+    Convert a model with a custom head into the library's class, where that computes the same function.
 
     Parameters
     ----------
     model : TaskModel
-        Stays as it is.
+        Left unchanged.
 
     Returns
     -------
     TaskModel
-        The same function as a class of the library; what was given where there is none, or where a trial
-        of both gives other answers.
+        The same function as a class of the library; the model itself where there is no such class, or where
+        the two give different outputs on a trial batch.
     """
     head = model.head
     if (
@@ -64,14 +64,14 @@ def as_stock(model: TaskModel) -> TaskModel:
     ):
         return model
     activation = head.activation if head.dense else ""
-    places = _PLACES.get((model.family.name, head.reads, head.dense, activation))
+    paths = _PLACES.get((model.family.name, head.reads, head.dense, activation))
     kind = stock_class(model.config, model.kind, causal=model.family.causal)
-    if places is None or kind is None:
+    if paths is None or kind is None:
         return model
-    net = _filled(model, kind, places)
+    net = _filled(model, kind, paths)
     if net is None:
         return model
-    made = TaskModel(
+    stock_model = TaskModel(
         net=net,
         reader=None,
         kind=model.kind,
@@ -83,15 +83,15 @@ def as_stock(model: TaskModel) -> TaskModel:
         seed=model.seed,
         mask=model.mask,
     ).eval()
-    return made if _same(model, made) else model
+    return stock_model if _same(model, stock_model) else model
 
 
-def _filled(model: TaskModel, kind: Any, places: tuple[str, ...]) -> Any:
-    """Make the library's class with all weights of a model, or nothing where their shapes differ."""
+def _filled(model: TaskModel, kind: Any, paths: tuple[str, ...]) -> Any:
+    """Make the library's class with all weights of a model; None where shapes differ."""
     config = copy.deepcopy(model.config)
     config.architectures = [kind.__name__]
     head: Any = model.head
-    if places is _DEBERTA:
+    if paths is _DEBERTA:
         config.pooler_hidden_act = head.activation
     if head.dropout is not None and hasattr(config, "classifier_dropout"):
         config.classifier_dropout = head.dropout
@@ -101,10 +101,10 @@ def _filled(model: TaskModel, kind: Any, places: tuple[str, ...]) -> Any:
     net.to(device=first.device, dtype=first.dtype)
     missing, _ = net.base_model.load_state_dict(model.net.state_dict(), strict=False)
     layers = _linear(model)
-    if missing or len(layers) != len(places):
+    if missing or len(layers) != len(paths):
         return None
-    for place, layer in zip(places, layers, strict=True):
-        target = net.get_submodule(place)
+    for path, layer in zip(paths, layers, strict=True):
+        target = net.get_submodule(path)
         if target.weight.shape != layer.weight.shape or target.bias is None:
             return None
         target.load_state_dict(layer.state_dict())
@@ -112,19 +112,19 @@ def _filled(model: TaskModel, kind: Any, places: tuple[str, ...]) -> Any:
 
 
 def _linear(model: TaskModel) -> list[Any]:
-    """Find the linear layers of a head in their order, the pooler's first where a class has it as a stage."""
+    """List the linear layers of a head in order, the pooler's first where the class has it as a stage."""
     from torch import nn
 
     assert model.reader is not None
-    found: list[Any] = [each for each in model.reader.modules() if isinstance(each, nn.Linear)]
+    layers: list[Any] = [module for module in model.reader.modules() if isinstance(module, nn.Linear)]
     head: Any = model.head
     if head.reads == "pooler" and model.family.name in ("roberta", "mpnet"):
-        return [model.base.pooler.dense, *found]
-    return found
+        return [model.base.pooler.dense, *layers]
+    return layers
 
 
-def _same(model: TaskModel, made: TaskModel) -> bool:
-    """Whether two models answer alike: on texts of drawn tokens, one of them padded."""
+def _same(model: TaskModel, stock_model: TaskModel) -> bool:
+    """Whether two models give the same outputs on texts of random tokens, one of them padded."""
     import torch
 
     with drawing(0, "trial"):
@@ -136,16 +136,16 @@ def _same(model: TaskModel, made: TaskModel) -> bool:
         "attention_mask": mask.to(model.device),
         "special": torch.zeros_like(mask, dtype=torch.bool).to(model.device),
     }
-    was = model.training
+    was_training = model.training
     model.eval()
     try:
         with torch.inference_mode():
-            ours, theirs = model(batch), made(batch)
+            ours, theirs = model(batch), stock_model(batch)
     finally:
-        model.train(was)
+        model.train(was_training)
     return _near(ours, theirs)
 
 
-def _near(one: torch.Tensor, two: torch.Tensor) -> bool:
-    size = max(1.0, float(one.abs().max()))
-    return one.shape == two.shape and float((one - two).abs().max()) <= _CLOSE * size
+def _near(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
+    scale = max(1.0, float(ours.abs().max()))
+    return ours.shape == theirs.shape and float((ours - theirs).abs().max()) <= _CLOSE * scale

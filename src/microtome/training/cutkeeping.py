@@ -1,24 +1,33 @@
-"""How are the answers of many cuts kept, and of which model are they? One table, one hash."""
+"""Stored predictions of a model's cuts: the digest of the model, the address and the table."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
+from ..store.shelf import Shelf
 from ..tasks.items import Split
-from .evaluating import tuples
+from ..tasks.task import Task
+from .cuts import Cut, predict_cuts
+from .evaluating import Progress, tuples
+from .precision import products_in
 
 if TYPE_CHECKING:
     from .taskmodel import TaskModel
 
+KIND, TABLE = "cuts", "answers.parquet"
+Predict = Callable[..., list[list[Any]]]
+
 
 def digest_model(model: TaskModel, tokenizer: Any) -> str:
     """
-    Hash all that decides what a model answers: weights with the head, configuration, tokens, labels.
+    Hash all that determines a model's predictions: weights with the head, configuration, tokenizer, labels.
 
     Parameters
     ----------
@@ -31,24 +40,108 @@ def digest_model(model: TaskModel, tokenizer: Any) -> str:
     """
     from ..encoders.encoder import digest_weights
 
-    beside = ("_name_or_path", "transformers_version")
-    told = {
+    ignored = ("_name_or_path", "transformers_version")
+    content = {
         "weights": digest_weights(model),
         "tokenizer": tokenizer.digest,
-        "config": {name: value for name, value in model.config.to_dict().items() if name not in beside},
+        "config": {name: value for name, value in model.config.to_dict().items() if name not in ignored},
         "head": str(model.head),
         "labels": list(model.labels),
         "order": model.order,
         "pad": model.pad,
         "mask": model.mask,
     }
-    text = json.dumps(told, sort_keys=True, default=str)
+    text = json.dumps(content, sort_keys=True, default=str)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def answer_cuts(
+    model: TaskModel,
+    task: Task,
+    split: Split,
+    cuts: Sequence[Cut],
+    tokenizer: Any,
+    *,
+    name: str,
+    digest: str,
+    longest: int | None,
+    stride: int | None,
+    precision: str,
+    predict: Predict | None = None,
+    more: Mapping[str, Any] = MappingProxyType({}),
+    store: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    command: str = "",
+) -> list[list[Any]]:
+    """
+    Predict a split with many cuts of a model, or read the predictions from the store.
+
+    Parameters
+    ----------
+    model : TaskModel
+    task : Task
+    split : Split
+    cuts : sequence of tuple of int
+        The blocks that run; see `predict_cuts`.
+    tokenizer : Tokenizer
+    name, digest : str
+        Of the model; see `digest_model`.
+    longest, stride : int, optional
+        Maximum number of tokens per example in training, and the overlap of windows.
+    precision : {"float32", "tf32", "bfloat16", "float16"}
+        Of matrix products; see `read_precision`.
+    predict : callable, optional
+        Replaces `predict_cuts`, with the same arguments.
+    more : mapping
+        Further values of that function that determine the predictions.
+    store : path, optional
+        The folder of the store.
+    progress : callable, optional
+    command : str
+        The command that reproduces the predictions.
+
+    Returns
+    -------
+    list of list
+        For each cut, one prediction per example.
+    """
+    device = model.device.type
+    specification = {
+        "version": 2,
+        "model": digest,
+        "kind": task.kind,
+        "labels": list(task.labels),
+        "examples": split.digest,
+        "longest": longest,
+        "stride": stride,
+        "device": device,
+        "precision": precision,
+        "cuts": [list(cut) for cut in cuts],
+        **more,
+    }
+    with Shelf(store).work(kind=KIND, specification=specification, command=command) as work:
+        entry = work.entry
+        if entry is None:
+            answers = (predict or predict_cuts)(
+                model,
+                split,
+                task,
+                tokenizer,
+                cuts,
+                longest=longest,
+                stride=stride,
+                progress=progress,
+                autocast=products_in(precision, device),
+            )
+            write_cuts(work.folder / TABLE, split, answers)
+            provenance = {"model": name, "task": task.name, "split": split.name, "cuts": len(cuts)}
+            entry = work.finish({**provenance, "device": device})
+    return read_cuts(Path(entry.folder) / TABLE, split, len(cuts))
 
 
 def write_cuts(path: Path, split: Split, found: Sequence[Sequence[Any]]) -> None:
     """
-    Write what each cut answered, as a table with JSON in its cells.
+    Write the predictions of each cut, as a table with JSON in its cells.
 
     Parameters
     ----------
@@ -56,17 +149,19 @@ def write_cuts(path: Path, split: Split, found: Sequence[Sequence[Any]]) -> None
         Of a .parquet file.
     split : Split
     found : sequence of sequence
-        For each cut, one answer an example.
+        For each cut, one prediction per example.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    columns = {str(number): [json.dumps(answer) for answer in each] for number, each in enumerate(found)}
+    columns = {
+        str(number): [json.dumps(answer) for answer in answers] for number, answers in enumerate(found)
+    }
     pq.write_table(pa.table({"id": [item.id for item in split], **columns}), path)
 
 
 def read_cuts(path: Path, split: Split, count: int) -> list[list[Any]]:
-    """Read back what so many cuts answered, about the same examples in the same order."""
+    """Read the predictions of `count` cuts, for the same examples in the same order."""
     import pyarrow.parquet as pq
 
     table = pq.read_table(path).to_pydict()

@@ -1,4 +1,4 @@
-"""What does a tuned model answer without some of its blocks? Many cuts of one model, each prefix run once."""
+"""Predictions of a fine-tuned model without some of its blocks; each shared prefix of blocks runs once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .inputs import Features
     from .taskmodel import TaskModel
 
-# Bytes that the states of one batch may take, a layer each and a few on the way.
+# Maximum bytes of the states of one batch: one state per layer and a few temporaries.
 LIVE = {"cpu": 128 * 2**20, "cuda": 4 * 2**30}
 _ON_THE_WAY = 3
 
@@ -29,7 +29,7 @@ Use = Callable[[int, Any, "dict[str, torch.Tensor]", Sequence[int]], None]
 
 def every_truncation(depth: int) -> dict[int, Cut]:
     """
-    Keep the lowest blocks only.
+    Keep only the lowest blocks, for every number of blocks.
 
     Parameters
     ----------
@@ -47,12 +47,12 @@ def every_truncation(depth: int) -> dict[int, Cut]:
     {1: (1,), 2: (1, 2), 3: (1, 2, 3)}
     """
     _check_depth(depth)
-    return {kept: tuple(range(1, kept + 1)) for kept in range(1, depth + 1)}
+    return {count: tuple(range(1, count + 1)) for count in range(1, depth + 1)}
 
 
 def every_span(depth: int) -> dict[tuple[int, int], Cut]:
     """
-    Skip some blocks that follow each other.
+    Skip consecutive blocks, for every first and last one.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def every_span(depth: int) -> dict[tuple[int, int], Cut]:
     Returns
     -------
     dict of (int, int) to tuple of int
-        For the first and the last block that is skipped, the blocks that are left.
+        For the first and the last skipped block, the remaining blocks.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def _check_depth(depth: int) -> None:
 
 
 def depth_of(model: TaskModel) -> int:
-    """How many blocks the encoder of a model has."""
+    """Number of blocks of a model's encoder."""
     return len(model.family.blocks_of(model.base))
 
 
@@ -102,9 +102,9 @@ def predict_cuts(
     read: Read | None = None,
 ) -> list[list[Any]]:
     """
-    Answer every example with every cut of a model.
+    Predict every example with every cut of a model.
 
-    The answers are those that really cut models give, and the whole model's are those of `predict`.
+    The predictions equal those of models that are actually cut, and those of the uncut model equal `predict`.
 
     Parameters
     ----------
@@ -114,17 +114,17 @@ def predict_cuts(
     tokenizer : Tokenizer
         Of the encoder.
     cuts : sequence of tuple of int
-        The blocks that run, numbered from 1, in their order. With none of them the head reads the
-        embedding output.
+        The blocks that run, numbered from 1, in order. Without any block the head reads the embedding
+        output.
     longest, stride, progress, autocast
         As in `predict`.
     read : callable, optional
-        What stands for the head: `read(states, batch)` gives what `TaskModel.read` gives.
+        Replaces the head: `read(states, batch)` returns what `TaskModel.read` returns.
 
     Returns
     -------
     list of list
-        For each cut, one answer an example, in the form of the task's kind.
+        For each cut, one prediction per example, in the form of the task's kind.
     """
     from .decoding import answers, decode
     from .inputs import encode
@@ -132,10 +132,10 @@ def predict_cuts(
     features = encode(split.items, task, tokenizer, longest=longest, stride=stride, mask=model.mask)
     outputs: list[list[Any]] = [[None] * len(features) for _ in cuts]
 
-    def use(number: int, found: Any, batch: dict[str, torch.Tensor], places: Sequence[int]) -> None:
-        said = answers(model, found, batch, [features[place] for place in places])
-        for place, each in zip(places, said, strict=True):
-            outputs[number][place] = each
+    def use(number: int, cut_outputs: Any, batch: dict[str, torch.Tensor], indices: Sequence[int]) -> None:
+        predictions = answers(model, cut_outputs, batch, [features[index] for index in indices])
+        for index, prediction in zip(indices, predictions, strict=True):
+            outputs[number][index] = prediction
 
     outputs_of_cuts(
         model,
@@ -147,7 +147,7 @@ def predict_cuts(
         autocast=autocast,
         name=f"{task.name}/{split.name}",
     )
-    return [decode(each, features, split.items, task) for each in outputs]
+    return [decode(cut_outputs, features, split.items, task) for cut_outputs in outputs]
 
 
 def layer_states(
@@ -160,17 +160,17 @@ def layer_states(
     autocast: Any = None,
 ) -> np.ndarray:
     """
-    Read one vector an example from every layer, in one pass.
+    Read one vector per example from every layer, in one pass.
 
     Parameters
     ----------
     model : TaskModel
     features : sequence of Features
     pick : callable
-        `pick(states, batch)`: from states of shape (rows, tokens, features), normed where the model norms
-        its last ones, to a Tensor of shape (examples, width).
+        `pick(states, batch)` maps states of shape (rows, tokens, features), normalized where the model
+        normalizes its last states, to a Tensor of shape (examples, width).
     cuts : sequence of tuple of int, optional
-        Whose last states are read; when absent all layers, from the embedding output on.
+        Cuts whose last states are read; all layers, from the embedding output on, when absent.
     progress, autocast
         As in `predict`.
 
@@ -181,18 +181,18 @@ def layer_states(
     """
     import numpy as np
 
-    chosen = [(), *every_truncation(depth_of(model)).values()] if cuts is None else list(cuts)
-    rows: list[list[np.ndarray]] = [[] for _ in chosen]
+    layer_cuts = [(), *every_truncation(depth_of(model)).values()] if cuts is None else list(cuts)
+    rows: list[list[np.ndarray]] = [[] for _ in layer_cuts]
     order: list[int] = []
 
-    def use(number: int, found: torch.Tensor, _: Any, places: Sequence[int]) -> None:
-        rows[number].append(found.float().cpu().numpy())
+    def use(number: int, vectors: torch.Tensor, _: Any, indices: Sequence[int]) -> None:
+        rows[number].append(vectors.float().cpu().numpy())
         if number == 0:
-            order.extend(places)
+            order.extend(indices)
 
-    outputs_of_cuts(model, features, chosen, use, read=pick, progress=progress, autocast=autocast)
-    back = np.argsort(order)
-    return np.stack([np.concatenate(each)[back] for each in rows])
+    outputs_of_cuts(model, features, layer_cuts, use, read=pick, progress=progress, autocast=autocast)
+    inverse = np.argsort(order)
+    return np.stack([np.concatenate(batches)[inverse] for batches in rows])
 
 
 def outputs_of_cuts(
@@ -215,19 +215,19 @@ def outputs_of_cuts(
     features : sequence of Features
     cuts : sequence of tuple of int
     use : callable
-        `use(cut, outputs, batch, places)`: the number of the cut, what was read of its last states, the
-        batch, and which of the features it is made of. Every cut sees a batch before the next batch comes.
+        `use(cut, outputs, batch, indices)`: the index of the cut, the outputs for its last states, the batch,
+        and the indices of its features. Every cut sees a batch before the next batch starts.
     read : callable, optional
         The model's head when absent.
     progress, autocast
         As in `predict`.
     name : str
-        What progress is of.
+        Label of the progress.
 
     Notes
     -----
-    Batches are those of `predict`, or smaller: with one state for every layer they hold at most `LIVE` bytes
-    of states.
+    Batches are those of `predict`, or smaller: with one state per layer they hold at most `LIVE` bytes of
+    states.
     """
     import contextlib
 
@@ -238,35 +238,35 @@ def outputs_of_cuts(
     if not features:
         raise must("examples to run", "at least one", 0)
     check_cuts(cuts, depth_of(model))
-    chosen = model.read if read is None else read
+    head = model.read if read is None else read
     model.eval()
     done = 0
-    for places in _batches(model, features):
-        batch = collate([features[place] for place in places], model.device)
+    for indices in _batches(model, features):
+        batch = collate([features[index] for index in indices], model.device)
 
         def visit(
             numbers: Sequence[int],
             states: torch.Tensor,
             batch: dict[str, torch.Tensor] = batch,
-            places: Sequence[int] = places,
+            indices: Sequence[int] = indices,
         ) -> None:
-            found = chosen(states, batch)
+            outputs = head(states, batch)
             for number in numbers:
-                use(number, found, batch, places)
+                use(number, outputs, batch, indices)
 
         with torch.inference_mode(), autocast() if autocast is not None else contextlib.nullcontext():
             walk(model.base, model.family, model.base_inputs(batch), cuts, visit)
-        done += len(places)
+        done += len(indices)
         if progress is not None:
             progress(name, done, len(features))
 
 
 def _batches(model: TaskModel, features: Sequence[Features]) -> Iterator[list[int]]:
-    """Group examples of similar length; the longest first, so that memory runs out at once or not at all."""
+    """Group examples of similar length, the longest first: memory runs out at once or not at all."""
     kind = "cpu" if model.device.type == "cpu" else "cuda"
-    each = 4 * int(model.config.hidden_size) * (depth_of(model) + 1 + _ON_THE_WAY)
-    budget = min(TOKENS[kind], LIVE[kind] // each)
-    order = sorted(range(len(features)), key=lambda place: -len(features[place]))
+    bytes_per_token = 4 * int(model.config.hidden_size) * (depth_of(model) + 1 + _ON_THE_WAY)
+    budget = min(TOKENS[kind], LIVE[kind] // bytes_per_token)
+    order = sorted(range(len(features)), key=lambda index: -len(features[index]))
     done = 0
     while done < len(order):
         first = features[order[done]]

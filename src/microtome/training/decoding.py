@@ -1,4 +1,4 @@
-"""How do a model's numbers become predictions, in the form that scores compare with what is right?"""
+"""Decoding of model outputs into predictions, in the form of the targets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def answers(
     model: TaskModel, outputs: Any, batch: dict[str, torch.Tensor], features: Sequence[Features]
 ) -> list[Any]:
     """
-    Take a batch apart: what the model said of each of its examples, without padding.
+    Split the outputs of a batch by example, without padding.
 
     Parameters
     ----------
@@ -35,22 +35,22 @@ def answers(
         Of `model(batch)`.
     batch : dict of str to Tensor
     features : sequence of Features
-        That the batch was made of.
+        The examples that the batch was made of.
 
     Returns
     -------
     list of ndarray
-        One for each of the features. Parsing: pairs of them. Language modeling: the summed negative
-        log-likelihood in nats and the number of tokens that it is of.
+        One per example. Parsing: pairs of arrays. Language modeling: the summed negative log-likelihood in
+        nats and the number of tokens in the sum.
     """
     if model.kind == "language_modeling":
         return list(_likelihoods(outputs, batch["labels"], model.family.causal))
     if model.kind == "parsing":
-        arcs, relations = (each.detach().float().cpu().numpy() for each in outputs)
+        arcs, relations = (tensor.detach().float().cpu().numpy() for tensor in outputs)
         counts = [0 if f.words is None else len(f.words) for f in features]
         return [(arcs[i, :n, : n + 1], relations[i, :n, : n + 1]) for i, n in enumerate(counts)]
-    found = outputs.detach().float().cpu().numpy()
-    return [found[i, : _rows(model.kind, f)] for i, f in enumerate(features)]
+    scores = outputs.detach().float().cpu().numpy()
+    return [scores[i, : _rows(model.kind, f)] for i, f in enumerate(features)]
 
 
 def _rows(kind: str, features: Features) -> int | None:
@@ -68,10 +68,10 @@ def _likelihoods(outputs: torch.Tensor, labels: torch.Tensor, causal: bool) -> n
         outputs, labels = outputs[:, :-1], labels[:, 1:]
     # One example at a time: log-probabilities of a whole vocabulary are large.
     rows = []
-    for logits, right in zip(outputs.detach(), labels, strict=True):
-        kept = right != HIDDEN
-        loss = torch.nn.functional.cross_entropy(logits[kept].float(), right[kept], reduction="sum")
-        rows.append((float(loss), int(kept.sum())))
+    for logits, targets in zip(outputs.detach(), labels, strict=True):
+        counted = targets != HIDDEN
+        loss = torch.nn.functional.cross_entropy(logits[counted].float(), targets[counted], reduction="sum")
+        rows.append((float(loss), int(counted.sum())))
     return np.array(rows, dtype=np.float64).reshape(-1, 2)
 
 
@@ -86,38 +86,38 @@ def decode(
     longest_answer: int = LONGEST_ANSWER,
 ) -> list[Any]:
     """
-    Turn what a model said into predictions, one an example.
+    Turn the outputs of a model into predictions, one per example.
 
     Parameters
     ----------
     outputs : sequence
-        Of `answers`, one for each of the features.
+        Of `answers`, one per element of `features`.
     features : sequence of Features
     items : sequence of Item
-        That the features were made of.
+        The examples that the features were made of.
     task : Task
     fallback : int, optional
-        Label of words that the model never saw; the one it gives most often when absent. In parsing such
-        words hang on the root.
+        Label of words without a token; the most frequent prediction when absent. In parsing such words are
+        attached to the root.
     unanswerable : bool, optional
         Whether a question may have no answer; when absent, whether one of the examples has none.
     longest_answer : int
-        Tokens of an answer at most.
+        Maximum number of tokens of an answer.
 
     Returns
     -------
     list
-        Classification, multiple choice: the number of the label or choice. Regression: the number, which
-        is not clipped. Span: the text, empty for no answer. Tagging: a tuple of label numbers. Parsing: a
-        tuple of (head, number of the relation). Language modeling: the summed negative log-likelihood and
+        Classification, multiple choice: the index of the label or choice. Regression: the value, which is
+        not clipped. Span: the text, empty for no answer. Tagging: a tuple of label indices. Parsing: a
+        tuple of (head, index of the relation). Language modeling: the summed negative log-likelihood and
         the number of tokens.
     """
     if len(outputs) != len(features):
         raise InputError(f"outputs must be as many as the {len(features)} features, but got {len(outputs)}.")
     if task.kind in ("classification", "multiple_choice"):
-        return [int(np.argmax(each)) for each in outputs]
+        return [int(np.argmax(logits)) for logits in outputs]
     if task.kind == "regression":
-        return [float(each[0]) for each in outputs]
+        return [float(logits[0]) for logits in outputs]
     if task.kind == "tagging":
         return _tags(outputs, features, fallback)
     if task.kind == "parsing":
@@ -127,8 +127,8 @@ def decode(
             unanswerable = any(item.target is not None and not item.target for item in items)
         return _answers(outputs, features, items, unanswerable, longest_answer)
     sums = np.zeros((len(items), 2))
-    for each, one in zip(outputs, features, strict=True):
-        sums[one.item] += each
+    for likelihood, feature in zip(outputs, features, strict=True):
+        sums[feature.item] += likelihood
     return [(float(nll), int(count)) for nll, count in sums]
 
 
@@ -140,34 +140,38 @@ def _most(numbers: Sequence[int], fallback: int | None) -> int:
 
 
 def _tags(outputs: Sequence[Any], features: Sequence[Features], fallback: int | None) -> list[Any]:
-    found = [np.argmax(each, axis=-1) if len(each) else np.zeros(0, dtype=np.int64) for each in outputs]
-    seen = [np.asarray(one.words) >= 0 for one in features]
-    usual = _most([int(t) for tags, kept in zip(found, seen, strict=True) for t in tags[kept]], fallback)
+    predicted = [
+        np.argmax(logits, axis=-1) if len(logits) else np.zeros(0, dtype=np.int64) for logits in outputs
+    ]
+    seen = [np.asarray(feature.words) >= 0 for feature in features]
+    majority = _most(
+        [int(t) for tags, mask in zip(predicted, seen, strict=True) for t in tags[mask]], fallback
+    )
     return [
-        tuple(int(tag) if there else usual for tag, there in zip(tags, kept, strict=True))
-        for tags, kept in zip(found, seen, strict=True)
+        tuple(int(tag) if present else majority for tag, present in zip(tags, mask, strict=True))
+        for tags, mask in zip(predicted, seen, strict=True)
     ]
 
 
 def _trees(outputs: Sequence[Any], features: Sequence[Features], fallback: int | None) -> list[Any]:
     parsed = []
-    for (arcs, relations), one in zip(outputs, features, strict=True):
-        places = np.flatnonzero(np.asarray(one.words) >= 0)
-        columns = np.concatenate([[0], places + 1])
+    for (arcs, relations), feature in zip(outputs, features, strict=True):
+        indices = np.flatnonzero(np.asarray(feature.words) >= 0)
+        columns = np.concatenate([[0], indices + 1])
         heads = np.zeros(len(arcs), dtype=np.int64)
         names = np.full(len(arcs), -1)
-        heads[places] = columns[best_tree(_shares(arcs[np.ix_(places, columns)]))]
-        names[places] = relations[places, heads[places]].argmax(axis=-1)
+        heads[indices] = columns[best_tree(_shares(arcs[np.ix_(indices, columns)]))]
+        names[indices] = relations[indices, heads[indices]].argmax(axis=-1)
         parsed.append((heads, names))
-    usual = _most([int(n) for _, names in parsed for n in names if n >= 0], fallback)
+    majority = _most([int(n) for _, names in parsed for n in names if n >= 0], fallback)
     return [
-        tuple((int(h), int(n) if n >= 0 else usual) for h, n in zip(heads, names, strict=True))
+        tuple((int(h), int(n) if n >= 0 else majority) for h, n in zip(heads, names, strict=True))
         for heads, names in parsed
     ]
 
 
 def _shares(scores: np.ndarray) -> np.ndarray:
-    """Log-probabilities of heads: the best tree is then the likeliest one."""
+    """Log-probabilities of heads, so that the best tree is the most likely one."""
     from scipy.special import log_softmax
 
     return log_softmax(scores.astype(np.float64), axis=1)
@@ -178,14 +182,14 @@ def _answers(
 ) -> list[str]:
     best: list[tuple[float, int, int]] = [(-np.inf, 0, 0)] * len(items)
     null = np.full(len(items), np.inf)
-    for logits, one in zip(outputs, features, strict=True):
-        assert one.offsets is not None
-        best[one.item] = max(
-            best[one.item], best_span(logits, one.offsets, longest=longest), key=lambda found: found[0]
+    for logits, feature in zip(outputs, features, strict=True):
+        assert feature.offsets is not None
+        best[feature.item] = max(
+            best[feature.item], best_span(logits, feature.offsets, longest=longest), key=lambda span: span[0]
         )
-        # An answer is denied only where every window denies it.
-        null[one.item] = min(null[one.item], float(logits[one.null].sum()))
+        # "No answer" is predicted only where every window predicts it.
+        null[feature.item] = min(null[feature.item], float(logits[feature.null].sum()))
     return [
-        "" if none and null[place] > score else cut(item.texts[1], begin, end)
-        for place, (item, (score, begin, end)) in enumerate(zip(items, best, strict=True))
+        "" if none and null[index] > score else cut(item.texts[1], begin, end)
+        for index, (item, (score, begin, end)) in enumerate(zip(items, best, strict=True))
     ]

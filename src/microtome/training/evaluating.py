@@ -1,4 +1,4 @@
-"""How good is a model at a task? Every score with its interval, beside what a guess would get."""
+"""Evaluation of models on tasks: scores with intervals, and those of the majority baseline."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError, must
+from ..arguments import checked
+from ..encoders.loading import WINDOWS
+from ..errors import InputError
 from ..inference.answers import Answers
 from ..inference.estimate import Estimate
 from ..inference.pairing import Comparison, compare_scores
 from ..inference.scoring import score_interval
+from ..scores.table import find_score
+from ..store.reading import as_written, read_columns, read_record
 from ..tasks.baselines import baseline
 from ..tasks.items import Split
-from ..tasks.scores import find_score
 from ..tasks.task import Task
+from .precision import DEFAULT, products_in, read_precision
 
 if TYPE_CHECKING:
     from .modeling import TaskModel
 
-WINDOWS = "windows.json"
-# Tokens, padding counted, that go through a model together.
+# Maximum number of tokens in a batch, padding included.
 TOKENS = {"cpu": 2_048, "cuda": 65_536}
 
 Progress = Callable[[str, int, int], None]
@@ -34,7 +37,7 @@ Progress = Callable[[str, int, int], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
     """
-    What a model got right, example by example, and the scores that follow.
+    Predictions of a model, example by example, and its scores.
 
     Parameters
     ----------
@@ -46,17 +49,17 @@ class Evaluation:
     ids, groups : tuple of str
         Of the examples.
     targets, predictions : tuple
-        In the form that the kind of task has; see `microtome.tasks.items.Item`.
+        In the form of the task's kind; see `microtome.tasks.items.Item`.
     scores : mapping of str to Estimate
         Every score of the task, with intervals over examples.
     score : Estimate
         The score of the task.
     baseline : mapping of str to float
-        The same scores of the most frequent answer of the training split, where it is at hand.
+        The same scores of the majority baseline, where the training split is available.
     notes : tuple of str
-        What a reader must know.
+        Caveats for the reader.
     provenance : mapping
-        With what it was made: versions, digests of model and task, device, seconds.
+        How it was made: versions, digests of model and task, device, seconds.
     """
 
     task: str
@@ -78,7 +81,7 @@ class Evaluation:
 
     @property
     def constant(self) -> bool:
-        """Whether every answer is the same, as after a training that collapsed."""
+        """Whether all predictions are the same, as after a collapsed training."""
         return len(self.predictions) > 1 and all(p == self.predictions[0] for p in self.predictions)
 
     def against(self, other: Evaluation, *, level: float = 0.95) -> Comparison:
@@ -93,14 +96,14 @@ class Evaluation:
         Returns
         -------
         Comparison
-            Of the score of the task: this one minus the other one.
+            Of the score of the task: this model minus the other one.
         """
         return compare_scores(
             find_score(self.main), self.answers(), other.answers(), labels=self.labels, level=level
         )
 
     def answers(self) -> Answers:
-        """The answers in the form that paired tests take."""
+        """The predictions in the form that paired tests take."""
         return Answers(
             ids=self.ids, targets=self.targets, predictions=(self.predictions,), groups=self.groups
         )
@@ -114,7 +117,7 @@ class Evaluation:
             "n": len(self.ids),
             "main": list(self.main),
             "score": plain(self.score),
-            "scores": {name: plain(found) for name, found in self.scores.items()},
+            "scores": {name: plain(estimate) for name, estimate in self.scores.items()},
             "baseline": {name: _number(value) for name, value in self.baseline.items()},
             "notes": list(self.notes),
         }
@@ -151,11 +154,11 @@ def score_answers(
     ----------
     task : Task
     split : Split
-        With what is right.
+        With targets.
     predictions : sequence
-        One an example.
+        One per example.
     train : Split, optional
-        Where the most frequent answer is looked for.
+        The split of the majority baseline.
     level : float
 
     Returns
@@ -171,12 +174,13 @@ def score_answers(
     def estimate(score: Any) -> Estimate:
         return score_interval(score, predictions, targets, task.labels, groups=grouped, level=level)
 
-    guessed: dict[str, float] = {}
+    baseline_scores: dict[str, float] = {}
     if train is not None:
-        answers = baseline(task.kind, [item.target for item in train], targets, task.labels)
-        if answers is not None:
-            guessed = {
-                name: float(find_score(name).compute(answers, targets, task.labels)) for name in task.scores
+        baseline_predictions = baseline(task.kind, [item.target for item in train], targets, task.labels)
+        if baseline_predictions is not None:
+            baseline_scores = {
+                name: float(find_score(name).compute(baseline_predictions, targets, task.labels))
+                for name in task.scores
             }
     return Evaluation(
         task=task.name,
@@ -190,16 +194,16 @@ def score_answers(
         predictions=tuple(predictions),
         scores=MappingProxyType({name: estimate(name) for name in task.scores}),
         score=estimate(task.main),
-        baseline=MappingProxyType(guessed),
+        baseline=MappingProxyType(baseline_scores),
         notes=split.notes,
     )
 
 
 def guessed_from(task: Task) -> Split | None:
     """
-    Find the examples whose most frequent answer a model is held against: all of the training split.
+    Find the examples of the majority baseline: the whole training split.
 
-    It is the same for every model of a task, whatever part of the split that model was trained on.
+    They are the same for every model of a task, whatever part of the split the model was trained on.
     """
     train = task.split(task.train) if task.train in task.splits else None
     return train if train is not None and train.labeled else None
@@ -217,7 +221,7 @@ def predict(
     autocast: Any = None,
 ) -> list[Any]:
     """
-    Answer every example.
+    Predict every example.
 
     Parameters
     ----------
@@ -227,15 +231,15 @@ def predict(
     tokenizer : Tokenizer
         Of the encoder.
     longest, stride : int, optional
-        Tokens of an example at most, and how far windows of a passage overlap.
+        Maximum number of tokens per example, and the overlap of windows of a passage.
     progress : callable, optional
     autocast : callable, optional
-        Makes the context of mixed precision.
+        Returns the context of mixed precision.
 
     Returns
     -------
     list
-        One answer an example, in the form of the task's kind.
+        One prediction per example, in the form of the task's kind.
     """
     import contextlib
 
@@ -245,7 +249,7 @@ def predict(
     from .inputs import collate, encode
 
     features = encode(split.items, task, tokenizer, longest=longest, stride=stride, mask=model.mask)
-    order = sorted(range(len(features)), key=lambda place: -len(features[place]))
+    order = sorted(range(len(features)), key=lambda index: -len(features[index]))
     outputs: list[Any] = [None] * len(features)
     budget = TOKENS["cpu" if model.device.type == "cpu" else "cuda"]
     model.eval()
@@ -253,20 +257,21 @@ def predict(
     while done < len(order):
         # Longest first: memory runs out at once or not at all.
         count = max(1, budget // max(1, len(features[order[done]])))
-        places = order[done : done + count]
-        batch = collate([features[place] for place in places], model.device)
+        indices = order[done : done + count]
+        batch = collate([features[index] for index in indices], model.device)
         with torch.inference_mode(), autocast() if autocast is not None else contextlib.nullcontext():
-            found = model(batch)
-            for place, said in zip(
-                places, answers(model, found, batch, [features[p] for p in places]), strict=True
+            batch_outputs = model(batch)
+            for index, output in zip(
+                indices, answers(model, batch_outputs, batch, [features[i] for i in indices]), strict=True
             ):
-                outputs[place] = said
-        done += len(places)
+                outputs[index] = output
+        done += len(indices)
         if progress is not None:
             progress(f"{task.name}/{split.name}", done, len(order))
     return decode(outputs, features, split.items, task)
 
 
+@checked
 def evaluate(
     model: Any,
     task: Task,
@@ -283,16 +288,16 @@ def evaluate(
     Parameters
     ----------
     model : Tuned, Encoder, or path
-        What `finetune` returned, a loaded checkpoint with a head for the task, or its folder.
+        The result of `finetune`, a loaded checkpoint with a head for the task, or its folder.
     task : Task
     split : str, optional
         The task's validation split when absent.
     longest : int, optional
-        Tokens of an example at most; as it was trained, or the model's own limit, when absent.
+        Maximum number of tokens per example; as in training, or the model's own limit, when absent.
     level : float
         Of the intervals.
     device : str
-        For a model that is given by its folder.
+        For a model that is given as a folder.
     progress : callable, optional
 
     Returns
@@ -301,61 +306,55 @@ def evaluate(
     """
     import torch
 
-    from ..encoders.loading import load
-    from ..encoders.versions import versions
+    from ..encoders.versions import provenance
     from .cutkeeping import digest_model
-    from .saving import load_task_model
+    from .saving import open_model
 
-    started, stride = time.monotonic(), None
+    started = time.monotonic()
+    net, encoder, longest, stride = open_model(model, task, longest=longest, device=device)
+    precision = _precision_of(model)
+    scored_split = task.split(split or task.validation, labeled=task.kind != "language_modeling")
+    options = {"longest": longest, "stride": stride, "autocast": products_in(precision, net.device.type)}
+    predictions = predict(net, scored_split, task, encoder.tokenizer, progress=progress, **options)
+    provenance_record = provenance(
+        {
+            "models": [digest_model(net, encoder.tokenizer)],
+            "task": task.digest(scored_split.name),
+            "task_source": task.source,
+            "device": net.device.type,
+            "precision": precision,
+            "threads": torch.get_num_threads(),
+            "longest": longest,
+            "seconds": round(time.monotonic() - started, 3),
+        }
+    )
+    evaluation = score_answers(task, scored_split, predictions, train=guessed_from(task), level=level)
+    return replace(evaluation, provenance=MappingProxyType(provenance_record))
+
+
+def _precision_of(model: Any) -> str:
+    """Precision of the matrix products in the training of a model, where its folder records it."""
     if isinstance(model, (str, Path)):
-        # Any other name may be one on the hub.
-        if Path(model).is_absolute() and not Path(model).is_dir():
-            raise must("a fine-tuned model", "a folder that exists", str(model))
-        net = load_task_model(model, task, device=device)
-        encoder: Any = load(model)
-        trained, stride = read_windows(Path(model))
-        longest = trained if longest is None else longest
-    elif hasattr(model, "model") and hasattr(model, "encoder"):
-        net, encoder = model.model, model.encoder
-        longest = model.longest if longest is None else longest
-        stride = model.recipe.stride if task.kind == "span" else None
-    else:
-        from .modeling import build
-
-        encoder = model
-        net = build(encoder, task, "own")
-    chosen = task.split(split or task.validation, labeled=task.kind != "language_modeling")
-    found = predict(net, chosen, task, encoder.tokenizer, longest=longest, stride=stride, progress=progress)
-    told = {
-        **versions(),
-        "models": [digest_model(net, encoder.tokenizer)],
-        "task": task.digest(chosen.name),
-        "task_source": task.source,
-        "device": net.device.type,
-        "threads": torch.get_num_threads(),
-        "longest": longest,
-        "seconds": round(time.monotonic() - started, 3),
-    }
-    scored = score_answers(task, chosen, found, train=guessed_from(task), level=level)
-    return replace(scored, provenance=MappingProxyType(told))
+        return read_precision(Path(model))
+    return read_precision(getattr(model, "folder", None)) if hasattr(model, "encoder") else DEFAULT
 
 
 def write_windows(folder: Path, longest: int, stride: int | None) -> None:
-    """Write beside a checkpoint how its examples were cut."""
+    """Write the maximum length and the window overlap of the examples beside a checkpoint."""
     (folder / WINDOWS).write_text(json.dumps({"longest": longest, "stride": stride}))
 
 
 def read_windows(folder: Path) -> tuple[int | None, int | None]:
-    """Read how the examples of a checkpoint were cut, where its folder says so."""
-    if not (folder / WINDOWS).is_file():
-        return None, None
-    told = json.loads((folder / WINDOWS).read_text())
-    return told["longest"], told["stride"]
+    """Read the maximum length and the window overlap of a checkpoint, where its folder records them."""
+    windows = read_record(folder / WINDOWS)
+    with as_written(folder / WINDOWS):
+        longest, stride = (windows.get(key) and int(windows[key]) for key in ("longest", "stride"))
+    return longest, stride
 
 
 def write_answers(found: Evaluation, path: Path) -> None:
     """
-    Write what was predicted for each example, as a table with JSON in its cells.
+    Write the prediction of each example, as a table with JSON in its cells.
 
     Parameters
     ----------
@@ -378,16 +377,16 @@ def write_answers(found: Evaluation, path: Path) -> None:
 
 
 def read_answers(path: Path, split: Split) -> list[Any]:
-    """Read predictions back, in the order of a split that must have the same examples."""
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(path).to_pydict()
-    known = dict(zip(table["id"], table["prediction"], strict=True))
-    if set(known) != {item.id for item in split}:
+    """Read predictions, in the order of a split that must have the same examples."""
+    table = read_columns(path)
+    with as_written(path):
+        predictions = dict(zip(table["id"], table["prediction"], strict=True))
+    if set(predictions) != {item.id for item in split}:
         raise InputError(f"{path} must hold an answer for each example of {split.name}, but it has others.")
-    return [tuples(json.loads(known[item.id])) for item in split]
+    with as_written(path):
+        return [tuples(json.loads(predictions[item.id])) for item in split]
 
 
 def tuples(value: Any) -> Any:
-    """Lists as tuples, all the way down: answers have them, and JSON has not."""
-    return tuple(tuples(each) for each in value) if isinstance(value, list) else value
+    """Convert lists to tuples recursively: predictions have tuples, which JSON lacks."""
+    return tuple(tuples(element) for element in value) if isinstance(value, list) else value

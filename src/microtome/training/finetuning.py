@@ -1,4 +1,4 @@
-"""How is an encoder fine-tuned so that anybody can do it again? Every seed named, every run in the store."""
+"""Reproducible fine-tuning of encoders: explicit seeds, and every run in the store."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..arguments import checked
 from ..encoders.encoder import Encoder
 from ..errors import WorkError, must
 from ..store.address import address as make_address
 from ..store.shelf import Shelf
+from ..tasks.loading import as_task
 from ..tasks.task import Task
 from ..version import VERSION
 from .asking import Asked, ask
@@ -22,6 +24,7 @@ from .cached import Bottom
 from .evaluating import Evaluation, guessed_from, predict, score_answers, write_answers, write_windows
 from .heads import Head
 from .loop import Course, make_accelerator, train
+from .precision import products_in
 from .progress import STATE
 from .recipe import Recipe
 from .replay import LENGTHS
@@ -36,9 +39,10 @@ KIND = "finetune"
 Progress = Callable[[str, int, int], None]
 
 
+@checked
 def finetune(
     encoder: Encoder,
-    task: Task,
+    task: Task | str | os.PathLike[str],
     recipe: str | Recipe = "devlin2019",
     *,
     seed: int = 0,
@@ -58,55 +62,57 @@ def finetune(
     **values: Any,
 ) -> Tuned:
     """
-    Fine-tune an encoder on a task; a run that is in the store already is taken from there.
+    Fine-tune an encoder on a task; a run that is already in the store is read from there.
 
-    Same encoder, task, values, seeds and device (on a CPU, threads too): same weights to the bit, also when
-    the run was interrupted and started again.
+    The same encoder, task, values, seeds and device (on a CPU, also the number of threads) give bit-identical
+    weights, even if the run was interrupted and resumed.
 
     Parameters
     ----------
     encoder : Encoder
-        Stays as it is. What `Freeze` froze in it stays as it is in the tuned model too, to the bit.
-    task : Task
+        Left unchanged. Parameters that `Freeze` froze are bit-identical in the tuned model.
+    task : Task or str
+        A name is loaded as by `microtome.task`.
     recipe : str or Recipe
         A name of `RECIPES`.
     seed : int
-        Of everything that chance decides.
+        Seed of everything random.
     seeds : mapping, optional
-        Seeds of their own for `init`, `order` or `subset`.
+        Separate seeds for `init`, `order` or `subset`.
     train_size : int, optional
-        Train on so many examples: those of a smaller size are among those of a larger one.
+        Number of training examples; a smaller subset is contained in a larger one.
     head : str or Head, optional
         The recipe's when absent.
     method : {"full", "head", "bitfit", "lora"}
-        Which weights learn.
+        Which weights are trained.
     cached : bool
-        Whether a frozen bottom is run once an example, without dropout, and its states are read by every
-        update. It needs frozen embeddings and a frozen first block at least.
+        Whether the frozen bottom blocks run once per example, without dropout, and every update reuses their
+        states. At least the embeddings and the first block must be frozen.
     device : str
     precision : {"float32", "tf32", "bfloat16", "float16"}
         Of matrix products.
     checkpoints : "epochs" or sequence of int
-        Also keep the model after each pass, or after these updates, and its score in the log.
+        Also save the model, and log its score, after each epoch or after these updates.
     store : path, optional
         The folder of the store.
     command : str
-        What a user types to do it again.
+        The command that reproduces the run.
     progress : callable, optional
-        Called with what is done, how much of it, and of how much.
+        Called with a label, the number of steps done and their total.
     state_seconds : float
-        How often the state of a running training is kept.
+        Interval between saved states of a running training.
     board : path, optional
         A folder for TensorBoard (the extra `logs`).
     **values
-        Other values of the recipe, such as rate=2e-5, epochs=1, batch=16.
+        Values of the recipe to override, such as rate=2e-5, epochs=1, batch=16.
 
     Returns
     -------
     Tuned
     """
+    task = as_task(task)
     accelerator = make_accelerator(device, precision)
-    asked = ask(
+    request = ask(
         encoder,
         task,
         recipe,
@@ -125,37 +131,37 @@ def finetune(
     shelf = Shelf(store)
 
     def begin(folder: Path) -> Run:
-        return begin_run(asked, folder, accelerator=accelerator, shelf=shelf, progress=progress)
+        return begin_run(request, folder, accelerator=accelerator, shelf=shelf, progress=progress)
 
     if not accelerator.is_main_process:
-        # The first of several processes owns the store; the others train with it and hear what came of it.
-        known, folder = _agree(accelerator)
-        if not known:
+        # The first of several processes owns the store; the others train with it and receive the result.
+        stored, folder = _agree(accelerator)
+        if not stored:
             begin(Path(folder)).train(state_seconds, board)
-        place, found = _agree(accelerator)
-        return open_tuned(place, task, address=found, shelf=shelf, device=device)
-    with shelf.work(kind=KIND, specification=asked.specification, command=command) as work:
+        entry_folder, entry_address = _agree(accelerator)
+        return open_tuned(entry_folder, task, address=entry_address, shelf=shelf, device=device)
+    with shelf.work(kind=KIND, specification=request.specification, command=command) as work:
         entry = work.entry
         _agree(accelerator, (entry is not None, "" if entry is not None else str(work.folder)))
         if entry is None:
             run = begin(work.folder)
-            told = run.finish(*run.train(state_seconds, board))
-            # Only now: a run that is stopped while it is scored or saved need not be trained again.
+            provenance = run.finish(*run.train(state_seconds, board))
+            # Removed only now: a run that is stopped while it is scored or saved is not trained again.
             (work.folder / STATE).unlink(missing_ok=True)
-            entry = work.finish(told)
+            entry = work.finish(provenance)
     _agree(accelerator, (str(entry.folder), entry.address))
     return open_tuned(entry.folder, task, address=entry.address, shelf=shelf, device=device)
 
 
-def _agree(accelerator: Any, told: tuple[Any, Any] | None = None) -> tuple[Any, Any]:
-    """Hear what the first process says; alone, that is what was told."""
-    if accelerator.num_processes == 1 and told is not None:
-        return told
+def _agree(accelerator: Any, message: tuple[Any, Any] | None = None) -> tuple[Any, Any]:
+    """Broadcast a message from the first process; a single process gets its own message back."""
+    if accelerator.num_processes == 1 and message is not None:
+        return message
     from accelerate.utils import broadcast_object_list
 
-    said = list(told or (None, None))
-    broadcast_object_list(said, from_process=0)
-    return said[0], said[1]
+    received = list(message or (None, None))
+    broadcast_object_list(received, from_process=0)
+    return received[0], received[1]
 
 
 def begin_run(
@@ -168,7 +174,7 @@ def begin_run(
     ----------
     asked : Asked
     folder : Path
-        Where it is kept.
+        Folder of the run.
     accelerator : accelerate.Accelerator
     shelf : Shelf
     progress : callable, optional
@@ -199,7 +205,7 @@ def begin_run(
 @dataclass(frozen=True, kw_only=True)
 class Run:
     """
-    One training, with all it needs.
+    A fine-tuning run: the model and all that its training needs.
 
     Parameters
     ----------
@@ -208,11 +214,11 @@ class Run:
         Before its first update.
     accelerator : accelerate.Accelerator
     folder : Path
-        Where it is kept.
+        Folder of the run.
     shelf : Shelf
     progress : callable, optional
     learning : str
-        Which weights learn, in words.
+        Description of the trained weights.
     """
 
     asked: Asked
@@ -224,138 +230,138 @@ class Run:
     learning: str
 
     def features(self) -> list[Any]:
-        """Turn the examples into what the model reads."""
+        """Encode the training examples as model inputs."""
         from .inputs import encode
 
-        asked = self.asked
+        request = self.asked
         features = encode(
-            asked.data.items,
-            asked.task,
-            asked.encoder.tokenizer,
-            longest=asked.longest,
-            stride=asked.stride,
+            request.data.items,
+            request.task,
+            request.encoder.tokenizer,
+            longest=request.longest,
+            stride=request.stride,
             mask=self.model.mask,
-            seed=asked.seeds.order,
+            seed=request.seeds.order,
         )
         if not features:
-            raise WorkError(f"{asked.task.name} must leave examples to train on, but none fits the model.")
+            raise WorkError(f"{request.task.name} must leave examples to train on, but none fits the model.")
         return features
 
     def train(self, state_seconds: float, board: Any) -> tuple[Course, list[str]]:
-        """Train the model; how it went, and what was kept on the way."""
-        asked, features = self.asked, self.features()
-        at = _kept_updates(asked.checkpoints, asked.recipe, len(features))
-        with self._batches(features) as together:
+        """Train the model; return its course and the addresses of the saved checkpoints."""
+        request, features = self.asked, self.features()
+        keep_at = kept_updates(request.checkpoints, request.recipe, len(features))
+        with self._batches(features) as collate_batch:
             course = train(
                 self.model,
                 features,
-                together,
-                asked.recipe,
-                seed=asked.seeds.order,
+                collate_batch,
+                request.recipe,
+                seed=request.seeds.order,
                 accelerator=self.accelerator,
                 folder=self.folder,
                 kept=self._keep,
-                keep_at=at,
+                keep_at=keep_at,
                 progress=self.progress,
                 state_seconds=state_seconds,
                 board=board,
-                replay=not asked.cached,
-                rounded=asked.specification["precision"] == "tf32",
+                replay=not request.cached,
+                rounded=request.specification["precision"] == "tf32",
             )
-        return course, [self._address(update) for update in sorted(at) if update <= course.updates]
+        return course, [self._address(update) for update in sorted(keep_at) if update <= course.updates]
 
     @contextlib.contextmanager
     def _batches(self, features: Sequence[Any]) -> Iterator[Callable[[Sequence[Any]], dict[str, Any]]]:
-        """What puts examples into a batch, with the states of the frozen bottom where they are cached."""
+        """Yield the collate function, which adds the states of the frozen blocks if they are cached."""
         from .inputs import collate
 
         accelerator = self.accelerator
         if not self.asked.cached:
             multiple = LENGTHS if accelerator.device.type == "cuda" else 1
             longest = self.asked.longest
-            yield lambda chosen: collate(chosen, accelerator.device, multiple=multiple, longest=longest)
+            yield lambda examples: collate(examples, accelerator.device, multiple=multiple, longest=longest)
             return
         with Bottom(
             self.model,
             features,
-            # Several processes share a folder, and each has states of its own.
+            # Several processes share a folder, but each has its own states.
             folder=self.folder if accelerator.num_processes == 1 else None,
             autocast=accelerator.autocast,
             progress=self.progress,
         ) as bottom:
-            yield lambda chosen: bottom.add(collate(chosen, accelerator.device), chosen)
+            yield lambda examples: bottom.add(collate(examples, accelerator.device), examples)
 
     def judge(self) -> Evaluation:
-        """Score the model as it is now."""
-        asked = self.asked
+        """Evaluate the current model."""
+        request = self.asked
         answers = predict(
             self.model,
-            asked.judged,
-            asked.task,
-            asked.encoder.tokenizer,
-            longest=asked.longest,
-            stride=asked.stride,
+            request.judged,
+            request.task,
+            request.encoder.tokenizer,
+            longest=request.longest,
+            stride=request.stride,
             progress=self.progress,
-            autocast=self.accelerator.autocast,
+            autocast=products_in(request.specification["precision"], self.accelerator.device.type),
         )
-        return score_answers(asked.task, asked.judged, answers, train=guessed_from(asked.task))
+        return score_answers(request.task, request.judged, answers, train=guessed_from(request.task))
 
     def finish(self, course: Course, kept: list[str]) -> dict[str, Any]:
-        """Score the model, write everything down, and say what the store is told."""
+        """Evaluate the model, write all files, and return the provenance of the store entry."""
         from .saving import save
 
-        asked, found = self.asked, self.judge()
-        failure = _failure(course, found)
-        save(self.model, self.folder, asked.encoder.tokenizer)
-        write_answers(found, self.folder / ANSWERS)
-        write_windows(self.folder, asked.longest, asked.stride)
-        told = {"model": asked.encoder.name, "task": asked.task.name, "recipe": asked.recipe.name}
+        request, evaluation = self.asked, self.judge()
+        failure = _failure(course, evaluation)
+        save(self.model, self.folder, request.encoder.tokenizer)
+        write_answers(evaluation, self.folder / ANSWERS)
+        write_windows(self.folder, request.longest, request.stride)
+        summary = {"model": request.encoder.name, "task": request.task.name, "recipe": request.recipe.name}
         document = {
-            **told,
-            "task_source": asked.task.source,
-            "changes": list(asked.encoder.source.changes),
-            "train": {"examples": len(asked.data), "notes": list(asked.data.notes)},
-            "recipe_values": asked.recipe.specification(),
-            "seeds": asked.specification["seeds"],
-            "precision": asked.specification["precision"],
+            **summary,
+            "task_source": request.task.source,
+            "changes": list(request.encoder.source.changes),
+            "train": {"examples": len(request.data), "notes": list(request.data.notes)},
+            "recipe_values": request.recipe.specification(),
+            "seeds": request.specification["seeds"],
+            "precision": request.specification["precision"],
             "learning": self.learning,
-            "cached": asked.cached,
+            "cached": request.cached,
             "head": list(self.model.notes),
-            "longest": asked.longest,
+            "longest": request.longest,
             "course": _plain(course),
             "failure": failure,
             "checkpoints": kept,
-            "evaluation": found.document(),
+            "evaluation": evaluation.document(),
             "device": str(self.accelerator.device),
             "processes": self.accelerator.num_processes,
             "microtome": VERSION,
         }
         (self.folder / RUN).write_text(json.dumps(document, indent=1))
-        return {**told, "failure": failure, "score": document["evaluation"]["score"]}
+        return {**summary, "failure": failure, "score": document["evaluation"]["score"]}
 
     def _address(self, update: int) -> str:
         return make_address({"run": dict(self.asked.specification), "update": update})
 
     def _keep(self, update: int) -> float:
-        """Keep the model as it is now in an entry of its own, with its score."""
+        """Save the current model in a store entry of its own, and return its score."""
         from .saving import save
 
-        asked = self.asked
-        told = {"run": dict(asked.specification), "update": update}
+        request = self.asked
+        specification = {"run": dict(request.specification), "update": update}
         score = self.judge().score.value
 
         def files(folder: Path) -> None:
-            save(self.model, folder, asked.encoder.tokenizer)
-            write_windows(folder, asked.longest, asked.stride)
+            save(self.model, folder, request.encoder.tokenizer)
+            write_windows(folder, request.longest, request.stride)
 
         self.shelf.put(
             files,
             kind="checkpoint",
-            specification=told,
+            specification=specification,
             address=self._address(update),
             provenance={
-                "model": asked.encoder.name,
-                "task": asked.task.name,
+                "model": request.encoder.name,
+                "task": request.task.name,
                 "update": update,
                 "score": score if math.isfinite(score) else None,
             },
@@ -363,12 +369,12 @@ class Run:
         return score
 
 
-def _kept_updates(asked: str | tuple[int, ...], recipe: Recipe, features: int) -> frozenset[int]:
-    """Find the updates after which the model is kept; long passages count once a window."""
+def kept_updates(asked: str | tuple[int, ...], recipe: Recipe, features: int) -> frozenset[int]:
+    """Find the updates after which the model is saved; a long passage counts once per window."""
     planned = recipe.updates(features)
     if isinstance(asked, str):
-        each = -(-features // recipe.batch)
-        return frozenset(range(each, planned + 1, each))
+        per_epoch = -(-features // recipe.batch)
+        return frozenset(range(per_epoch, planned + 1, per_epoch))
     for update in asked:
         if not isinstance(update, int) or not 0 < update <= planned:
             raise must("checkpoints", f"updates between 1 and {planned}", update)
@@ -387,9 +393,9 @@ def _plain(course: Course) -> dict[str, Any]:
     }
 
 
-def _failure(course: Course, found: Evaluation) -> str | None:
+def _failure(course: Course, evaluation: Evaluation) -> str | None:
     if course.diverged is not None:
         return f"diverged: {course.diverged}"
-    if found.kind != "language_modeling" and found.constant:
-        return f"collapsed: every example of {found.split} got the same answer"
+    if evaluation.kind != "language_modeling" and evaluation.constant:
+        return f"collapsed: every example of {evaluation.split} got the same answer"
     return None

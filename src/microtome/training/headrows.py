@@ -1,4 +1,4 @@
-"""What does a head read of each example? One vector, one a choice, or one a word: kept for every layer."""
+"""Inputs of a task head in every layer: one vector per example, per choice or per word."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from .taskmodel import TaskModel
 
 Progress = Callable[[str, int, int], None]
-# Rows that heads answer at once.
+# Maximum number of rows to which heads are applied at once.
 TOGETHER = 4_096
 
 
 def heads_refusal(kind: str) -> str | None:
     """
-    Why heads of a kind of task cannot be trained on vectors; None where they can.
+    Explain why heads for a kind of task cannot be trained on vectors; None where they can.
 
     Examples
     --------
@@ -34,38 +34,38 @@ def heads_refusal(kind: str) -> str | None:
     """
     if kind in (*SEQUENCE, "tagging"):
         return None
-    whole = {
+    reason = {
         "span": "compares all tokens of a passage",
         "parsing": "compares all words of a sentence",
         "language_modeling": "has the whole vocabulary",
     }[kind]
     return (
         "heads of all layers must be for tasks with a vector for each answer (classification, regression, "
-        f"multiple choice, tagging), but a head for {kind} {whole}."
+        f"multiple choice, tagging), but a head for {kind} {reason}."
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rows:
     """
-    What the head reads of each example, in every layer.
+    Inputs of the head for each example, in every layer.
 
     Parameters
     ----------
     kind : str
         Of the task.
     vectors : Tensor of shape (layers, rows, features), float32
-        Normed where the model norms its last states; on the model's device.
+        Normalized where the model normalizes its last states; on the model's device.
     counts : ndarray of int of shape (examples,)
-        Rows of each example, which follow each other: 1; its choices; its words that have a token.
+        Number of consecutive rows of each example: 1; its choices; its words that have a token.
     targets : Tensor, optional
-        What is right: one an example, or one a row in tagging. None where an example has none.
+        One per example, or one per row in tagging; None where an example has none.
     lengths : ndarray of int of shape (examples,)
-        Tokens of each example.
+        Number of tokens of each example.
     words : tuple of ndarray
         Tagging: whether each word of an example has a token.
     token : int
-        One that is no padding, to stand for whatever was read.
+        A token id other than padding, used as a placeholder for the text.
     """
 
     kind: str
@@ -78,40 +78,42 @@ class Rows:
 
     @property
     def together(self) -> int:
-        """Examples to answer at once."""
+        """Number of examples to which heads are applied at once."""
         return max(1, TOGETHER // max(1, int(self.counts.max())))
 
-    def _places(self, chosen: np.ndarray) -> np.ndarray:
-        """Where the rows of examples are, shape (examples, most rows); a missing choice is the first one."""
+    def _places(self, examples: np.ndarray) -> np.ndarray:
+        """Row indices of examples, shape (examples, most rows); a missing choice repeats the first one."""
         starts = np.cumsum(self.counts) - self.counts
-        steps = np.arange(max(1, int(self.counts[chosen].max())))
-        return starts[chosen, None] + np.where(steps < self.counts[chosen, None], steps, 0)
+        steps = np.arange(max(1, int(self.counts[examples].max())))
+        return starts[examples, None] + np.where(steps < self.counts[examples, None], steps, 0)
 
-    def _flat(self, chosen: np.ndarray) -> np.ndarray:
+    def _flat(self, examples: np.ndarray) -> np.ndarray:
         if self.kind != "tagging":
-            return self._places(chosen).ravel()
+            return self._places(examples).ravel()
         starts = np.cumsum(self.counts) - self.counts
-        return np.concatenate([starts[each] + np.arange(int(self.counts[each])) for each in chosen])
+        return np.concatenate(
+            [starts[example] + np.arange(int(self.counts[example])) for example in examples]
+        )
 
     def at(self, chosen: np.ndarray) -> torch.Tensor:
-        """The vectors of some examples, shape (layers, rows of them all, features)."""
+        """Vectors of the given examples, shape (layers, rows of all of them, features)."""
         import torch
 
         return self.vectors[:, torch.from_numpy(self._flat(chosen)).to(self.vectors.device)]
 
     def batch(self, chosen: np.ndarray) -> dict[str, torch.Tensor]:
         """
-        A batch in which each row is a text of one token.
+        Make a batch in which each row is a text of one token.
 
         Parameters
         ----------
         chosen : ndarray of int
-            Examples.
+            Indices of the examples.
 
         Returns
         -------
         dict of str to Tensor
-            What `TaskModel.read` and `TaskModel.loss` look at.
+            All that `TaskModel.read` and `TaskModel.loss` use.
         """
         import torch
 
@@ -122,33 +124,37 @@ class Rows:
             else (len(self._flat(chosen)), 1)
         )
         ones = torch.ones(shape, dtype=torch.long, device=device)
-        found = {"input_ids": ones * self.token, "attention_mask": ones, "special": ones.bool().logical_not()}
+        tensors = {
+            "input_ids": ones * self.token,
+            "attention_mask": ones,
+            "special": ones.bool().logical_not(),
+        }
         if self.kind == "multiple_choice":
-            there = np.arange(shape[1]) < self.counts[chosen, None]
-            if not there.all():
-                found["choices"] = torch.from_numpy(there).to(device)
+            present = np.arange(shape[1]) < self.counts[chosen, None]
+            if not present.all():
+                tensors["choices"] = torch.from_numpy(present).to(device)
         if self.kind == "tagging":
-            found["words"] = torch.zeros_like(ones)
+            tensors["words"] = torch.zeros_like(ones)
         if self.targets is not None:
             index = self._flat(chosen) if self.kind == "tagging" else chosen
-            right = self.targets[torch.from_numpy(index).to(device)]
-            found["labels"] = right[:, None] if self.kind == "tagging" else right
-        return found
+            targets = self.targets[torch.from_numpy(index).to(device)]
+            tensors["labels"] = targets[:, None] if self.kind == "tagging" else targets
+        return tensors
 
     def apart(self, outputs: np.ndarray, chosen: np.ndarray) -> list[np.ndarray]:
-        """Take the outputs of a batch apart, example by example, as `decode` takes them."""
+        """Split the outputs of a batch by example, in the form that `decode` takes."""
         if self.kind == "multiple_choice":
-            return [outputs[row, : self.counts[each]] for row, each in enumerate(chosen)]
+            return [outputs[row, : self.counts[example]] for row, example in enumerate(chosen)]
         if self.kind != "tagging":
             return list(outputs)
-        found, done = [], 0
-        for each in chosen:
-            there = self.words[each]
-            said = np.zeros((len(there), outputs.shape[-1]), dtype=outputs.dtype)
-            said[there] = outputs[done : done + self.counts[each], 0]
-            done += int(self.counts[each])
-            found.append(said)
-        return found
+        example_outputs, done = [], 0
+        for example in chosen:
+            present = self.words[example]
+            scores = np.zeros((len(present), outputs.shape[-1]), dtype=outputs.dtype)
+            scores[present] = outputs[done : done + self.counts[example], 0]
+            done += int(self.counts[example])
+            example_outputs.append(scores)
+        return example_outputs
 
 
 def head_rows(
@@ -160,14 +166,14 @@ def head_rows(
     autocast: Any = None,
 ) -> Rows:
     """
-    Read, in one pass, what the head would read at every layer.
+    Read the inputs of the head at every layer, in one pass.
 
     Parameters
     ----------
     model : TaskModel
     features : sequence of Features
     cuts : sequence of tuple of int, optional
-        Whose last states are read; every truncation, from one block on, when absent.
+        Cuts whose last states are read; every truncation, from one block on, when absent.
     progress, autocast
         As in `microtome.training.evaluating.predict`.
 
@@ -177,28 +183,30 @@ def head_rows(
     """
     import torch
 
-    chosen = list(every_truncation(depth_of(model)).values()) if cuts is None else list(cuts)
-    counts = np.array([_count(model.kind, each) for each in features], dtype=np.int64)
+    layer_cuts = list(every_truncation(depth_of(model)).values()) if cuts is None else list(cuts)
+    counts = np.array([_count(model.kind, feature) for feature in features], dtype=np.int64)
     starts = np.cumsum(counts) - counts
-    shape = (len(chosen), int(counts.sum()), int(model.config.hidden_size))
+    shape = (len(layer_cuts), int(counts.sum()), int(model.config.hidden_size))
     vectors = torch.empty(shape, dtype=torch.float32, device=model.device)
 
-    def use(number: int, found: torch.Tensor, _: Any, places: Sequence[int]) -> None:
-        for row, place in enumerate(places):
-            count = counts[place]
-            kept = found[row]
+    def use(number: int, batch_vectors: torch.Tensor, _: Any, indices: Sequence[int]) -> None:
+        for row, index in enumerate(indices):
+            count = counts[index]
+            example_vectors = batch_vectors[row]
             if model.kind == "tagging":
-                kept = kept[torch.from_numpy(np.flatnonzero(_there(features[place]))).to(kept.device)]
-            vectors[number, starts[place] : starts[place] + count] = kept[:count].float()
+                example_vectors = example_vectors[
+                    torch.from_numpy(np.flatnonzero(_there(features[index]))).to(example_vectors.device)
+                ]
+            vectors[number, starts[index] : starts[index] + count] = example_vectors[:count].float()
 
     def pick(states: torch.Tensor, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-        found = read_vectors(model, states, batch)
-        return found.view(*batch["input_ids"].shape[:-1], -1, found.shape[-1]).flatten(1, -2)
+        head_inputs = read_vectors(model, states, batch)
+        return head_inputs.view(*batch["input_ids"].shape[:-1], -1, head_inputs.shape[-1]).flatten(1, -2)
 
     outputs_of_cuts(
         model,
         features,
-        chosen,
+        layer_cuts,
         use,
         read=pick,
         progress=progress,
@@ -211,16 +219,16 @@ def head_rows(
         vectors=vectors,
         counts=counts,
         targets=_targets(model, features),
-        lengths=np.array([len(each) for each in features]),
-        words=tuple(_there(each) for each in features) if tagging else (),
-        # Causal heads look for the last token that is no padding.
+        lengths=np.array([len(feature) for feature in features]),
+        words=tuple(_there(feature) for feature in features) if tagging else (),
+        # Causal heads look for the last token that is not padding.
         token=0 if model.pad != 0 else 1,
     )
 
 
 def read_vectors(model: TaskModel, states: torch.Tensor, batch: dict[str, torch.Tensor]) -> torch.Tensor:
     """
-    Take from the states what the head reads.
+    Select the inputs of the head from the states.
 
     Parameters
     ----------
@@ -245,7 +253,7 @@ def read_vectors(model: TaskModel, states: torch.Tensor, batch: dict[str, torch.
     if model.family.name == "xlnet":
         return vector(states, mask, special, "last", "last")
     if model.family.causal:
-        # The library looks at tokens, not at the mask: a text that ends with the padding token is cut short.
+        # The library checks token ids, not the mask: a text that ends with the padding token is cut short.
         real = mask.bool() & (flat["input_ids"] != model.pad)
         return vector(states, real.long(), special, "last", "last")
     if model.family.name == "modernbert" and getattr(model.config, "classifier_pooling", "cls") == "mean":
@@ -267,10 +275,10 @@ def _count(kind: str, features: Features) -> int:
 def _targets(model: TaskModel, features: Sequence[Features]) -> torch.Tensor | None:
     import torch
 
-    if not all("labels" in each.targets for each in features):
+    if not all("labels" in feature.targets for feature in features):
         return None
-    found = [each.targets["labels"] for each in features]
+    targets = [feature.targets["labels"] for feature in features]
     if model.kind == "tagging":
-        found = [right[_there(each)] for right, each in zip(found, features, strict=True)]
-        return torch.from_numpy(np.concatenate(found)).to(model.device)
-    return torch.from_numpy(np.stack(found)).to(model.device)
+        targets = [labels[_there(feature)] for labels, feature in zip(targets, features, strict=True)]
+        return torch.from_numpy(np.concatenate(targets)).to(model.device)
+    return torch.from_numpy(np.stack(targets)).to(model.device)

@@ -1,9 +1,10 @@
-"""What stands between the last states and the answer? A head: what it reads, and the stages that follow."""
+"""Task heads: the state that they read, and the stages that follow."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from types import MappingProxyType
 from typing import Literal
 
@@ -20,21 +21,21 @@ Named = Literal["stock", "own"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
     """
-    A head for one answer about a whole input: read one vector, then stages of dense layer and activation.
+    A head for one prediction per input: one vector, then stages of dense layer and activation.
 
-    Dropout stands before the first stage and after each one; a linear layer ends it.
+    Dropout is applied before the first stage and after each one; a linear layer comes last.
 
     Parameters
     ----------
     reads : {"cls", "pooler", "last", "mean"}
-        The token that stands for the input (the first or the last one, as the family has it); that token
-        behind a pooler; the last token that is no padding; the mean over all tokens that are neither
+        The token that represents the input (the first or the last one, depending on the family); that token
+        after a pooler; the last token that is not padding; the mean over all tokens that are neither
         padding nor special.
     dense : int
-        Stages of dense layer and activation, the pooler not counted.
+        Number of stages of dense layer and activation, not counting the pooler.
     pooler : {"pretrained", "fresh", "none"}
-        Where the pooler comes from: the checkpoint, or drawn anew in the shape that BERT has (dense layer
-        and tanh).
+        Origin of the pooler: from the checkpoint, or randomly initialized in the shape of BERT's (dense
+        layer and tanh).
     dropout : float, optional
         The model's own when absent.
     activation : {"tanh", "gelu", "relu"}
@@ -56,15 +57,16 @@ class Head:
             raise unknown("activation", self.activation, ACTIVATIONS)
         if isinstance(self.dense, bool) or not isinstance(self.dense, int) or self.dense < 0:
             raise must("dense", "a whole number of at least 0", self.dense)
-        if self.dropout is not None and not 0 <= self.dropout < 1:
-            raise must("dropout", "at least 0 and below 1", self.dropout)
+        number = isinstance(self.dropout, Real) and 0 <= self.dropout < 1
+        if self.dropout is not None and not number:
+            raise must("dropout", "a number of at least 0 and below 1", self.dropout)
         if self.reads == "pooler" and self.pooler == "none":
             raise InputError("a head that reads the pooler must say pooler='pretrained' or 'fresh'.")
         if self.reads != "pooler" and self.pooler != "none":
             raise InputError(f"a head that reads {self.reads} must have pooler='none', not {self.pooler!r}.")
 
 
-# Families whose base model has a pooler, and what it learned before.
+# Families whose base model has a pooler, and how it was pre-trained.
 POOLED: Mapping[str, str] = MappingProxyType(
     {
         "bert": "trained with next-sentence prediction",
@@ -77,7 +79,7 @@ POOLED: Mapping[str, str] = MappingProxyType(
 _ROBERTA = Head(reads="cls", dense=1)
 _BERT = Head(reads="pooler", dense=0, pooler="pretrained")
 
-# Stock classifiers that `Head` can say exactly; they are built and saved as the library's own class.
+# Stock classifiers that `Head` can describe exactly; they are built and saved as the library's own class.
 STOCK: Mapping[str, Head] = MappingProxyType(
     {
         "bert": _BERT,
@@ -109,8 +111,8 @@ _STOCK_WORDS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-# jiant gave the pooler's output to its own dense stage where the library has one, and the raw state where
-# it has none (Phang et al. 2021): so two dense stages follow in BERT, RoBERTa and ALBERT, one in ELECTRA.
+# jiant passed the pooler's output to its own dense stage where the library has a pooler, and the raw state
+# where it has none (Phang et al. 2021): two dense stages in BERT, RoBERTa and ALBERT, one in ELECTRA.
 _JIANT_POOLED = ("bert", "roberta", "albert")
 
 
@@ -120,8 +122,8 @@ def _jiant(family: Family) -> Head:
     return Head(reads="cls", dense=1)
 
 
-# The library's classifier and pooler of these read the first token, which sees nothing but itself under a
-# causal mask: the same stages read the last token instead.
+# The library's classifier and pooler of these families read the first token, which attends only to itself
+# under a causal mask: the same stages read the last token instead.
 _BLIND: Mapping[str, Head] = MappingProxyType({"roberta-decoder": Head(reads="last", dense=1)})
 _BLIND_WORDS = "state of the last token (the first, which the library's own head reads, sees only itself)"
 
@@ -137,14 +139,14 @@ HEADS: Mapping[str, Callable[[Family], Head | Named]] = MappingProxyType(
 
 def resolve(head: Head | str, family: Family) -> Head | Named:
     """
-    Find the head that a name stands for in a family; a head that the family cannot have is refused.
+    Resolve a head for a family; raise an error if the family does not support it.
 
     Parameters
     ----------
     head : Head or str
-        A name of `HEADS`: "stock" is the library's own for the family, or its stages on the last token
-        where the library would read a first one that sees only itself; "own" the one that the checkpoint
-        was trained with; "jiant" that of Phang et al. 2021.
+        A name in `HEADS`: "stock" is the library's head for the family, or its stages on the last token
+        where the library would read a first token that attends only to itself; "own" is the head that the
+        checkpoint was trained with; "jiant" is that of Phang et al. 2021.
     family : Family
 
     Returns
@@ -171,13 +173,13 @@ def resolve(head: Head | str, family: Family) -> Head | Named:
 
 
 def equals_stock(head: Head, family: Family) -> bool:
-    """Whether the library's own classifier of the family is this very head."""
+    """Whether a head is the same as the library's classifier of the family."""
     return STOCK.get(family.name) == head
 
 
 def describe(head: Head | str, family: Family) -> str:
     """
-    Say in words what a head does in a family.
+    Describe the stages of a head in a family.
 
     Examples
     --------
@@ -185,18 +187,18 @@ def describe(head: Head | str, family: Family) -> str:
     >>> describe("jiant", ELECTRA)
     'state of the first token -> dropout -> dense -> tanh -> dropout -> linear'
     """
-    found = resolve(head, family)
-    if found == "own":
+    resolved = resolve(head, family)
+    if resolved == "own":
         return "as the checkpoint has it"
-    if isinstance(found, str):
+    if isinstance(resolved, str):
         return _STOCK_WORDS.get(family.name, "as the library has it")
-    place = "last" if family.reads == "last" else "first"
+    position = "last" if family.reads == "last" else "first"
     last = _BLIND_WORDS if family.name in _BLIND else "state of the last token"
-    read = {
-        "cls": last if place == "last" else "state of the first token",
+    source = {
+        "cls": last if position == "last" else "state of the first token",
         "last": last,
         "mean": "mean of the states of tokens that are not special",
-        "pooler": f"{found.pooler} pooler ({place} token, dense, tanh)",
-    }[found.reads]
-    stages = f" -> dense -> {found.activation} -> dropout" * found.dense
-    return f"{read} -> dropout{stages} -> linear"
+        "pooler": f"{resolved.pooler} pooler ({position} token, dense, tanh)",
+    }[resolved.reads]
+    stages = f" -> dense -> {resolved.activation} -> dropout" * resolved.dense
+    return f"{source} -> dropout{stages} -> linear"

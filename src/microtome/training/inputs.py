@@ -1,4 +1,4 @@
-"""How does an example become what a model reads? Tokens, what is right in their terms, and how long it is."""
+"""Encoding of examples as model inputs: tokens, targets, and padded batches."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ _STRIDE = 128
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Features:
     """
-    One example, or one window of it, as a model reads it. Its length is that of its tokens.
+    Model input of one example, or of one window of it. Its length is its number of tokens.
 
     Parameters
     ----------
     item : int
-        Which of the given examples it is of.
+        Index of the example.
     tokens : tuple of Tokens
-        One; in multiple choice one a choice.
+        One; in multiple choice one per choice.
     targets : mapping of str to ndarray
-        What is right: `labels`; `starts` and `ends`; `heads` and `relations`. Empty where it is hidden.
+        `labels`; `starts` and `ends`; `heads` and `relations`. Empty for examples without a target.
     words : ndarray of int of shape (words,), optional
-        The token that stands for each word; -1 where none does.
+        The token that represents each word; -1 where there is none.
     offsets : ndarray of int of shape (tokens, 2), optional
-        Span: where each token of the passage begins and ends in it; -1 for other tokens.
+        Span: the range of characters of each token of the passage; -1 for other tokens.
     null : int
-        Span: the token that stands for "no answer in this window".
+        Span: the token that represents "no answer in this window".
     lost : int
-        Words without a token: cut off, or of nothing that the tokenizer knows.
+        Number of words without a token: truncated, or dropped by the tokenizer.
     pad : int
     typed : bool
-        Whether the model is told which of two texts a token is of.
+        Whether the model reads token type ids, which distinguish two texts.
     """
 
     item: int
@@ -62,7 +62,7 @@ class Features:
     typed: bool = False
 
     def __len__(self) -> int:
-        return max(len(each) for each in self.tokens)
+        return max(len(tokens) for tokens in self.tokens)
 
 
 def encode(
@@ -77,7 +77,7 @@ def encode(
     seed: int = 0,
 ) -> list[Features]:
     """
-    Turn examples into what a model reads.
+    Encode examples as model inputs.
 
     Parameters
     ----------
@@ -86,41 +86,42 @@ def encode(
     tokenizer : Tokenizer
         Of the encoder.
     longest : int, optional
-        Tokens at most; the model's own limit when absent. Of two texts the longer is cut first; of a
-        question and its passage only the passage, into windows; of a sentence of words the end.
+        Maximum number of tokens; the model's own limit when absent. Of two texts the longer one is truncated
+        first; of a question and its passage only the passage is split, into windows; a sentence of words is
+        truncated at the end.
     stride : int, optional
         Tokens that neighboring windows share. When absent 128 for spans, a quarter of the limit where
         that is less, and half of the limit for language modeling.
     words : {"last", "first"}
-        The sub-word that stands for a word.
+        The sub-word that represents a word.
     mask : int, optional
-        Language modeling: the token that hides 15 % of the others, which are to be guessed (`mask` of a
-        TaskModel). When absent every token is foretold from those before it.
+        Language modeling: the token that masks 15 % of the others, which are to be predicted (`mask` of a
+        TaskModel). When absent every token is predicted from those before it.
     seed : int
-        For the choice of hidden tokens, which depends on it and on the example's id alone.
+        For the choice of masked tokens, which depends only on the seed and the example's id.
 
     Returns
     -------
     list of Features
-        In the order of the examples; several in a row where an example has several windows.
+        In the order of the examples; the windows of an example are consecutive.
     """
     if words not in ("first", "last"):
         raise must("words", "'first' or 'last'", words)
     limit = tokenizer.longest if longest is None else min(longest, tokenizer.longest or longest)
     if task.kind == "span":
         overlap = stride if stride is not None else min(_STRIDE, (limit or 4 * _STRIDE) // 4)
-        found = _spans(items, tokenizer, longest, overlap)
+        encoded = _spans(items, tokenizer, longest, overlap)
     elif task.kind == "language_modeling":
         overlap = stride if stride is not None else (limit or 0) // 2
-        found = _language(items, tokenizer, longest, overlap, mask, seed)
+        encoded = _language(items, tokenizer, longest, overlap, mask, seed)
     elif task.kind in ("tagging", "parsing"):
-        found = _words(items, task, tokenizer, longest, words)
+        encoded = _words(items, task, tokenizer, longest, words)
     elif task.kind == "multiple_choice":
-        found = _choices(items, tokenizer, longest)
+        encoded = _choices(items, tokenizer, longest)
     else:
-        found = _sequences(items, task, tokenizer, longest)
+        encoded = _sequences(items, task, tokenizer, longest)
     make = partial(Features, pad=tokenizer.pad, typed=tokenizer.typed)
-    return [make(**each) for each in found]
+    return [make(**fields) for fields in encoded]
 
 
 def _pair(item: Item, texts: tuple[str, ...]) -> tuple[str, str | None]:
@@ -130,19 +131,19 @@ def _pair(item: Item, texts: tuple[str, ...]) -> tuple[str, str | None]:
 
 
 def _some(tokens: Tokens, pad: int) -> Tokens:
-    """An empty text without special tokens still needs something to be read."""
+    """Replace an empty text without special tokens by a padding token, since a model needs some input."""
     if len(tokens):
         return tokens
-    one = np.zeros(1, dtype=np.int64)
-    return Tokens(ids=one + pad, types=one, words=one - 1, special=np.ones(1, dtype=bool))
+    zero = np.zeros(1, dtype=np.int64)
+    return Tokens(ids=zero + pad, types=zero, words=zero - 1, special=np.ones(1, dtype=bool))
 
 
 def _sequences(items: Sequence[Item], task: Task, tokenizer: Tokenizer, longest: int | None) -> list[Any]:
     kind: Any = np.float32 if task.kind == "regression" else np.int64
-    found = tokenizer.texts([_pair(item, item.texts) for item in items], longest=longest)
+    encoded = tokenizer.texts([_pair(item, item.texts) for item in items], longest=longest)
     return [
-        {"item": place, "tokens": (_some(one, tokenizer.pad),), "targets": _label(item, kind)}
-        for place, (item, one) in enumerate(zip(items, found, strict=True))
+        {"item": index, "tokens": (_some(tokens, tokenizer.pad),), "targets": _label(item, kind)}
+        for index, (item, tokens) in enumerate(zip(items, encoded, strict=True))
     ]
 
 
@@ -152,42 +153,44 @@ def _label(item: Item, kind: Any) -> dict[str, np.ndarray]:
 
 def _choices(items: Sequence[Item], tokenizer: Tokenizer, longest: int | None) -> list[Any]:
     pairs = [_pair(item, choice) for item in items for choice in item.choices]
-    found = iter(tokenizer.texts(pairs, longest=longest))
+    encoded = iter(tokenizer.texts(pairs, longest=longest))
     return [
         {
-            "item": place,
-            "tokens": tuple(_some(next(found), tokenizer.pad) for _ in item.choices),
+            "item": index,
+            "tokens": tuple(_some(next(encoded), tokenizer.pad) for _ in item.choices),
             "targets": _label(item, np.int64),
         }
-        for place, item in enumerate(items)
+        for index, item in enumerate(items)
     ]
 
 
 def _words(
     items: Sequence[Item], task: Task, tokenizer: Tokenizer, longest: int | None, which: str
 ) -> list[Any]:
-    found = tokenizer.words([item.words for item in items], longest=longest)
+    encoded = tokenizer.words([item.words for item in items], longest=longest)
     out = []
-    for place, (item, one) in enumerate(zip(items, found, strict=True)):
-        at = np.full(len(item.words), -1)
-        tokens = np.flatnonzero(one.words >= 0)
-        # Of several assignments to one place the last one stays.
+    for index, (item, sentence) in enumerate(zip(items, encoded, strict=True)):
+        positions = np.full(len(item.words), -1)
+        tokens = np.flatnonzero(sentence.words >= 0)
+        # Of several assignments to the same index the last one wins.
         order = tokens if which == "last" else tokens[::-1]
-        at[one.words[order]] = order
+        positions[sentence.words[order]] = order
         targets = {}
         if item.target is not None:
-            given = np.asarray(item.target, dtype=np.int64).reshape(len(item.words), -1)
-            given = np.where(at[:, None] >= 0, given, HIDDEN)
-            targets = {"labels": given[:, 0]}
+            gold = np.asarray(item.target, dtype=np.int64).reshape(len(item.words), -1)
+            gold = np.where(positions[:, None] >= 0, gold, HIDDEN)
+            targets = {"labels": gold[:, 0]}
             if task.kind == "parsing":
-                # A head that was cut off cannot be chosen.
-                heads = given[:, 0]
-                gone = (heads > 0) & (at[np.maximum(heads, 1) - 1] < 0)
-                shown = np.where(gone[:, None], HIDDEN, given)
-                targets = {"heads": shown[:, 0], "relations": shown[:, 1]}
-        some = _some(one, tokenizer.pad)
-        lost = int((at < 0).sum())
-        out.append({"item": place, "tokens": (some,), "targets": targets, "words": at, "lost": lost})
+                # A head that was truncated cannot be predicted.
+                heads = gold[:, 0]
+                gone = (heads > 0) & (positions[np.maximum(heads, 1) - 1] < 0)
+                visible = np.where(gone[:, None], HIDDEN, gold)
+                targets = {"heads": visible[:, 0], "relations": visible[:, 1]}
+        nonempty = _some(sentence, tokenizer.pad)
+        lost = int((positions < 0).sum())
+        out.append(
+            {"item": index, "tokens": (nonempty,), "targets": targets, "words": positions, "lost": lost}
+        )
     return out
 
 
@@ -197,26 +200,28 @@ def _spans(items: Sequence[Item], tokenizer: Tokenizer, longest: int | None, str
             raise InputError(
                 f"an example must have a question and a passage, but {item.id!r} has {len(item.texts)} texts."
             )
-    found = tokenizer.windows([(i.texts[0], i.texts[1]) for i in items], longest=longest, stride=stride)
+    item_windows = tokenizer.windows(
+        [(i.texts[0], i.texts[1]) for i in items], longest=longest, stride=stride
+    )
     return [
         {
-            "item": place,
+            "item": index,
             "tokens": (window.tokens,),
             "offsets": window.offsets,
             "null": (null := _null(window.tokens)),
             "targets": {} if item.target is None else span_targets(item.target, window.offsets, null),
         }
-        for place, (item, windows) in enumerate(zip(items, found, strict=True))
+        for index, (item, windows) in enumerate(zip(items, item_windows, strict=True))
         for window in windows
     ]
 
 
 def _null(tokens: Tokens) -> int:
     """
-    The first token, or the last where only that is special, as in XLNet.
+    Index of the "no answer" token: the first one, or the last where only that is special, as in XLNet.
 
-    Without special tokens it is the first of the question: it sees nothing in a causal model, so "no
-    answer" is a threshold that is learned, but it can never be taken for an answer.
+    Without special tokens it is the first token of the question: in a causal model it attends to nothing
+    else, so "no answer" is a learned threshold, but it can never be confused with an answer.
     """
     return len(tokens) - 1 if tokens.special[-1] and not tokens.special[0] else 0
 
@@ -224,35 +229,35 @@ def _null(tokens: Tokens) -> int:
 def _language(
     items: Sequence[Item], tokenizer: Tokenizer, longest: int | None, stride: int, mask: int | None, seed: int
 ) -> list[Any]:
-    found = tokenizer.windows([_pair(i, i.texts) for i in items], longest=longest, stride=stride)
+    item_windows = tokenizer.windows([_pair(i, i.texts) for i in items], longest=longest, stride=stride)
     out = []
-    for place, (item, windows) in enumerate(zip(items, found, strict=True)):
+    for index, (item, windows) in enumerate(zip(items, item_windows, strict=True)):
         for number, window in enumerate(windows):
             tokens, labels = _guessed(window, mask, lambda n=number, i=item: generator(seed, "mask", i.id, n))
-            some = _some(tokens, tokenizer.pad)
+            nonempty = _some(tokens, tokenizer.pad)
             labels = labels if len(labels) else np.full(1, HIDDEN)
-            out.append({"item": place, "tokens": (some,), "targets": {"labels": labels}})
+            out.append({"item": index, "tokens": (nonempty,), "targets": {"labels": labels}})
     return out
 
 
 def _guessed(
     window: Window, mask: int | None, draw: Callable[[], np.random.Generator]
 ) -> tuple[Tokens, np.ndarray]:
-    """Say which tokens of a window count: none twice, none special, and, with a mask, a few that it hides."""
+    """Choose the tokens of a window to predict: none twice, none special and, with a mask, a random few."""
     tokens = window.tokens
     inside = np.flatnonzero(window.offsets[:, 0] >= 0)
     counted = inside[window.shared :]
     if mask is None or not len(counted):
-        chosen = counted
+        positions = counted
     else:
         size = max(1, round(MASKED * len(counted)))
-        chosen = np.sort(draw().choice(counted, size=size, replace=False))
+        positions = np.sort(draw().choice(counted, size=size, replace=False))
     labels = np.full(len(tokens), HIDDEN)
-    labels[chosen] = tokens.ids[chosen]
+    labels[positions] = tokens.ids[positions]
     if mask is None:
         return tokens, labels
     ids = tokens.ids.copy()
-    ids[chosen] = mask
+    ids[positions] = mask
     hidden = Tokens(ids=ids, types=tokens.types, words=tokens.words, special=tokens.special)
     return hidden, labels
 
@@ -261,7 +266,7 @@ def collate(
     features: Sequence[Features], device: Any = "cpu", *, multiple: int = 1, longest: int | None = None
 ) -> dict[str, torch.Tensor]:
     """
-    Put examples side by side, short ones filled up at the end.
+    Collate examples into a batch, padded at the end.
 
     Parameters
     ----------
@@ -269,9 +274,9 @@ def collate(
         Of one task.
     device : str or torch.device
     multiple : int
-        Tokens and words are filled up to a multiple of it, so that shapes come again.
+        Tokens and words are padded to a multiple of it, so that shapes recur.
     longest : int, optional
-        Tokens that the model takes; nothing is filled up beyond it.
+        Maximum length of the model, which padding does not exceed.
 
     Returns
     -------
@@ -283,42 +288,42 @@ def collate(
     """
     import torch
 
-    most = max(len(each.tokens) for each in features)
-    length = max(len(each) for each in features)
+    most = max(len(feature.tokens) for feature in features)
+    length = max(len(feature) for feature in features)
     filled = -(-length // multiple) * multiple
     length = max(length, filled if longest is None else min(filled, longest))
     shape = len(features), most, length
     first = features[0]
     ids = np.full(shape, first.pad, dtype=np.int64)
     mask, types = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-    special, there = np.zeros(shape, dtype=bool), np.zeros(shape[:2], dtype=bool)
-    for row, each in enumerate(features):
+    special, present = np.zeros(shape, dtype=bool), np.zeros(shape[:2], dtype=bool)
+    for row, feature in enumerate(features):
         for choice in range(most):
-            # A choice that is not there is read as the first one, and never counted.
-            one = each.tokens[choice if choice < len(each.tokens) else 0]
-            end = len(one)
-            ids[row, choice, :end], mask[row, choice, :end] = one.ids, 1
-            types[row, choice, :end], special[row, choice, :end] = one.types, one.special
-        there[row, : len(each.tokens)] = True
+            # A missing choice is read as the first one, and never counted.
+            tokens = feature.tokens[choice if choice < len(feature.tokens) else 0]
+            end = len(tokens)
+            ids[row, choice, :end], mask[row, choice, :end] = tokens.ids, 1
+            types[row, choice, :end], special[row, choice, :end] = tokens.types, tokens.special
+        present[row, : len(feature.tokens)] = True
     out = {"input_ids": ids, "attention_mask": mask, "special": special}
     if first.typed:
         out["token_type_ids"] = types
     if most == 1:
         out = {name: array[:, 0] for name, array in out.items()}
-    elif not there.all():
-        out["choices"] = there
+    elif not present.all():
+        out["choices"] = present
     if first.words is not None:
-        out["words"] = _side_by_side([each.words for each in features], -1, multiple)
+        out["words"] = _side_by_side([feature.words for feature in features], -1, multiple)
     for name in first.targets:
-        if all(name in each.targets for each in features):
-            arrays = [each.targets[name] for each in features]
+        if all(name in feature.targets for feature in features):
+            arrays = [feature.targets[name] for feature in features]
             out[name] = _side_by_side(arrays, HIDDEN, multiple) if arrays[0].ndim else np.stack(arrays)
     return {name: torch.from_numpy(array).to(device, non_blocking=True) for name, array in out.items()}
 
 
 def _side_by_side(arrays: Sequence[Any], fill: int, multiple: int) -> np.ndarray:
-    longest = -(-max(1, *(len(each) for each in arrays)) // multiple) * multiple
-    out = np.full((len(arrays), longest), fill, dtype=np.int64)
-    for row, each in enumerate(arrays):
-        out[row, : len(each)] = each
-    return out
+    longest = -(-max(1, *(len(array) for array in arrays)) // multiple) * multiple
+    padded = np.full((len(arrays), longest), fill, dtype=np.int64)
+    for row, array in enumerate(arrays):
+        padded[row, : len(array)] = array
+    return padded

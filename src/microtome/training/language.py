@@ -1,4 +1,4 @@
-"""How does a model come by its language-modeling head? From the checkpoint, and else it is refused."""
+"""Language models with the head of the checkpoint, and their mask tokens."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def language_model(
     encoder: TransformerEncoder, kind: Any, config: Any, *, seed: int
 ) -> tuple[torch.nn.Module, str]:
     """
-    Make the model that says which token stands where.
+    Make a model that predicts tokens.
 
     Parameters
     ----------
@@ -36,42 +36,42 @@ def language_model(
     Returns
     -------
     net : torch.nn.Module
-    said : str
-        Where its head came from.
+    note : str
+        Origin of its head.
     """
     net: Any = made(kind, config, encoder, seed=seed)
     base = f"{net.base_model_prefix}."
     tied = set(net.all_tied_weights_keys)
-    wanted = {n for n, _ in net.named_parameters(remove_duplicate=False) if not n.startswith(base)} - tied
-    state = {n: t for n, t in encoder.model.state_dict().items() if n in wanted}
-    if wanted - set(state):
-        state = _from_file(encoder, kind, wanted) or state
+    names = {n for n, _ in net.named_parameters(remove_duplicate=False) if not n.startswith(base)} - tied
+    state = {n: t for n, t in encoder.model.state_dict().items() if n in names}
+    if names - set(state):
+        state = _from_file(encoder, kind, names) or state
     net.load_state_dict(state, strict=False)
-    lost = wanted - set(state)
-    if not lost:
+    missing = names - set(state)
+    if not missing:
         return net, f"{kind.__name__} with the head of the checkpoint; nothing drawn"
-    return net, f"{kind.__name__}, {len(lost)} tensors of its head drawn: the checkpoint has none"
+    return net, f"{kind.__name__}, {len(missing)} tensors of its head drawn: the checkpoint has none"
 
 
-def _from_file(encoder: TransformerEncoder, kind: Any, wanted: set[str]) -> dict[str, torch.Tensor] | None:
-    """Find a head that was left in the file when the encoder was loaded without it."""
+def _from_file(encoder: TransformerEncoder, kind: Any, names: set[str]) -> dict[str, torch.Tensor] | None:
+    """Read the head from the checkpoint of an encoder that was loaded without it."""
     if any("drawn anew" in change for change in encoder.source.changes):
         return None
-    place = unpack(encoder.source.given).model
+    path = unpack(encoder.source.given).model
     try:
-        with telling(place):
+        with telling(path):
             net, report = kind.from_pretrained(
-                place, revision=encoder.source.revision, output_loading_info=True
+                path, revision=encoder.source.revision, output_loading_info=True
             )
     except InputError:
         return None
-    lost = {str(key) for key in report.get("missing_keys", ())}
-    return {n: t for n, t in net.state_dict().items() if n in wanted and n not in lost}
+    missing = {str(key) for key in report.get("missing_keys", ())}
+    return {n: t for n, t in net.state_dict().items() if n in names and n not in missing}
 
 
 def mask_of(encoder: TransformerEncoder) -> int | None:
-    """Find the token that hides another one; None in causal models, and where the tokenizer has none."""
+    """Find the mask token; None in causal models, and where the tokenizer has none."""
     if encoder.family.causal:
         return None
     added = json.loads(encoder.tokenizer.json).get("added_tokens") or ()
-    return next((each["id"] for each in added if each["content"] in _MASKS), None)
+    return next((token["id"] for token in added if token["content"] in _MASKS), None)

@@ -1,4 +1,4 @@
-"""How is a model trained? One loop: an update at a time, each decided by its number and the seed alone."""
+"""Training loop, in which each update depends only on its number and the seed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import torch
 
 PRECISIONS = ("float32", "tf32", "bfloat16", "float16")
-# How often the loss is written down and the state of a long training kept, in updates and in seconds.
+# Intervals at which the loss is logged (in updates) and the state of a training is saved (in seconds).
 LOG_UPDATES = 10
 STATE_SECONDS = 60.0
 
@@ -35,21 +35,21 @@ STATE_SECONDS = 60.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
     """
-    How a training went.
+    Course of a training.
 
     Parameters
     ----------
     updates : int
-        How many were made.
+        Number of updates made.
     planned : int
     seconds : float
         Of this process; a resumed run counts from its resumption.
     resumed : int
-        The update it went on from.
+        The update from which it was resumed.
     losses : tuple of (int, float)
-        Mean loss since the line before, at some updates.
+        Mean loss since the previous line of the log, at some updates.
     diverged : str, optional
-        What went wrong, where the loss stopped being a number.
+        Description of the failure, where the loss became non-finite.
     """
 
     updates: int
@@ -80,39 +80,39 @@ def train(
     """
     Train a model.
 
-    Same model, features, recipe, seed and device: same weights, also after an interruption. Dropout is
-    drawn from the seed and the number of the update, so nothing about chance has to be remembered.
+    The same model, features, recipe, seed and device give the same weights, even after an interruption.
+    Dropout is drawn from the seed and the number of the update, so no random state has to be saved.
 
     Parameters
     ----------
     model : Module
         With `loss(outputs, batch)`; changed in place.
     features : sequence
-        Examples ready for the model, with a length each.
+        Encoded examples, each with a length.
     collate : callable
-        Puts examples into a batch on the model's device.
+        Collates examples into a batch on the model's device.
     recipe : Recipe
     seed : int
         Of the order and of dropout.
     accelerator : accelerate.Accelerator
-        Owns devices and mixed precision.
+        Manages devices and mixed precision.
     folder : Path, optional
-        Where the state and the log are kept; an interrupted training in it is taken up.
+        Folder of the state and the log; an interrupted training in it is resumed.
     kept : callable, optional
-        Called after each update of `keep_at`, with the number of updates done; says the score so far.
+        Called after each update in `keep_at`, with the number of updates done; returns the current score.
     keep_at : frozenset of int
     progress : callable, optional
-        Called with what is done, how much of it, and of how much.
+        Called with a label, the number of updates done and their total.
     state_seconds : float
-        How often the state is kept. An interrupt (Ctrl-C) is heard after the update that runs, and the state
-        is kept before it takes effect.
+        Interval between saved states. A signal to stop (Ctrl-C, SIGTERM, SIGHUP) takes effect after the
+        current update, once the state is saved.
     board : path, optional
-        Where TensorBoard looks.
+        Folder for TensorBoard.
     replay : bool
-        Whether updates may be recorded and played again, where that is possible: batches must hold all that
-        the model is given.
+        Whether updates may run as CUDA graphs, where that is possible: batches must contain all inputs of
+        the model.
     rounded : bool
-        Whether products on a GPU round what is multiplied (TF32).
+        Whether matrix products on a GPU use TF32.
 
     Returns
     -------
@@ -122,16 +122,16 @@ def train(
 
     planned = recipe.updates(len(features))
     optimizer = make_optimizer(model, recipe)
-    done, adding = (0, {}) if folder is None else read_state(folder, model, optimizer)
-    # Of several processes, all take a state up, and the first one writes.
+    done, extra_state = (0, {}) if folder is None else read_state(folder, model, optimizer)
+    # Of several processes, all restore the state, and only the first one writes.
     accelerator.wait_for_everyone()
-    writing = folder if accelerator.is_main_process else None
-    shown = board if accelerator.is_main_process else None
-    log = Log(None if writing is None else writing / LOG, done, shown)
-    resumed, start, saved = done, time.monotonic(), time.monotonic()
-    prepared, stepping = accelerator.prepare(model, optimizer)
+    state_folder = folder if accelerator.is_main_process else None
+    board_folder = board if accelerator.is_main_process else None
+    log = Log(None if state_folder is None else state_folder / LOG, done, board_folder)
+    resumed, start, saved_at = done, time.monotonic(), time.monotonic()
+    prepared, prepared_optimizer = accelerator.prepare(model, optimizer)
     prepared.train()
-    attending = kernels(accelerator.device, rounded)
+    kernel_context = kernels(accelerator.device, rounded)
     order = in_updates(
         [len(feature) for feature in features],
         batch=recipe.batch,
@@ -140,50 +140,50 @@ def train(
         start=done,
     )
     losses = [(line["update"], line["loss"]) for line in log.lines if line.get("loss") is not None]
-    recent = adding.get("sum", torch.zeros(())).to(accelerator.device)
-    since = int(adding.get("count", 0))
-    _restore_scale(accelerator.scaler, adding)
+    loss_sum = extra_state.get("sum", torch.zeros(())).to(accelerator.device)
+    loss_count = int(extra_state.get("count", 0))
+    _restore_scale(accelerator.scaler, extra_state)
     diverged, score = None, None
 
     def wrong(batch: Any) -> Any:
         with accelerator.autocast():
             return model.loss(prepared(batch), batch)  # pyright: ignore[reportCallIssue]
 
-    recorded = None
+    cuda_graphs = None
     if replay and can_replay(model, accelerator, recipe.accumulate):
-        learning = [one for one in model.parameters() if one.requires_grad]
-        recorded = Replay(wrong, learning, recipe.clip, optimizer.step)
-    # Several processes must stop together, and each would stop where it is.
+        learning = [weight for weight in model.parameters() if weight.requires_grad]
+        cuda_graphs = Replay(wrong, learning, recipe.clip, optimizer.step)
+    # Several processes must stop together, but each would stop at its own update.
     with Stopping(accelerator.num_processes == 1) as stopping:
         for update in range(done, planned):
-            chosen = next(order)
+            examples = next(order)
             rate = set_rate(optimizer, recipe, update, planned)
             torch.manual_seed(int(generator(seed, "dropout", update).integers(2**62)))
-            batches = _parts(chosen, recipe.accumulate, accelerator)
+            batches = _parts(examples, recipe.accumulate, accelerator)
             ready = [
-                collate([features[place] for place in (part if len(part) else chosen[:1])])
+                collate([features[index] for index in (part if len(part) else examples[:1])])
                 for part in batches
             ]
-            if recorded is not None:
-                with attending():
-                    recent += recorded(ready[0])
+            if cuda_graphs is not None:
+                with kernel_context():
+                    loss_sum += cuda_graphs(ready[0])
             else:
                 for batch, share in zip(ready, _shares(model, ready, batches, accelerator), strict=True):
-                    with attending():
+                    with kernel_context():
                         loss = wrong(batch) if share is None else wrong(batch) * share
                         accelerator.backward(loss)
-                    recent += loss.detach()
+                    loss_sum += loss.detach()
                 if recipe.clip is not None:
                     accelerator.clip_grad_norm_(prepared.parameters(), recipe.clip)
-                stepping.step()
+                prepared_optimizer.step()
                 optimizer.zero_grad(set_to_none=True)
-            since += 1
+            loss_count += 1
             done = update + 1
             last = done == planned
             if done % LOG_UPDATES == 0 or last:
-                mean = float(accelerator.reduce(recent, reduction="mean")) / since
-                recent.zero_()
-                since = 0
+                mean = float(accelerator.reduce(loss_sum, reduction="mean")) / loss_count
+                loss_sum.zero_()
+                loss_count = 0
                 losses.append((done, mean))
                 log.add(update=done, loss=mean, rate=rate, seconds=round(time.monotonic() - start, 3))
                 if not math.isfinite(mean):
@@ -196,12 +196,16 @@ def train(
                 score = kept(done)
                 log.add(update=done, score=score)
                 prepared.train()
-            # The last state too: whatever follows the training can be interrupted as well.
-            due = last or stopping.asked or time.monotonic() - saved >= state_seconds
-            if writing is not None and due:
-                adding = {"sum": recent, "count": torch.tensor(since), **_scale(accelerator.scaler)}
-                write_state(writing, model, optimizer, done, adding)
-                saved = time.monotonic()
+            # The last state too: what follows the training can be interrupted as well.
+            due = last or stopping.asked or time.monotonic() - saved_at >= state_seconds
+            if state_folder is not None and due:
+                extra_state = {
+                    "sum": loss_sum,
+                    "count": torch.tensor(loss_count),
+                    **_scale(accelerator.scaler),
+                }
+                write_state(state_folder, model, optimizer, done, extra_state)
+                saved_at = time.monotonic()
             if stopping.asked:
                 log.close()
                 break
@@ -218,47 +222,47 @@ def train(
 
 
 def _scale(scaler: Any) -> dict[str, Any]:
-    """What half precision has learned of the size of gradients."""
+    """State of the gradient scaler of half precision."""
     import torch
 
     if scaler is None:
         return {}
-    told = scaler.state_dict()
-    return {"scale": torch.tensor(told["scale"]), "growth": torch.tensor(told["_growth_tracker"])}
+    state = scaler.state_dict()
+    return {"scale": torch.tensor(state["scale"]), "growth": torch.tensor(state["_growth_tracker"])}
 
 
-def _restore_scale(scaler: Any, kept: Mapping[str, Any]) -> None:
-    if scaler is not None and "scale" in kept:
-        told = {"scale": float(kept["scale"]), "_growth_tracker": int(kept["growth"])}
-        scaler.load_state_dict({**scaler.state_dict(), **told})
+def _restore_scale(scaler: Any, saved: Mapping[str, Any]) -> None:
+    if scaler is not None and "scale" in saved:
+        state = {"scale": float(saved["scale"]), "_growth_tracker": int(saved["growth"])}
+        scaler.load_state_dict({**scaler.state_dict(), **state})
 
 
-def _parts(chosen: np.ndarray, accumulate: int, accelerator: Any) -> list[np.ndarray]:
+def _parts(examples: np.ndarray, accumulate: int, accelerator: Any) -> list[np.ndarray]:
     """
-    Cut the examples of an update into those that this process runs together.
+    Split the examples of an update into the parts that this process runs.
 
-    All processes run equally many parts, since each waits for the others after each of them; one that has
-    nothing left runs the first example again, which then counts for nothing.
+    All processes run equally many parts, since they synchronize after each part; a process that has no
+    examples left runs the first example again, with weight 0.
     """
     count = accelerator.num_processes
-    mine = chosen[accelerator.process_index :: count]
-    parts = min(accumulate, -(-len(chosen) // count))
-    return [mine[i::parts] for i in range(parts)]
+    local = examples[accelerator.process_index :: count]
+    parts = min(accumulate, -(-len(examples) // count))
+    return [local[i::parts] for i in range(parts)]
 
 
 def _shares(model: Any, ready: list[Any], parts: list[np.ndarray], accelerator: Any) -> list[Any]:
-    """Weigh parts by how much each has to learn from, such that together they are one large batch."""
+    """Weight the parts by their number of targets, such that together they equal one large batch."""
     if len(ready) == 1 and accelerator.num_processes == 1:
         return [None]
     import torch
 
-    found = [
+    counts = [
         counted(batch, causal=model.family.causal) * (len(part) > 0)
         for batch, part in zip(ready, parts, strict=True)
     ]
-    total = accelerator.reduce(torch.stack(found).sum(), reduction="sum").clamp(min=1)
+    total = accelerator.reduce(torch.stack(counts).sum(), reduction="sum").clamp(min=1)
     # Gradients of several processes are averaged, not added.
-    return [one * accelerator.num_processes / total for one in found]
+    return [count * accelerator.num_processes / total for count in counts]
 
 
 def _label(losses: list[tuple[int, float]], score: float | None) -> str:
@@ -269,18 +273,18 @@ def _label(losses: list[tuple[int, float]], score: float | None) -> str:
 
 def kernels(device: torch.device, rounded: bool) -> Callable[[], Any]:
     """
-    Choose kernels: those of attention whose gradients are the same each time, as not all are on a GPU.
+    Choose attention kernels with deterministic gradients, which not all kernels on a GPU have.
 
     Parameters
     ----------
     device : torch.device
     rounded : bool
-        Whether products on a GPU round what is multiplied (TF32).
+        Whether matrix products on a GPU use TF32.
 
     Returns
     -------
     callable
-        Makes a context in which they are used.
+        Returns a context in which they are used.
     """
     if device.type == "cpu":
         return contextlib.nullcontext
@@ -300,16 +304,28 @@ def kernels(device: torch.device, rounded: bool) -> Callable[[], Any]:
     return chosen
 
 
+def check_precision(device: str, precision: str) -> None:
+    """Check that a device and a precision support training."""
+    if device not in ("cpu", "cuda"):
+        raise must(
+            "device", "'cpu' or 'cuda' for training (CUDA_VISIBLE_DEVICES chooses among several)", device
+        )
+    if precision not in PRECISIONS:
+        raise must("precision", f"one of {', '.join(PRECISIONS)}", precision)
+    if precision == "tf32" and device == "cpu":
+        raise must("precision", "float32, bfloat16 or float16 on a CPU", precision)
+
+
 def make_accelerator(device: str, precision: str) -> Any:
     """
-    Make what owns the devices.
+    Make the accelerator, which manages the devices.
 
     Parameters
     ----------
     device : str
         "cpu" or "cuda".
     precision : {"float32", "tf32", "bfloat16", "float16"}
-        Of matrix products; weights are float32 always. "tf32" rounds what is multiplied, and needs a GPU.
+        Of matrix products; weights are always float32. "tf32" rounds the factors, and needs a GPU.
 
     Returns
     -------
@@ -319,23 +335,16 @@ def make_accelerator(device: str, precision: str) -> Any:
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState
 
-    if device not in ("cpu", "cuda"):
-        raise must(
-            "device", "'cpu' or 'cuda' for training (CUDA_VISIBLE_DEVICES chooses among several)", device
-        )
-    if precision not in PRECISIONS:
-        raise must("precision", f"one of {', '.join(PRECISIONS)}", precision)
-    if precision == "tf32" and device == "cpu":
-        raise must("precision", "float32, bfloat16 or float16 on a CPU", precision)
+    check_precision(device, precision)
     mixed = {"bfloat16": "bf16", "float16": "fp16"}.get(precision, "no")
     if device != "cpu":
-        # Same bits each time: kernels that add in the order of arrival are left out.
+        # Bit-identical results: kernels that add in a nondeterministic order are excluded.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True, warn_only=True)
-        # Nothing here reads memory that was not written; filling it would take a kernel for each result.
+        # Nothing here reads uninitialized memory, and filling it would take one kernel per tensor.
         settings: Any = torch.utils.deterministic
         settings.fill_uninitialized_memory = False
-    # Its state is global and refuses a second value; each training has its own, except among several
-    # processes, which were set up together.
+    # The accelerator's state is global and cannot be changed, so it is reset for each training, except among
+    # several processes, which were set up together.
     AcceleratorState._reset_state(reset_partial_state=int(os.environ.get("WORLD_SIZE", "1")) == 1)
     return Accelerator(cpu=device == "cpu", mixed_precision=mixed)

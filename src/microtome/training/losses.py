@@ -1,4 +1,4 @@
-"""How wrong is an answer? One loss a kind of task."""
+"""Loss functions, one per kind of task."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 Loss = Callable[[Any, "dict[str, torch.Tensor]", bool], "torch.Tensor"]
 
-# Targets with this number do not count.
+# Targets with this value are ignored.
 HIDDEN = -100
 
 
 def _entropy(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Mean cross-entropy in float32; 0 where nothing counts, which would else be 0 / 0."""
+    """Mean cross-entropy in float32; 0 where all targets are ignored, instead of 0 / 0."""
     import torch
 
     rows = logits.float().flatten(0, -2)
@@ -39,17 +39,17 @@ def _spans(outputs: Any, batch: dict[str, torch.Tensor], _: bool) -> torch.Tenso
 
 
 def _trees(outputs: Any, batch: dict[str, torch.Tensor], _: bool) -> torch.Tensor:
-    """Each word chooses its head, and the relation to the right one."""
+    """Cross-entropy of the head of each word, and of the relation to the correct head."""
     import torch
 
     arcs, relations = outputs
-    # A word's possible heads are the root and the words that are there.
-    there = torch.nn.functional.pad(batch["words"] >= 0, (1, 0), value=True)
-    arcs = arcs.float().masked_fill(~there[:, None], float("-inf"))
+    # A word's possible heads are the root and the words that have a token.
+    present = torch.nn.functional.pad(batch["words"] >= 0, (1, 0), value=True)
+    arcs = arcs.float().masked_fill(~present[:, None], float("-inf"))
     heads = batch["heads"]
     index = heads.clamp(min=0)[..., None, None].expand(-1, -1, 1, relations.shape[-1])
-    right = relations.gather(2, index).squeeze(2)
-    return _entropy(arcs, heads) + _entropy(right, batch["relations"])
+    gold_relations = relations.gather(2, index).squeeze(2)
+    return _entropy(arcs, heads) + _entropy(gold_relations, batch["relations"])
 
 
 def _tokens(outputs: Any, batch: dict[str, torch.Tensor], causal: bool) -> torch.Tensor:
@@ -72,13 +72,13 @@ LOSSES: Mapping[str, Loss] = MappingProxyType(
 
 def counted(batch: dict[str, torch.Tensor], *, causal: bool) -> torch.Tensor:
     """
-    Count what the loss of a batch is the mean of: examples, words or tokens.
+    Count the targets that the loss of a batch averages over: examples, words or tokens.
 
     Parameters
     ----------
     batch : dict of str to Tensor
     causal : bool
-        Whether each token is guessed from those before it, so that the first one is not.
+        Whether each token is predicted from those before it, so that the first one is not.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""How are the heads of all layers trained together? On vectors that one pass of the encoder left behind."""
+"""Joint training of the heads of all layers, on vectors from a single pass of the encoder."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, int], None]
 Weights = Mapping[str, "torch.Tensor"]
-# What heads read stands in a batch beside what they are to say.
+# Key in a batch of the inputs of the heads, beside their targets.
 VECTORS = " vectors"
-# Losses that are averaged to say whether a training ended well.
+# Number of last losses that are averaged to detect a diverged training.
 LAST = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Heads:
     """
-    Trained heads of one seed, one a layer.
+    Trained heads of one seed, one per layer.
 
     Parameters
     ----------
     seed : int
     weights : mapping of str to Tensor of shape (layers, ...)
-        By the names that they have in the model.
+        By their names in the model.
     losses : ndarray of shape (layers,)
         Mean of the last updates; not finite where a training diverged.
     updates : int
@@ -55,7 +55,7 @@ class Heads:
 
 
 def head_weights(model: TaskModel) -> dict[str, torch.Tensor]:
-    """The weights of a model's head by name, as they are: all that can learn on vectors of an encoder."""
+    """Current weights of a model's head by name: all that can be trained on vectors of an encoder."""
     names = head_names(model) - idle_names(model)
     return {name: tensor.detach() for name, tensor in model.named_parameters() if name in names}
 
@@ -63,8 +63,8 @@ def head_weights(model: TaskModel) -> dict[str, torch.Tensor]:
 def pooler_names(model: TaskModel) -> frozenset[str]:
     """Names of the weights of the pooler that a model's head reads; none where it reads no pooler."""
     inside = {id(p) for n, p in model.base.named_parameters() if n.startswith("pooler.")}
-    read = head_names(model) - idle_names(model)
-    return frozenset(name for name, p in model.named_parameters() if id(p) in inside and name in read)
+    names = head_names(model) - idle_names(model)
+    return frozenset(name for name, p in model.named_parameters() if id(p) in inside and name in names)
 
 
 def train_heads(
@@ -78,31 +78,31 @@ def train_heads(
     progress: Progress | None = None,
 ) -> list[Heads]:
     """
-    Train one head a layer and seed, as the recipe says, with the encoder left as it is.
+    Train one head per layer and seed with a recipe; the encoder is frozen.
 
-    All layers of a seed see the same examples in the same order and drop out the same features, so a head
-    does not depend on which others are trained beside it. The gradient of each is clipped on its own.
+    All layers of a seed see the same examples in the same order with the same dropout masks, so a head does
+    not depend on which others are trained with it. The gradient of each head is clipped separately.
 
     Parameters
     ----------
     model : TaskModel
-        Whose head is copied; it stays as it is.
+        Its head is copied; the model is left unchanged.
     rows : Rows
-        What the head reads of each training example in every layer; see `head_rows`.
+        Inputs of the head for each training example in every layer; see `head_rows`.
     recipe : Recipe
-        The number of parts an update is run in is of no meaning here.
+        Its `accumulate` is ignored.
     seeds : sequence of int
         Of the order and of dropout.
     starts : sequence of mapping, optional
-        For each seed, the weights to begin from, as `head_weights` gives them; the model's own when absent.
+        For each seed, the initial weights, as `head_weights` returns them; the model's own when absent.
     still : collection of str
-        Names of weights of the head that stay the model's own, such as `pooler_names`; not in the starts.
+        Names of frozen weights of the head, such as `pooler_names`; not part of `starts`.
     progress : callable, optional
 
     Returns
     -------
     list of Heads
-        One a seed.
+        One per seed.
     """
     refused = heads_refusal(model.kind)
     if refused is not None:
@@ -116,24 +116,24 @@ def train_heads(
     first = {name: weight for name, weight in head_weights(model).items() if name not in set(still)}
     if not first:
         raise InputError("some weights of a head must be left to learn, but all of them are to stay.")
-    found = []
+    trained = []
     for number, seed in enumerate(seeds):
-        begin = first if starts is None else starts[number]
-        if set(begin) != set(first):
-            raise must("names of the weights of a head", ", ".join(sorted(first)), ", ".join(sorted(begin)))
-        told = None if progress is None else _shifted(progress, number, len(seeds))
-        found.append(_train(model, rows, recipe, seed, begin, told))
-    return found
+        start = first if starts is None else starts[number]
+        if set(start) != set(first):
+            raise must("names of the weights of a head", ", ".join(sorted(first)), ", ".join(sorted(start)))
+        seed_progress = None if progress is None else _shifted(progress, number, len(seeds))
+        trained.append(_train(model, rows, recipe, seed, start, seed_progress))
+    return trained
 
 
 def apply_heads(model: TaskModel, heads: Heads, rows: Rows) -> list[list[np.ndarray]]:
     """
-    Answer examples with the head of every layer.
+    Apply the head of every layer to examples.
 
     Parameters
     ----------
     model : TaskModel
-        That the heads were copied from.
+        The model that the heads were copied from.
     heads : Heads
     rows : Rows
         Of the same layers.
@@ -141,21 +141,21 @@ def apply_heads(model: TaskModel, heads: Heads, rows: Rows) -> list[list[np.ndar
     Returns
     -------
     list of list of ndarray
-        For each layer and example what `microtome.training.decoding.decode` takes.
+        For each layer and example, an input of `microtome.training.decoding.decode`.
     """
     import torch
 
     layers, count = rows.vectors.shape[0], len(rows.counts)
-    found: list[list[np.ndarray]] = [[] for _ in range(layers)]
+    outputs: list[list[np.ndarray]] = [[] for _ in range(layers)]
     reading = _Reading(model)
     with _mode(model, training=False, dropout=None), torch.inference_mode():
-        read, _ = _reader(reading, heads.weights, rows, layers)
+        apply, _ = _reader(reading, heads.weights, rows, layers)
         for begin in range(0, count, rows.together):
-            chosen = np.arange(begin, min(begin + rows.together, count))
-            said = read(heads.weights, rows.at(chosen), rows.batch(chosen)).float().cpu().numpy()
+            examples = np.arange(begin, min(begin + rows.together, count))
+            scores = apply(heads.weights, rows.at(examples), rows.batch(examples)).float().cpu().numpy()
             for layer in range(layers):
-                found[layer] += rows.apart(said[layer], chosen)
-    return found
+                outputs[layer] += rows.apart(scores[layer], examples)
+    return outputs
 
 
 def _train(
@@ -163,33 +163,33 @@ def _train(
     rows: Rows,
     recipe: Recipe,
     seed: int,
-    begin: Weights,
+    start: Weights,
     progress: Callable[[int, int], None] | None,
 ) -> Heads:
     import torch
 
     layers, planned = rows.vectors.shape[0], recipe.updates(len(rows.counts))
     weights = {
-        name: begin[name]
+        name: start[name]
         .detach()
         .to(model.device)
-        .expand(layers, *begin[name].shape)
+        .expand(layers, *start[name].shape)
         .clone()
         .requires_grad_()
-        for name in sorted(begin)
+        for name in sorted(start)
     }
     optimizer = _optimizer(weights, recipe)
     order = in_updates(rows.lengths.tolist(), batch=recipe.batch, seed=seed, bucket=recipe.bucket)
     reading, last = _Reading(model), []
     forked = [model.device] if model.device.type == "cuda" else []
     with _mode(model, training=True, dropout=recipe.dropout), torch.random.fork_rng(devices=forked):
-        read, together = _reader(reading, weights, rows, layers)
+        apply, batched = _reader(reading, weights, rows, layers)
 
-        def wrong(given: dict[str, torch.Tensor]) -> torch.Tensor:
-            batch = {name: value for name, value in given.items() if name != VECTORS}
-            outputs = read(weights, given[VECTORS], batch)
-            losses = torch.stack([model.loss(each, batch) for each in outputs])
-            # Each loss depends on its own head alone, so the gradient of the sum is that of each.
+        def wrong(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+            batch = {name: value for name, value in inputs.items() if name != VECTORS}
+            outputs = apply(weights, inputs[VECTORS], batch)
+            losses = torch.stack([model.loss(logits, batch) for logits in outputs])
+            # Each loss depends only on its own head, so the gradient of the sum is that of each loss.
             return torch.cat([losses.sum()[None], losses.detach()])
 
         def step() -> None:
@@ -197,16 +197,16 @@ def _train(
                 _clip(weights.values(), recipe.clip)
             optimizer.step()
 
-        played = Replay(wrong, weights.values(), None, step) if can_play(model, together) else None
+        cuda_graphs = Replay(wrong, weights.values(), None, step) if can_play(model, batched) else None
         for update in range(planned):
-            chosen = next(order)
+            examples = next(order)
             set_rate(optimizer, recipe, update, planned)
             torch.manual_seed(int(generator(seed, "dropout", update).integers(2**62)))
-            given = {VECTORS: rows.at(chosen), **rows.batch(chosen)}
-            if played is not None:
-                losses = played(given).clone()
+            inputs = {VECTORS: rows.at(examples), **rows.batch(examples)}
+            if cuda_graphs is not None:
+                losses = cuda_graphs(inputs).clone()
             else:
-                losses = wrong(given)
+                losses = wrong(inputs)
                 losses[0].backward()
                 step()
                 optimizer.zero_grad(set_to_none=True)
@@ -219,7 +219,7 @@ def _train(
 
 def can_play(model: TaskModel, together: bool) -> bool:
     """
-    Whether updates of heads are recorded: they are small, and a GPU would wait for the processor.
+    Whether updates of heads run as CUDA graphs: they are small, and a GPU would wait for the CPU.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ class _Reading(LateModule):
         self.model = model
 
     def forward(self, vectors: torch.Tensor, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-        """Read vectors, shape (rows, features), as texts of one token."""
+        """Apply the head to vectors, shape (rows, features), as texts of one token."""
         return self.model.read(vectors[:, None], batch)
 
 
@@ -250,58 +250,60 @@ def _reader(
     reading: _Reading, weights: Weights, rows: Rows, layers: int
 ) -> tuple[Callable[..., torch.Tensor], bool]:
     """
-    Find a way to apply the heads of all layers: in one call where the head's class allows it.
+    Make a function that applies the heads of all layers: in one call (vmap) if the head's class allows it.
 
     Returns
     -------
     read : callable
-        Of the weights, vectors of shape (layers, rows, features) and the batch they are of, to outputs with
-        the layers first.
+        Maps the weights, vectors of shape (layers, rows, features) and their batch to outputs with the
+        layers first.
     together : bool
         Whether it is one call.
     """
     import torch
     from torch.func import functional_call
 
-    # Without their gradients, which nobody would ask for.
-    still = {n: w for n, w in head_weights(reading.model).items() if n not in weights}
+    # Detached, since frozen weights need no gradients.
+    frozen = {n: w for n, w in head_weights(reading.model).items() if n not in weights}
 
-    def one(given: Weights, vectors: torch.Tensor, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-        told = {f"model.{n}": w for n, w in {**still, **given}.items()}
-        return functional_call(reading, told, (vectors, batch))
+    def one(layer_weights: Weights, vectors: torch.Tensor, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        parameters = {f"model.{n}": w for n, w in {**frozen, **layer_weights}.items()}
+        return functional_call(reading, parameters, (vectors, batch))
 
-    def by_turns(given: Weights, vectors: torch.Tensor, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-        found = []
+    def by_turns(
+        stacked_weights: Weights, vectors: torch.Tensor, batch: dict[str, torch.Tensor]
+    ) -> torch.Tensor:
+        outputs = []
         for layer in range(layers):
             if reading.model.training:
-                # Every layer drops out the same.
+                # Every layer uses the same dropout masks.
                 torch.manual_seed(torch.initial_seed())
-            found.append(one({n: w[layer] for n, w in given.items()}, vectors[layer], batch))
-        return torch.stack(found)
+            outputs.append(one({n: w[layer] for n, w in stacked_weights.items()}, vectors[layer], batch))
+        return torch.stack(outputs)
 
     together = torch.func.vmap(one, in_dims=(0, 0, None), randomness="same")
     try:
-        chosen = np.arange(1)
-        together(weights, rows.at(chosen), rows.batch(chosen))
+        examples = np.arange(1)
+        together(weights, rows.at(examples), rows.batch(examples))
     except RuntimeError:
-        # Some operation of this family's head has no rule for many heads at once.
+        # Some operation of this family's head has no batching rule for vmap.
         return by_turns, False
     return together, True
 
 
 def _optimizer(weights: Weights, recipe: Recipe) -> torch.optim.AdamW:
-    """AdamW with the groups of `make_optimizer`: a vector of each head is a bias or a norm."""
+    """Make AdamW with the groups of `make_optimizer`: one vector per head is a bias or a norm."""
     free = {n for n, w in weights.items() if not is_decayed(n, w.ndim - 1)}
     groups = [
         {"params": [w for n, w in weights.items() if n not in free], "weight_decay": recipe.decay},
         {"params": [w for n, w in weights.items() if n in free], "weight_decay": 0.0},
     ]
-    # Heads of all layers are large together: one sweep over them, not one an operation.
+    # The heads of all layers are large together: one fused kernel, not one per operation.
     return adamw(groups, recipe, fused=True)
 
 
 def _clip(weights: Any, most: float) -> None:
-    """Clip the gradient of each head on its own."""
+    """Clip the gradient of each head separately."""
     import torch
 
     gradients = [weight.grad for weight in weights if weight.grad is not None]
@@ -313,18 +315,18 @@ def _clip(weights: Any, most: float) -> None:
 
 @contextmanager
 def _mode(model: TaskModel, *, training: bool, dropout: float | None) -> Iterator[None]:
-    """Put the head into a mode, with another dropout where one is asked, for as long as it lasts."""
+    """Set the mode of the model, and the dropout of its head if given, within a context."""
     import torch
 
     before = [(m, m.p) for m in model.modules() if isinstance(m, torch.nn.Dropout)]
-    was = model.training
+    was_training = model.training
     if dropout is not None:
         set_head_dropout(model, dropout)
     model.train(training)
     try:
         yield
     finally:
-        model.train(was)
+        model.train(was_training)
         for module, share in before:
             module.p = share
 
@@ -334,10 +336,10 @@ def _shifted(progress: Progress, number: int, seeds: int) -> Callable[[int, int]
 
 
 def failures(heads: Sequence[Heads]) -> list[tuple[int, int, str]]:
-    """Which trainings diverged: the place of the layer, the seed, and what happened."""
+    """List the trainings that diverged: the index of the layer, the seed, and a description."""
     return [
-        (layer, one.seed, f"the loss was no number after {one.updates} updates")
-        for one in heads
-        for layer, loss in enumerate(one.losses)
+        (layer, seed_heads.seed, f"the loss was no number after {seed_heads.updates} updates")
+        for seed_heads in heads
+        for layer, loss in enumerate(seed_heads.losses)
         if not math.isfinite(loss)
     ]

@@ -1,4 +1,4 @@
-"""Which weights learn? All of them, those of the head, the biases, or small ones beside the others (LoRA)."""
+"""Trainable parameters: all of them, the head, the biases (BitFit), or low-rank adapters (LoRA)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 METHODS = ("full", "head", "bitfit", "lora")
 Method = Literal["full", "head", "bitfit", "lora"]
 
-# Projections of queries and values, or what stands for them, as families call them.
+# Projections of queries and values, or their equivalents, by their names in the families.
 _TARGETS = (
     ("query", "value"),
     ("query_proj", "value_proj"),
@@ -30,7 +30,7 @@ _TARGETS = (
     ("Wqkv",),
     ("c_attn",),
     ("q", "v"),
-    # XLNet's projections are bare tensors, which no adapter can stand beside.
+    # XLNet's projections are bare tensors, to which no adapter can be added.
     ("layer_1", "layer_2"),
 )
 _RANK, _ALPHA, _DROPOUT = 8, 16, 0.1
@@ -39,13 +39,13 @@ _RANK, _ALPHA, _DROPOUT = 8, 16, 0.1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trainable:
     """
-    What learns.
+    Trainable parameters of a model.
 
     Parameters
     ----------
     method : str
     learning, all : int
-        Numbers in weights that learn, and in all weights.
+        Number of trainable parameters, and of all parameters.
     said : str
         The same in words.
     """
@@ -58,21 +58,21 @@ class Trainable:
 
 def trainable(model: TaskModel, method: Method = "full", *, frozen: Collection[str] = ()) -> Trainable:
     """
-    Choose the weights that learn, and freeze the others.
+    Choose the parameters to train, and freeze the others.
 
-    The head is all that stands between the last states and the answer, so a pooler is a part of it where
-    it is read. Weights that no answer depends on, such as a pooler that is not read, never learn.
+    The head is everything between the last states and the output, so a pooler is part of it where it is
+    read. Parameters that do not affect the output, such as an unread pooler, are never trained.
 
     Parameters
     ----------
     model : TaskModel
         Changed in place.
     method : {"full", "head", "bitfit", "lora"}
-        All weights; the head; the biases and the head; the head and matrices of low rank beside the
+        All parameters; the head; the biases and the head; the head and low-rank matrices beside the
         projections of queries and values, which are merged when the model is saved.
     frozen : collection of str
-        Names of parameters below the base model that stay as they are whatever the method says: also
-        where a head shares them, and with the adapters beside them.
+        Names of parameters, relative to the base model, that stay frozen whatever the method: also where a
+        head shares them, and together with the adapters beside them.
 
     Returns
     -------
@@ -82,40 +82,46 @@ def trainable(model: TaskModel, method: Method = "full", *, frozen: Collection[s
         raise unknown("method", method, METHODS)
     if adapted(model) and method != "lora":
         raise InputError(f"a model with adapters must learn with method='lora', but got {method!r}.")
-    # By identity: adapters rename the weights that they stand beside, and a head may share some.
-    asked = set(frozen)
-    still = {id(parameter) for name, parameter in model.base.named_parameters() if name in asked}
+    # By identity: adapters rename the weights beside them, and a head may share some.
+    frozen_names = set(frozen)
+    frozen_ids = {id(parameter) for name, parameter in model.base.named_parameters() if name in frozen_names}
     if method == "lora" and not adapted(model):
         _adapt(model)
     head, idle = head_names(model), idle_names(model)
     biases = {name for name, _ in model.named_parameters() if name.endswith("bias")}
     if method == "bitfit" and not biases - head - idle:
         raise InputError(f"bitfit must find biases, but {model.family.title} of this shape has none.")
-    idle |= _beside_still(model, still)
-    learning = total = kept = 0
+    idle |= _beside_still(model, frozen_ids)
+    learning = total = frozen_count = 0
     for name, parameter in model.named_parameters():
-        chosen = name in head or method == "full" or (method == "bitfit" and name in biases)
+        selected = name in head or method == "full" or (method == "bitfit" and name in biases)
         parameter.requires_grad_(
-            (chosen or "lora_" in name) and name not in idle and id(parameter) not in still
+            (selected or "lora_" in name) and name not in idle and id(parameter) not in frozen_ids
         )
         total += parameter.numel()
         learning += parameter.numel() if parameter.requires_grad else 0
-        kept += parameter.numel() if id(parameter) in still else 0
+        frozen_count += parameter.numel() if id(parameter) in frozen_ids else 0
     if not learning:
         raise InputError("some weights must be left to learn, but all that an answer depends on are frozen.")
-    said = f"{method}: {learning:,} of {total:,} numbers learn" + (f", {kept:,} are frozen" if kept else "")
-    return Trainable(method=method, learning=learning, all=total, said=said)
+    summary = f"{method}: {learning:,} of {total:,} numbers learn" + (
+        f", {frozen_count:,} are frozen" if frozen_count else ""
+    )
+    return Trainable(method=method, learning=learning, all=total, said=summary)
 
 
-def _beside_still(model: TaskModel, still: set[int]) -> set[str]:
-    """Names of the parameters of adapters that stand beside frozen weights: merged, they would move them."""
+def _beside_still(model: TaskModel, frozen_ids: set[int]) -> set[str]:
+    """Names of the parameters of adapters beside frozen weights: merging them would change those weights."""
     parameters = dict(model.named_parameters())
-    held = {name.removesuffix(".base_layer.weight") for name, one in parameters.items() if id(one) in still}
+    held = {
+        name.removesuffix(".base_layer.weight")
+        for name, parameter in parameters.items()
+        if id(parameter) in frozen_ids
+    }
     return {name for name in parameters if "lora_" in name and name.partition(".lora_")[0] in held}
 
 
 def head_names(model: TaskModel) -> set[str]:
-    """Names of the parameters between the last states and the answer."""
+    """Names of the parameters between the last states and the output."""
     inside = {id(parameter) for parameter in model.base.parameters()}
     pooling = (
         {id(p) for n, p in model.base.named_parameters() if n.startswith("pooler.")}
@@ -126,10 +132,10 @@ def head_names(model: TaskModel) -> set[str]:
 
 
 def idle_names(model: TaskModel) -> set[str]:
-    """Names of the parameters that no answer depends on."""
+    """Names of the parameters that do not affect the output."""
     unread = {id(p) for n, p in model.base.named_parameters() if n.startswith("pooler.")}
     unread = set() if _pools(model) else unread
-    # XLNet's stands for words that are guessed in pre-training.
+    # XLNet's mask embedding is used only in pre-training.
     unread |= {id(p) for n, p in model.base.named_parameters() if n == "mask_emb"}
     return {n for n, p in model.named_parameters() if id(p) in unread}
 
@@ -152,7 +158,7 @@ def _adapt(model: TaskModel) -> None:
     peft = _peft()
     modules = dict(model.base.named_modules())
     leaves = {name.split(".")[-1] for name in modules}
-    targets = next((each for each in _TARGETS if set(each) <= leaves), None)
+    targets = next((names for names in _TARGETS if set(names) <= leaves), None)
     if targets is None:
         raise InputError(f"lora must find projections to stand beside, but {model.family.title} has none.")
     conv = any(type(modules[n]).__name__ == "Conv1D" for n in modules if n.split(".")[-1] in targets)
@@ -161,32 +167,32 @@ def _adapt(model: TaskModel) -> None:
     )
     with drawing(model.seed, "lora"):
         peft.inject_adapter_in_model(config, model.base)
-    # New modules would drop out even in a model that is in evaluation mode.
+    # New modules would apply dropout even in a model that is in evaluation mode.
     model.train(model.training)
 
 
 def adapted(model: torch.nn.Module) -> bool:
-    """Whether a model has adapters beside its weights."""
+    """Whether a model has adapters."""
     return any("lora_" in name for name, _ in model.named_parameters())
 
 
 def merged(model: TaskModel) -> TaskModel:
-    """A copy of a model in which adapters are a part of the weights; the model itself where it has none."""
+    """Copy a model with its adapters merged into the weights; the model itself where it has none."""
     if not adapted(model):
         return model
     from peft.tuners.tuners_utils import BaseTunerLayer
 
-    found = copy.deepcopy(model)
-    layers = [(n, m) for n, m in found.named_modules() if isinstance(m, BaseTunerLayer)]
+    merged_model = copy.deepcopy(model)
+    layers = [(n, m) for n, m in merged_model.named_modules() if isinstance(m, BaseTunerLayer)]
     for name, layer in layers:
         layer.merge()
         above, _, last = name.rpartition(".")
-        setattr(found.get_submodule(above), last, layer.get_base_layer())
-    return found
+        setattr(merged_model.get_submodule(above), last, layer.get_base_layer())
+    return merged_model
 
 
 def set_head_dropout(model: TaskModel, share: float) -> None:
-    """Set the dropout of everything between the last states and the answer."""
+    """Set the dropout of all modules between the last states and the output."""
     import torch
 
     inside = {id(module) for module in model.base.modules()}

@@ -1,4 +1,4 @@
-"""How is a model of a task built? From a copy of the encoder, with a head that is drawn or kept."""
+"""Construction of task models: a copy of the encoder with a new head, or with the checkpoint's own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError
+from ..errors import InputError, must
 from ..tasks.task import Task
 from .heads import Head, describe, equals_stock, resolve
 from .labels import label_order
@@ -36,62 +36,64 @@ def build(encoder: TransformerEncoder, task: Task, head: Head | str = "stock", *
     Parameters
     ----------
     encoder : TransformerEncoder
-        Stays as it is.
+        Left unchanged.
     task : Task
     head : Head or str
-        What answers for a whole input; see `HEADS`. Other kinds of tasks have one head each: "stock".
+        Head for one prediction per input; see `HEADS`. Other kinds of tasks have a single head: "stock".
         With "own" the head that the checkpoint was trained with is kept, its outputs matched to the
         labels by name.
     seed : int
-        New weights are drawn from it alone.
+        Seed of the new weights.
 
     Returns
     -------
     TaskModel
         In evaluation mode, on the encoder's device.
     """
+    if not hasattr(encoder, "family"):
+        raise must("a model", "an encoder of mt.load or a folder", encoder)
     if not hasattr(encoder, "base"):
         raise InputError(
             f"{encoder.name} must be a model of transformers to be fine-tuned, but it is an ELMo."
         )
-    found = resolve(head, encoder.family)
-    if isinstance(head, str) and isinstance(found, Head) and task.kind not in SEQUENCE:
-        # A name stands for a way to classify; what answers for words and spans is the same under all.
-        found = "stock"
-    if isinstance(found, Head) and task.kind not in SEQUENCE:
+    resolved = resolve(head, encoder.family)
+    if isinstance(head, str) and isinstance(resolved, Head) and task.kind not in SEQUENCE:
+        # A name refers to a classification head; heads for words and spans are the same under all names.
+        resolved = "stock"
+    if isinstance(resolved, Head) and task.kind not in SEQUENCE:
         raise InputError(
             f"a head with stages must be for one of {', '.join(SEQUENCE)}, but {task.name} is {task.kind}; "
             "use head='stock'."
         )
-    if found == "own":
+    if resolved == "own":
         return _kept(encoder, task)
-    if head == "jiant" and isinstance(found, Head):
-        # It took the dropout of the states, which is not that of the classifier in ALBERT.
-        found = replace(found, dropout=getattr(encoder.config, "hidden_dropout_prob", None))
+    if head == "jiant" and isinstance(resolved, Head):
+        # jiant used the dropout of the hidden states, which differs from that of the classifier in ALBERT.
+        resolved = replace(resolved, dropout=getattr(encoder.config, "hidden_dropout_prob", None))
     kind = stock_class(encoder.config, task.kind, causal=encoder.family.causal)
-    if isinstance(found, Head) and found.pooler == "pretrained" and trained_pooler(encoder) is None:
+    if isinstance(resolved, Head) and resolved.pooler == "pretrained" and trained_pooler(encoder) is None:
         if head != "jiant":
             raise InputError(
                 f"a pretrained pooler must be in the checkpoint, but {encoder.name} has none; use "
                 "pooler='fresh'."
             )
-        # The paper's own RoBERTa had a pooler that was drawn when it was loaded.
-        found = replace(found, pooler="fresh")
-    if isinstance(found, Head) and not (
-        equals_stock(found, encoder.family) and task.kind != "multiple_choice"
+        # The paper's RoBERTa had a pooler that was randomly initialized when the model was loaded.
+        resolved = replace(resolved, pooler="fresh")
+    if isinstance(resolved, Head) and not (
+        equals_stock(resolved, encoder.family) and task.kind != "multiple_choice"
     ):
-        return with_reader(encoder, task, found, seed=seed)
+        return with_reader(encoder, task, resolved, seed=seed)
     if kind is None:
         return with_reader(encoder, task, Head(reads="last", dense=0), seed=seed)
-    return _stock(encoder, task, found, kind, seed=seed)
+    return _stock(encoder, task, resolved, kind, seed=seed)
 
 
 def _stock(encoder: TransformerEncoder, task: Task, head: Head | str, kind: Any, *, seed: int) -> TaskModel:
     if task.kind == "language_modeling":
-        net, said = language_model(encoder, kind, configured(encoder, task), seed=seed)
+        net, note = language_model(encoder, kind, configured(encoder, task), seed=seed)
     else:
-        net, said = made(kind, configured(encoder, task), encoder, seed=seed), f"{kind.__name__}, head drawn"
-    notes = [f"{said} (seed {seed})"]
+        net, note = made(kind, configured(encoder, task), encoder, seed=seed), f"{kind.__name__}, head drawn"
+    notes = [f"{note} (seed {seed})"]
     if has_pooler(net.base_model):
         notes.append(_fill(net.base_model, encoder, seed))
     if task.kind == "multiple_choice":
@@ -105,16 +107,16 @@ def with_reader(
     encoder: TransformerEncoder, task: Task, head: Head, *, seed: int, keep_pooler: bool = False
 ) -> TaskModel:
     """
-    Put a head of our own on a copy of the bare encoder.
+    Put a custom head on a copy of the bare encoder.
 
     Parameters
     ----------
     encoder, task, seed
         As in `build`.
     head : Head
-        Of no meaning for kinds of tasks that have one head each.
+        Ignored for kinds of tasks that have a single head.
     keep_pooler : bool
-        Whether the encoder's own pooler is taken as it is, even for a head that was built with a fresh one.
+        Whether the encoder's own pooler is kept, even for a head that was built with a fresh one.
     """
     from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
@@ -134,13 +136,13 @@ def with_reader(
         notes.append(f"pooler drawn (seed {seed})" if fresh else _fill(base, encoder, seed))
     with drawing(seed, "reader"):
         if task.kind in SEQUENCE:
-            own = head.reads == "pooler" and not has_pooler(base)
-            reader = sequence_head(head, config, outputs_of(task), pooler=own)
-            said = f"head: {describe(head, encoder.family)}"
+            new_pooler = head.reads == "pooler" and not has_pooler(base)
+            reader = sequence_head(head, config, outputs_of(task), pooler=new_pooler)
+            note = f"head: {describe(head, encoder.family)}"
         else:
             reader = row_head(task.kind, config, outputs_of(task))
-            said = "biaffine parser" if task.kind == "parsing" else "linear layer"
-    notes.append(f"{said}, drawn (seed {seed})")
+            note = "biaffine parser" if task.kind == "parsing" else "linear layer"
+    notes.append(f"{note}, drawn (seed {seed})")
     reader.to(device=first.device, dtype=first.dtype)
     return _model(base, reader, encoder, task, head, tuple(notes), seed)
 
@@ -154,12 +156,12 @@ def _fill(base: Any, encoder: TransformerEncoder, seed: int) -> str:
 
 
 def _kept(encoder: TransformerEncoder, task: Task) -> TaskModel:
-    """Keep the head that the checkpoint has."""
+    """Make a model with the head of the checkpoint."""
     kind = stock_class(encoder.config, task.kind, causal=encoder.family.causal)
     if kind is None or type(encoder.model) is not kind:
-        wanted = "a head for it" if kind is None else kind.__name__
+        needed = "a head for it" if kind is None else kind.__name__
         raise InputError(
-            f"{encoder.name} must have been trained for {task.kind} ({wanted}) to keep its own head, but it "
+            f"{encoder.name} must have been trained for {task.kind} ({needed}) to keep its own head, but it "
             f"is a {type(encoder.model).__name__}."
         )
     if task.kind in SEQUENCE and resolve("stock", encoder.family) != "stock":
@@ -167,9 +169,9 @@ def _kept(encoder: TransformerEncoder, task: Task) -> TaskModel:
             f"{encoder.name} must read a token that sees the others to keep its own head, but that head "
             "reads the first one, which sees only itself: give another head."
         )
-    order, said = None, f"own head of {encoder.name}"
+    order, note = None, f"own head of {encoder.name}"
     if task.kind in ("classification", "tagging"):
-        order, said = label_order(encoder.config, task, encoder.name)
+        order, note = label_order(encoder.config, task, encoder.name)
     elif outputs_of(task) == 1 and "Sequence" in kind.__name__ and encoder.config.num_labels != 1:
         raise InputError(
             f"the head of {encoder.name} must have 1 output for {task.name}, but it has "
@@ -179,7 +181,7 @@ def _kept(encoder: TransformerEncoder, task: Task) -> TaskModel:
     config: Any = net.config
     if config.pad_token_id is None:
         config.pad_token_id = configured(encoder, task).pad_token_id
-    return _model(net, None, encoder, task, "own", (said,), 0, order=order)
+    return _model(net, None, encoder, task, "own", (note,), 0, order=order)
 
 
 def _model(

@@ -1,4 +1,4 @@
-"""How do weights follow their gradients? AdamW, with or without its correction for the first updates."""
+"""AdamW with or without bias correction."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     import torch
 
 UNDECAYED = ("bias", "norm")
-# After so many updates, the corrections for the first ones are 1 to the last bit, and counting adds nothing.
+# After so many updates the bias corrections are exactly 1, and the float32 step count no longer grows.
 SETTLED = 1e9
 
 
 def make_optimizer(model: torch.nn.Module, recipe: Recipe) -> torch.optim.AdamW:
     """
-    Make the optimizer of a recipe for all weights that are to be trained.
+    Make the optimizer of a recipe for all trainable weights.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def make_optimizer(model: torch.nn.Module, recipe: Recipe) -> torch.optim.AdamW:
     Returns
     -------
     torch.optim.AdamW
-        With two groups: weights that decay, and biases and norms, which do not.
+        With two groups: weights that decay, and biases and norms, which do not decay.
     """
     decayed: list[Any] = []
     plain: list[Any] = []
@@ -35,7 +35,7 @@ def make_optimizer(model: torch.nn.Module, recipe: Recipe) -> torch.optim.AdamW:
         if weight.requires_grad:
             (decayed if is_decayed(name, weight.ndim) else plain).append(weight)
     groups = [{"params": decayed, "weight_decay": recipe.decay}, {"params": plain, "weight_decay": 0.0}]
-    # One kernel for all weights where the device has it; on the CPU the loop is as fast and plainer.
+    # One fused kernel for all weights on a GPU; on the CPU the loop is as fast and simpler.
     return adamw(groups, recipe, fused=all(weight.is_cuda for weight in (*decayed, *plain)))
 
 
@@ -47,7 +47,7 @@ def is_decayed(name: str, axes: int) -> bool:
     ----------
     name : str
     axes : int
-        Vectors are biases and norms, whatever a family calls them.
+        Number of axes; vectors are biases and norms, whatever their names in a family.
 
     Returns
     -------
@@ -58,15 +58,15 @@ def is_decayed(name: str, axes: int) -> bool:
 
 def adamw(groups: Sequence[dict[str, Any]], recipe: Recipe, *, fused: bool) -> torch.optim.AdamW:
     """
-    Make AdamW for groups of weights; on a GPU, such that its steps can be recorded.
+    Make AdamW for groups of weights; on a GPU, such that CUDA graphs can capture its steps.
 
     Parameters
     ----------
     groups : sequence of dict
-        With `params` and `weight_decay`; empty ones are left out.
+        With `params` and `weight_decay`; empty groups are left out.
     recipe : Recipe
     fused : bool
-        Whether all weights are updated in one sweep.
+        Whether one fused kernel updates all weights.
 
     Returns
     -------
@@ -74,15 +74,15 @@ def adamw(groups: Sequence[dict[str, Any]], recipe: Recipe, *, fused: bool) -> t
     """
     import torch
 
-    given = [group for group in groups if group["params"]]
-    recorded = fused and all(weight.is_cuda for group in given for weight in group["params"])
-    # What a recording reads again at each step must lie on the device.
-    rate = torch.tensor(recipe.rate, device=given[0]["params"][0].device) if recorded else recipe.rate
+    nonempty = [group for group in groups if group["params"]]
+    capturable = fused and all(weight.is_cuda for group in nonempty for weight in group["params"])
+    # Values that a CUDA graph reads at each step must be on the device.
+    rate = torch.tensor(recipe.rate, device=nonempty[0]["params"][0].device) if capturable else recipe.rate
     optimizer = torch.optim.AdamW(
-        given, lr=rate, betas=recipe.betas, eps=recipe.epsilon, fused=fused, capturable=recorded
+        nonempty, lr=rate, betas=recipe.betas, eps=recipe.epsilon, fused=fused, capturable=capturable
     )
     if not recipe.bias_correction:
-        for weight in (weight for group in given for weight in group["params"]):
+        for weight in (weight for group in nonempty for weight in group["params"]):
             optimizer.state[weight] = {
                 "step": torch.tensor(SETTLED, device=weight.device if fused else None),
                 "exp_avg": torch.zeros_like(weight),
@@ -98,7 +98,7 @@ def set_rate(optimizer: Any, recipe: Recipe, update: int, updates: int) -> float
     Parameters
     ----------
     optimizer : torch.optim.AdamW
-        Of `adamw`.
+        Made by `adamw`.
     recipe : Recipe
     update : int
         Counted from 0.

@@ -1,4 +1,4 @@
-"""Which examples make up which update? Decided by the seed alone, before anything is trained."""
+"""Order of the training examples: the examples of each update, determined by the seed alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 
 from ..randomness import generator
 
-# Updates whose examples are sorted by length together: enough for like lengths, few enough to stay random.
+# Number of updates whose examples are sorted by length together: enough for similar lengths, few enough to
+# stay random.
 BUCKET_UPDATES = 50
 
 
@@ -16,26 +17,26 @@ def updates(
     lengths: Sequence[int], *, batch: int, seed: int, bucket: bool = False, start: int = 0
 ) -> Iterator[np.ndarray]:
     """
-    Give the examples of each update, without end.
+    Yield the examples of each update, indefinitely.
 
     Parameters
     ----------
     lengths : sequence of int
-        Tokens of each example.
+        Number of tokens of each example.
     batch : int
-        Examples of an update; the last one of a pass has fewer where they do not divide.
+        Number of examples per update; the last update of an epoch may have fewer.
     seed : int
     bucket : bool
-        Whether examples of like length share an update.
+        Whether examples of similar length share an update.
     start : int
-        Updates to leave out at the beginning, as after a resumption.
+        Number of updates to skip at the beginning, when a training is resumed.
 
     Yields
     ------
     ndarray of int of shape (examples,)
     """
-    each = -(-len(lengths) // batch)
-    epoch, skip = divmod(start, each)
+    per_epoch = -(-len(lengths) // batch)
+    epoch, skip = divmod(start, per_epoch)
     while True:
         yield from one_pass(lengths, batch=batch, seed=seed, epoch=epoch, bucket=bucket)[skip:]
         epoch, skip = epoch + 1, 0
@@ -45,21 +46,21 @@ def one_pass(
     lengths: Sequence[int], *, batch: int, seed: int, epoch: int, bucket: bool = False
 ) -> list[np.ndarray]:
     """
-    Cut one pass over all examples into updates.
+    Split one epoch over all examples into updates.
 
     Returns
     -------
     list of ndarray of int
     """
     rng = generator(seed, "order", epoch)
-    drawn = rng.permutation(len(lengths))
+    shuffled = rng.permutation(len(lengths))
     if not bucket:
-        return [drawn[i : i + batch] for i in range(0, len(drawn), batch)]
-    known = np.asarray(lengths)
-    found: list[np.ndarray] = []
-    for begin in range(0, len(drawn), BUCKET_UPDATES * batch):
-        part = drawn[begin : begin + BUCKET_UPDATES * batch]
-        part = part[np.argsort(known[part], kind="stable")]
-        found += [part[i : i + batch] for i in range(0, len(part), batch)]
-    # Which lengths come when is the same for all seeds, so that those abreast need no filling up.
-    return [found[place] for place in generator(0, "lengths", epoch).permutation(len(found))]
+        return [shuffled[i : i + batch] for i in range(0, len(shuffled), batch)]
+    token_counts = np.asarray(lengths)
+    batches: list[np.ndarray] = []
+    for begin in range(0, len(shuffled), BUCKET_UPDATES * batch):
+        part = shuffled[begin : begin + BUCKET_UPDATES * batch]
+        part = part[np.argsort(token_counts[part], kind="stable")]
+        batches += [part[i : i + batch] for i in range(0, len(part), batch)]
+    # The order of lengths is the same for all seeds: seeds trained as one model need no extra padding.
+    return [batches[index] for index in generator(0, "lengths", epoch).permutation(len(batches))]

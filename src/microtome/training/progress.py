@@ -1,4 +1,4 @@
-"""Where was a training interrupted? Its state on disk, written in one step and read back to the bit."""
+"""State and log of a training on disk, written atomically and restored bit by bit."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingExtraError
+from ..store.files import temporary_name, writing_weights
 
 if TYPE_CHECKING:
     import torch
@@ -23,18 +24,18 @@ def write_state(
     folder: Path, model: torch.nn.Module, optimizer: Any, update: int, loss: Mapping[str, torch.Tensor]
 ) -> None:
     """
-    Keep everything a training needs to go on after this update.
+    Save everything that a training needs to continue after this update.
 
     Parameters
     ----------
     folder : Path
     model : Module
-        Trained weights and buffers are kept; frozen ones are as they came.
+        Trained weights and buffers are saved; frozen weights do not change.
     optimizer : torch.optim.Optimizer
     update : int
-        How many updates are done.
+        Number of updates done.
     loss : mapping of str to Tensor
-        What has been added up since the log's last line.
+        Sums since the last line of the log.
     """
     from safetensors.torch import save_file
 
@@ -49,16 +50,21 @@ def write_state(
             tensors[f"{PREFIXES['optimizer']}{number}/{name}"] = tensor.detach().cpu().contiguous().clone()
     for name, tensor in loss.items():
         tensors[f"{PREFIXES['loss']}{name}"] = tensor.detach().cpu().clone()
-    place = folder / f"{STATE}.new"
-    save_file(tensors, str(place), metadata={"update": str(update)})
-    with place.open("rb") as file:
-        os.fsync(file.fileno())
-    place.replace(folder / STATE)
+    path = temporary_name(folder / STATE)
+    try:
+        with writing_weights(folder):
+            save_file(tensors, str(path), metadata={"update": str(update)})
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+        path.replace(folder / STATE)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def read_state(folder: Path, model: torch.nn.Module, optimizer: Any) -> tuple[int, dict[str, torch.Tensor]]:
     """
-    Put a model and its optimizer where an interrupted training had them.
+    Restore a model and its optimizer from an interrupted training.
 
     Parameters
     ----------
@@ -69,29 +75,29 @@ def read_state(folder: Path, model: torch.nn.Module, optimizer: Any) -> tuple[in
     Returns
     -------
     update : int
-        How many updates are done; 0 when there is nothing to go on from.
+        Number of updates done; 0 when there is nothing to resume.
     loss : dict of str to Tensor
         As it was written.
     """
     from safetensors import SafetensorError, safe_open
 
-    place = folder / STATE
-    if not place.is_file():
+    path = folder / STATE
+    if not path.is_file():
         return 0, {}
     try:
-        with safe_open(str(place), framework="pt") as file:
+        with safe_open(str(path), framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
             update = int(file.metadata()["update"])
     except (SafetensorError, KeyError, TypeError, ValueError):
-        # Written in one step, so this is no half of a file: it is another's, and training starts anew.
+        # Writes are atomic, so this is not a partial file but a foreign one: training starts from scratch.
         return 0, {}
     model.load_state_dict(_under(tensors, "model"), strict=False)
     states: dict[int, dict[str, Any]] = {}
     for name, tensor in _under(tensors, "optimizer").items():
         number, _, key = name.partition("/")
         states.setdefault(int(number), {})[key] = tensor
-    known = optimizer.state_dict()
-    optimizer.load_state_dict({**known, "state": states})
+    optimizer_state = optimizer.state_dict()
+    optimizer.load_state_dict({**optimizer_state, "state": states})
     return update, _under(tensors, "loss")
 
 
@@ -102,7 +108,7 @@ def _under(tensors: dict[str, torch.Tensor], part: str) -> dict[str, torch.Tenso
 
 class Log:
     """
-    What happened, one JSON object a line: owns a file, and TensorBoard's where one is asked for.
+    Log of a training, one JSON object per line; owns a file, and TensorBoard's where one is requested.
 
     Parameters
     ----------
@@ -122,17 +128,17 @@ class Log:
         if path.is_file():
             for line in path.read_text().splitlines():
                 try:
-                    found = json.loads(line)
-                except ValueError:  # cut short by whatever stopped the run
+                    entry = json.loads(line)
+                except ValueError:  # truncated when the run was stopped
                     continue
-                if found.get("update", 0) <= update:
-                    self.lines.append(found)
+                if entry.get("update", 0) <= update:
+                    self.lines.append(entry)
         path.write_text("".join(f"{json.dumps(line)}\n" for line in self.lines))
         for line in self.lines:
             self._show(line)
 
     def add(self, **values: Any) -> None:
-        """Add a line; what is no number is null."""
+        """Add a line; non-finite numbers become null."""
         values = {
             name: None if isinstance(value, float) and not math.isfinite(value) else value
             for name, value in values.items()
@@ -144,7 +150,7 @@ class Log:
                 file.write(f"{json.dumps(values)}\n")
 
     def close(self) -> None:
-        """Let go of TensorBoard's file."""
+        """Close TensorBoard's file."""
         if self._board is not None:
             self._board.close()
 

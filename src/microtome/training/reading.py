@@ -1,4 +1,4 @@
-"""Which states does a head read, and how are they brought to one row an answer?"""
+"""Selection of the states that a head reads, and the modules of the heads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .heads import Head
 if TYPE_CHECKING:
     import torch
 
-# What families call the dropout before their own classifier, or else that of their states.
+# Names in the configurations of the dropout before the classifier, or else of that of the states.
 _DROPOUTS = (
     "classifier_dropout",
     "classifier_dropout_prob",
@@ -27,11 +27,11 @@ _DROPOUTS = (
 
 
 def dropout_of(config: Any) -> float:
-    """Dropout that a family gives its classifier; 0.1 where its configuration names none."""
+    """Dropout of a family's classifier; 0.1 where its configuration names none."""
     for name in _DROPOUTS:
-        given = getattr(config, name, None)
-        if isinstance(given, (int, float)):
-            return float(given)
+        dropout = getattr(config, name, None)
+        if isinstance(dropout, (int, float)):
+            return float(dropout)
     return 0.1
 
 
@@ -39,17 +39,17 @@ def vector(
     states: torch.Tensor, mask: torch.Tensor, special: torch.Tensor, reads: str, place: str
 ) -> torch.Tensor:
     """
-    Read one vector an example.
+    Read one vector per example.
 
     Parameters
     ----------
     states : Tensor of shape (examples, tokens, features)
     mask : Tensor of int of shape (examples, tokens)
-        1 where a token is no padding.
+        1 where a token is not padding.
     special : Tensor of bool of shape (examples, tokens)
     reads : {"cls", "pooler", "last", "mean"}
     place : {"first", "last"}
-        Of the token that stands for the input.
+        Position of the token that represents the input.
 
     Returns
     -------
@@ -59,10 +59,10 @@ def vector(
 
     if reads == "mean":
         real = mask.bool()
-        kept = real & ~special
-        # A text without a single token of its own has only special ones to read.
-        kept = torch.where(kept.any(1, keepdim=True), kept, real).to(states.dtype)
-        return (states * kept[..., None]).sum(1) / kept.sum(1, keepdim=True)
+        selected = real & ~special
+        # A text without regular tokens has only special tokens to average.
+        selected = torch.where(selected.any(1, keepdim=True), selected, real).to(states.dtype)
+        return (states * selected[..., None]).sum(1) / selected.sum(1, keepdim=True)
     if reads == "last" or place == "last":
         last = mask.to(torch.long).cumsum(1).argmax(1)
         return states[torch.arange(len(states), device=states.device), last]
@@ -71,13 +71,13 @@ def vector(
 
 def at_words(rows: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
     """
-    Take the rows of words out of those of tokens.
+    Select the rows of words from those of tokens.
 
     Parameters
     ----------
     rows : Tensor of shape (examples, tokens, numbers)
     words : Tensor of int of shape (examples, words)
-        The token of each word; -1 where it has none, which gets the first row and must not be counted.
+        The token of each word; -1 where it has none, which selects the first row and must be ignored.
 
     Returns
     -------
@@ -92,13 +92,13 @@ def rolled_left(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     import torch
 
     tokens = mask.shape[1]
-    places = torch.arange(tokens, device=values.device)[None] - (tokens - mask.sum(1, keepdim=True))
-    index = places % tokens
+    positions = torch.arange(tokens, device=values.device)[None] - (tokens - mask.sum(1, keepdim=True))
+    index = positions % tokens
     return values[torch.arange(len(values), device=values.device)[:, None], index]
 
 
 def sequence_head(head: Head, config: Any, outputs: int, *, pooler: bool) -> torch.nn.Module:
-    """Make the stages of a head, behind a new pooler where it is asked for and the base model has none."""
+    """Make the stages of a head, after a new pooler if one is requested."""
     from torch import nn
 
     width = int(config.hidden_size)
@@ -112,7 +112,7 @@ def sequence_head(head: Head, config: Any, outputs: int, *, pooler: bool) -> tor
 
 
 def row_head(kind: Kind, config: Any, outputs: int) -> torch.nn.Module:
-    """Make a head that answers for every word or token: a linear layer, or a parser."""
+    """Make a head with outputs for every word or token: a linear layer, or a parser."""
     from torch import nn
 
     width = int(config.hidden_size)
@@ -122,43 +122,43 @@ def row_head(kind: Kind, config: Any, outputs: int) -> torch.nn.Module:
 
 
 def _dense(inputs: int, outputs: int, config: Any) -> torch.nn.Linear:
-    """A linear layer drawn as the library draws those of the model."""
+    """Make a linear layer, initialized as the library initializes those of the model."""
     from torch import nn
 
-    made = nn.Linear(inputs, outputs)
-    nn.init.normal_(made.weight, std=float(getattr(config, "initializer_range", None) or 0.02))
-    nn.init.zeros_(made.bias)
-    return made
+    layer = nn.Linear(inputs, outputs)
+    nn.init.normal_(layer.weight, std=float(getattr(config, "initializer_range", None) or 0.02))
+    nn.init.zeros_(layer.bias)
+    return layer
 
 
 class Given(LateModule):
-    """Stands where a base model was, and gives states that are there already."""
+    """Replaces a base model, and returns precomputed states."""
 
     def __init__(self, base: torch.nn.Module, states: torch.Tensor, pooled: torch.Tensor | None) -> None:
         super().__init__()
         self.output = Output(states, pooled)
-        # In a tuple, so that it is not taken for a part of this module.
+        # In a tuple, so that it is not registered as a submodule.
         self.standing_for = (base,)
 
     def __getattr__(self, name: str) -> Any:
-        # Some heads read a table of the base model, such as that of word vectors.
+        # Some heads read a table of the base model, such as the word embeddings.
         if name == "standing_for":
             raise AttributeError(name)
         return getattr(self.standing_for[0], name)
 
     def forward(self, *_: Any, **__: Any) -> Output:
-        """Give the states, whatever the tokens are."""
+        """Return the states, whatever the tokens are."""
         return self.output
 
 
 class Output:
-    """What a base model returns: states, the pooler's vector, and nothing else."""
+    """Output of a base model: states, the pooler's vector, and None for all else."""
 
     def __init__(self, states: torch.Tensor, pooled: torch.Tensor | None) -> None:
         self.last_hidden_state, self.pooler_output = states, pooled
 
-    def __getitem__(self, place: int) -> torch.Tensor | None:
-        return (self.last_hidden_state, self.pooler_output)[place]
+    def __getitem__(self, index: int) -> torch.Tensor | None:
+        return (self.last_hidden_state, self.pooler_output)[index]
 
     def __getattr__(self, name: str) -> None:
         if name.startswith("__"):
@@ -167,7 +167,7 @@ class Output:
 
 @contextmanager
 def given_states(net: Any, states: torch.Tensor, pooled: torch.Tensor | None) -> Iterator[None]:
-    """Let a model of the library answer from given states, not its encoder's, for as long as it lasts."""
+    """Let a model of the library predict from given states, not its encoder's, within a context."""
     prefix, base = net.base_model_prefix, net.base_model
     setattr(net, prefix, Given(base, states, pooled))
     try:

@@ -1,4 +1,4 @@
-"""How is a model fine-tuned? Every value of a recipe, as each paper has it."""
+"""Fine-tuning recipes: hyperparameters, with the values of published papers."""
 
 from __future__ import annotations
 
@@ -14,48 +14,48 @@ from ..errors import InputError, must, unknown
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """
-    All values of a fine-tuning. Its result is the model after the last update.
+    All hyperparameters of a fine-tuning. Its result is the model after the last update.
 
     Parameters
     ----------
     name : str
     batch : int
-        Examples of an update.
+        Number of examples per update.
     accumulate : int
-        Parts in which the examples of an update go through the model, one after the other; the gradient
-        is that of all of them together.
+        Number of parts in which the examples of an update go through the model, one after the other; the
+        gradient is that of all of them together.
     rate : float
-        The largest learning rate.
+        Peak learning rate.
     epochs : float, optional
-        Passes over the training split; None where `steps` decides alone.
+        Passes over the training split; None where only `steps` applies.
     steps : int, optional
-        Updates at most.
+        Maximum number of updates.
     warmup_steps : int, optional
-        Updates over which the rate rises from 0.
+        Number of updates over which the learning rate rises from 0.
     warmup : float
-        The same as a share of all updates, where `warmup_steps` is absent.
+        The same as a fraction of all updates, where `warmup_steps` is absent.
     schedule : {"linear", "constant"}
-        What the rate does afterwards: fall to 0, or stay.
+        Learning rate after the warm-up: linear decay to 0, or constant.
     betas : tuple of float
     epsilon : float
     bias_correction : bool
         Of Adam's averages.
     decay : float
-        Decoupled weight decay, of neither biases nor norms.
+        Decoupled weight decay, which is not applied to biases and norms.
     clip : float, optional
-        Largest norm of the gradient.
+        Maximum norm of the gradient.
     longest : int
-        Tokens of an example at most.
+        Maximum number of tokens per example.
     longest_span, stride : int
-        The same for tasks with spans, and how far windows overlap.
+        The same for tasks with spans, and the overlap of windows.
     dropout : float, optional
         Of the head; the model's own when absent.
     head : str
         The kind of head, one of `HEADS`.
     bucket : bool
-        Whether examples of like length share an update, which saves padding. Papers draw at random.
+        Whether examples of similar length share an update, which saves padding. Papers shuffle at random.
     notes : mapping of str to str
-        Where each value comes from, for values that a reader may doubt.
+        Sources of values that a reader may question.
     citation : str
     """
 
@@ -86,36 +86,42 @@ class Recipe:
         _check(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A read-only mapping cannot be sent to another process.
+        # A read-only mapping cannot be pickled.
         return _again, (
-            {one.name: getattr(self, one.name) for one in fields(self)} | {"notes": dict(self.notes)},
+            {recipe_field.name: getattr(self, recipe_field.name) for recipe_field in fields(self)}
+            | {"notes": dict(self.notes)},
         )
 
     def specification(self) -> dict[str, Any]:
-        """What an address is made of: every value that can change a result."""
-        told = asdict(replace(self, notes={}))  # a read-only mapping cannot be copied
+        """All values that can change a result, from which an address is computed."""
+        values = asdict(replace(self, notes={}))  # a read-only mapping cannot be copied
         for name in ("name", "notes", "citation"):
-            told.pop(name)
-        return {**told, "betas": list(self.betas)}
+            values.pop(name)
+        return {**values, "betas": list(self.betas)}
 
     def updates(self, examples: int) -> int:
-        """How many updates a training split of so many examples gives."""
-        each = -(-examples // self.batch)
+        """Number of updates for a training split with the given number of examples."""
+        per_epoch = -(-examples // self.batch)
         limits = []
         if self.epochs is not None:
-            limits.append(max(1, round(each * self.epochs)))
+            limits.append(max(1, round(per_epoch * self.epochs)))
         if self.steps is not None:
             limits.append(self.steps)
         return min(limits)
 
     def rising(self, updates: int) -> int:
-        """How many of the updates the rate rises over."""
+        """Number of warm-up updates; raise an error if there are fewer updates than that."""
         if self.warmup_steps is not None:
-            return min(self.warmup_steps, updates)
+            if self.warmup_steps > updates:
+                raise InputError(
+                    f"warmup_steps must be at most the {updates:,} updates of the training, but got "
+                    f"{self.warmup_steps:,}; give fewer, or a share of the updates as warmup=0.1."
+                )
+            return self.warmup_steps
         return int(self.warmup * updates)
 
     def factor(self, update: int, updates: int) -> float:
-        """The share of the largest rate at an update, counted from 0."""
+        """Fraction of the peak learning rate at an update, counted from 0."""
         rising = self.rising(updates)
         if update < rising:
             return update / max(1, rising)
@@ -148,7 +154,10 @@ def _check(recipe: Recipe) -> None:
         if value is not None and not _whole(value, least):
             raise must(name, f"a whole number of at least {least}, or absent", value)
     if not _number(recipe.warmup) or not 0 <= recipe.warmup <= 1:
-        raise must("warmup", "between 0 and 1", recipe.warmup)
+        raise InputError(
+            f"warmup must be a share of the updates between 0 and 1, but got {recipe.warmup!r}; a number of "
+            "updates is given as warmup_steps."
+        )
     if not _number(recipe.decay) or recipe.decay < 0:
         raise must("decay", "at least 0", recipe.decay)
     if recipe.dropout is not None and not (_number(recipe.dropout) and 0 <= recipe.dropout < 1):
@@ -176,8 +185,8 @@ def _number(value: Any) -> bool:
 
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
     {
-        one.name: one
-        for one in (
+        recipe.name: recipe
+        for recipe in (
             Recipe(
                 name="phang2021",
                 batch=4,
@@ -190,6 +199,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
                 notes=MappingProxyType(
                     {
                         "steps": "the paper says up to 10,000",
+                        "warm-up": "10 % of the updates, also where another number of them is given",
                         "decay": "the library's default; the paper says Adam",
                         "longest": "the library's default; the paper does not say",
                     }
@@ -254,15 +264,25 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
 )
 
 
+def changeable() -> list[str]:
+    """Names of the values of a recipe that can be overridden."""
+    return [
+        recipe_field.name
+        for recipe_field in fields(Recipe)
+        if recipe_field.name not in ("name", "notes", "citation")
+    ]
+
+
 def find_recipe(recipe: str | Recipe, **changes: Any) -> Recipe:
     """
-    Look a recipe up, with other values where they are given.
+    Look up a recipe, with some values overridden.
 
     Parameters
     ----------
     recipe : str or Recipe
     **changes
-        Values of `Recipe` by name. `epochs` alone takes the place of `steps`, and the other way round.
+        Values of `Recipe` by name. `epochs` alone replaces `steps`, and vice versa; `warmup_steps` then
+        keep their fraction of the updates.
 
     Returns
     -------
@@ -270,17 +290,20 @@ def find_recipe(recipe: str | Recipe, **changes: Any) -> Recipe:
     """
     if isinstance(recipe, str) and recipe not in RECIPES:
         raise unknown("recipe", recipe, RECIPES)
-    found = RECIPES[recipe] if isinstance(recipe, str) else recipe
-    if not isinstance(found, Recipe):
+    base = RECIPES[recipe] if isinstance(recipe, str) else recipe
+    if not isinstance(base, Recipe):
         raise must("recipe", "a name or a Recipe", recipe)
-    known = {one.name for one in fields(Recipe)} - {"name", "notes", "citation"}
     for name in changes:
-        if name not in known:
-            raise unknown("value of a recipe", name, known)
+        if name not in changeable():
+            raise unknown("value of a recipe", name, changeable())
+    new_length = {"epochs", "steps"} & changes.keys() and not {"warmup", "warmup_steps"} & changes.keys()
+    if new_length and base.warmup_steps and base.steps:
+        # With another length of training the warm-up keeps its fraction of the updates.
+        changes |= {"warmup": base.warmup_steps / base.steps, "warmup_steps": None}
     if "epochs" in changes and "steps" not in changes:
         changes["steps"] = None
     if "steps" in changes and "epochs" not in changes:
         changes["epochs"] = None
     if "warmup" in changes and "warmup_steps" not in changes:
         changes["warmup_steps"] = None
-    return replace(found, **changes) if changes else found
+    return replace(base, **changes) if changes else base

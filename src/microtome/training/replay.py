@@ -1,8 +1,8 @@
-"""How does a small model use a GPU? Its way there and back is recorded once a shape, and played again.
+"""CUDA graphs of the updates of a small model, captured once per shape of a batch.
 
-A small model keeps a GPU waiting: a thousand short kernels are started one by one by a processor that needs
-longer for each start than the kernel runs. Recorded, they are started together. The kernels are the same, in
-the same order and with the same draws of dropout, so the gradients are the same to the bit.
+A small model keeps a GPU waiting: a thousand short kernels are launched one by one by a CPU that needs longer
+for each launch than the kernel runs. A CUDA graph launches them together. The kernels are the same, in the
+same order and with the same dropout masks, so the gradients are bit-identical.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-# Lengths are filled up to a multiple of this, so that shapes come again.
+# Lengths are padded to a multiple of this, so that shapes recur.
 LENGTHS = 16
-# Shapes that are recorded at most; others are run as they come.
+# Maximum number of captured shapes; batches of other shapes run without a graph.
 MOST = 24
-# Larger models keep a GPU busy anyway, and would need their memory once a shape.
+# Larger models keep a GPU busy anyway, and would need their memory once per shape.
 PARAMETERS = 50_000_000
-# Families whose models never wait for the device on their way, which cannot be recorded.
+# Families whose forward and backward passes never synchronize with the device, since that cannot be captured.
 FAMILIES = ("albert", "bert", "electra", "roberta", "roberta-decoder")
 
 
@@ -34,18 +34,18 @@ class _Recording:
 
 class Replay:
     """
-    Owns recordings of a model's updates.
+    CUDA graphs of a model's updates, one per shape of a batch.
 
     Parameters
     ----------
     loss : callable
-        Takes a batch and gives the loss, a tensor of shape (), or several numbers of which it is the first.
+        Takes a batch and returns the loss, a tensor of shape (), or a vector whose first element is the loss.
     weights : iterable of Parameter
-        Those that learn.
+        Trainable weights.
     clip : float, optional
-        Largest norm of the gradient.
+        Maximum norm of the gradient.
     step : callable, optional
-        Moves the weights as a part of each update; what it reads, such as the rate, must lie on the device.
+        Updates the weights within the graph; what it reads, such as the rate, must be on the device.
     """
 
     def __init__(
@@ -61,13 +61,13 @@ class Replay:
         self._step = step
         self._seen: set[Any] = set()
         self._known: dict[Any, _Recording] = {}
-        # Everything on one stream of its own: what was begun on another one cannot be recorded.
+        # Everything runs on a separate stream: work that began on another one cannot be captured.
         self._stream = torch.cuda.Stream()
         self._pool = torch.cuda.graph_pool_handle()
 
     def __call__(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """
-        Find the loss of a batch, and leave its gradient, clipped, in the weights, or make the step.
+        Compute the loss of a batch, and leave its clipped gradient in the weights, or make the step.
 
         Parameters
         ----------
@@ -76,30 +76,30 @@ class Replay:
         Returns
         -------
         Tensor of shape () or (numbers,)
-            What `loss` gave, to be read before the next call.
+            The value of `loss`, to be read before the next call.
         """
         import torch
 
         shape = tuple((name, value.shape, value.dtype) for name, value in sorted(batch.items()))
         if shape not in self._known and (shape not in self._seen or len(self._known) >= MOST):
-            # The first time everything is run as it is: libraries set themselves up.
+            # The first batch of a shape runs without a graph, since libraries initialize themselves.
             self._seen.add(shape)
             self._stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(self._stream):
-                found = self._run(batch)
+                loss = self._run(batch)
             torch.cuda.current_stream().wait_stream(self._stream)
-            return found
+            return loss
         if shape not in self._known:
             self._known[shape] = self._record(batch)
-        known = self._known[shape]
+        recording = self._known[shape]
         for name, value in batch.items():
-            known.inputs[name].copy_(value, non_blocking=True)
-        known.graph.replay()
+            recording.inputs[name].copy_(value, non_blocking=True)
+        recording.graph.replay()
         if self._step is not None:
-            return known.loss
-        for weight, gradient in zip(self._weights, known.gradients, strict=True):
+            return recording.loss
+        for weight, gradient in zip(self._weights, recording.gradients, strict=True):
             weight.grad = gradient
-        return known.loss
+        return recording.loss
 
     def _run(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
         import torch
@@ -127,14 +127,14 @@ class Replay:
 
 def can_replay(model: Any, accelerator: Any, accumulate: int) -> bool:
     """
-    Whether updates of a model can be recorded, and whether that helps.
+    Whether updates of a model can run as CUDA graphs, and whether that helps.
 
     Parameters
     ----------
     model : TaskModel
     accelerator : accelerate.Accelerator
     accumulate : int
-        Parts of an update.
+        Number of parts of an update.
 
     Returns
     -------

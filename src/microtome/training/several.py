@@ -1,4 +1,4 @@
-"""How do several seeds train? One after the other, side by side in processes of their own, or abreast."""
+"""Fine-tuning with several seeds: one after the other, in parallel processes, or as one model (vmap)."""
 
 from __future__ import annotations
 
@@ -6,33 +6,31 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-from ..comparison.inputs import using_threads
+from ..arguments import checked
 from ..encoders.encoder import Encoder, TransformerEncoder
 from ..errors import InputError, must
 from ..inference.estimate import Estimate
 from ..inference.seeds import Outcome, mean_over_seeds
+from ..runtime import using_threads
 from ..store.shelf import Shelf
 from ..tasks.task import Task
 from .asking import ask
+from .checking import ALONE, check_many
 from .finetuning import KIND, begin_run, finetune
 from .heads import Head
 from .loop import make_accelerator
 from .recipe import Recipe
+from .stopping import in_child, stopping_children
 from .tuned import Tuned, open_tuned
 
 Progress = Callable[[str, int, int], None]
-# Options of `finetune` that models abreast do not have, and the only value they may have there.
-_ALONE: Mapping[str, Any] = MappingProxyType(
-    {"train_size": None, "method": "full", "cached": False, "checkpoints": [], "board": None}
-)
 
 
 def finetune_seeds(
-    model: Mapping[str, Any],
-    task: Mapping[str, Any],
+    model: Encoder | Mapping[str, Any],
+    task: Task | Mapping[str, Any],
     seeds: Sequence[int],
     *,
     at_once: int = 1,
@@ -44,23 +42,23 @@ def finetune_seeds(
     """
     Fine-tune one encoder with several seeds.
 
-    A small model leaves most of a GPU idle: a few processes at once, or seeds abreast, use it far better.
+    A small model leaves most of a GPU idle: a few processes, or seeds trained as one model, use it better.
 
     Parameters
     ----------
-    model : mapping
-        What `load` is called with: `source` and its options.
-    task : mapping
-        What `task` is called with: `name` and its options.
+    model : Encoder or mapping
+        A mapping holds the arguments of `load`, which separate processes need.
+    task : Task or mapping
+        A mapping holds the arguments of `task`, and `held_out`.
     seeds : sequence of int
     at_once : int
-        Processes that train at the same time; 1 trains here.
+        Number of processes that train at the same time; 1 trains in this process.
     abreast : bool
         Whether seeds train as one model, as by `finetune_abreast`, which has fewer options.
     threads : int, optional
-        Of each process; as many as here when absent.
+        Of each process; as many as in this process when absent.
     progress : callable, optional
-        Called with what is done, how much of it, and of how much.
+        Called with a label, the number of steps done and their total.
     **options
         Of `finetune`.
 
@@ -69,25 +67,18 @@ def finetune_seeds(
     list of Tuned
         In the order of the seeds.
     """
-    if not seeds or len(set(seeds)) != len(seeds):
-        raise must("seeds", "one or more, each once", list(seeds))
-    if not isinstance(at_once, int) or at_once < 1:
-        raise must("at_once", "a whole number above 0", at_once)
     import torch
 
-    if abreast:
-        for name, value in options.items():
-            if name in _ALONE and value != _ALONE[name]:
-                raise must(name, "left as it is for seeds abreast", value)
-        given = {name: value for name, value in options.items() if name not in _ALONE}
-        with using_threads(threads):
-            encoder, opened = _load(model, task)
-            return finetune_abreast([encoder], opened, seeds=seeds, progress=progress, **given)
+    check_many(seeds, at_once=at_once, abreast=abreast, **options)
     with using_threads(threads):
+        if abreast:
+            shared_options = {name: value for name, value in options.items() if name not in ALONE}
+            encoder, opened = open_both(model, task)
+            return finetune_abreast([encoder], opened, seeds=seeds, progress=progress, **shared_options)
         if at_once > 1 and len(seeds) > 1:
             _in_processes(model, task, seeds, at_once, torch.get_num_threads(), progress, options)
-        # What the processes trained is in the store by now, and is opened here.
-        encoder, opened = _load(model, task)
+        # The runs of the processes are in the store by now, and are only opened here.
+        encoder, opened = open_both(model, task)
         return [
             finetune(encoder, opened, seed=seed, progress=_named(progress, seed, seeds), **_at(options, seed))
             for seed in seeds
@@ -110,10 +101,10 @@ def finetune_abreast(
     **values: Any,
 ) -> list[Tuned]:
     """
-    Fine-tune small encoders of one shape as one model, which uses a GPU far better than one by one.
+    Fine-tune small encoders of one shape as one model (vmap), which uses a GPU better than one by one.
 
-    Each learns what it would learn alone, but for rounding and for the draws of dropout; runs are in the
-    store under addresses of their own. A run that is stopped starts anew.
+    Each encoder learns what it would learn alone, up to rounding and the dropout masks; each run has its own
+    address in the store. A run that is stopped starts from scratch.
 
     Parameters
     ----------
@@ -130,7 +121,7 @@ def finetune_abreast(
         As in `finetune`.
     progress : callable, optional
     **values
-        Other values of the recipe.
+        Values of the recipe to override.
 
     Returns
     -------
@@ -143,12 +134,12 @@ def finetune_abreast(
         raise must("encoders and seeds", "one or more each", (len(encoders), len(seeds)))
     if len(set(seeds)) != len(seeds) or len({encoder.digest for encoder in encoders}) != len(encoders):
         raise must("encoders and seeds", "each there once", (len(encoders), list(seeds)))
-    known = [encoder for encoder in encoders if isinstance(encoder, TransformerEncoder)]
-    if len({encoder.tokenizer.digest for encoder in known}) > 1:
+    transformer_encoders = [encoder for encoder in encoders if isinstance(encoder, TransformerEncoder)]
+    if len({encoder.tokenizer.digest for encoder in transformer_encoders}) > 1:
         raise InputError("encoders that are trained abreast must share one tokenizer, but these do not.")
     accelerator = make_accelerator(device, precision)
-    given: list[dict[str, Any]] = [{}] if rates is None else [{"rate": rate} for rate in rates]
-    asked = [
+    rate_values: list[dict[str, Any]] = [{}] if rates is None else [{"rate": rate} for rate in rates]
+    requests = [
         ask(
             encoder,
             task,
@@ -162,19 +153,21 @@ def finetune_abreast(
             **rate,
         )
         for encoder in encoders
-        for rate in given
+        for rate in rate_values
         for seed in seeds
     ]
     shelf = Shelf(store)
     with ExitStack() as stack:
         works = [
-            stack.enter_context(shelf.work(kind=KIND, specification=one.specification, command=command))
-            for one in asked
+            stack.enter_context(shelf.work(kind=KIND, specification=request.specification, command=command))
+            for request in requests
         ]
-        new = [(one, work) for one, work in zip(asked, works, strict=True) if work.entry is None]
+        pending = [
+            (request, work) for request, work in zip(requests, works, strict=True) if work.entry is None
+        ]
         runs = [
-            begin_run(one, work.folder, accelerator=accelerator, shelf=shelf, progress=progress)
-            for one, work in new
+            begin_run(request, work.folder, accelerator=accelerator, shelf=shelf, progress=progress)
+            for request, work in pending
         ]
         if runs:
             courses = train_abreast(
@@ -186,18 +179,18 @@ def finetune_abreast(
                 rounded=precision == "tf32",
                 progress=progress,
             )
-            for (_, work), run, course in zip(new, runs, courses, strict=True):
+            for (_, work), run, course in zip(pending, runs, courses, strict=True):
                 work.finish(run.finish(course, []))
-    places = [(shelf.get(one.address), one.address) for one in asked]
+    entries = [(shelf.get(request.address), request.address) for request in requests]
     return [
         open_tuned(entry.folder, task, address=address, shelf=shelf, device=device)
-        for entry, address in places
+        for entry, address in entries
         if entry is not None
     ]
 
 
 def _at(options: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Give each seed a folder of its own for TensorBoard."""
+    """Give each seed its own folder for TensorBoard."""
     board = options.get("board")
     return {**options, "board": None if board is None else str(Path(board) / f"seed-{seed}")}
 
@@ -208,21 +201,23 @@ def _named(progress: Progress | None, seed: int, seeds: Sequence[int]) -> Progre
     return lambda what, done, total: progress(f"seed {seed}: {what}", done, total)
 
 
-def _load(model: Mapping[str, Any], task: Mapping[str, Any]) -> tuple[Any, Task]:
+def open_both(model: Any, task: Any) -> tuple[Any, Task]:
+    """Load an encoder and open a task, where they are given as mappings."""
     from ..encoders.loading import load
 
-    return load(**model), open_asked(task)
+    encoder = load(**model) if isinstance(model, Mapping) else model
+    return encoder, open_asked(task) if isinstance(task, Mapping) else task
 
 
 def open_asked(asked: Mapping[str, Any]) -> Task:
     """
-    Open a task as it was asked for.
+    Open a task from a mapping of arguments.
 
     Parameters
     ----------
     asked : mapping
-        What `task` is called with, and `held_out`: how many examples of the validation split are scored on
-        while the others are trained on, for tasks whose training split is not at hand.
+        Arguments of `task`, and `held_out`: the number of examples of the validation split that are scored
+        while the others are trained on, for tasks whose training split is not available.
 
     Returns
     -------
@@ -233,13 +228,13 @@ def open_asked(asked: Mapping[str, Any]) -> Task:
 
     options = dict(asked)
     size = options.pop("held_out", None)
-    found = open_task(**options)
-    return found if size is None else held_out(found, size)
+    opened = open_task(**options)
+    return opened if size is None else held_out(opened, size)
 
 
 def _in_processes(
-    model: Mapping[str, Any],
-    task: Mapping[str, Any],
+    model: Any,
+    task: Any,
     seeds: Sequence[int],
     at_once: int,
     threads: int,
@@ -249,10 +244,14 @@ def _in_processes(
     from concurrent.futures import ProcessPoolExecutor, as_completed
     from multiprocessing import get_context
 
-    # Fresh processes: a forked one would inherit a GPU that it cannot use.
-    with ProcessPoolExecutor(min(at_once, len(seeds)), mp_context=get_context("spawn")) as pool:
+    # Spawned processes: a forked one would inherit a GPU that it cannot use.
+    with (
+        ProcessPoolExecutor(min(at_once, len(seeds)), mp_context=get_context("spawn")) as pool,
+        stopping_children(pool),
+    ):
         running = [
-            pool.submit(_train, dict(model), dict(task), seed, threads, dict(options)) for seed in seeds
+            pool.submit(in_child, _train, dict(model), dict(task), seed, threads, dict(options))
+            for seed in seeds
         ]
         for done, finished in enumerate(as_completed(running), start=1):
             finished.result()
@@ -266,13 +265,14 @@ def _train(
     import torch
 
     torch.set_num_threads(threads)
-    encoder, opened = _load(model, task)
+    encoder, opened = open_both(model, task)
     return finetune(encoder, opened, seed=seed, **_at(options, seed)).address
 
 
-def over_seeds(runs: Sequence[Tuned], *, level: float = 0.95) -> Estimate:
+@checked
+def over_seeds(runs: Sequence[Any], *, level: float = 0.95) -> Estimate:
     """
-    Average the score of the task over runs; those that diverged or collapsed are counted, never averaged.
+    Average the score of the task over runs; diverged or collapsed runs are counted, never averaged.
 
     Parameters
     ----------
@@ -283,6 +283,8 @@ def over_seeds(runs: Sequence[Tuned], *, level: float = 0.95) -> Estimate:
     -------
     Estimate
     """
+    if not isinstance(runs, Sequence) or not runs or not all(hasattr(run, "evaluation") for run in runs):
+        raise must("runs", "fine-tuned models, at least one", runs)
     outcomes = [
         Outcome(seed=run.seeds.order, value=run.score.value, failed=run.failure or "") for run in runs
     ]

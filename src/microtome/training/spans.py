@@ -1,4 +1,4 @@
-"""Which tokens are the answer, and which characters are the tokens? Spans of a passage, both ways."""
+"""Answer spans of a passage: from characters to tokens and back."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def span_targets(answers: Sequence[tuple[int, str]], offsets: np.ndarray, null: 
     Parameters
     ----------
     answers : sequence of (int, str)
-        Where answers begin in the passage, in characters, and how they read. The first one is learned.
+        Start of each answer in the passage, in characters, and its text. The first one is the target.
     offsets : ndarray of int of shape (tokens, 2)
-        Of the tokens of the passage; -1 for others.
+        Ranges of characters of the tokens of the passage; -1 for others.
     null : int
-        The token that is right where the window does not hold the whole of the answer, or there is none.
+        The target where the window does not contain the complete answer, or there is no answer.
 
     Returns
     -------
@@ -35,8 +35,8 @@ def span_targets(answers: Sequence[tuple[int, str]], offsets: np.ndarray, null: 
         inside = offsets[:, 0] >= 0
         over = np.flatnonzero(inside & (offsets[:, 1] > begin) & (offsets[:, 0] < end))
         window = offsets[inside]
-        whole = len(over) and window[:, 0].min() <= begin and window[:, 1].max() >= end
-        if whole:
+        complete = len(over) and window[:, 0].min() <= begin and window[:, 1].max() >= end
+        if complete:
             first, last = int(over[0]), int(over[-1])
     return {"starts": np.asarray(first, dtype=np.int64), "ends": np.asarray(last, dtype=np.int64)}
 
@@ -50,29 +50,29 @@ def best_span(
     Parameters
     ----------
     logits : ndarray of float of shape (tokens, 2)
-        For each token to be the first and to be the last one.
+        For each token, the logits of being the first and the last one of the answer.
     offsets : ndarray of int of shape (tokens, 2)
     longest : int
-        Tokens of an answer at most.
+        Maximum number of tokens of an answer.
 
     Returns
     -------
     score : float
-        Sum of the two; minus infinity where the window holds nothing of the passage.
+        Sum of the two logits; minus infinity where the window contains nothing of the passage.
     begin, end : int
         In characters of the passage.
     """
-    places = np.flatnonzero(offsets[:, 0] >= 0)
+    positions = np.flatnonzero(offsets[:, 0] >= 0)
     best, begin, end = -np.inf, 0, 0
-    starts, ends = logits[places, 0].astype(np.float64), logits[places, 1].astype(np.float64)
-    for width in range(min(longest, len(places))):
-        sums = starts[: len(places) - width] + ends[width:]
+    starts, ends = logits[positions, 0].astype(np.float64), logits[positions, 1].astype(np.float64)
+    for width in range(min(longest, len(positions))):
+        sums = starts[: len(positions) - width] + ends[width:]
         at = int(sums.argmax())
         if sums[at] > best:
-            best, begin, end = float(sums[at]), offsets[places[at], 0], offsets[places[at + width], 1]
+            best, begin, end = float(sums[at]), offsets[positions[at], 0], offsets[positions[at + width], 1]
     return best, int(begin), int(end)
 
 
 def cut(passage: str, begin: int, end: int) -> str:
-    """Take characters out of a passage, without the white space around them that a token may hold."""
+    """Extract characters from a passage, without surrounding white space that a token may contain."""
     return passage[begin:end].strip()

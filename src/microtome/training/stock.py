@@ -1,4 +1,4 @@
-"""Which class does the library have for a task, and how is it filled with an encoder's weights?"""
+"""The library's model classes for tasks, filled with an encoder's weights."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def stock_class(config: Any, kind: Kind, *, causal: bool) -> Any:
     Returns
     -------
     type or None
-        None where the library has none. Choices of families without a class for them are scored by the
-        classifier with one output. XLNet answers questions with its simple head, not with the one that
+        None where the library has none. In families without a class for multiple choice, a classifier with
+        one output scores the choices. XLNet answers questions with its simple head, not with the one that
         needs a search.
     """
     from transformers.models.auto import modeling_auto
@@ -51,14 +51,14 @@ def stock_class(config: Any, kind: Kind, *, causal: bool) -> Any:
         name = "MODEL_FOR_CAUSAL_LM_MAPPING" if causal else "MODEL_FOR_MASKED_LM_MAPPING"
     else:
         name = _MAPPINGS[kind]
-    found = getattr(modeling_auto, name).get(type(config), None)
-    if found is None and kind == "multiple_choice":
+    model_class = getattr(modeling_auto, name).get(type(config), None)
+    if model_class is None and kind == "multiple_choice":
         return stock_class(config, "classification", causal=causal)
-    return found
+    return model_class
 
 
 def outputs_of(task: Task) -> int:
-    """How many numbers a head gives for one row of a task."""
+    """Number of outputs of the head of a task per row."""
     if task.kind in ("regression", "multiple_choice"):
         return 1
     if task.kind == "span":
@@ -71,7 +71,7 @@ def outputs_of(task: Task) -> int:
 
 
 def configured(encoder: TransformerEncoder, task: Task) -> Any:
-    """Copy the encoder's configuration and write into it what the task needs."""
+    """Copy the encoder's configuration and adapt it to the task."""
     config = copy.deepcopy(encoder.config)
     config.pad_token_id = pad_of(encoder)
     if task.kind == "language_modeling":
@@ -89,26 +89,30 @@ def configured(encoder: TransformerEncoder, task: Task) -> Any:
 
 def pad_of(encoder: TransformerEncoder) -> int:
     """
-    Find the token that fills short examples up.
+    Find the padding token.
 
-    Causal classifiers look for the last token that is another one, whatever the mask says: so it must be
-    a token that no text ends with. Where the model names none it is the end of text, or else the last
+    Causal classifiers look for the last token that is not the padding token, whatever the mask: so it must
+    be a token that no text ends with. Where the model names none it is the end of text, or else the last
     special token of the tokenizer.
     """
     entries = encoder.model.get_input_embeddings().num_embeddings  # pyright: ignore[reportCallIssue]
     added = json.loads(encoder.tokenizer.json).get("added_tokens") or ()
-    special = [each["id"] for each in added if each.get("special")]
+    special = [token["id"] for token in added if token.get("special")]
     for name in ("pad_token_id", "eos_token_id"):
-        given = getattr(encoder.config, name, None)
-        given = given[0] if isinstance(given, (list, tuple)) and given else given
-        if isinstance(given, int) and 0 <= given < entries and (name == "pad_token_id" or given in special):
-            return given
+        token_id = getattr(encoder.config, name, None)
+        token_id = token_id[0] if isinstance(token_id, (list, tuple)) and token_id else token_id
+        if (
+            isinstance(token_id, int)
+            and 0 <= token_id < entries
+            and (name == "pad_token_id" or token_id in special)
+        ):
+            return token_id
     return max(special, default=encoder.tokenizer.pad)
 
 
 @contextmanager
 def drawing(seed: int, name: str) -> Iterator[None]:
-    """Let the library draw weights from a seed and a name alone, whatever was drawn before."""
+    """Let the library initialize weights from a seed and a name alone, whatever the global random state."""
     import torch
 
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
@@ -120,9 +124,9 @@ def drawing(seed: int, name: str) -> Iterator[None]:
 
 def made(kind: Any, config: Any, encoder: TransformerEncoder, *, seed: int) -> torch.nn.Module:
     """
-    Make a model of a class of the library, with the encoder's weights in its base and all else drawn.
+    Make a model of a library class: the encoder's weights in its base, all others randomly initialized.
 
-    The encoder stays as it is. A pooler is not filled: see `fill_pooler`.
+    The encoder is left unchanged. A pooler is not filled: see `fill_pooler`.
     """
     config.architectures = [kind.__name__]
     with drawing(seed, "head"):
@@ -131,9 +135,11 @@ def made(kind: Any, config: Any, encoder: TransformerEncoder, *, seed: int) -> t
     net.to(device=first.device, dtype=first.dtype)
     state = {name: tensor for name, tensor in encoder.base.state_dict().items() if not _pooling(name)}
     missing, unexpected = net.base_model.load_state_dict(state, strict=False)
-    wrong = [name for name in (*missing, *unexpected) if not _pooling(name)]
-    if wrong:
-        raise WorkError(f"{kind.__name__} must have the weights of {encoder.name}, but {wrong[0]} differs.")
+    mismatched = [name for name in (*missing, *unexpected) if not _pooling(name)]
+    if mismatched:
+        raise WorkError(
+            f"{kind.__name__} must have the weights of {encoder.name}, but {mismatched[0]} differs."
+        )
     return net.eval()
 
 
@@ -148,35 +154,35 @@ def has_pooler(base: Any) -> bool:
 
 def trained_pooler(encoder: TransformerEncoder) -> dict[str, torch.Tensor] | None:
     """
-    Find the pooler that came with the checkpoint.
+    Find the pooler of the checkpoint.
 
     A model that was loaded with another head, such as BERT's for masked words, leaves the pooler in its
-    file; and one whose file has none gets one that is drawn, which is no pretrained one.
+    file; a model whose file has none gets a randomly initialized one, which is not pretrained.
 
     Returns
     -------
     dict of str to Tensor or None
-        Its weights by their names below the pooler.
+        Its weights by their names relative to the pooler.
     """
     import transformers
 
     if encoder.family.name not in POOLED:
         return None
-    own = encoder.base.pooler.state_dict() if has_pooler(encoder.base) else None  # pyright: ignore[reportCallIssue, reportAttributeAccessIssue]
+    pooler = encoder.base.pooler.state_dict() if has_pooler(encoder.base) else None  # pyright: ignore[reportCallIssue, reportAttributeAccessIssue]
     if any("drawn anew" in change for change in encoder.source.changes):
-        return own
-    place = unpack(encoder.source.given).model
+        return pooler
+    path = unpack(encoder.source.given).model
     try:
-        with telling(place):
+        with telling(path):
             base, report = transformers.AutoModel.from_pretrained(
-                place, revision=encoder.source.revision, output_loading_info=True
+                path, revision=encoder.source.revision, output_loading_info=True
             )
     except InputError:
-        # An encoder that was never saved is all there is to ask.
-        return own
+        # An encoder that was never saved has no file to read.
+        return pooler
     if any(_pooling(str(key)) for key in report.get("missing_keys", ())):
         return None
-    return own if own is not None else base.pooler.state_dict()
+    return pooler if pooler is not None else base.pooler.state_dict()
 
 
 def fill_pooler(base: Any, state: dict[str, torch.Tensor]) -> None:
@@ -197,6 +203,6 @@ def pool(base: Any, states: torch.Tensor) -> torch.Tensor:
     -------
     Tensor of shape (examples, features)
     """
-    if hasattr(base, "pooler_activation"):  # ALBERT keeps the two halves apart
+    if hasattr(base, "pooler_activation"):  # ALBERT keeps dense layer and activation apart
         return base.pooler_activation(base.pooler(states[:, 0]))
     return base.pooler(states)

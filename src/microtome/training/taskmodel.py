@@ -1,4 +1,4 @@
-"""What is a model of a task? A copy of an encoder and the head that answers for it."""
+"""Task models: a copy of an encoder with a head."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 class TaskModel(LateModule):
     """
-    A model that answers a task.
+    A model for a task: an encoder with a head.
 
     Parameters
     ----------
@@ -33,15 +33,15 @@ class TaskModel(LateModule):
     family : Family
     head : Head, "stock" or "own"
     pad : int
-        The token that padded places get before the model sees them.
+        The token of padded positions in the model's input.
     order : tuple of int, optional
-        Which output stands for each label, where a checkpoint has them in another order.
+        Output of each label, where a checkpoint has them in another order.
     notes : tuple of str
-        What was done to build it.
+        How it was built.
     seed : int
-        That new weights were drawn from.
+        Seed of the new weights.
     mask : int, optional
-        The token that hides another one, in models that fill masked words.
+        The mask token, in models that fill masked words.
     """
 
     def __init__(
@@ -61,19 +61,19 @@ class TaskModel(LateModule):
     ) -> None:
         super().__init__()
         self.net, self.reader = net, reader
-        # By its name: read-only tables in a family cannot be copied along with a model.
+        # The family by name: its read-only tables cannot be copied along with a model.
         self.kind, self.labels, self.family_name, self.head = kind, labels, family.name, head
         self.pad, self.mask, self.notes, self.seed = pad, mask, notes, seed
         self.order = None if order in (None, tuple(range(len(order or ())))) else order
 
     @property
     def family(self) -> Family:
-        """Of the encoder inside."""
+        """Family of the encoder."""
         return FAMILIES[self.family_name]
 
     @property
     def base(self) -> Any:
-        """The encoder inside."""
+        """Base model of the encoder."""
         return self.net.base_model
 
     @property
@@ -83,17 +83,17 @@ class TaskModel(LateModule):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Device of the weights."""
         return next(self.net.parameters()).device
 
     @property
     def stock(self) -> bool:
-        """Whether the library has a class that holds all of it."""
+        """Whether a class of the library holds the whole model."""
         return self.reader is None
 
     def forward(self, batch: dict[str, torch.Tensor]) -> Any:
         """
-        Answer a batch of `collate`.
+        Compute the outputs for a batch made by `collate`.
 
         Parameters
         ----------
@@ -105,7 +105,7 @@ class TaskModel(LateModule):
             Classification, regression: (examples, labels), (examples, 1). Multiple choice: (examples,
             choices). Span: (examples, tokens, 2), starts and ends. Tagging: (examples, words, labels).
             Parsing: a pair, arcs (examples, words, words + 1) and relations (examples, words, words + 1,
-            labels), place 0 the root. Language modeling: (examples, tokens, vocabulary).
+            labels), index 0 the root. Language modeling: (examples, tokens, vocabulary).
         """
         inputs = self._inputs(batch)
         if self.reader is None:
@@ -114,7 +114,7 @@ class TaskModel(LateModule):
 
     def loss(self, outputs: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
         """
-        Say how wrong answers are: the mean over the examples (words, tokens) of a batch.
+        Compute the loss: the mean over the examples (words, tokens) of a batch.
 
         Parameters
         ----------
@@ -125,8 +125,8 @@ class TaskModel(LateModule):
         Returns
         -------
         Tensor of shape ()
-            Cross-entropy; the squared error for regression. Padding, lost words and hidden labels do not
-            count.
+            Cross-entropy; the squared error for regression. Padding, words without a token and hidden labels
+            are ignored.
         """
         return LOSSES[self.kind](outputs, batch, self.family.causal)
 
@@ -137,14 +137,14 @@ class TaskModel(LateModule):
         Parameters
         ----------
         states : Tensor of shape (examples, tokens, features)
-            In the layout of the batch; the rows of multiple choice are the choices one after the other.
-            Models with a norm after the last block are to be given normed states.
+            In the layout of the batch; in multiple choice the rows are the choices one after the other.
+            Models with a norm after the last block expect normalized states.
         batch : dict of str to Tensor
 
         Returns
         -------
         Tensor
-            As `forward` gives it: of the last layer's states it is the same.
+            As returned by `forward`, and equal to it for the states of the last layer.
         """
         if self.reader is not None:
             if self.kind in SEQUENCE:
@@ -158,36 +158,36 @@ class TaskModel(LateModule):
 
     def base_inputs(self, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """
-        Say what the encoder inside is to be given, to get states in the layout that `read` takes.
+        Make the inputs of the encoder, such that its states have the layout that `read` takes.
 
         Parameters
         ----------
         batch : dict of str to Tensor
-            Where it has `square`, of shape (examples, 1, tokens, tokens), that says who sees whom.
+            Its `square`, of shape (examples, 1, tokens, tokens), replaces the attention mask if present.
 
         Returns
         -------
         dict of str to Tensor of shape (examples, tokens)
-            In multiple choice the rows are the choices one after the other. Padding stands at the end.
+            In multiple choice the rows are the choices one after the other. Padding is at the end.
         """
         import torch
 
         names = [n for n in ("input_ids", "attention_mask", "token_type_ids") if n in batch]
         inputs = {name: _flat(batch[name]) for name in names}
-        kept = inputs["attention_mask"].bool()
-        inputs["input_ids"] = torch.where(kept, inputs["input_ids"], self.pad)
+        mask = inputs["attention_mask"].bool()
+        inputs["input_ids"] = torch.where(mask, inputs["input_ids"], self.pad)
         if "square" in batch:
             inputs["attention_mask"] = batch["square"]
         return inputs
 
     @property
     def _left(self) -> bool:
-        """Whether padding must stand on the left: XLNet's own heads read the last place, padded or not."""
+        """Whether padding must be on the left: XLNet's own heads read the last position, padded or not."""
         return self.reader is None and self.family.name == "xlnet" and self.kind in SEQUENCE
 
     @property
     def _by_choice(self) -> bool:
-        """Whether the model itself knows of choices."""
+        """Whether the inputs of the model have an axis of choices."""
         return (
             self.reader is None and self.kind == "multiple_choice" and "Multiple" in type(self.net).__name__
         )
@@ -209,13 +209,13 @@ class TaskModel(LateModule):
         mask, special = _flat(batch["attention_mask"]), _flat(batch["special"])
         return self.reader(vector(states, mask, special, self.head.reads, self.family.reads))
 
-    def _answers(self, found: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-        """Bring what the library's class gives into the shape of the kind."""
+    def _answers(self, outputs: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        """Bring the outputs of the library's class into the shape of the task's kind."""
         import torch
 
         if self.kind == "span":
-            return torch.stack([found.start_logits, found.end_logits], dim=-1)
-        logits = found.logits
+            return torch.stack([outputs.start_logits, outputs.end_logits], dim=-1)
+        logits = outputs.logits
         if self.order is not None:
             logits = logits[..., list(self.order)]
         if self.kind == "tagging":
@@ -232,5 +232,5 @@ class TaskModel(LateModule):
 
 
 def _flat(value: torch.Tensor) -> torch.Tensor:
-    """Choices one after the other."""
+    """Flatten the axis of choices into rows."""
     return value.flatten(0, 1) if value.ndim == 3 else value

@@ -1,17 +1,18 @@
-"""What is a fine-tuned model? Its weights, its answers, and how it came to be."""
+"""Fine-tuned models: weights, predictions and the record of the training."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ..arguments import checked
 from ..encoders.encoder import TransformerEncoder
 from ..errors import InputError, must
 from ..inference.estimate import Estimate
+from ..store.reading import as_written, read_record
 from ..store.shelf import Shelf
 from ..tasks.task import Task
 from .evaluating import Evaluation, guessed_from, read_answers, score_answers
@@ -28,16 +29,16 @@ RUN, ANSWERS = "run.json", "predictions.parquet"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seeds:
     """
-    What chance decides, each from a seed of its own.
+    Seeds of the random parts of a fine-tuning.
 
     Parameters
     ----------
     init : int
-        New weights: the head, a fresh pooler.
+        Initialization of new weights: the head, a fresh pooler.
     order : int
-        Which examples come when, and dropout.
+        Order of the examples, and dropout.
     subset : int
-        Which examples are trained on, where not all are.
+        Choice of the training examples, where not all are used.
     """
 
     init: int
@@ -54,33 +55,33 @@ class Seeds:
 @dataclass(frozen=True, kw_only=True)
 class Tuned:
     """
-    A fine-tuned model, and how it came to be.
+    A fine-tuned model, with the record of its training.
 
     Parameters
     ----------
     encoder : Encoder
-        The tuned model in layers, with its head.
+        The tuned model as an encoder, with its head.
     model : TaskModel
-        The same as it answers the task.
+        The same model with the outputs of the task.
     task : str
     recipe : Recipe
     seeds : Seeds
     train_size : int
-        Examples that were trained on.
+        Number of training examples.
     longest : int
-        Tokens of an example at most.
+        Maximum number of tokens per example.
     evaluation : Evaluation
         On the validation split.
     course : mapping
         Updates, losses and seconds.
     failure : str, optional
-        Why the run must not be averaged with others: it diverged, or gives one answer to everything.
+        Why the run must not be averaged with others: it diverged, or predicts the same for all examples.
     folder : Path
         The checkpoint, as `from_pretrained` reads it.
     address : str
         In the store.
     checkpoints : tuple of Path
-        Those kept along the way, in their order.
+        Intermediate checkpoints, in order.
     """
 
     encoder: TransformerEncoder = field(repr=False)
@@ -109,10 +110,11 @@ class Tuned:
 
     @property
     def predictions(self) -> tuple[Any, ...]:
-        """The answers on the validation split, in its order."""
+        """Predictions on the validation split, in its order."""
         return self.evaluation.predictions
 
 
+@checked
 def open_tuned(
     folder: str | os.PathLike[str],
     task: Task,
@@ -122,7 +124,7 @@ def open_tuned(
     device: str = "cpu",
 ) -> Tuned:
     """
-    Open a fine-tuned model that `finetune` wrote.
+    Open a fine-tuned model written by `finetune`.
 
     Parameters
     ----------
@@ -131,7 +133,7 @@ def open_tuned(
         The one it was trained on.
     address : str
     shelf : Shelf, optional
-        Where checkpoints along the way are.
+        The store of the intermediate checkpoints.
     device : str
 
     Returns
@@ -141,33 +143,42 @@ def open_tuned(
     from ..encoders.loading import load
     from .saving import load_task_model
 
-    place = Path(folder)
-    if not (place / RUN).is_file():
-        raise InputError(f"{place} must hold what finetune wrote ({RUN}), but it does not.")
-    told = json.loads((place / RUN).read_text())
-    model = load_task_model(place, task, device=device)
-    encoder: Any = load(place, name=f"{told['model']}-{told['task']}", device=device)
+    path = Path(folder)
+    if not (path / RUN).is_file():
+        raise InputError(f"{path} must hold what finetune wrote ({RUN}), but it does not.")
+    record = read_record(path / RUN)
+    with as_written(path / RUN):
+        values = {**record["recipe_values"], "betas": tuple(record["recipe_values"]["betas"])}
+        run_fields: dict[str, Any] = {
+            "task": str(record["task"]),
+            "recipe": Recipe(name=record["recipe"], **values),
+            "seeds": Seeds(**record["seeds"]),
+            "train_size": int(record["train"]["examples"]),
+            "longest": int(record["longest"]),
+            "course": MappingProxyType(dict(record["course"])),
+            "failure": record["failure"],
+        }
+        notes, addresses = (
+            tuple(record["evaluation"]["notes"]),
+            [str(checkpoint) for checkpoint in record["checkpoints"]],
+        )
+        label = f"{record['model']}-{record['task']}"
+    model = load_task_model(path, task, device=device)
+    encoder: Any = load(path, name=label, device=device)
     split = task.split(task.validation)
-    answers = read_answers(place / ANSWERS, split)
-    found = score_answers(task, split, answers, train=guessed_from(task))
-    recipe_values = {**told["recipe_values"], "betas": tuple(told["recipe_values"]["betas"])}
+    answers = read_answers(path / ANSWERS, split)
+    evaluation = score_answers(task, split, answers, train=guessed_from(task))
     paths = []
-    for kept in told["checkpoints"]:
-        entry = None if shelf is None else shelf.get(kept)
+    for checkpoint_address in addresses:
+        entry = None if shelf is None else shelf.get(checkpoint_address)
         if entry is not None:
             paths.append(Path(entry.folder))
     return Tuned(
         encoder=encoder,
         model=model,
-        task=told["task"],
-        recipe=Recipe(name=told["recipe"], **recipe_values),
-        seeds=Seeds(**told["seeds"]),
-        train_size=told["train"]["examples"],
-        longest=told["longest"],
-        evaluation=replace(found, notes=tuple(told["evaluation"]["notes"])),
-        course=MappingProxyType(told["course"]),
-        failure=told["failure"],
-        folder=place,
+        evaluation=replace(evaluation, notes=notes),
+        **run_fields,
+        folder=path,
         address=address,
         checkpoints=tuple(paths),
     )

@@ -1,4 +1,4 @@
-"""How are trained models and their scores told to others? As documents, and as files beside them."""
+"""Result documents and output folders of fine-tunings and evaluations."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..encoders.versions import versions
-from ..findings.record import make_folder, replace_file
+from ..encoders.versions import provenance
+from ..findings.record import check_earlier, make_folder, replace_file
 from ..findings.results import RESULT
 from ..findings.results import plain as plain_data
 from ..store.entry import read_entry
-from ..store.linking import link_files
+from ..store.outfolder import TABLE, check_foreign, deliver, forget, kind_of, listed
 from .evaluating import plain
 from .tuned import RUN
 
@@ -21,14 +21,31 @@ if TYPE_CHECKING:
     from .evaluating import Evaluation
     from .tuned import Tuned
 
-TABLE = "table.parquet"
+EVALUATION = "evaluate"
+
+
+def check_runs(folder: Path, seeds: Sequence[int]) -> None:
+    """
+    Check that a fine-tuning would not replace foreign files in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        It need not exist.
+    seeds : sequence of int
+    """
+    check_earlier(folder, "finetune", (RESULT, TABLE))
+    for seed in seeds:
+        seed_folder = folder / f"seed-{seed}"
+        # Foreign files would be mistaken for those of the checkpoint.
+        check_foreign(seed_folder, () if listed(seed_folder) else ("*",))
 
 
 def runs_document(
     runs: Sequence[Tuned], mean: Estimate, *, command: str, seconds: float | None = None
 ) -> dict[str, Any]:
     """
-    Tell of a fine-tuning with several seeds.
+    Make the document of a fine-tuning with several seeds.
 
     Parameters
     ----------
@@ -36,16 +53,16 @@ def runs_document(
     mean : Estimate
         Over seeds.
     command : str
-        What a user types to do it again.
+        The command that reproduces the runs.
     seconds : float, optional
-        That all of it took; those of the trainings when absent.
+        Total duration; the sum over the trainings when absent.
 
     Returns
     -------
     dict
         Plain data of the format microtome/finetune/1.
     """
-    told = [
+    run_documents = [
         {
             "seed": run.seeds.order,
             "address": run.address,
@@ -57,39 +74,41 @@ def runs_document(
     ]
     return {
         "format": "microtome/finetune/1",
-        "runs": told,
+        "runs": run_documents,
         "mean": plain(mean),
-        "provenance": _provenance(runs, told, command, seconds),
+        "provenance": _provenance(runs, run_documents, command, seconds),
     }
 
 
 def _provenance(
-    runs: Sequence[Tuned], told: Sequence[dict[str, Any]], command: str, seconds: float | None
+    runs: Sequence[Tuned], run_documents: Sequence[dict[str, Any]], command: str, seconds: float | None
 ) -> dict[str, Any]:
-    """Say what it takes to make the runs again, by the names that other experiments use."""
+    """Collect what it takes to reproduce the runs, under the names that other experiments use."""
     import torch
 
-    asked = [read_entry(run.folder).specification for run in runs]
+    specifications = [read_entry(run.folder).specification for run in runs]
     spent = sum(run.course["seconds"] for run in runs)
-    first = asked[0]
-    return {
-        **versions(),
-        "model": first["model"],
-        "task": first["task"],
-        "task_source": told[0]["task_source"],
-        "train": [
-            {"examples": run.train_size, "digest": one["train"]} for run, one in zip(runs, asked, strict=True)
-        ],
-        "recipe": {"name": told[0]["recipe"], **told[0]["recipe_values"]},
-        "seeds": [run.seeds.order for run in runs],
-        "runs": len(runs),
-        "trained_seconds": round(spent, 3),
-        "seconds": round(spent if seconds is None else seconds, 3),
-        "device": first["device"],
-        "precision": first["precision"],
-        "threads": first.get("threads") or torch.get_num_threads(),
-        "command": command,
-    }
+    first = specifications[0]
+    return provenance(
+        {
+            "model": first["model"],
+            "task": first["task"],
+            "task_source": run_documents[0]["task_source"],
+            "train": [
+                {"examples": run.train_size, "digest": specification["train"]}
+                for run, specification in zip(runs, specifications, strict=True)
+            ],
+            "recipe": {"name": run_documents[0]["recipe"], **run_documents[0]["recipe_values"]},
+            "seeds": [run.seeds.order for run in runs],
+            "runs": len(runs),
+            "trained_seconds": round(spent, 3),
+            "seconds": round(spent if seconds is None else seconds, 3),
+            "device": first["device"],
+            "precision": first["precision"],
+            "threads": first.get("threads") or torch.get_num_threads(),
+            "command": command,
+        }
+    )
 
 
 def write_runs(folder: Path, runs: Sequence[Tuned], document: dict[str, Any]) -> None:
@@ -101,15 +120,16 @@ def write_runs(folder: Path, runs: Sequence[Tuned], document: dict[str, Any]) ->
     folder : Path
     runs : sequence of Tuned
     document : dict
-        Of `runs_document`.
+        Made by `runs_document`.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from .saving import CARD, HEAD_JSON, HEAD_WEIGHTS
-
-    place = make_folder(folder)
-    _write(place, document)
+    check_runs(folder, [run.seeds.order for run in runs])
+    path = make_folder(folder)
+    for run in runs:
+        deliver(run.folder, path / f"seed-{run.seeds.order}")
+    _write(path, document)
     rows = [
         {
             "seed": run.seeds.order,
@@ -123,13 +143,7 @@ def write_runs(folder: Path, runs: Sequence[Tuned], document: dict[str, Any]) ->
         for run in runs
         for name, score in run.scores.items()
     ]
-    pq.write_table(pa.Table.from_pylist(rows), place / TABLE)
-    for run in runs:
-        shown = place / f"seed-{run.seeds.order}"
-        for name in (HEAD_JSON, HEAD_WEIGHTS, CARD):
-            # The head of an earlier run would pass for that of this one.
-            (shown / name).unlink(missing_ok=True)
-        link_files(run.folder, shown)
+    pq.write_table(pa.Table.from_pylist(rows), path / TABLE)
 
 
 def evaluation_document(
@@ -142,7 +156,7 @@ def evaluation_document(
     command: str = "",
 ) -> dict[str, Any]:
     """
-    Tell how a model answered, perhaps beside another one on the same examples.
+    Make the document of an evaluation, optionally compared with another one on the same examples.
 
     Parameters
     ----------
@@ -153,7 +167,7 @@ def evaluation_document(
     level : float
         Of the interval of the difference.
     command : str
-        What a user types to do it again.
+        The command that reproduces the evaluation.
 
     Returns
     -------
@@ -172,33 +186,40 @@ def evaluation_document(
             "p": None if compared.p != compared.p else compared.p,
             "test": compared.test,
         }
-    both = [one.provenance for one in (found, other) if one is not None]
-    told = {
+    provenances = [evaluation.provenance for evaluation in (found, other) if evaluation is not None]
+    combined = {
         **found.provenance,
-        "models": [digest for each in both for digest in each.get("models", ())],
-        "seconds": round(sum(each.get("seconds", 0.0) for each in both), 3),
+        "models": [digest for record in provenances for digest in record.get("models", ())],
+        "seconds": round(sum(record.get("seconds", 0.0) for record in provenances), 3),
     }
-    return {**document, "provenance": {**(told if found.provenance else {}), "command": command}}
+    return {**document, "provenance": {**(combined if found.provenance else {}), "command": command}}
 
 
 def write_evaluation(folder: Path, found: Evaluation, document: dict[str, Any]) -> None:
     """
-    Write how a model answered: the document, and every answer.
+    Write an evaluation: the document, and every prediction.
 
     Parameters
     ----------
     folder : Path
     found : Evaluation
     document : dict
-        Of `evaluation_document`.
+        Made by `evaluation_document`.
     """
     from .evaluating import write_answers
 
-    place = make_folder(folder)
-    _write(place, document)
-    write_answers(found, place / TABLE)
+    check_earlier(folder, EVALUATION, (RESULT, TABLE))
+    path = make_folder(folder)
+    _write(path, document)
+    write_answers(found, path / TABLE)
 
 
-def _write(place: Path, document: dict[str, Any]) -> None:
+def forget_evaluation(folder: Path) -> None:
+    """Remove an earlier evaluation, which would be mistaken for one of the results now in sibling folders."""
+    if kind_of(folder / RESULT) == EVALUATION:
+        forget(folder, (RESULT, TABLE))
+
+
+def _write(folder: Path, document: dict[str, Any]) -> None:
     content = json.dumps(plain_data(document), indent=1, allow_nan=False).encode() + b"\n"
-    replace_file(place / RESULT, content)
+    replace_file(folder / RESULT, content)

@@ -1,1 +1,1 @@
-"""Small encoders of our own that differ in one thing only: how they are made, and what is known of them."""
+"""Small encoders that differ in their pretraining objective: designs, pretraining, evaluation and cards."""

@@ -1,4 +1,4 @@
-"""What is known of a small encoder? A card beside its weights, in numbers and in words."""
+"""Model cards of the small encoders."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from typing import Any
 from ..encoders.sentence import read_json
 from ..encoders.shipped import WEIGHTS, weights_digest
 from ..errors import InputError, must, unknown
+from ..findings.words import at_least, at_most
 from .designs import DESIGNS, Design, find_design
 from .text import TOKENIZER
 
 FORMAT = "microtome/zoo-card/1"
 CARD, README = "card.json", "README.md"
 MISSING = "not measured"
-# What accuracy on unseen text counts, by objective.
+# What the accuracy on held-out text counts, by objective.
 _ASKED = {
     "masked": "hidden tokens guessed",
     "every": "hidden tokens guessed",
@@ -48,34 +49,34 @@ def write_card(
     scores: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """
-    Write what is known of an encoder into its folder: `card.json`, and `README.md` made from it.
+    Write the card of an encoder into its folder: `card.json`, and `README.md` generated from it.
 
-    What the files themselves say is read from them: hashes, size and number of parameters.
+    Hashes, size and number of parameters are read from the files.
 
     Parameters
     ----------
     folder : path
-        With `model.safetensors` and `tokenizer.json`; the encoder is called after it.
+        A folder with `model.safetensors` and `tokenizer.json`; its name is that of the encoder.
     design : Design or mapping
         A design or its specification.
     seed : int
-        Of the pretraining.
+        The seed of the pretraining.
     license : str, optional
-        Of the weights, as the hub names licenses.
+        The license of the weights, as the hub names licenses.
     corpus : mapping, optional
-        `name`, `license` and `digest` of what it read.
+        `name`, `license` and `digest` of the training text.
     steps, tokens : int, optional
-        Updates, those of the design when absent, and tokens read in them.
+        Updates, by default those of the design, and tokens read in them.
     loss : float, optional
-        At the end.
+        The final loss.
     seconds : float, optional
     device, torch : str, optional
-        Where it was made, and with which version.
+        The device and the version of torch of the pretraining.
     command : str, optional
-        What makes it again.
+        The command that reproduces it.
     held_out : mapping, optional
-        On unseen text: `accuracy` of the guesses, of hidden tokens or as the objective has it, `n` of
-        them, `interval`, and `unigram`, what the most frequent token would get.
+        On held-out text: `accuracy` of the predictions, of masked tokens or according to the objective, `n`
+        of them, `interval`, and `unigram`, the accuracy of always predicting the most frequent token.
     scores : mapping of str to mapping, optional
         By task: `rates` and `epochs` that were tried; `model`, `random` and `difference`, each with `mean`,
         `low`, `high`, `n` and `best`.
@@ -83,33 +84,36 @@ def write_card(
     Returns
     -------
     dict
-        What `card.json` holds.
+        The content of `card.json`.
     """
-    place = Path(folder)
-    made = _design(design)
+    path = Path(folder)
+    resolved = _design(design)
     card = {
         "format": FORMAT,
-        "name": place.resolve().name,
-        "title": made.title,
-        "objective": made.objective,
-        "differs": made.differs,
-        "design": made.specification(),
+        "name": path.resolve().name,
+        "title": resolved.title,
+        "objective": resolved.objective,
+        "differs": resolved.differs,
+        "design": resolved.specification(),
         "seed": seed,
         "license": license,
         "corpus": None if corpus is None else _only("a corpus", corpus, _CORPUS),
-        "tokenizer": {"sha256": _digest(place / TOKENIZER)},
-        "steps": made.steps if steps is None else steps,
+        "tokenizer": {"sha256": _digest(path / TOKENIZER)},
+        "steps": resolved.steps if steps is None else steps,
         "tokens": tokens,
         "loss": loss,
         "seconds": seconds,
         "device": device,
         "torch": torch,
         "command": command,
-        "sha256": weights_digest(place),
-        "bytes": (place / WEIGHTS).stat().st_size,
-        "parameters": count_parameters(place / WEIGHTS),
+        "sha256": weights_digest(path),
+        "bytes": (path / WEIGHTS).stat().st_size,
+        "parameters": count_parameters(path / WEIGHTS),
         "held_out": None if held_out is None else _only("held_out", held_out, _HELD_OUT),
-        "scores": {task: _only(f"scores of {task}", one, _COMPARED) for task, one in (scores or {}).items()},
+        "scores": {
+            task: _only(f"scores of {task}", comparison, _COMPARED)
+            for task, comparison in (scores or {}).items()
+        },
     }
     try:
         written = json.dumps(card, indent=1, sort_keys=True, allow_nan=False, ensure_ascii=False)
@@ -117,26 +121,26 @@ def write_card(
         raise InputError(
             f"facts of a card must be plain data and finite numbers, but got: {error}."
         ) from error
-    (place / CARD).write_text(f"{written}\n", encoding="utf-8")
-    # As it will be read: pairs have become lists.
+    (path / CARD).write_text(f"{written}\n", encoding="utf-8")
+    # As it will be read: tuples have become lists.
     card = json.loads(written)
-    (place / README).write_text(readme(card), encoding="utf-8")
+    (path / README).write_text(readme(card), encoding="utf-8")
     return card
 
 
 def read_card(folder: str | Path) -> dict[str, Any]:
-    """Read the card in a folder, or say that it is none."""
-    place = Path(folder) / CARD
-    card = read_json(place)
+    """Read the card in a folder; raise if it is not a card."""
+    path = Path(folder) / CARD
+    card = read_json(path)
     if not isinstance(card, dict) or card.get("format") != FORMAT:
         got = card.get("format") if isinstance(card, dict) else type(card).__name__
-        raise must(f"the format of {place}", FORMAT, got)
+        raise must(f"the format of {path}", FORMAT, got)
     return card
 
 
 def check_card(folder: str | Path) -> dict[str, Any]:
     """
-    See that weights and tokenizer in a folder are those of its card.
+    Verify that the weights and tokenizer in a folder are those of its card.
 
     Parameters
     ----------
@@ -150,26 +154,26 @@ def check_card(folder: str | Path) -> dict[str, Any]:
     Raises
     ------
     InputError
-        Where a file is another one.
+        If a file differs.
     """
-    place, card = Path(folder), read_card(folder)
-    found = {WEIGHTS: weights_digest(place), TOKENIZER: _digest(place / TOKENIZER)}
-    told = {WEIGHTS: card["sha256"], TOKENIZER: card["tokenizer"]["sha256"]}
-    for name, digest in found.items():
-        if digest != told[name]:
+    path, card = Path(folder), read_card(folder)
+    digests = {WEIGHTS: weights_digest(path), TOKENIZER: _digest(path / TOKENIZER)}
+    expected = {WEIGHTS: card["sha256"], TOKENIZER: card["tokenizer"]["sha256"]}
+    for name, digest in digests.items():
+        if digest != expected[name]:
             raise InputError(
-                f"{place / name} must have the SHA-256 {told[name]} of its card, but it has {digest}."
+                f"{path / name} must have the SHA-256 {expected[name]} of its card, but it has {digest}."
             )
     return card
 
 
 def count_parameters(file: Path) -> int:
-    """Count the numbers in a file of weights by its header alone."""
+    """Count the parameters in a file of weights from its header."""
     try:
         with file.open("rb") as opened:
             (size,) = struct.unpack("<Q", opened.read(8))
             header = json.loads(opened.read(size))
-        shapes = [one["shape"] for name, one in header.items() if name != "__metadata__"]
+        shapes = [tensor["shape"] for name, tensor in header.items() if name != "__metadata__"]
     except (OSError, ValueError, KeyError, struct.error) as error:
         raise InputError(f"{file} must be a file of safetensors, but got: {error}.") from error
     total = 0
@@ -182,10 +186,10 @@ def count_parameters(file: Path) -> int:
 
 
 def readme(card: Mapping[str, Any]) -> str:
-    """Write a card as a page that people and the hub can read."""
+    """Render a card as a model card for the hub."""
     design, corpus = card["design"], card["corpus"] or {}
     license = card["license"]
-    # A license that is not told is none that the hub could name.
+    # The hub requires a license; an unknown one is "other".
     head = ["---", f"license: {json.dumps(license or 'other')}", "language:", "- en"]
     head += ["library_name: transformers", "tags:", "- microtome", f"- {card['objective']}", "---", ""]
     kind = "share one block" if design["shared"] else f"{design['heads']} heads"
@@ -206,7 +210,7 @@ def readme(card: Mapping[str, Any]) -> str:
         "Tokens read": _count(card["tokens"]),
         "Loss at the end": _number(card["loss"]),
         "Time": MISSING if card["seconds"] is None else f"{card['seconds']:,.0f} s",
-        "Made on": ", torch ".join(one for one in (card["device"], card["torch"]) if one) or MISSING,
+        "Made on": ", torch ".join(fact for fact in (card["device"], card["torch"]) if fact) or MISSING,
         "Held-out text": _held_out(card["held_out"], card["objective"]),
     }
     lines = [*head, f"# {card['name']}: {card['title']}", ""]
@@ -235,57 +239,57 @@ def _scores(scores: Mapping[str, Any]) -> list[str]:
         "| task | encoder | random twin | difference | rates tried | epochs tried |",
         "|---|---|---|---|---|---|",
     ]
-    for task, one in sorted(scores.items()):
-        cells = [task, *(_estimate(one.get(name)) for name in ("model", "random", "difference"))]
-        cells += [_listed(one.get(name)) for name in ("rates", "epochs")]
+    for task, comparison in sorted(scores.items()):
+        cells = [task, *(_estimate(comparison.get(name)) for name in ("model", "random", "difference"))]
+        cells += [_listed(comparison.get(name)) for name in ("rates", "epochs")]
         lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
     return lines
 
 
-def _estimate(one: Mapping[str, Any] | None) -> str:
-    """A mean with its interval, seeds and best setting, as far as they are known."""
-    if not one or one.get("mean") is None:
+def _estimate(estimate: Mapping[str, Any] | None) -> str:
+    """Format a mean with its interval, seeds and best setting, where they are available."""
+    if not estimate or estimate.get("mean") is None:
         return MISSING
-    said = _number(one["mean"])
-    if one.get("low") is not None and one.get("high") is not None:
-        said += f" ({_number(one['low'])} to {_number(one['high'])})"
-    if one.get("n") is not None:
-        said += f", {one['n']} seeds"
-    best = one.get("best")
+    text = _number(estimate["mean"])
+    if estimate.get("low") is not None and estimate.get("high") is not None:
+        text += f" ({_number(estimate['low'])} to {_number(estimate['high'])})"
+    if estimate.get("n") is not None:
+        text += f", {estimate['n']} seeds"
+    best = estimate.get("best")
     if isinstance(best, Mapping):
         best = ", ".join(f"{name} {value}" for name, value in sorted(best.items()))
-    return said if best is None else f"{said}, best at {best}"
+    return text if best is None else f"{text}, best at {best}"
 
 
-def _held_out(one: Mapping[str, Any] | None, objective: str) -> str:
-    if not one or one.get("accuracy") is None:
+def _held_out(measured: Mapping[str, Any] | None, objective: str) -> str:
+    if not measured or measured.get("accuracy") is None:
         return MISSING
-    said = f"{one['accuracy']:.1%} of {_ASKED[objective]}"
-    if one.get("interval"):
-        low, high = one["interval"]
-        said += f" ({low:.1%} to {high:.1%})"
-    if one.get("n") is not None:
-        said += f", n = {_count(one['n'])}"
-    unigram = one.get("unigram")
-    return f"{said}; most frequent token: {MISSING if unigram is None else f'{unigram:.1%}'}"
+    text = f"{measured['accuracy']:.1%} of {_ASKED[objective]}"
+    if measured.get("interval"):
+        low, high = measured["interval"]
+        text += f" ({at_least(100 * low, 1)}% to {at_most(100 * high, 1)}%)"
+    if measured.get("n") is not None:
+        text += f", n = {_count(measured['n'])}"
+    unigram = measured.get("unigram")
+    return f"{text}; most frequent token: {MISSING if unigram is None else f'{unigram:.1%}'}"
 
 
-def _design(given: Design | Mapping[str, Any]) -> Design:
-    if isinstance(given, Design):
-        return given
-    told = dict(given)
-    name = told.pop("name", None)
+def _design(design: Design | Mapping[str, Any]) -> Design:
+    if isinstance(design, Design):
+        return design
+    values = dict(design)
+    name = values.pop("name", None)
     if name not in DESIGNS:
         raise unknown("design", name, DESIGNS)
-    pairs = {key: tuple(value) if isinstance(value, list) else value for key, value in told.items()}
+    pairs = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
     return find_design(name, **pairs)
 
 
-def _only(what: str, given: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
-    for name in given:
-        if name not in known:
-            raise unknown(f"a fact of {what}", name, known)
-    return dict(given)
+def _only(what: str, facts: Mapping[str, Any], allowed: tuple[str, ...]) -> dict[str, Any]:
+    for name in facts:
+        if name not in allowed:
+            raise unknown(f"a fact of {what}", name, allowed)
+    return dict(facts)
 
 
 def _digest(file: Path) -> str:
@@ -308,5 +312,5 @@ def _listed(values: Any) -> str:
 
 
 def _cell(text: str) -> str:
-    """Keep a bar from ending the cell."""
+    """Escape bars and line breaks in a table cell."""
     return text.replace("|", "\\|").replace("\n", " ")

@@ -1,4 +1,4 @@
-"""Which small encoders are there to be made? A value each, and they differ in the objective alone."""
+"""Designs of the small encoders: architecture, objective and hyperparameters."""
 
 from __future__ import annotations
 
@@ -16,52 +16,52 @@ OBJECTIVES: tuple[Objective, ...] = ("masked", "every", "replaced", "causal")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Design:
     """
-    How a small encoder is made.
+    The architecture, objective and hyperparameters of a small encoder.
 
     Every design has the same post-norm block, the same tokenizer, the same texts in the same order and the
     same number of updates.
 
-    A deep post-norm model that guesses hidden tokens stays at word frequencies for thousands of updates
-    before it finds out that neighbors matter. Three things shorten that to some hundred and let it bear a
-    high rate: `waves`, `focus` and `kept`.
+    A deep post-norm masked language model stays on the plateau of unigram frequencies for thousands of
+    updates before it uses context. Three options shorten this to some hundred updates and allow a high
+    learning rate: `waves`, `focus` and `kept`.
 
     Parameters
     ----------
     name, title : str
     objective : {"masked", "every", "replaced", "causal"}
-        Guess hidden tokens; guess every token of the same input; tell replaced tokens from real ones; guess
-        the next token.
+        Predict masked tokens; predict every token of the same input; detect replaced tokens; predict the next
+        token.
     shared : bool
         Whether all layers share the weights of one block.
     differs : str
-        What sets it apart from the masked one besides its objective.
+        Differences from the masked design besides the objective.
     layers, width, heads, inner : int
         Shape of the encoder.
     vocabulary, length : int
-        Entries of the tokenizer, and tokens of a sequence with its two ends.
+        Entries of the tokenizer, and tokens of a sequence including [CLS] and [SEP].
     batch, steps : int
-        Sequences an update, and updates.
+        Sequences per update, and updates.
     rate, warmup, decay, clip : float
-        Peak rate, share of updates until it is reached, weight decay, largest norm of a gradient.
+        Peak learning rate, share of warmup updates, weight decay, largest norm of a gradient.
     betas : tuple of float
     eps : float
     spread : float
-        Standard deviation of drawn weights.
+        Standard deviation of the initial weights.
     waves : bool
-        Whether positions, which are learned, begin as waves of different lengths instead of being drawn: a
-        neighbor is then the same turn away everywhere, and need not be learned for each place alone.
+        Whether the learned position embeddings are initialized as sinusoids instead of at random: relative
+        positions are then the same rotation everywhere, and need not be learned for each position.
     focus : float
-        How many times as large a spread queries and keys are drawn with: attention then differs between
-        tokens from the beginning.
+        Factor of the initial standard deviation of queries and keys: attention then differs between tokens
+        from the start.
     hidden : float
-        Share of tokens that are hidden or replaced.
+        Share of tokens that are masked or replaced.
     kept : float
-        Share of the hidden tokens that are guessed though they stand in the input, so that what a token is
-        is not lost on the way up; none where tokens are replaced.
+        Share of the predicted tokens that stay visible in the input, so that the identity of a token is not
+        lost in higher layers; none where tokens are replaced.
     generator : tuple of int
         Layers and width of the model that replaces tokens; its embeddings are the encoder's.
     weight : float
-        Of telling replaced tokens beside the generator's own loss.
+        The weight of the detection loss relative to the generator's loss.
     """
 
     name: str
@@ -112,19 +112,19 @@ class Design:
 
     @property
     def guessed(self) -> int:
-        """Tokens of a sequence that are hidden or replaced: always as many, so that shapes stay."""
+        """Number of predicted or replaced tokens per sequence: constant, so that shapes are fixed."""
         return max(1, round(self.hidden * (self.length - 2)))
 
     @property
     def shown(self) -> int:
-        """Tokens of a sequence that are guessed though they stand in the input."""
+        """Number of predicted tokens per sequence that stay visible in the input."""
         return round(self.kept * self.guessed)
 
     def specification(self) -> dict[str, Any]:
-        """Everything that decides the weights, as plain data."""
-        told = asdict(self)
-        del told["title"], told["differs"]
-        return {**told, "betas": list(self.betas), "generator": list(self.generator)}
+        """Return everything that determines the weights, as plain data."""
+        values = asdict(self)
+        del values["title"], values["differs"]
+        return {**values, "betas": list(self.betas), "generator": list(self.generator)}
 
 
 _MASKED = Design(
@@ -153,12 +153,12 @@ _ALL = (
     ),
     replace(_MASKED, name="causal", title="Causal language model", objective="causal"),
 )
-DESIGNS: Mapping[str, Design] = MappingProxyType({one.name: one for one in _ALL})
+DESIGNS: Mapping[str, Design] = MappingProxyType({design.name: design for design in _ALL})
 
 
 def find_design(given: str | Design, **values: Any) -> Design:
     """
-    Find a design by its name, with other values where they are given.
+    Find a design by its name, with some values replaced.
 
     Parameters
     ----------
@@ -174,8 +174,8 @@ def find_design(given: str | Design, **values: Any) -> Design:
         if given not in DESIGNS:
             raise unknown("design", given, DESIGNS)
         given = DESIGNS[given]
-    known = [one.name for one in fields(Design)]
+    names = [field.name for field in fields(Design)]
     for name in values:
-        if name not in known:
-            raise unknown("value of a design", name, known)
+        if name not in names:
+            raise unknown("value of a design", name, names)
     return replace(given, **values)

@@ -1,4 +1,4 @@
-"""Of what is a small encoder built? Of ordinary classes of the library, all with the same block."""
+"""Construction of the small encoders from standard classes of transformers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..encoders.telling import quiet
 from ..randomness import generator
 from .designs import Design
-from .text import CLS, MASK, PAD, SEP
+from .wordpiece import CLS, MASK, PAD, SEP
 
 if TYPE_CHECKING:
     import torch
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 def build(design: Design, entries: int, *, seed: int) -> torch.nn.Module:
     """
-    Build the model of a design with drawn weights.
+    Build the model of a design with random weights.
 
     Parameters
     ----------
     design : Design
     entries : int
-        Of the tokenizer.
+        Entries of the tokenizer.
     seed : int
-        The weights depend on it and on the shape alone: equal parts of two designs are drawn alike.
+        The weights depend only on it and on the shape: equal parts of two designs are initialized alike.
 
     Returns
     -------
@@ -35,11 +35,11 @@ def build(design: Design, entries: int, *, seed: int) -> torch.nn.Module:
 
     with torch.random.fork_rng(devices=[]), quiet():
         torch.manual_seed(int(generator(seed, "zoo", "encoder").integers(2**62)))
-        made = _drawn(design, _shape(design, entries))
-    _focus(made, design.focus)
+        model = _drawn(design, _shape(design, entries))
+    _focus(model, design.focus)
     if design.waves:
-        _wave(made.base_model.embeddings.position_embeddings.weight, design.spread)
-    return made
+        _wave(model.base_model.embeddings.position_embeddings.weight, design.spread)
+    return model
 
 
 def _drawn(design: Design, shape: dict[str, Any]) -> Any:
@@ -58,7 +58,7 @@ def _drawn(design: Design, shape: dict[str, Any]) -> Any:
 
 
 def _focus(net: Any, times: float) -> None:
-    """Enlarge drawn queries and keys."""
+    """Scale up the initial queries and keys."""
     import torch
 
     with torch.no_grad():
@@ -68,12 +68,12 @@ def _focus(net: Any, times: float) -> None:
 
 
 def _wave(weight: torch.Tensor, spread: float) -> None:
-    """Fill embeddings of positions with sines and cosines of as large a spread as drawn ones have."""
+    """Fill position embeddings with sinusoids of the standard deviation of random ones."""
     import torch
 
-    places, width = weight.shape
+    positions, width = weight.shape
     lengths = 10_000.0 ** (torch.arange(0, width, 2) / width)
-    angles = torch.arange(places)[:, None] / lengths
+    angles = torch.arange(positions)[:, None] / lengths
     waves = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width]
     with torch.no_grad():
         weight.copy_(waves * spread * 2**0.5)
@@ -87,7 +87,7 @@ def build_generator(design: Design, encoder: Any, *, seed: int) -> torch.nn.Modu
     ----------
     design : Design
     encoder : torch.nn.Module
-        The discriminator, whose embeddings the generator reads too.
+        The discriminator, whose embeddings the generator shares.
     seed : int
 
     Returns
@@ -107,20 +107,20 @@ def build_generator(design: Design, encoder: Any, *, seed: int) -> torch.nn.Modu
     }
     with torch.random.fork_rng(devices=[]), quiet():
         torch.manual_seed(int(generator(seed, "zoo", "generator").integers(2**62)))
-        made = transformers.ElectraForMaskedLM(
+        model = transformers.ElectraForMaskedLM(
             transformers.ElectraConfig(**shape, embedding_size=design.width)
         )
-    _focus(made, design.focus)
-    made.electra.embeddings = encoder.electra.embeddings
-    made.generator_lm_head.weight = encoder.electra.embeddings.word_embeddings.weight
-    return made
+    _focus(model, design.focus)
+    model.electra.embeddings = encoder.electra.embeddings
+    model.generator_lm_head.weight = encoder.electra.embeddings.word_embeddings.weight
+    return model
 
 
 def _shape(design: Design, entries: int) -> dict[str, Any]:
     """
-    What all classes are told: one kind of segment, the same activation, no dropout.
+    Return the configuration shared by all classes: one segment type, the same activation, no dropout.
 
-    None in fine-tuning either: so small a model that never met dropout hardly learns under it.
+    There is none in fine-tuning either: a small model pretrained without dropout hardly learns with it.
     """
     return {
         "vocab_size": entries,
@@ -131,7 +131,7 @@ def _shape(design: Design, entries: int) -> dict[str, Any]:
         "hidden_act": "gelu",
         "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0,
-        # RoBERTa counts positions from the padding token's number on.
+        # RoBERTa counts positions from the id of the padding token on.
         "max_position_embeddings": design.length + PAD + 1,
         "type_vocab_size": 1,
         "initializer_range": design.spread,

@@ -1,9 +1,8 @@
-"""What does a small encoder learn from? Sequences of tokens, some hidden or replaced.
+"""Pretraining objectives: masked, every-token and causal prediction, and replaced-token detection.
 
-
-All shapes are fixed: each sequence has the same length and the same number of hidden tokens, so that a
-compiled model never has to be compiled again. What is drawn at random comes from torch's generator, which
-the loop seeds with the number of the update.
+All shapes are fixed: each sequence has the same length and the same number of masked tokens, so that a
+model is compiled only once. Random numbers come from torch's generator, which the training loop seeds with
+the number of the update.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..encoders.elmo.latemodule import LateModule
 from .designs import Design
 from .models import build, build_generator
-from .text import MASK
+from .wordpiece import MASK
 
 if TYPE_CHECKING:
     import torch
@@ -21,13 +20,13 @@ if TYPE_CHECKING:
 
 class Learner(LateModule):
     """
-    A model with what it learns from.
+    A model with its pretraining objective.
 
     Parameters
     ----------
     design : Design
     entries : int
-        Of the tokenizer.
+        Entries of the tokenizer.
     seed : int
     """
 
@@ -42,15 +41,15 @@ class Learner(LateModule):
 
     def hasten(self, backend: str = "inductor") -> None:
         """
-        Compile what takes the time: one block for all of a model's, and the loss of its guesses.
+        Compile the expensive parts: the blocks of a model, and the loss of its predictions.
 
-        The embeddings stay as they are. Compiled, what flows back into the row of a frequent word would be
-        added up one by one wherever the order of sums is kept, which takes most of an update.
+        The embeddings are not compiled: in deterministic mode the compiled backward pass would add up the
+        gradients of a frequent word one by one, which takes most of an update.
 
         Parameters
         ----------
         backend : str
-            Of torch.compile.
+            The backend of torch.compile.
         """
         import torch
 
@@ -61,7 +60,7 @@ class Learner(LateModule):
 
     def forward(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """
-        Find the loss of a batch.
+        Compute the loss of a batch.
 
         Parameters
         ----------
@@ -70,24 +69,26 @@ class Learner(LateModule):
         Returns
         -------
         loss : Tensor of shape ()
-            What is learned from.
-        told : Tensor of shape ()
-            What is compared between designs' own runs: cross-entropy of the guesses of tokens that were
-            hidden, or of next tokens; for replaced tokens the error of telling them.
+            The training loss.
+        reported : Tensor of shape ()
+            The loss for monitoring: cross-entropy of the predictions of masked tokens, or of next tokens;
+            for replaced tokens the detection loss.
         """
         return getattr(self, f"_{self.design.objective}")(ids)
 
     def _masked(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        shown = self.design.shown
-        places, inputs = hide(ids, self.design.guessed, shown)
-        losses = self.guess(_head(self.net), _at(_states(self.net, inputs), places), ids.gather(1, places))
-        return losses.mean(), losses.detach()[:, shown:].mean()
+        visible = self.design.shown
+        positions, inputs = hide(ids, self.design.guessed, visible)
+        losses = self.guess(
+            _head(self.net), _at(_states(self.net, inputs), positions), ids.gather(1, positions)
+        )
+        return losses.mean(), losses.detach()[:, visible:].mean()
 
     def _every(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        shown = self.design.shown
-        places, inputs = hide(ids, self.design.guessed, shown)
+        visible = self.design.shown
+        positions, inputs = hide(ids, self.design.guessed, visible)
         losses = self.guess(_head(self.net), _states(self.net, inputs)[:, 1:-1], ids[:, 1:-1])
-        return losses.mean(), losses.detach().gather(1, places[:, shown:] - 1).mean()
+        return losses.mean(), losses.detach().gather(1, positions[:, visible:] - 1).mean()
 
     def _causal(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         loss = self.guess(_head(self.net), _states(self.net, ids)[:, :-1], ids[:, 1:]).mean()
@@ -98,77 +99,77 @@ class Learner(LateModule):
         from torch.nn.functional import binary_cross_entropy_with_logits
 
         assert self.generator is not None
-        made: Any = self.generator
-        places, inputs = hide(ids, self.design.guessed)
-        right = ids.gather(1, places)
-        states = _at(_states(made, inputs), places)
-        logits = made.generator_lm_head(made.generator_predictions(states))
-        guessing = _cross_entropy(logits, right).mean()
+        generator: Any = self.generator
+        positions, inputs = hide(ids, self.design.guessed)
+        targets = ids.gather(1, positions)
+        states = _at(_states(generator, inputs), positions)
+        logits = generator.generator_lm_head(generator.generator_predictions(states))
+        generator_loss = _cross_entropy(logits, targets).mean()
         with torch.no_grad():
-            # The largest of the logits with Gumbel noise is a draw from their softmax.
+            # The argmax of logits with Gumbel noise is a sample from their softmax.
             noise = -torch.log(-torch.log(torch.rand_like(logits, dtype=torch.float32).clamp(1e-9, 1 - 1e-7)))
-            drawn = (logits.float() + noise).argmax(-1)
-            corrupt = _put(ids, places, drawn)
-            # A token that was drawn as it was is a real one.
-            wrong = (corrupt != ids).float()
+            replacements = (logits.float() + noise).argmax(-1)
+            corrupt = _put(ids, positions, replacements)
+            # A token that is sampled unchanged counts as original.
+            replaced = (corrupt != ids).float()
         net: Any = self.net
-        found = net.discriminator_predictions(_states(net, corrupt))
-        telling = binary_cross_entropy_with_logits(found[:, 1:-1].float(), wrong[:, 1:-1])
-        return guessing + self.design.weight * telling, telling.detach()
+        detections = net.discriminator_predictions(_states(net, corrupt))
+        detection_loss = binary_cross_entropy_with_logits(detections[:, 1:-1].float(), replaced[:, 1:-1])
+        return generator_loss + self.design.weight * detection_loss, detection_loss.detach()
 
 
 def hide(ids: torch.Tensor, count: int, shown: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     """
-    Hide as many tokens of each sequence, never its two ends.
+    Mask the same number of tokens in each sequence, never its two ends.
 
     Parameters
     ----------
     ids : Tensor of shape (sequences, tokens)
     count : int
-        Tokens of a sequence that are guessed.
+        Tokens of a sequence that are predicted.
     shown : int
-        How many of them stand in the input all the same.
+        How many of them stay visible in the input.
 
     Returns
     -------
-    places : Tensor of shape (sequences, count)
-        Those that are shown first.
+    positions : Tensor of shape (sequences, count)
+        The visible ones first.
     hidden : Tensor of shape (sequences, tokens)
-        [MASK] at the other places: no random tokens there, so that what is read is the text.
+        [MASK] at the other positions; no random tokens are inserted.
     """
     import torch
 
     order = torch.rand(ids.shape[0], ids.shape[1] - 2, device=ids.device).argsort(dim=1)
-    places = order[:, :count] + 1
-    hidden = places[:, shown:]
-    return places, _put(ids, hidden, torch.full_like(hidden, MASK))
+    positions = order[:, :count] + 1
+    hidden = positions[:, shown:]
+    return positions, _put(ids, hidden, torch.full_like(hidden, MASK))
 
 
-def _rows(places: torch.Tensor, length: int) -> torch.Tensor:
-    """The numbers of places of all sequences, one sequence after the other."""
+def _rows(positions: torch.Tensor, length: int) -> torch.Tensor:
+    """Return the positions as indices into the flattened batch."""
     import torch
 
-    return (places + length * torch.arange(len(places), device=places.device)[:, None]).flatten()
+    return (positions + length * torch.arange(len(positions), device=positions.device)[:, None]).flatten()
 
 
-def _put(ids: torch.Tensor, places: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """Put other tokens at some places of each sequence."""
-    flat = ids.flatten().index_put((_rows(places, ids.shape[1]),), tokens.flatten())
+def _put(ids: torch.Tensor, positions: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    """Replace the tokens at some positions of each sequence."""
+    flat = ids.flatten().index_put((_rows(positions, ids.shape[1]),), tokens.flatten())
     return flat.view_as(ids)
 
 
-def _at(states: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """States at some places of each sequence, by rows: the way back then adds whole rows."""
+def _at(states: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    """Select states at some positions of each sequence, by rows: the backward pass then adds whole rows."""
     _, length, width = states.shape
-    return states.reshape(-1, width).index_select(0, _rows(places, length)).view(*places.shape, width)
+    return states.reshape(-1, width).index_select(0, _rows(positions, length)).view(*positions.shape, width)
 
 
 def _states(net: Any, ids: torch.Tensor) -> torch.Tensor:
     """
-    Last states of a model, as the model itself gives them.
+    Compute the last hidden states of a model.
 
-    Nothing is padded, so that no mask is needed: attention then takes its fastest way, which also adds in
-    the same order every time.
+    There is no padding and hence no mask: attention then uses its fastest kernel, which is also
+    deterministic.
     """
     base = net.base_model
     states = base.embeddings(input_ids=ids)
@@ -183,17 +184,17 @@ def _blocks(net: Any) -> Any:
 
 
 def _head(net: Any) -> Any:
-    """What makes logits over the vocabulary of states, in whichever class."""
+    """Return the language-model head of a model of any of the classes."""
     return net.predictions if hasattr(net, "predictions") else net.lm_head
 
 
-def _guess(head: Any, states: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy of each guess, of the shape of what is right."""
-    return _cross_entropy(head(states), right)
+def _guess(head: Any, states: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Compute the cross-entropy of each prediction, in the shape of the targets."""
+    return _cross_entropy(head(states), targets)
 
 
-def _cross_entropy(logits: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+def _cross_entropy(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     from torch.nn.functional import cross_entropy
 
-    losses = cross_entropy(logits.flatten(0, -2).float(), right.flatten(), reduction="none")
-    return losses.view_as(right)
+    losses = cross_entropy(logits.flatten(0, -2).float(), targets.flatten(), reduction="none")
+    return losses.view_as(targets)

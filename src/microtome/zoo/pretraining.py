@@ -1,4 +1,4 @@
-"""How is a small encoder made? One loop over one text, which can be stopped anywhere and taken up again."""
+"""Resumable pretraining of the small encoders."""
 
 from __future__ import annotations
 
@@ -15,21 +15,24 @@ import numpy as np
 
 from ..errors import InputError, must
 from ..randomness import generator, repeatable
-from ..store.address import address
+from ..store.address import address, is_address
+from ..store.outfolder import check_foreign
 from ..training.progress import LOG, Log, read_state, write_state
 from ..training.replay import Replay
+from ..training.stopping import Stopping
 from .designs import Design
 from .objectives import Learner
 from .saving import save_encoder
-from .text import CLS, SEP, Text
+from .text import Text
+from .wordpiece import CLS, SEP
 
 if TYPE_CHECKING:
     import torch
 
-RUN = "pretraining.json"
+RUN, ASKED = "pretraining.json", "asked"
 LOG_STEPS = 50
 STATE_SECONDS = 60.0
-# Cross-entropy of guessing by word frequencies alone: where runs that failed stay.
+# Cross-entropy of a unigram model: the plateau of failed runs.
 PLATEAU = 5.6
 _SAME = "a run of the same design, text and seed"
 
@@ -48,14 +51,14 @@ class Pretrained:
     design : Design
     seed : int
     losses : tuple of (int, float)
-        Mean loss since the line before, at some updates.
+        Mean loss since the previous entry, at some updates.
     tokens : int
-        How many were read.
+        The number of tokens read.
     seconds : float
     failure : str, optional
-        Why it must not be used.
+        The reason why the run must not be used.
     checkpoints : tuple of Path
-        Those kept along the way, in their order.
+        The intermediate checkpoints, in order.
     """
 
     folder: Path
@@ -85,31 +88,31 @@ def pretrain(
     """
     Pretrain a small encoder.
 
-    Same design, text, seed and device: the same order of sequences and the same draws. A run that was
-    stopped goes on where it was.
+    The same design, text, seed and device give the same order of sequences and the same random numbers. An
+    interrupted run is resumed.
 
     Parameters
     ----------
     design : Design
     text : Text
     folder : path
-        Where the encoder goes.
+        The output folder of the encoder.
     seed : int
-        Of the weights, the order and what is hidden.
+        The seed of the weights, the order and the masking.
     device : {"cpu", "cuda"}
-        On a GPU products are done in bfloat16, weights and sums stay in float32.
+        On a GPU, matrix products are computed in bfloat16; weights and sums stay in float32.
     compiled : bool, optional
-        Whether the model is compiled; on a GPU when absent.
+        Whether the model is compiled; by default only on a GPU.
     checkpoints : iterable of int
-        Also keep the encoder after these updates, in `step-N` below the folder.
+        Updates after which the encoder is also saved, in `step-N` below the folder.
     progress : callable, optional
-        Called with what is done, how much of it, and of how much.
+        Called with the name of the task, the number done and the total.
     command : str
-        What a user types to do it again.
+        The command that reproduces the run.
     state_seconds : float
-        How often the state is kept.
+        The interval between saved states.
     stop_after : int, optional
-        Leave after so many updates as if the run had been stopped.
+        Return after so many updates as if the run had been interrupted.
 
     Returns
     -------
@@ -117,67 +120,71 @@ def pretrain(
     """
     import torch
 
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    asked = {"design": design.specification(), "text": text.digest, "seed": seed, "device": device}
-    _check_place(place, address(asked))
+    path = Path(folder)
+    path.mkdir(parents=True, exist_ok=True)
+    specification = {"design": design.specification(), "text": text.digest, "seed": seed, "device": device}
+    _check_place(path, address(specification))
     if device not in ("cpu", "cuda"):
         raise must("device", "'cpu' or 'cuda'", device)
     inside = design.length - 2
     if len(text.train) <= inside:
         raise must("the text", f"longer than {inside} tokens", len(text.train))
-    kept = frozenset(checkpoints)
-    if kept and not 0 < min(kept) <= max(kept) <= design.steps:
-        raise must("checkpoints", f"updates between 1 and {design.steps}", sorted(kept)[-1])
+    kept_steps = check_checkpoints(design, checkpoints)
     entries = len(json.loads(text.tokenizer)["model"]["vocab"])
     with repeatable(device):
         learner = Learner(design, entries, seed=seed).to(device)
         optimizer = _optimizer(learner, design, device)
-        done, adding = read_state(place, learner, optimizer)
-        log = Log(place / LOG, done)
+        done, accumulated = read_state(path, learner, optimizer)
+        log = Log(path / LOG, done)
         losses = [(line["update"], line["loss"]) for line in log.lines if line.get("loss") is not None]
-        recent = adding.get("sum", torch.zeros(2)).to(device)
-        since = int(adding.get("count", 0))
+        recent = accumulated.get("sum", torch.zeros(2)).to(device)
+        since = int(accumulated.get("count", 0))
         if device == "cuda" if compiled is None else compiled:
             learner.hasten()
         tokens = torch.from_numpy(text.train.astype(np.int32)).to(device)
         learn = _learning(learner, design, device)
         start = saved = time.monotonic()
         failure = None
-        for step in range(done, design.steps if stop_after is None else min(stop_after, design.steps)):
-            for group in optimizer.param_groups:
-                group["lr"] = design.rate * scheduled(step, design)
-            torch.manual_seed(int(generator(seed, "zoo", "step", step).integers(2**62)))
-            batch = sequences(tokens, _starts(len(text.train), design, seed, step), inside)
-            recent += learn(batch)
-            optimizer.step()
-            since += 1
-            done = step + 1
-            last = done == design.steps
-            if done % LOG_STEPS == 0 or last:
-                mean, shown = (recent / since).tolist()
-                recent.zero_()
-                since = 0
-                losses.append((done, shown))
-                log.add(update=done, loss=shown, learned=mean, seconds=round(time.monotonic() - start, 3))
-                if not math.isfinite(mean):
-                    failure = f"the loss was no number at update {done} of {design.steps}"
+        with Stopping() as stopping:
+            for step in range(done, design.steps if stop_after is None else min(stop_after, design.steps)):
+                for group in optimizer.param_groups:
+                    group["lr"] = design.rate * scheduled(step, design)
+                torch.manual_seed(int(generator(seed, "zoo", "step", step).integers(2**62)))
+                batch = sequences(tokens, _starts(len(text.train), design, seed, step), inside)
+                recent += learn(batch)
+                optimizer.step()
+                since += 1
+                done = step + 1
+                last = done == design.steps
+                if done % LOG_STEPS == 0 or last:
+                    mean, reported = (recent / since).tolist()
+                    recent.zero_()
+                    since = 0
+                    losses.append((done, reported))
+                    log.add(
+                        update=done, loss=reported, learned=mean, seconds=round(time.monotonic() - start, 3)
+                    )
+                    if not math.isfinite(mean):
+                        failure = f"the loss was no number at update {done} of {design.steps}"
+                        break
+                    if progress is not None:
+                        progress(f"{design.name}, loss {reported:.3f}", done, design.steps)
+                if done in kept_steps:
+                    save_encoder(learner, text.tokenizer, path / f"step-{done}")
+                if last or stopping.asked or time.monotonic() - saved >= state_seconds:
+                    write_state(path, learner, optimizer, done, {"sum": recent, "count": torch.tensor(since)})
+                    saved = time.monotonic()
+                if stopping.asked:
+                    log.close()
                     break
-                if progress is not None:
-                    progress(f"{design.name}, loss {shown:.3f}", done, design.steps)
-            if done in kept:
-                save_encoder(learner, text.tokenizer, place / f"step-{done}")
-            if last or time.monotonic() - saved >= state_seconds:
-                write_state(place, learner, optimizer, done, {"sum": recent, "count": torch.tensor(since)})
-                saved = time.monotonic()
         log.close()
     seconds = time.monotonic() - start
     failure = failure or _failure(design, losses, done)
     if done == design.steps:
-        save_encoder(learner, text.tokenizer, place)
-    told = {
-        "address": address(asked),
-        **asked,
+        save_encoder(learner, text.tokenizer, path)
+    record = {
+        "address": address(specification),
+        **specification,
         "losses": losses,
         "updates": done,
         "tokens": done * design.batch * inside,
@@ -186,46 +193,46 @@ def pretrain(
         "command": command,
         "torch": torch.__version__,
     }
-    (place / RUN).write_text(json.dumps(told, indent=1))
+    (path / RUN).write_text(json.dumps(record, indent=1))
     return Pretrained(
-        folder=place,
+        folder=path,
         design=design,
         seed=seed,
         losses=tuple(losses),
-        tokens=told["tokens"],
+        tokens=record["tokens"],
         seconds=seconds,
         failure=failure,
-        checkpoints=tuple(place / f"step-{step}" for step in sorted(kept) if step <= done),
+        checkpoints=tuple(path / f"step-{step}" for step in sorted(kept_steps) if step <= done),
     )
 
 
 def _learning(learner: Learner, design: Design, device: str) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Say how a batch leaves its gradient in the weights; two numbers: the loss, and what is shown of it."""
+    """Return the function that computes gradients of a batch and returns its training and reported losses."""
     import torch
 
-    def told(batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        # Weights that were cast for one update must not be taken for the next one's.
+    def losses_of(batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        # Weights that were cast for one update must not be reused for the next.
         with torch.autocast(device, torch.bfloat16, enabled=device == "cuda", cache_enabled=False):
             return torch.stack(learner(batch["ids"]))
 
     weights = list(learner.parameters())
     if device == "cuda":
-        recorded = Replay(told, weights, design.clip)
-        return lambda batch: recorded({"ids": batch})
+        graph = Replay(losses_of, weights, design.clip)
+        return lambda batch: graph({"ids": batch})
 
     def learn(batch: torch.Tensor) -> torch.Tensor:
         for weight in weights:
             weight.grad = None
-        found = told({"ids": batch})
-        found[0].backward()
+        losses = losses_of({"ids": batch})
+        losses[0].backward()
         torch.nn.utils.clip_grad_norm_(weights, design.clip)
-        return found.detach()
+        return losses.detach()
 
     return learn
 
 
 def scheduled(step: int, design: Design) -> float:
-    """Share of the peak rate at an update: linear up, then linear down to 0."""
+    """Return the share of the peak learning rate at an update: linear warmup, then linear decay to 0."""
     rise = max(1, round(design.warmup * design.steps))
     if step < rise:
         return (step + 1) / rise
@@ -234,7 +241,7 @@ def scheduled(step: int, design: Design) -> float:
 
 def sequences(tokens: torch.Tensor, starts: torch.Tensor, inside: int) -> torch.Tensor:
     """
-    Cut sequences out of a text.
+    Extract sequences from a text.
 
     Parameters
     ----------
@@ -246,27 +253,27 @@ def sequences(tokens: torch.Tensor, starts: torch.Tensor, inside: int) -> torch.
     Returns
     -------
     Tensor of int64 of shape (sequences, inside + 2)
-        [CLS] in front, [SEP] at the end.
+        With [CLS] in front and [SEP] at the end.
     """
     import torch
 
-    places = starts.to(tokens.device)[:, None] + torch.arange(inside, device=tokens.device)
-    found = tokens[places].long()
-    first, last = torch.full_like(found[:, :1], CLS), torch.full_like(found[:, :1], SEP)
-    return torch.cat([first, found, last], dim=1)
+    positions = starts.to(tokens.device)[:, None] + torch.arange(inside, device=tokens.device)
+    ids = tokens[positions].long()
+    first, last = torch.full_like(ids[:, :1], CLS), torch.full_like(ids[:, :1], SEP)
+    return torch.cat([first, ids, last], dim=1)
 
 
 def _starts(length: int, design: Design, seed: int, step: int) -> torch.Tensor:
-    """Where the sequences of an update begin: passes over the text, each shifted and shuffled anew."""
+    """Return the starts of the sequences of an update: each pass over the text is shifted and reshuffled."""
     import torch
 
     inside = design.length - 2
-    found = np.empty(0, dtype=np.int64)
-    while len(found) < design.batch:
-        epoch, place = divmod(step * design.batch + len(found), (length - inside) // inside)
-        one = _one_pass(length, inside, seed, epoch)[place:]
-        found = np.concatenate([found, one])[: design.batch]
-    return torch.from_numpy(found)
+    starts = np.empty(0, dtype=np.int64)
+    while len(starts) < design.batch:
+        epoch, offset = divmod(step * design.batch + len(starts), (length - inside) // inside)
+        remaining = _one_pass(length, inside, seed, epoch)[offset:]
+        starts = np.concatenate([starts, remaining])[: design.batch]
+    return torch.from_numpy(starts)
 
 
 @lru_cache(maxsize=2)
@@ -298,11 +305,40 @@ def _failure(design: Design, losses: list[tuple[int, float]], done: int) -> str 
     return None
 
 
-def _check_place(place: Path, wanted: str) -> None:
-    known = place / RUN
-    marker = place / "asked"
-    if known.is_file() and json.loads(known.read_text())["address"] != wanted:
-        raise InputError(f"{place} must be empty or hold {_SAME}, but it does not.")
-    if marker.is_file() and marker.read_text() != wanted:
-        raise InputError(f"{place} must be empty or hold {_SAME}, but it does not.")
-    marker.write_text(wanted)
+def check_out(place: Path) -> None:
+    """Raise if a folder holds foreign files, unless a pretraining was begun there."""
+    if not any(is_address(candidate) for candidate in (_address_of(place / RUN), _asked_in(place))):
+        check_foreign(place, ("*",))
+
+
+def _asked_in(folder: Path) -> str | None:
+    try:
+        return (folder / ASKED).read_text("ascii")
+    except (OSError, ValueError):
+        return None
+
+
+def _address_of(path: Path) -> str | None:
+    try:
+        return json.loads(path.read_bytes())["address"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def check_checkpoints(design: Design, checkpoints: Iterable[int]) -> frozenset[int]:
+    """Raise if a checkpoint lies beyond the updates of a design."""
+    steps = frozenset(checkpoints)
+    if steps and not 0 < min(steps) <= max(steps) <= design.steps:
+        raise must("checkpoints", f"updates between 1 and {design.steps}", sorted(steps)[-1])
+    return steps
+
+
+def _check_place(folder: Path, expected: str) -> None:
+    run_file = folder / RUN
+    marker = folder / ASKED
+    check_out(folder)
+    if run_file.is_file() and _address_of(run_file) != expected:
+        raise InputError(f"{folder} must be empty or hold {_SAME}, but it does not.")
+    if marker.is_file() and _asked_in(folder) != expected:
+        raise InputError(f"{folder} must be empty or hold {_SAME}, but it does not.")
+    marker.write_text(expected)

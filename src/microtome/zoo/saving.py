@@ -1,4 +1,4 @@
-"""How is a small encoder kept? As an ordinary folder of the library, with its tokenizer."""
+"""Saving of a small encoder as a standard folder of transformers, with its tokenizer."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from ..encoders.telling import quiet
-from .text import SPECIAL, TOKENIZER
+from ..store.files import writing_weights
+from .text import TOKENIZER
+from .wordpiece import SPECIAL
 
 
 def save_encoder(learner: Any, tokenizer: str, folder: str | Path) -> Path:
     """
-    Save an encoder with the head of its own pretraining.
+    Save an encoder with its pretraining head.
 
     Parameters
     ----------
@@ -28,12 +30,12 @@ def save_encoder(learner: Any, tokenizer: str, folder: str | Path) -> Path:
     """
     import copy
 
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
+    path = Path(folder)
+    path.mkdir(parents=True, exist_ok=True)
     net: Any = copy.deepcopy(learner.net).float().cpu()
-    with quiet():
-        net.save_pretrained(place)
-    (place / TOKENIZER).write_text(tokenizer, encoding="utf-8")
+    with quiet(), writing_weights(path):
+        net.save_pretrained(path)
+    (path / TOKENIZER).write_text(tokenizer, encoding="utf-8")
     _, unknown, first, last, mask = SPECIAL
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -45,5 +47,5 @@ def save_encoder(learner: Any, tokenizer: str, folder: str | Path) -> Path:
         "sep_token": last,
         "mask_token": mask,
     }
-    (place / "tokenizer_config.json").write_text(json.dumps(config, indent=1) + "\n")
-    return place
+    (path / "tokenizer_config.json").write_text(json.dumps(config, indent=1) + "\n")
+    return path

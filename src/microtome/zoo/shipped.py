@@ -1,4 +1,4 @@
-"""Which small encoders come with the package? Those whose folders and cards are in it."""
+"""The small encoders that come with the package, with their cards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .designs import DESIGNS
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shipped:
     """
-    An encoder that comes with the package, as its card tells it.
+    An encoder that comes with the package, as described by its card.
 
     Parameters
     ----------
@@ -25,23 +25,23 @@ class Shipped:
         It is loaded as `zoo:NAME`.
     folder : Path
     title, objective : str
-        What it learned.
+        The pretraining objective.
     seed, steps : int
-        Of its pretraining.
+        The seed and the updates of its pretraining.
     tokens : int, optional
-        How many it read.
+        The number of tokens read.
     loss : float, optional
-        At the end.
+        The final loss.
     license : str, optional
-        Of the weights.
+        The license of the weights.
     digest : str
         SHA-256 of `model.safetensors`.
     parameters, bytes : int
-        Of the weights.
+        Number and size of the weights.
     held_out : mapping, optional
-        Accuracy on unseen text beside that of the most frequent token.
+        Accuracy on held-out text, and that of the unigram baseline.
     scores : mapping of str to mapping
-        By task, beside a random twin.
+        By task, compared with a randomly initialized copy.
     """
 
     name: str
@@ -67,11 +67,11 @@ def shipped() -> Mapping[str, Shipped]:
     Returns
     -------
     mapping of str to Shipped
-        In the order of the designs, others behind them; empty where none was installed.
+        In the order of the designs, others after them; empty if none is installed.
     """
-    there = shipped_names()
-    names = [name for name in DESIGNS if name in there]
-    names += [name for name in there if name not in DESIGNS]
+    available = shipped_names()
+    names = [name for name in DESIGNS if name in available]
+    names += [name for name in available if name not in DESIGNS]
     return MappingProxyType({name: _read(zoo_folder() / name) for name in names})
 
 

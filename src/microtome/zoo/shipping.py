@@ -1,4 +1,4 @@
-"""How does a run become an encoder that is given away? As a small folder, with a card."""
+"""Packaging of a pretraining run for distribution: float16 weights and a card."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ def ship(
     command: str | None = None,
 ) -> Path:
     """
-    Make a small folder of a finished run: weights in float16, configuration, tokenizer and a card.
+    Package a finished run: weights in float16, configuration, tokenizer and a card.
 
-    The configuration goes on saying float32, so that the library computes in float32.
+    The configuration still declares float32, so that the library computes in float32.
 
     Parameters
     ----------
     run : path
         The folder of `pretrain`.
     folder : path
-        The encoder is called after it.
+        The output folder; its name is that of the encoder.
     license : str, optional
-        Of the weights, as the hub names licenses.
+        The license of the weights, as the hub names licenses.
     corpus : mapping, optional
-        `name` and `license` of the text; its digest is known.
+        `name` and `license` of the text; its digest comes from the run.
     device : str, optional
-        The machine, in words; what the run says when absent.
+        A description of the machine; by default that of the run.
     command : str, optional
-        What makes it again; what the run says when absent.
+        The command that reproduces it; by default that of the run.
 
     Returns
     -------
@@ -54,44 +54,47 @@ def ship(
     Raises
     ------
     InputError
-        Where the run failed or was stopped: such an encoder is not given away.
+        If the run failed or was interrupted.
     """
-    source, place = Path(run), Path(folder)
+    source, path = Path(run), Path(folder)
     try:
-        told = json.loads((source / RUN).read_text(encoding="utf-8"))
+        record = json.loads((source / RUN).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{source} must be the folder of a pretraining, but got: {error}.") from error
-    if told["failure"] is not None:
-        raise InputError(f"{source} must hold a run that succeeded, but it failed: {told['failure']}.")
-    place.mkdir(parents=True, exist_ok=True)
+    if record["failure"] is not None:
+        raise InputError(f"{source} must hold a run that succeeded, but it failed: {record['failure']}.")
+    path.mkdir(parents=True, exist_ok=True)
     for name in PLAIN:
-        shutil.copyfile(source / name, place / name)
-    halve(source / WEIGHTS, place / WEIGHTS)
+        shutil.copyfile(source / name, path / name)
+    halve(source / WEIGHTS, path / WEIGHTS)
     write_card(
-        place,
-        design=told["design"],
-        seed=told["seed"],
+        path,
+        design=record["design"],
+        seed=record["seed"],
         license=license,
-        corpus={**(corpus or {}), "digest": told["text"]},
-        steps=told["updates"],
-        tokens=told["tokens"],
-        loss=round(told["losses"][-1][1], 4),
-        seconds=told["seconds"],
-        device=told["device"] if device is None else device,
-        torch=told["torch"],
-        command=told["command"] if command is None else command,
+        corpus={**(corpus or {}), "digest": record["text"]},
+        steps=record["updates"],
+        tokens=record["tokens"],
+        loss=round(record["losses"][-1][1], 4),
+        seconds=record["seconds"],
+        device=record["device"] if device is None else device,
+        torch=record["torch"],
+        command=record["command"] if command is None else command,
     )
-    return place
+    return path
 
 
 def halve(source: Path, target: Path) -> None:
-    """Write weights in float16, or say that they do not fit into it."""
+    """Convert weights to float16; raise if they exceed its range."""
     import torch
     from safetensors.torch import load_file, save_file
 
-    halved = {name: one.half() if one.is_floating_point() else one for name, one in load_file(source).items()}
-    for name, one in halved.items():
-        if not torch.isfinite(one).all():
+    halved = {
+        name: tensor.half() if tensor.is_floating_point() else tensor
+        for name, tensor in load_file(source).items()
+    }
+    for name, tensor in halved.items():
+        if not torch.isfinite(tensor).all():
             raise InputError(
                 f"weights must lie within the range of float16, but {name} of {source} does not."
             )

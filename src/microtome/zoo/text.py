@@ -1,4 +1,4 @@
-"""What do the small encoders read? One text, cut once into tokens by one tokenizer, in one array."""
+"""Training text of the small encoders, tokenized into one array."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ import numpy as np
 from ..corpora.lines import Lines
 from ..corpora.packed import sound, unpacked
 from ..errors import InputError, must
+from .wordpiece import SEP, SPECIAL, train_wordpiece
 
-SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-PAD, UNKNOWN, CLS, SEP, MASK = range(len(SPECIAL))
 TOKENIZER, TOKENS = "tokenizer.json", "tokens.npy"
-# Lines that are read together; of each hundred such heaps one is held out.
+# Lines per chunk; one of each hundred chunks is held out.
 HEAP = 1_000
 HELD_OUT = 100
 
@@ -29,16 +28,16 @@ Progress = Callable[[str, int, int], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
     """
-    A text in tokens.
+    A tokenized text.
 
     Parameters
     ----------
     tokenizer : str
         As JSON.
     train, held_out : ndarray of uint16 of shape (tokens,)
-        Lines one after the other, each ended by [SEP]. What is held out is never trained on.
+        Lines one after the other, each ended by [SEP]. The held-out part is never trained on.
     digest : str
-        Of both arrays and of the tokenizer.
+        The hash of both arrays and of the tokenizer.
     """
 
     tokenizer: str = field(repr=False)
@@ -56,35 +55,35 @@ def read_text(
     progress: Progress | None = None,
 ) -> Text:
     """
-    Read a text and cut it into tokens.
+    Read a text and tokenize it.
 
     Parameters
     ----------
     path : path
-        A file of one paragraph a line, plain or packed.
+        A file with one paragraph per line, plain or compressed.
     vocabulary : int
-        Entries of a new tokenizer, a lower-casing WordPiece that is trained on the text but for what is held
-        out. Its trainer breaks ties at random: the same text may give another one in its rarest entries.
+        Entries of a new tokenizer, a lower-casing WordPiece that is trained on the text without its held-out
+        part; see `train_wordpiece`.
     tokenizer : str, optional
-        A tokenizer as JSON, to be used instead: same text, same tokens.
+        A tokenizer as JSON, to be used instead.
     folder : path, optional
-        Where the tokens are kept, and looked for.
+        A cache for the tokens.
     progress : callable, optional
 
     Returns
     -------
     Text
     """
-    place = None if folder is None else Path(folder)
-    if place is not None and (place / TOKENS).is_file():
-        return _known(place)
+    cache = None if folder is None else Path(folder)
+    if cache is not None and (cache / TOKENS).is_file():
+        return _known(cache)
     if not len(SPECIAL) < vocabulary <= 2**16:
         raise must("vocabulary", f"between {len(SPECIAL) + 1} and 65,536", vocabulary)
     cutting = _trained(path, vocabulary) if tokenizer is None else _read(tokenizer)
     parts: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     for number, heap in enumerate(_heaps(path)):
-        found = cutting.encode_batch(heap, add_special_tokens=False)
-        ids = [np.array([*one.ids, SEP], dtype=np.uint16) for one in found if one.ids]
+        encodings = cutting.encode_batch(heap, add_special_tokens=False)
+        ids = [np.array([*encoding.ids, SEP], dtype=np.uint16) for encoding in encodings if encoding.ids]
         parts[number % HELD_OUT == HELD_OUT - 1].extend(ids)
         if progress is not None:
             progress("reading", number + 1, 0)
@@ -96,20 +95,20 @@ def read_text(
     if not parts[0]:
         raise InputError(f"{path} must hold at least two lines, one of them to be held out, but it has one.")
     train, held_out = (np.concatenate(part) for part in parts)
-    made = _text(cutting.to_str(), train, held_out)
-    if place is not None:
-        _keep(made, place)
-    return made
+    text = _text(cutting.to_str(), train, held_out)
+    if cache is not None:
+        _keep(text, cache)
+    return text
 
 
 def check_text(path: str | os.PathLike[str], folder: str | os.PathLike[str] | None = None) -> None:
     """
-    Refuse a text that `read_text` could not begin to read, without reading on.
+    Raise if `read_text` could not begin to read a text, without reading all of it.
 
     Parameters
     ----------
     path, folder : path
-        As there: where tokens are kept already, the text itself is not read.
+        As in `read_text`: if the tokens are cached, the text itself is not read.
     """
     if folder is not None and (Path(folder) / TOKENS).is_file():
         return
@@ -119,39 +118,39 @@ def check_text(path: str | os.PathLike[str], folder: str | os.PathLike[str] | No
 
 
 def own_tokenizer() -> str:
-    """The tokenizer of the small encoders that come with the package, as JSON."""
+    """Return the tokenizer of the small encoders that come with the package, as JSON."""
     return (Path(__file__).parent / TOKENIZER).read_text(encoding="utf-8")
 
 
-def _keep(made: Text, place: Path) -> None:
-    place.mkdir(parents=True, exist_ok=True)
-    (place / TOKENIZER).write_text(made.tokenizer, encoding="utf-8")
-    temporary = place / f".{TOKENS}"
-    # The split point first: one array in one file is there as a whole or not at all.
-    both = np.concatenate([made.train, made.held_out])
+def _keep(text: Text, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / TOKENIZER).write_text(text.tokenizer, encoding="utf-8")
+    temporary = folder / f".{TOKENS}"
+    # The split point first, in the same file, which is replaced atomically.
+    tokens = np.concatenate([text.train, text.held_out])
     with temporary.open("wb") as file:
-        np.save(file, np.array([len(made.train)]))
-        np.save(file, both)
-    temporary.replace(place / TOKENS)
+        np.save(file, np.array([len(text.train)]))
+        np.save(file, tokens)
+    temporary.replace(folder / TOKENS)
 
 
-def _known(place: Path) -> Text:
+def _known(folder: Path) -> Text:
     try:
-        with (place / TOKENS).open("rb") as file:
+        with (folder / TOKENS).open("rb") as file:
             cut = int(np.load(file)[0])
-            both = np.load(file)
-        tokenizer = (place / TOKENIZER).read_text(encoding="utf-8")
+            tokens = np.load(file)
+        tokenizer = (folder / TOKENIZER).read_text(encoding="utf-8")
     except (OSError, ValueError, IndexError) as error:
-        raise InputError(f"{place} must hold whole tokens and their tokenizer, but got: {error}.") from error
-    return _text(tokenizer, both[:cut], both[cut:])
+        raise InputError(f"{folder} must hold whole tokens and their tokenizer, but got: {error}.") from error
+    return _text(tokenizer, tokens[:cut], tokens[cut:])
 
 
 def _text(tokenizer: str, train: np.ndarray, held_out: np.ndarray) -> Text:
-    found = hashlib.blake2b(tokenizer.encode(), digest_size=16)
-    for one in (train, held_out):
-        found.update(len(one).to_bytes(8, "little"))
-        found.update(np.ascontiguousarray(one).data)
-    return Text(tokenizer=tokenizer, train=train, held_out=held_out, digest=found.hexdigest())
+    digest = hashlib.blake2b(tokenizer.encode(), digest_size=16)
+    for tokens in (train, held_out):
+        digest.update(len(tokens).to_bytes(8, "little"))
+        digest.update(np.ascontiguousarray(tokens).data)
+    return Text(tokenizer=tokenizer, train=train, held_out=held_out, digest=digest.hexdigest())
 
 
 def _empty(path: str | os.PathLike[str]) -> InputError:
@@ -159,11 +158,11 @@ def _empty(path: str | os.PathLike[str]) -> InputError:
 
 
 def _heaps(path: str | os.PathLike[str]) -> Generator[list[str]]:
-    """Lines that are not empty, a thousand at a time."""
-    place = Path(path)
-    with sound(str(place)), place.open("rb") as raw:
+    """Iterate over chunks of a thousand non-empty lines."""
+    source = Path(path)
+    with sound(str(source)), source.open("rb") as raw:
         heap: list[str] = []
-        for line in Lines(unpacked(raw, place.name), place.name):
+        for line in Lines(unpacked(raw, source.name), source.name):
             if line.strip():
                 heap.append(line.strip())
             if len(heap) == HEAP:
@@ -177,31 +176,16 @@ def _read(tokenizer: str) -> Any:
     from tokenizers import Tokenizer
 
     try:
-        found = Tokenizer.from_str(tokenizer)
+        parsed = Tokenizer.from_str(tokenizer)
     except Exception as error:  # the library raises a bare Exception
         raise InputError(f"tokenizer must be one as JSON, but got: {error}.") from error
-    if [found.token_to_id(name) for name in SPECIAL] != list(range(len(SPECIAL))):
+    if [parsed.token_to_id(name) for name in SPECIAL] != list(range(len(SPECIAL))):
         raise must("tokenizer", f"one whose first entries are {', '.join(SPECIAL)}", "another")
-    return found
+    return parsed
 
 
 def _trained(path: str | os.PathLike[str], vocabulary: int) -> Any:
-    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-
-    made = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    made.normalizer = normalizers.BertNormalizer(lowercase=True)  # pyright: ignore[reportAttributeAccessIssue]
-    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()  # pyright: ignore[reportAttributeAccessIssue]
-    made.decoder = decoders.WordPiece()  # pyright: ignore[reportAttributeAccessIssue]
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=vocabulary, special_tokens=list(SPECIAL), show_progress=False, limit_alphabet=200
-    )
     texts = (
         line for number, heap in enumerate(_heaps(path)) if number % HELD_OUT != HELD_OUT - 1 for line in heap
     )
-    made.train_from_iterator(texts, trainer)
-    made.post_processor = processors.TemplateProcessing(  # pyright: ignore[reportAttributeAccessIssue]
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B [SEP]",
-        special_tokens=[("[CLS]", CLS), ("[SEP]", SEP)],
-    )
-    return made
+    return train_wordpiece(texts, vocabulary)

@@ -1,4 +1,4 @@
-"""How is a Transformer ELMo made from the configuration and the weights that AllenNLP saved?"""
+"""Reading of a Transformer ELMo from the configuration and weights that AllenNLP saves."""
 
 from __future__ import annotations
 
@@ -42,46 +42,50 @@ _NORMS = MappingProxyType({"attention": "sublayer.0.norm", "feedforward": "subla
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Weights:
-    """The tensors of a file, and which of them were asked for."""
+    """The tensors of a file, and the names of those that were taken."""
 
     tensors: Mapping[str, Any]
     source: str
     taken: set[str] = field(default_factory=set)
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """Give a tensor of the given shape, as float32."""
+        """Return a tensor as float32; raise if its shape is another."""
         import torch
 
         self.taken.add(name)
-        found = self.tensors.get(name)
-        if found is None:
+        tensor = self.tensors.get(name)
+        if tensor is None:
             raise InputError(f"{self.source} must hold {name}, but it is missing.")
         plain = (
-            isinstance(found, torch.Tensor) and found.layout == torch.strided and found.device.type == "cpu"
+            isinstance(tensor, torch.Tensor)
+            and tensor.layout == torch.strided
+            and tensor.device.type == "cpu"
         )
-        if not plain or not found.is_floating_point():
-            kind = found.dtype if plain else type(found).__name__
+        if not plain or not tensor.is_floating_point():
+            kind = tensor.dtype if plain else type(tensor).__name__
             raise InputError(f"{name} in {self.source} must hold floating numbers, but it holds {kind}.")
-        if tuple(found.shape) != shape:
-            shapes = f"the shape {list(shape)}, as the configuration says, but it has {list(found.shape)}"
+        if tuple(tensor.shape) != shape:
+            shapes = f"the shape {list(shape)}, as the configuration says, but it has {list(tensor.shape)}"
             raise InputError(f"{name} in {self.source} must have {shapes}.")
-        numbers = found.detach().float()
+        numbers = tensor.detach().float()
         if not bool(numbers.isfinite().all()):
             raise InputError(f"{name} in {self.source} must hold finite numbers, but some are not.")
         return numbers
 
     def both(self, name: str, *shape: int) -> Tensor:
-        """Give the tensors of either direction, one above the other."""
+        """Return the tensors of the two directions, stacked."""
         import torch
 
         return torch.stack([self.take(f"{side}.{name}", *shape) for side in _SIDES])
 
     def refuse_more(self, *prefixes: str) -> None:
-        """Refuse a file with layers that the configuration does not speak of."""
-        more = sorted(name for name in self.tensors if name.startswith(prefixes) and name not in self.taken)
-        if more:
+        """Raise if the file holds layers that the configuration does not declare."""
+        unexpected = sorted(
+            name for name in self.tensors if name.startswith(prefixes) and name not in self.taken
+        )
+        if unexpected:
             raise InputError(
-                f"{self.source} must hold what the configuration says, but it also holds {more[0]}."
+                f"{self.source} must hold what the configuration says, but it also holds {unexpected[0]}."
             )
 
 
@@ -114,8 +118,8 @@ def read_transformer(path: Path) -> ElmoModel:
     prefix = f"_text_field_embedder.token_embedder_{name.rpartition('.')[2]}"
     embeddings = ElmoPart(embed, network, _character_weights(weights, prefix, network, size, width))
     blocks = [
-        ElmoPart(bitransformer, BiTransformer(), _block_weights(weights, place, width, hidden))
-        for place in range(options.whole("model.contextualizer.num_layers"))
+        ElmoPart(bitransformer, BiTransformer(), _block_weights(weights, index, width, hidden))
+        for index in range(options.whole("model.contextualizer.num_layers"))
     ]
     last = {f"final_{part}": weights.both(f"norm.{part}", width) for part in ("gamma", "beta")}
     weights.refuse_more(prefix, *_SIDES)
@@ -129,22 +133,22 @@ def read_transformer(path: Path) -> ElmoModel:
 
 
 def _network(options: Options) -> tuple[str, int, CharacterNetwork]:
-    """Find the embedder of characters: its name, the size of a character, and the network."""
+    """Find the character embedder: its name, the size of a character embedding, and the network."""
     options.choice("model.type", MODELS)
     options.choice("model.contextualizer.type", (CONTEXTUALIZER,))
     if not options.flag("model.bidirectional", default=True):
         raise options.wrong("model.bidirectional", "true", False)
-    place = f"{_EMBEDDERS}.token_embedders"
-    if not isinstance(options.get(place, None), Mapping):
-        place = _EMBEDDERS
-    inside = options.get(place)
+    path = f"{_EMBEDDERS}.token_embedders"
+    if not isinstance(options.get(path, None), Mapping):
+        path = _EMBEDDERS
+    inside = options.get(path)
     if not isinstance(inside, Mapping):
-        raise options.wrong(place, "embedders by name", inside)
-    found = {name: value for name, value in inside.items() if isinstance(value, Mapping)}
-    if [value.get("type") for value in found.values()] != ["character_encoding"]:
-        kinds = sorted(str(value.get("type")) for value in found.values())
-        raise options.wrong(place, "one embedder, of the type character_encoding", kinds)
-    name = f"{place}.{next(iter(found))}"
+        raise options.wrong(path, "embedders by name", inside)
+    embedders = {name: value for name, value in inside.items() if isinstance(value, Mapping)}
+    if [value.get("type") for value in embedders.values()] != ["character_encoding"]:
+        kinds = sorted(str(value.get("type")) for value in embedders.values())
+        raise options.wrong(path, "one embedder, of the type character_encoding", kinds)
+    name = f"{path}.{next(iter(embedders))}"
     options.characters(f"{name}.embedding.num_embeddings")
     options.choice(f"{name}.encoder.type", ("cnn-highway",))
     location = options.choice(
@@ -161,20 +165,18 @@ def _network(options: Options) -> tuple[str, int, CharacterNetwork]:
 
 
 def _load(file: IO[bytes], source: str) -> Mapping[str, Any]:
-    """Load tensors without running what a pickle asks for."""
+    """Load tensors without running code from the pickle."""
     import torch
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it warns of old pickles that it reads all the same
+            warnings.simplefilter("ignore")  # torch warns of old pickles although it reads them
             tensors = torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as problem:
-        asked = re.search(r"GLOBAL (\S+)", str(problem))
-        wish = f"it asks to run {asked[1]}" if asked else "it cannot be read as such"
-        raise InputError(f"{source} must hold tensors and nothing else, but {wish}.") from problem
-    except (
-        Exception
-    ) as problem:  # a file is bytes from anywhere: any failure of its reader means a broken one
+        match = re.search(r"GLOBAL (\S+)", str(problem))
+        reason = f"it asks to run {match[1]}" if match else "it cannot be read as such"
+        raise InputError(f"{source} must hold tensors and nothing else, but {reason}.") from problem
+    except Exception as problem:  # untrusted bytes: any failure of the reader means a broken file
         raise InputError(f"{source} must be a whole file of tensors, but it cannot be read.") from problem
     if not isinstance(tensors, Mapping):
         raise InputError(f"{source} must hold tensors by name, but it holds a {type(tensors).__name__}.")
@@ -189,26 +191,26 @@ def _character_weights(
     for i, (span, number) in enumerate(network.filters):
         tensors[f"filter_{i}"] = weights.take(f"{part}.char_conv_{i}.weight", number, size, span)
         tensors[f"filter_bias_{i}"] = weights.take(f"{part}.char_conv_{i}.bias", number)
-    found = sum(number for _, number in network.filters)
-    features = width if network.projection == "before" else found
+    channels = sum(number for _, number in network.filters)
+    features = width if network.projection == "before" else channels
     for i in range(network.highways):
         layer = f"{part}._highways._layers.{i}"
         tensors[f"highway_{i}"] = weights.take(f"{layer}.weight", 2 * features, features)
         tensors[f"highway_bias_{i}"] = weights.take(f"{layer}.bias", 2 * features)
-    tensors["projection"] = weights.take(f"{part}._projection.weight", width, found)
+    tensors["projection"] = weights.take(f"{part}._projection.weight", width, channels)
     tensors["projection_bias"] = weights.take(f"{part}._projection.bias", width)
     if network.norm:
         tensors |= {name: weights.take(f"{part}._layer_norm.{name}", width) for name in ("gamma", "beta")}
     return tensors
 
 
-def _block_weights(weights: _Weights, place: int, width: int, hidden: int) -> dict[str, Tensor]:
+def _block_weights(weights: _Weights, index: int, width: int, hidden: int) -> dict[str, Tensor]:
     tensors = {}
     for name, part in _MATRICES.items():
         outputs, inputs = {"inner": (hidden, width), "outer": (width, hidden)}.get(name, (width, width))
-        tensors[name] = weights.both(f"layers.{place}.{part}.weight", outputs, inputs).mT
-        tensors[f"{name}_bias"] = weights.both(f"layers.{place}.{part}.bias", outputs)
+        tensors[name] = weights.both(f"layers.{index}.{part}.weight", outputs, inputs).mT
+        tensors[f"{name}_bias"] = weights.both(f"layers.{index}.{part}.bias", outputs)
     for name, part in _NORMS.items():
         for value in ("gamma", "beta"):
-            tensors[f"{name}_{value}"] = weights.both(f"layers.{place}.{part}.{value}", width)
+            tensors[f"{name}_{value}"] = weights.both(f"layers.{index}.{part}.{value}", width)
     return tensors

@@ -1,4 +1,4 @@
-"""Where are `config.json` and `weights.th`: in a folder, or in an archive that is not trusted?"""
+"""Access to `config.json` and `weights.th` in a folder or an untrusted archive."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _BROKEN = (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError)
 
 
 def is_archive(path: Path) -> bool:
-    """Tell an archive by its name."""
+    """Recognize an archive by its name."""
     return path.is_file() and path.name.lower().endswith(SUFFIXES)
 
 
 def glance(path: Path) -> bytes | None:
     """
-    Read the configuration where there are weights beside it.
+    Read the configuration if there are weights beside it.
 
     Parameters
     ----------
@@ -42,16 +42,16 @@ def glance(path: Path) -> bytes | None:
     bytes or None
         None where one of the two is missing or cannot be read.
     """
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     try:
         if path.is_dir():
-            both = (path / CONFIG).is_file() and (path / WEIGHTS).is_file()
-            return (path / CONFIG).read_bytes() if both else None
+            complete = (path / CONFIG).is_file() and (path / WEIGHTS).is_file()
+            return (path / CONFIG).read_bytes() if complete else None
         with tarfile.open(path) as archive:
             for name, member in _members(archive, path):
-                found[name] = _content(archive, member, path) if name == CONFIG else b""
-                if len(found) == 2:
-                    return found[CONFIG]
+                contents[name] = _content(archive, member, path) if name == CONFIG else b""
+                if len(contents) == 2:
+                    return contents[CONFIG]
     except (*_BROKEN, InputError):
         return None
     return None
@@ -60,9 +60,9 @@ def glance(path: Path) -> bytes | None:
 @contextmanager
 def open_files(path: Path) -> Iterator[tuple[bytes, IO[bytes]]]:
     """
-    Open what a folder or an archive holds.
+    Open the configuration and the weights in a folder or an archive.
 
-    Nothing of an archive gets a name on the disk: its weights pass through a nameless temporary file.
+    Nothing is extracted to a named file: the weights of an archive pass through an anonymous temporary file.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def _temporary_file(path: Path) -> IO[bytes]:
 
 
 def _unpack(path: Path, weights: IO[bytes]) -> bytes:
-    """Copy the weights out of an archive, and give its configuration."""
+    """Copy the weights out of an archive, and return its configuration."""
     config, seen = b"", set[str]()
     try:
         with tarfile.open(path) as archive:
@@ -111,7 +111,7 @@ def _unpack(path: Path, weights: IO[bytes]) -> bytes:
                     config = _content(archive, member, path)
                 elif (source := archive.extractfile(member)) is not None:
                     shutil.copyfileobj(source, weights)
-            # The checksum of what was read stands after the last file.
+            # The checksum of the archive comes after the last file.
             while archive.fileobj is not None and archive.fileobj.read(_AT_ONCE):
                 pass
     except _BROKEN as problem:

@@ -1,4 +1,4 @@
-"""What does a layer of two LSTMs, one in each direction, make of the layer below it?"""
+"""The bidirectional LSTM layer of ELMo, with projection, clipping and state across batches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class BiLstm:
     Parameters
     ----------
     cell_clip, projection_clip : float or None
-        The largest absolute value of the cell and of what is read from it; None for no limit.
+        The largest absolute value of the cell and of its projected output; None for no limit.
     skip : bool
         Whether the layer adds its input to its output.
     """
@@ -34,7 +34,7 @@ class BiLstm:
 @dataclass(slots=True, kw_only=True)
 class Memory:
     """
-    Where the LSTMs of one layer stopped, for each row of the batch.
+    The final states of the LSTMs of one layer, for each row of the batch.
 
     Parameters
     ----------
@@ -49,15 +49,15 @@ class Memory:
 @dataclass(slots=True, kw_only=True)
 class ElmoState:
     """
-    What an ELMo of LSTMs remembers from one batch to the next; every call that gets it brings it up to date.
+    The recurrent state of a biLSTM ELMo from one batch to the next, updated by every call that takes it.
 
-    Row k of a batch goes on where row k of the last batch stopped. Rows that a smaller batch does not have
-    stay as they are, and rows that were never there start from zero.
+    Row k of a batch continues from row k of the previous batch. Rows beyond a smaller batch keep their state,
+    and new rows start from zero.
 
     Parameters
     ----------
     blocks : mapping of int to Memory
-        By the place of the block, from 0.
+        Keyed by the index of the block, from 0.
     """
 
     blocks: dict[int, Memory] = field(default_factory=dict)
@@ -80,7 +80,7 @@ def bilstm(
     mask : bool tensor of shape (sentences, tokens)
         A sentence's tokens come first.
     memory : Memory, optional
-        Where to start, and where to write the end down; None: zero, and nowhere.
+        The initial state, replaced by the final one; None to start from zero and discard the final state.
 
     Returns
     -------
@@ -92,19 +92,19 @@ def bilstm(
     lengths = mask.sum(1)
     order = lengths.argsort(descending=True, stable=True)
     back = order.argsort()
-    place = torch.arange(mask.shape[1], device=mask.device)
-    mirrored = torch.where(mask, lengths[:, None] - 1 - place, place)
-    at_work = [n for n in (lengths > place[:, None]).sum(1).tolist() if n]
-    there = mask[order].T  # (tokens, sentences)
+    position = torch.arange(mask.shape[1], device=mask.device)
+    mirrored = torch.where(mask, lengths[:, None] - 1 - position, position)
+    at_work = [n for n in (lengths > position[:, None]).sum(1).tolist() if n]
+    sorted_mask = mask[order].T  # (tokens, sentences)
 
-    # Long sentences first and step by step: the rows at work are always the first ones.
-    below = _turned(halves(x), mirrored)[:, order].transpose(1, 2)[:, there]
+    # Sorted by length: the rows that are active at a step are always the first ones.
+    below = _turned(halves(x), mirrored)[:, order].transpose(1, 2)[:, sorted_mask]
     h, c = _start(weights, len(mask), memory)
     steps, h, c = _run(
         options, weights, linear(below, weights["input"], weights["bias"]), at_work, h[:, order], c[:, order]
     )
-    out = h.new_zeros(2, *there.shape, h.shape[-1])
-    out[:, there] = steps
+    out = h.new_zeros(2, *sorted_mask.shape, h.shape[-1])
+    out[:, sorted_mask] = steps
     layer = joined(_turned(out[:, :, back].transpose(1, 2), mirrored))
     if memory is not None:
         _write_down(memory, h[:, back], c[:, back])
@@ -112,7 +112,7 @@ def bilstm(
 
 
 def _turned(x: Tensor, mirrored: Tensor) -> Tensor:
-    """Turn the tokens of the backward half of (2, sentences, tokens, features) around, or back again."""
+    """Reverse the tokens of the backward half of (2, sentences, tokens, features); its own inverse."""
     import torch
 
     return torch.stack([x[0], x[1].gather(1, mirrored[..., None].expand_as(x[1]))])
@@ -121,7 +121,7 @@ def _turned(x: Tensor, mirrored: Tensor) -> Tensor:
 def _run(
     options: BiLstm, weights: Mapping[str, Tensor], gates: Tensor, at_work: list[int], h: Tensor, c: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Step through (2, real tokens, 4 * cells); give the outputs in this order, and where each row ended."""
+    """Step through (2, real tokens, 4 * cells); return the outputs in this order, and the final states."""
     import torch
 
     steps: list[Tensor] = []
@@ -152,8 +152,8 @@ def _start(weights: Mapping[str, Tensor], rows: int, memory: Memory | None) -> t
                 f"state must come from this model, with {features} features and {cells} cells a direction, "
                 f"but got {memory.h.shape[-1]} and {memory.c.shape[-1]}."
             )
-        known = min(rows, memory.h.shape[1])
-        h[:, :known], c[:, :known] = memory.h[:, :known].to(h), memory.c[:, :known].to(c)
+        common = min(rows, memory.h.shape[1])
+        h[:, :common], c[:, :common] = memory.h[:, :common].to(h), memory.c[:, :common].to(c)
     return h, c
 
 

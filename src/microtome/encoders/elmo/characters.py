@@ -1,4 +1,4 @@
-"""Which character ids does ELMo read for a sentence, and which tokens of a batch are real?"""
+"""Character ids of ELMo, and the mask of the real tokens of a batch."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ BEGIN, END = "<S>", "</S>"
 
 def character_ids(sentences: Sequence[Sequence[str]]) -> Tensor:
     """
-    Write sentences as the character ids that every ELMo reads.
+    Encode sentences as the character ids that every ELMo reads.
 
-    A token is its UTF-8 bytes, at most 48 of them, between the marks of a word. Each sentence gets a
+    A token is its UTF-8 bytes, at most 48 of them, between markers of its begin and end. Each sentence gets a
     token for its begin and one for its end; the words `<S>` and `</S>` mean these same tokens.
 
     Parameters
@@ -48,12 +48,12 @@ def character_ids(sentences: Sequence[Sequence[str]]) -> Tensor:
         _check_sentence(sentence)
     longest = max((len(sentence) for sentence in sentences), default=0)
     ids = np.zeros((len(sentences), longest + 2, WORD), dtype=np.int64)
-    known: dict[str, list[int]] = {}
+    spellings: dict[str, list[int]] = {}
     for row, sentence in zip(ids, sentences, strict=True):
-        for place, word in zip(row, [BEGIN, *sentence, END], strict=False):
-            if word not in known:
-                known[word] = _word_ids(word)
-            place[:] = known[word]
+        for token_ids, word in zip(row, [BEGIN, *sentence, END], strict=False):
+            if word not in spellings:
+                spellings[word] = _word_ids(word)
+            token_ids[:] = spellings[word]
     return torch.from_numpy(ids)
 
 
@@ -69,7 +69,7 @@ def _word_ids(word: str) -> list[int]:
     if word in (BEGIN, END):
         middle = [SENTENCE_BEGIN if word == BEGIN else SENTENCE_END]
     else:
-        # Half of a surrogate pair has no bytes in UTF-8; the released code drops it too.
+        # A lone surrogate has no bytes in UTF-8; the released code drops it too.
         middle = [byte + 1 for byte in word.encode("utf-8", "ignore")[: WORD - 2]]
     ids = [WORD_BEGIN, *middle, WORD_END]
     return ids + [PADDING] * (WORD - len(ids))
@@ -77,7 +77,7 @@ def _word_ids(word: str) -> list[int]:
 
 def real_tokens(ids: Tensor) -> Tensor:
     """
-    Say which positions of a batch hold a token, and refuse what cannot be character ids.
+    Return the mask of the positions that hold a token; raise if the ids are not character ids.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How are the two directions of a layer told apart, worked on at once, and put together again?"""
+"""Operations on the two directions of a layer: splitting, joining, linear maps and layer norm."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 def halves(x: Tensor) -> Tensor:
     """
-    Take a layer apart into its forward and its backward half.
+    Split a layer into its forward and its backward half.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def halves(x: Tensor) -> Tensor:
 
 def joined(x: Tensor) -> Tensor:
     """
-    Put the halves of a layer side by side: the inverse of `halves`.
+    Concatenate the halves of a layer: the inverse of `halves`.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 def layer_norm(x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
     """
-    Normalize as AllenNLP does: epsilon joins the standard deviation, where torch adds it to the variance.
+    Normalize as AllenNLP does: epsilon is added to the standard deviation; torch adds it to the variance.
 
     Parameters
     ----------

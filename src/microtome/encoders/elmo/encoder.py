@@ -1,4 +1,4 @@
-"""How does an ELMo take part beside other encoders?"""
+"""ELMo as an encoder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CUTS = "one token a word, between the begin and the end of a sentence"
 
 class ElmoEncoder:
     """
-    An ELMo of either kind: a token is a word, and every sentence is read without memory of the one before.
+    An ELMo of either kind: tokens are words, and no state is carried from one sentence to the next.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class ElmoEncoder:
 
     @property
     def device(self) -> Any:
-        """Where the weights are."""
+        """Device of the weights."""
         return next(self.model.parameters()).device
 
     @property
@@ -53,46 +53,53 @@ class ElmoEncoder:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Features of each layer, both directions together."""
+        """Features of each layer, over both directions."""
         return (int(self.model.width),) * len(self.layers)
 
     @property
     def digest(self) -> str:
-        """A hash of all weights."""
+        """Hash of all weights."""
         return hashlib.blake2b(f"{digest_weights(self.model)}|{CUTS}".encode(), digest_size=16).hexdigest()
 
     @property
     def cuts(self) -> str:
-        """How texts are cut into tokens."""
+        """Description of the tokenization."""
         return CUTS
 
     def words(
-        self, sentences: Sequence[Sequence[str]], *, special: bool = True, longest: int | None = None
+        self,
+        sentences: Sequence[Sequence[str]],
+        *,
+        second: Sequence[int | None] | None = None,
+        special: bool = True,
+        longest: int | None = None,
     ) -> list[Tokens]:
         """
-        Spell sentences.
+        Encode sentences as character ids.
 
         Parameters
         ----------
         sentences : sequence of sequences of str
+        second
+            Ignored: the model has no format for text pairs, which are concatenated.
         special : bool
-            Without meaning here: a sentence always has its begin and its end.
+            Ignored: a sentence always has its begin and end tokens.
         longest : int, optional
-            Tokens at most, begin and end among them.
+            The maximal number of tokens, begin and end included.
 
         Returns
         -------
         list of Tokens
-            With ids of shape (tokens, 50). An empty word has no letters, and is of no row.
+            With ids of shape (tokens, 50). An empty word has no token.
         """
         if longest is not None and longest < 3:
             raise must("longest", "at least 3: a word between begin and end", longest)
         return [self._spell(list(words), longest) for words in sentences]
 
     def _spell(self, words: list[str], longest: int | None) -> Tokens:
-        kept = words if longest is None else words[: longest - 2]
-        spelled = [place for place, word in enumerate(kept) if word]
-        ids = character_ids([[kept[place] for place in spelled]])[0].numpy()
+        read_words = words if longest is None else words[: longest - 2]
+        spelled = [index for index, word in enumerate(read_words) if word]
+        ids = character_ids([[read_words[index] for index in spelled]])[0].numpy()
         edge = np.array([-1])
         inside = np.concatenate([edge, np.array(spelled, dtype=np.int64), edge])
         return Tokens(
@@ -100,34 +107,36 @@ class ElmoEncoder:
             types=np.zeros(len(ids), np.int64),
             words=inside,
             special=inside < 0,
-            truncated=len(kept) < len(words),
+            truncated=len(read_words) < len(words),
         )
 
     def texts(self, texts: Sequence[tuple[str, str | None]], **options: Any) -> list[Tokens]:
-        """Spell texts, split where there are blanks; of a pair, one after the other."""
-        return self.words([f"{one} {two or ''}".split() for one, two in texts], **options)
+        """Encode texts, split at whitespace; the texts of a pair are concatenated."""
+        return self.words([f"{first} {second or ''}".split() for first, second in texts], **options)
 
     def run(self, batch: Sequence[Tokens], visit: Visit) -> None:
         """Run sentences through the model; see `TransformerEncoder.run`."""
         import torch
 
-        ids = np.zeros((len(batch), max(len(one) for one in batch), batch[0].ids.shape[1]), np.int64)
-        for row, one in enumerate(batch):
-            ids[row, : len(one)] = one.ids
+        ids = np.zeros(
+            (len(batch), max(len(sentence) for sentence in batch), batch[0].ids.shape[1]), np.int64
+        )
+        for row, sentence in enumerate(batch):
+            ids[row, : len(sentence)] = sentence.ids
         with torch.inference_mode():
             states = self.model(torch.from_numpy(ids).to(self.device), raw_last=True)
-            for layer, found in enumerate(states):
-                visit(layer, found)
+            for layer, layer_states in enumerate(states):
+                visit(layer, layer_states)
             if self.model.final_norm is not None:
                 visit(len(states), self.model.final_norm(states[-1]))
 
     @property
     def maps_per_pair(self) -> int:
-        """Nothing: there are no maps of attention."""
+        """One, as a placeholder: an ELMo has no attention maps to read."""
         return 1
 
     def attend(self, batch: Sequence[Tokens]) -> list[Any]:
-        """Refuse: the maps of an ELMo are not read."""
+        """Raise: attention is not read from an ELMo."""
         raise InputError(f"attention must be asked of other models, but {self.name} is an ELMo.")
 
 
@@ -140,9 +149,9 @@ def load_elmo(
     seed: int = 0,
     keep_embeddings: bool = False,
 ) -> ElmoEncoder:
-    """Load an ELMo of either kind from its folder, its options or its archive, or its random twin."""
-    place = Path(given)
-    label = place.parent.name if place.name.endswith("options.json") else place.name.split(".")[0]
+    """Load an ELMo of either kind from its folder, options or archive, or a randomly initialized copy."""
+    path = Path(given)
+    label = path.parent.name if path.name.endswith("options.json") else path.name.split(".")[0]
     model, changes = read_elmo(given), ()
     if random_init:
         changes = (draw_anew(model, seed=seed, keep_embeddings=keep_embeddings),)

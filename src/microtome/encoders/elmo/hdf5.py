@@ -1,4 +1,4 @@
-"""How is an ELMo of LSTMs read from `options.json` and an HDF5 file of weights?"""
+"""Reading of a biLSTM ELMo from `options.json` and an HDF5 file of weights."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...errors import InputError, MissingExtraError
+from ...errors import InputError, MicrotomeError, MissingExtraError
 from .bilstm import BiLstm, bilstm
 from .characters import CHARACTERS, WORD
 from .model import ElmoModel, ElmoPart
@@ -20,28 +20,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Weights:
-    """An open HDF5 file, and which of its datasets were asked for."""
+    """An open HDF5 file, and the names of the datasets that were taken."""
 
     file: h5py.File
     path: Path
     taken: set[str] = field(default_factory=set)
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """Read a dataset of the given shape, as float32."""
+        """Read a dataset as float32; raise if its shape is another."""
         import numpy as np
         import torch
 
         self.taken.add(name)
-        found = self._find(name)
-        if found.shape != shape:
-            shapes = f"the shape {list(shape)}, as the options say, but it has {list(found.shape or ())}"
+        dataset = self._find(name)
+        if dataset.shape != shape:
+            shapes = f"the shape {list(shape)}, as the options say, but it has {list(dataset.shape or ())}"
             raise InputError(f"{name} in {self.path} must have {shapes}.")
-        if found.dtype.kind != "f":
-            raise InputError(f"{name} in {self.path} must hold floating numbers, but it holds {found.dtype}.")
+        if dataset.dtype.kind != "f":
+            raise InputError(
+                f"{name} in {self.path} must hold floating numbers, but it holds {dataset.dtype}."
+            )
         try:
             with np.errstate(over="ignore"):
-                numbers = torch.from_numpy(np.asarray(found[()]).astype(np.float32))
-        except OSError as problem:
+                numbers = torch.from_numpy(np.asarray(dataset[()]).astype(np.float32))
+        except (OSError, RuntimeError, ValueError, MemoryError) as problem:
             raise InputError(f"{name} in {self.path} must be readable, but got: {problem}.") from problem
         if not bool(numbers.isfinite().all()):
             raise InputError(f"{name} in {self.path} must hold finite numbers, but some are not.")
@@ -65,18 +67,20 @@ class _Weights:
         return node
 
     def refuse_more(self) -> None:
-        """Refuse a file with layers that the options do not speak of."""
+        """Raise if the file holds layers that the options do not declare."""
         names: list[str] = []
         self.file.visititems(lambda name, node: names.append(name) if hasattr(node, "dtype") else None)
         parts = ("char_embed", "CNN", "RNN_")
-        more = sorted(name for name in names if name.startswith(parts) and name not in self.taken)
-        if more:
-            raise InputError(f"{self.path} must hold what the options say, but it also holds {more[0]}.")
+        unexpected = sorted(name for name in names if name.startswith(parts) and name not in self.taken)
+        if unexpected:
+            raise InputError(
+                f"{self.path} must hold what the options say, but it also holds {unexpected[0]}."
+            )
 
 
 def read_bilstm(options_path: Path, weights_path: Path) -> ElmoModel:
     """
-    Read an ELMo of LSTMs, as bilm-tf and AllenNLP write it.
+    Read a biLSTM ELMo, as bilm-tf and AllenNLP write it.
 
     Parameters
     ----------
@@ -103,9 +107,15 @@ def read_bilstm(options_path: Path, weights_path: Path) -> ElmoModel:
         raise InputError(f"{weights_path} must be an HDF5 file, but got: {problem}.") from problem
     with file:
         weights = _Weights(file=file, path=weights_path)
-        embeddings = _embeddings(options, weights)
-        blocks = _blocks(options, weights)
-        weights.refuse_more()
+        try:
+            embeddings = _embeddings(options, weights)
+            blocks = _blocks(options, weights)
+            weights.refuse_more()
+        except MicrotomeError:
+            raise
+        except (OSError, RuntimeError, ValueError, KeyError, TypeError, MemoryError) as problem:
+            # A damaged file raises wherever the library reads the damaged part.
+            raise InputError(f"{weights_path} must be a whole HDF5 file, but got: {problem}.") from problem
     width = 2 * options.whole("lstm.projection_dim")
     return ElmoModel(kind="elmo", width=width, embeddings=embeddings, blocks=blocks, final_norm=None)
 
@@ -120,9 +130,9 @@ def _embeddings(options: Options, weights: _Weights) -> ElmoPart:
         raise options.wrong("char_cnn.max_characters_per_token", str(WORD), length)
     size, width = options.whole("char_cnn.embedding.dim"), options.whole("lstm.projection_dim")
     filters = options.filters("char_cnn.filters")
-    found = sum(number for _, number in filters)
-    # Without a need for a projection bilm-tf trains none.
-    projected = found != width or "CNN_proj" in weights.file
+    channels = sum(number for _, number in filters)
+    # bilm-tf trains no projection where the widths agree.
+    projected = channels != width or "CNN_proj" in weights.file
     network = CharacterNetwork(
         filters=filters,
         activation=options.activation("char_cnn.activation"),
@@ -137,13 +147,15 @@ def _embeddings(options: Options, weights: _Weights) -> ElmoPart:
         tensors[f"filter_bias_{i}"] = weights.take(f"CNN/b_cnn_{i}", number)
     for i in range(network.highways):
         group = f"CNN_high_{i}"
-        new, gate = (weights.take(f"{group}/W_{name}", found, found).T for name in ("transform", "carry"))
-        bias, shift = (weights.take(f"{group}/b_{name}", found) for name in ("transform", "carry"))
-        # What this file calls carry is the share of the new value; here a gate is the share of the old one.
+        new, gate = (
+            weights.take(f"{group}/W_{name}", channels, channels).T for name in ("transform", "carry")
+        )
+        bias, shift = (weights.take(f"{group}/b_{name}", channels) for name in ("transform", "carry"))
+        # The file's "carry" gate is the share of the new value; a gate here is the share of the old one.
         tensors[f"highway_{i}"] = torch.cat([new, -gate])
         tensors[f"highway_bias_{i}"] = torch.cat([bias, -shift])
     if projected:
-        tensors["projection"] = weights.take("CNN_proj/W_proj", found, width).T
+        tensors["projection"] = weights.take("CNN_proj/W_proj", channels, width).T
         tensors["projection_bias"] = weights.take("CNN_proj/b_proj", width)
     return ElmoPart(embed, network, tensors)
 
@@ -157,8 +169,8 @@ def _blocks(options: Options, weights: _Weights) -> list[ElmoPart]:
     cell_clip, projection_clip = options.limit("lstm.cell_clip"), options.limit("lstm.proj_clip")
     skip = options.flag("lstm.use_skip_connections", default=False)
     blocks = []
-    for place in range(options.whole("lstm.n_layers", default=1)):
-        groups = [f"RNN_{direction}/RNN/MultiRNNCell/Cell{place}/LSTMCell" for direction in (0, 1)]
+    for index in range(options.whole("lstm.n_layers", default=1)):
+        groups = [f"RNN_{direction}/RNN/MultiRNNCell/Cell{index}/LSTMCell" for direction in (0, 1)]
         gates = torch.stack([weights.take(f"{group}/W_0", 2 * width, 4 * cells) for group in groups])
         tensors = {
             "input": gates[:, :width],
@@ -166,6 +178,6 @@ def _blocks(options: Options, weights: _Weights) -> list[ElmoPart]:
             "bias": torch.stack([weights.take(f"{group}/B", 4 * cells) for group in groups]),
             "projection": torch.stack([weights.take(f"{group}/W_P_0", cells, width) for group in groups]),
         }
-        layer = BiLstm(cell_clip=cell_clip, projection_clip=projection_clip, skip=skip and place > 0)
+        layer = BiLstm(cell_clip=cell_clip, projection_clip=projection_clip, skip=skip and index > 0)
         blocks.append(ElmoPart(bilstm, layer, tensors))
     return blocks

@@ -1,4 +1,4 @@
-"""How does a class become a torch module although torch is not imported with it?"""
+"""Base class of torch modules that import torch only when they are instantiated."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ else:
 
 class LateModule(Module):
     """
-    A base for torch modules whose own base, `torch.nn.Module`, joins when the first of them is made.
+    Base of torch modules whose own base, `torch.nn.Module`, is added at the first instantiation.
 
-    They can be copied and pickled as any torch module.
+    Instances can be copied and pickled like any torch module.
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -23,7 +23,7 @@ class LateModule(Module):
         return object.__new__(_torch_class(cls))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The class with torch in it has no name of its own that pickle could look up.
+        # The class derived from torch has no importable name for pickle to look up.
         return LateModule.__new__, (type(self).__mro__[1],), self.__dict__
 
 

@@ -1,4 +1,4 @@
-"""What is an ELMo made of, and what are its layers on a batch?"""
+"""The ELMo model as a torch module that returns all its layers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 class ElmoPart(LateModule):
     """
-    Weights, and the function that uses them: a torch module, so that it can be hooked, moved and frozen.
+    Weights and the function that uses them, as a torch module that can be hooked, moved and frozen.
 
     Parameters
     ----------
     work : callable
-        A function of a module, called with the options, the weights by name and what the part is called with.
+        A module-level function of the options, the weights by name and the arguments of the call.
     options : frozen dataclass or None
     weights : mapping of str to tensor
     """
@@ -36,25 +36,25 @@ class ElmoPart(LateModule):
             self.register_parameter(name, nn.Parameter(weight.contiguous()))
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
-        """Compute what the part gives out."""
+        """Compute the output of the part."""
         return self.work(self.options, dict(self.named_parameters()), *args, **kwargs)
 
 
 class ElmoModel(LateModule):
     """
-    An ELMo: a torch module in evaluation mode, with layers instead of one output.
+    An ELMo: a torch module in evaluation mode that returns all its layers.
 
     Parameters
     ----------
     kind : {"elmo", "transformer-elmo"}
     width : int
-        Features of a layer, both directions together.
+        Features of a layer, over both directions.
     embeddings : ElmoPart
         Character ids to layer 0.
     blocks : sequence of ElmoPart
-        Each makes a layer from the one below it.
+        Each computes a layer from the one below it.
     final_norm : ElmoPart or None
-        What the last layer passes before it is read; only the Transformer ELMo has it.
+        The norm after the last layer; only the Transformer ELMo has one.
     """
 
     kind: Literal["elmo", "transformer-elmo"]
@@ -81,7 +81,7 @@ class ElmoModel(LateModule):
 
     @property
     def layers(self) -> int:
-        """Count the blocks; the model has one layer more, layer 0."""
+        """Number of blocks; the model has one more layer, layer 0."""
         return len(self.blocks)
 
     def forward(self, ids: Tensor, *, state: ElmoState | None = None, raw_last: bool = False) -> list[Tensor]:
@@ -93,17 +93,17 @@ class ElmoModel(LateModule):
         ids : integer tensor of shape (sentences, tokens, 50)
             As `character_ids` writes them, on the device of the model.
         state : ElmoState, optional
-            Where the LSTMs start and, after the call, where they stopped; None: each sentence starts from
-            zero. Only for an ELMo of LSTMs.
+            The initial state of the LSTMs, replaced by the final one; None to start each sentence from zero.
+            Only for a biLSTM ELMo.
         raw_last : bool
             Whether the last layer is the output of the last block itself. The released Transformer ELMo
-            norms it; in an ELMo of LSTMs there is no such norm and no difference.
+            normalizes it; a biLSTM ELMo has no such norm, and the option has no effect.
 
         Returns
         -------
         list of layers + 1 tensors of shape (sentences, tokens, width)
-            Layer 0, the vector of each token twice, and then forward and backward half side by side; zero
-            where there is no token.
+            Layer 0, the vector of each token repeated, and then the forward and backward halves concatenated;
+            zero where there is no token.
         """
         if state is not None and not isinstance(state, ElmoState):
             raise must("state", "an ElmoState", state)
@@ -116,13 +116,13 @@ class ElmoModel(LateModule):
         layers, after = [x], dict(state.blocks if state is not None else {})
         if self.kind == "transformer-elmo":
             x = with_positions(x)
-        for place, block in enumerate(self.blocks):
-            before = after.get(place, Memory())
+        for index, block in enumerate(self.blocks):
+            before = after.get(index, Memory())
             memory = None if state is None else Memory(h=before.h, c=before.c)
             x = block(x, mask, memory)
             layers.append(x)
             if memory is not None:
-                after[place] = memory
+                after[index] = memory
         if self.final_norm is not None and self.layers and not raw_last:
             layers[-1] = self.final_norm(x)
         if state is not None:

@@ -1,4 +1,4 @@
-"""What does a model's JSON file say, and does it say it rightly?"""
+"""Validated access to the JSON options of an ELMo."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _ABSENT: Any = object()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """
-    The content of a JSON file; names have dots, such as `lstm.dim`.
+    The content of a JSON file, addressed by dotted names such as `lstm.dim`.
 
     Parameters
     ----------
     source : str
-        The file, as a user is told about it.
+        The name of the file in error messages.
     values : mapping
     """
 
@@ -32,7 +32,7 @@ class Options:
     values: Mapping[str, Any]
 
     def get(self, name: str, default: Any = _ABSENT) -> Any:
-        """Look a name up; without a default it must be there."""
+        """Look up a name; raise if it is missing and there is no default."""
         value: Any = self.values
         for part in name.split("."):
             value = value.get(part, _ABSENT) if isinstance(value, Mapping) else _ABSENT
@@ -41,7 +41,7 @@ class Options:
         return default if value is _ABSENT else value
 
     def wrong(self, name: str, allowed: str, got: object) -> InputError:
-        """Write the sentence for a value that cannot be."""
+        """Return the error for an invalid value."""
         return InputError(f"{name} in {self.source} must be {allowed}, but got {got!r}.")
 
     def whole(self, name: str, *, default: Any = _ABSENT, least: int = 1) -> int:
@@ -66,7 +66,7 @@ class Options:
         return value
 
     def choice(self, name: str, allowed: tuple[str, ...], *, default: Any = _ABSENT) -> str:
-        """Look up one of a few names."""
+        """Look up one of the allowed names."""
         value = self.get(name, default)
         if value not in allowed:
             raise self.wrong(name, " or ".join(allowed), value)
@@ -80,26 +80,26 @@ class Options:
         """Look up widths and numbers of filters."""
         value = self.get(name)
         pairs = value if isinstance(value, list) else []
-        right = [
+        valid = [
             isinstance(pair, list)
             and len(pair) == 2
             and all(type(number) is int and number > 0 for number in pair)
             and pair[0] <= WORD
             for pair in pairs
         ]
-        if not right or not all(right):
+        if not valid or not all(valid):
             raise self.wrong(name, f"a list of pairs [width up to {WORD}, number]", value)
         return tuple((width, number) for width, number in pairs)
 
     def characters(self, name: str, allowed: tuple[int, ...] = (CHARACTERS,)) -> None:
-        """Refuse a model that reads other characters."""
+        """Raise if a model has another number of characters."""
         value = self.get(name)
         if value not in allowed or isinstance(value, bool):
             raise self.wrong(name, " or ".join(map(str, allowed)), value)
 
 
 def content_of(path: Path) -> bytes:
-    """Read a file whole."""
+    """Read the bytes of a file."""
     try:
         return path.read_bytes()
     except OSError as problem:
@@ -108,13 +108,13 @@ def content_of(path: Path) -> bytes:
 
 def parse_options(content: bytes, source: str) -> Options:
     """
-    Read the content of a JSON file.
+    Parse the content of a JSON file.
 
     Parameters
     ----------
     content : bytes
     source : str
-        The file, as a user is told about it.
+        The name of the file in error messages.
 
     Returns
     -------

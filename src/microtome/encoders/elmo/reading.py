@@ -1,4 +1,4 @@
-"""Is there an ELMo at a path, and how is it read?"""
+"""Detection and reading of ELMo models of either kind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPTIONS = "options.json"
 
 def is_elmo(path: str | os.PathLike[str]) -> bool:
     """
-    Tell by its files whether a path holds an ELMo.
+    Check by its files whether a path holds an ELMo.
 
     Parameters
     ----------
@@ -29,22 +29,22 @@ def is_elmo(path: str | os.PathLike[str]) -> bool:
     Returns
     -------
     bool
-        Whether it is a file of options, a folder with one and the weights of LSTMs, or a folder or archive
-        with the configuration and weights of a Transformer ELMo.
+        Whether it is a file of options, a folder with one and the weights of a biLSTM ELMo, or a folder or
+        archive with the configuration and weights of a Transformer ELMo.
 
     Examples
     --------
     >>> is_elmo("roberta-base")
     False
     """
-    place = Path(path)
-    if not os.fspath(path) or not place.exists():
+    location = Path(path)
+    if not os.fspath(path) or not location.exists():
         return False
-    if not place.is_dir() and not is_archive(place):
-        return place.name.endswith(OPTIONS)
-    if place.is_dir() and (options := _options(place)) is not None:
+    if not location.is_dir() and not is_archive(location):
+        return location.name.endswith(OPTIONS)
+    if location.is_dir() and (options := _options(location)) is not None:
         return len(_weights(options)) == 1
-    return _is_transformer(place)
+    return _is_transformer(location)
 
 
 def read_elmo(path: str | os.PathLike[str]) -> ElmoModel:
@@ -55,38 +55,38 @@ def read_elmo(path: str | os.PathLike[str]) -> ElmoModel:
     ----------
     path : str or path
         A folder with `options.json` and `*weights.hdf5`, or the path of its options; or a folder with
-        `config.json` and `weights.th`, or an archive (`model.tar.gz`) of it. The weights are read as
-        numbers: nothing in a file is run.
+        `config.json` and `weights.th`, or an archive (`model.tar.gz`) of it. No code in a
+        file is run.
 
     Returns
     -------
     ElmoModel
         In evaluation mode, with float32 weights on the CPU.
     """
-    place = Path(path)
-    if not os.fspath(path) or not place.exists():
+    location = Path(path)
+    if not os.fspath(path) or not location.exists():
         raise InputError(f"path must be a file or a folder that exists, but got {os.fspath(path)!r}.")
-    options = _options(place)
+    options = _options(location)
     if options is not None:
         return read_bilstm(options, _one(_weights(options), options.parent, "weights (.hdf5)"))
-    if is_archive(place) or (place / CONFIG).is_file():
-        return read_transformer(place)
-    if place.is_dir() and (several := _all_options(place)):
-        _one(several, place, "options (options.json)")
+    if is_archive(location) or (location / CONFIG).is_file():
+        return read_transformer(location)
+    if location.is_dir() and (several := _all_options(location)):
+        _one(several, location, "options (options.json)")
     raise InputError(
         "path must be an ELMo, options.json with weights.hdf5 or config.json with weights.th, but got "
-        f"{str(place)!r}."
+        f"{str(location)!r}."
     )
 
 
-def _options(place: Path) -> Path | None:
-    """Find the options of LSTMs: the path itself, `options.json`, or the only file whose name ends so."""
-    if not place.is_dir():
-        return place if place.name.endswith(OPTIONS) else None
-    if (place / OPTIONS).is_file():
-        return place / OPTIONS
-    found = _all_options(place)
-    return found[0] if len(found) == 1 else None
+def _options(path: Path) -> Path | None:
+    """Find the options of a biLSTM ELMo: the path itself, `options.json`, or the only `*options.json`."""
+    if not path.is_dir():
+        return path if path.name.endswith(OPTIONS) else None
+    if (path / OPTIONS).is_file():
+        return path / OPTIONS
+    candidates = _all_options(path)
+    return candidates[0] if len(candidates) == 1 else None
 
 
 def _all_options(folder: Path) -> list[Path]:
@@ -94,23 +94,23 @@ def _all_options(folder: Path) -> list[Path]:
 
 
 def _weights(options: Path) -> list[Path]:
-    """List the files that may be the weights: those that say so in their names before any other."""
-    twin = options.with_name(options.name.removesuffix(OPTIONS) + "weights.hdf5")
-    if twin.is_file():
-        return [twin]
-    found = sorted(file for file in options.parent.glob("*.hdf5") if file.is_file())
-    return [file for file in found if file.name.endswith("weights.hdf5")] or found
+    """List the candidate files of weights: `*weights.hdf5` if there are any, else all HDF5 files."""
+    namesake = options.with_name(options.name.removesuffix(OPTIONS) + "weights.hdf5")
+    if namesake.is_file():
+        return [namesake]
+    candidates = sorted(file for file in options.parent.glob("*.hdf5") if file.is_file())
+    return [file for file in candidates if file.name.endswith("weights.hdf5")] or candidates
 
 
-def _one(found: list[Path], folder: Path, what: str) -> Path:
-    if len(found) != 1:
-        names = f"{len(found)}: {', '.join(file.name for file in found)}" if found else "none"
+def _one(candidates: list[Path], folder: Path, what: str) -> Path:
+    if len(candidates) != 1:
+        names = f"{len(candidates)}: {', '.join(file.name for file in candidates)}" if candidates else "none"
         raise InputError(f"{folder} must hold one file of {what}, but there are {names}.")
-    return found[0]
+    return candidates[0]
 
 
-def _is_transformer(place: Path) -> bool:
-    content = glance(place)
+def _is_transformer(path: Path) -> bool:
+    content = glance(path)
     if content is None:
         return False
     try:

@@ -1,4 +1,4 @@
-"""What vector does ELMo give a word before it sees the sentence?"""
+"""Context-independent token vectors of ELMo: the character CNN with its highway layers."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
     {"relu": lambda x: x.relu(), "tanh": lambda x: x.tanh()}
 )
 
-# Words that go through the filters at once: a wide model needs about 200 KB for each.
+# Words per batch of the filters: a wide model needs about 200 KB for each.
 _AT_ONCE = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CharacterNetwork:
     """
-    Of what the network is made that turns characters into a vector.
+    The options of the character CNN.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class CharacterNetwork:
 
 def embed(network: CharacterNetwork, weights: Mapping[str, Tensor], ids: Tensor, mask: Tensor) -> Tensor:
     """
-    Compute layer 0: the vector of each token twice, for either direction, and zero where there is no token.
+    Compute layer 0: the vector of each token, repeated for the two directions; zero where there is no token.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def embed(network: CharacterNetwork, weights: Mapping[str, Tensor], ids: Tensor,
     """
     import torch
 
-    # Words repeat: each one goes through the network once.
+    # Words repeat: each distinct word goes through the network once.
     words, which = torch.unique(ids[mask], dim=0, return_inverse=True)
     vectors = torch.cat([_vectors(network, weights, part) for part in words.split(_AT_ONCE)])[which]
     layer = vectors.new_zeros(*mask.shape, vectors.shape[-1]).masked_scatter(mask[..., None], vectors)
@@ -74,34 +74,34 @@ def embed(network: CharacterNetwork, weights: Mapping[str, Tensor], ids: Tensor,
 
 
 def _vectors(network: CharacterNetwork, weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
-    """Turn words (words, 50) into vectors (words, features)."""
+    """Map words (words, 50) to vectors (words, features)."""
     import torch
     from torch.nn import functional
 
     activation = ACTIVATIONS[network.activation]
     x = functional.embedding(_without_padding(network, words), weights["characters"])
-    # A convolution is a product with every window. On a GPU torch rounds the inputs of its own convolutions
-    # to 10 bits, and those of a product not.
-    found = [
+    # A convolution as a matrix product over windows: on a GPU torch rounds the inputs of its own convolutions
+    # to 10 bits (TF32), but not those of a matrix product.
+    pooled = [
         functional.linear(
             x.unfold(1, width, 1).flatten(2), weights[f"filter_{i}"].flatten(1), weights[f"filter_bias_{i}"]
         ).amax(1)
         for i, (width, _) in enumerate(network.filters)
     ]
-    x = activation(torch.cat(found, -1))
+    x = activation(torch.cat(pooled, -1))
     if network.projection == "before":
         x = functional.linear(x, weights["projection"], weights["projection_bias"])
     for i in range(network.highways):
         new, gate = functional.linear(x, weights[f"highway_{i}"], weights[f"highway_bias_{i}"]).chunk(2, -1)
-        kept = gate.sigmoid()
-        x = kept * x + (1 - kept) * new.relu()
+        carry = gate.sigmoid()
+        x = carry * x + (1 - carry) * new.relu()
     if network.projection == "after":
         x = functional.linear(x, weights["projection"], weights["projection_bias"])
     return layer_norm(x, weights["gamma"], weights["beta"]) if network.norm else x
 
 
 def _without_padding(network: CharacterNetwork, words: Tensor) -> Tensor:
-    # A window of nothing but padding has the same value everywhere: one of each width is enough.
+    # All windows of padding alone have the same value: one of each width is enough.
     used = (words != PADDING).any(0).nonzero()
     widest = max(width for width, _ in network.filters)
     return words[:, : int(used[-1]) + 1 + widest] if len(used) else words

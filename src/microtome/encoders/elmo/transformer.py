@@ -1,4 +1,4 @@
-"""What does a layer of the Transformer ELMo, with its two directions, make of the layer below it?"""
+"""The bidirectional Transformer layer of ELMo, its final norm and its positional encoding."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class BiTransformer:
     Parameters
     ----------
     heads : int
-        The released code always has 8, and its configuration does not say so.
+        Always 8 in the released code; its configuration does not record it.
     """
 
     heads: int = 8
@@ -36,7 +36,7 @@ def bitransformer(
     memory: Memory | None = None,
 ) -> Tensor:
     """
-    Run one pre-norm block in each direction; a token sees itself and what lies before it that way.
+    Run one pre-norm block in each direction; a token attends to itself and those before it.
 
     Parameters
     ----------
@@ -49,12 +49,12 @@ def bitransformer(
     mask : bool tensor of shape (sentences, tokens)
         A sentence's tokens come first.
     memory : None
-        A block of this kind remembers nothing.
+        Ignored: a block of this kind has no state.
 
     Returns
     -------
     tensor of shape (sentences, tokens, 2 * features)
-        Without a meaning where there is no token.
+        Arbitrary where there is no token.
     """
     x = halves(x)
     x = x + _attention(options, weights, _normed(x, weights, "attention"), _visible(mask))
@@ -68,7 +68,7 @@ def _normed(x: Tensor, weights: Mapping[str, Tensor], name: str) -> Tensor:
 
 
 def _visible(mask: Tensor) -> Tensor:
-    """Say which token (last axis) a token may see: bool of shape (2, sentences, 1, tokens, tokens)."""
+    """Build the attention mask: bool of shape (2, sentences, 1, tokens, tokens), keys on the last axis."""
     import torch
 
     ahead = (
@@ -90,7 +90,7 @@ def _attention(options: BiTransformer, weights: Mapping[str, Tensor], x: Tensor,
 
     query, key, value = heads("query"), heads("key"), heads("value")
     scores = query @ key.mT / math.sqrt(query.shape[-1])
-    # Padding sees nothing: a large number instead of infinity keeps its rows defined.
+    # Padding attends to nothing: a large finite number instead of infinity keeps its rows defined.
     scores = scores.masked_fill(~visible, max(-1e9, torch.finfo(scores.dtype).min))
     mixed = (scores.softmax(-1) @ value).transpose(2, 3).flatten(-2)
     return linear(mixed, weights["output"], weights["output_bias"])
@@ -98,7 +98,7 @@ def _attention(options: BiTransformer, weights: Mapping[str, Tensor], x: Tensor,
 
 def final_norm(options: None, weights: Mapping[str, Tensor], x: Tensor) -> Tensor:
     """
-    Normalize each half of the last layer, as the released model does before anyone reads it.
+    Normalize each half of the last layer, as the released model does.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def final_norm(options: None, weights: Mapping[str, Tensor], x: Tensor) -> Tenso
 
 def with_positions(x: Tensor) -> Tensor:
     """
-    Add a sinusoid of the position, counted from the left, to both halves of layer 0.
+    Add sinusoidal position encodings, counted from the left, to both halves of layer 0.
 
     Parameters
     ----------
@@ -129,8 +129,8 @@ def with_positions(x: Tensor) -> Tensor:
     import torch
 
     features = x.shape[-1] // 2
-    place = torch.arange(x.shape[1], dtype=torch.float32, device=x.device)[:, None]
+    position = torch.arange(x.shape[1], dtype=torch.float32, device=x.device)[:, None]
     even = torch.arange(0, features, 2, dtype=torch.float32, device=x.device)
-    angle = place * torch.exp(even * (-math.log(10000.0) / features))
+    angle = position * torch.exp(even * (-math.log(10000.0) / features))
     wave = torch.stack([angle.sin(), angle.cos()], -1).flatten(-2).to(x.dtype)
     return x + torch.cat([wave, wave], -1)

@@ -1,4 +1,4 @@
-"""How are the weights of a new ELMo drawn? As those who trained the published ones drew theirs."""
+"""Random re-initialization of an ELMo, with the distributions of the published models."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..encoder import digest_weights
 
 def draw_anew(model: Any, *, seed: int, keep_embeddings: bool) -> str:
     """
-    Draw all weights of an ELMo as those of a new one.
+    Re-initialize all weights of an ELMo.
 
-    Letters are uniform within 1 and their filters within 0.05, highways and the projection after them
-    normal with the variance 1 / inputs, everything in the blocks uniform as Glorot and Bengio 2010 have
-    it; norms begin at 1 and 0, biases at 0, and the gates of highways half open.
+    Character embeddings are uniform in [-1, 1] and their filters in [-0.05, 0.05]; highways and the
+    projection are normal with variance 1 / inputs; matrices of the blocks are uniform as in Glorot and
+    Bengio 2010; norms start at 1 and 0, biases at 0, and the biases of highway gates at 1.
 
     Parameters
     ----------
@@ -26,12 +26,12 @@ def draw_anew(model: Any, *, seed: int, keep_embeddings: bool) -> str:
         Changed in place.
     seed : int
     keep_embeddings : bool
-        Whether what turns letters into vectors stays as it was trained.
+        Whether the character network keeps its trained weights.
 
     Returns
     -------
     str
-        What was done, in words.
+        A description of the change.
     """
     import torch
 
@@ -42,8 +42,8 @@ def draw_anew(model: Any, *, seed: int, keep_embeddings: bool) -> str:
         for name, weight in model.state_dict().items():
             if keep_embeddings and name.startswith("embeddings."):
                 continue
-            drawn = _draw(name.rpartition(".")[2], tuple(weight.shape), generator(seed, "twin", name))
-            weight.copy_(torch.from_numpy(drawn))
+            values = _draw(name.rpartition(".")[2], tuple(weight.shape), generator(seed, "twin", name))
+            weight.copy_(torch.from_numpy(values))
     if digest_weights(model) == before:
         raise WorkError("a random twin must differ from its model, but every weight stayed as it was.")
     return f"all weights drawn anew (seed {seed}){', embeddings kept' if keep_embeddings else ''}"

@@ -1,1 +1,1 @@
-"""Which families of models are known? One module each."""
+"""Declarations of the model families, one module each."""

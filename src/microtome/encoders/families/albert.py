@@ -1,4 +1,4 @@
-"""ALBERT: one block, or a few, run again and again."""
+"""ALBERT: one block, or a few, shared by all layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BERT: blocks that norm their output, one learned vector for each position."""
+"""BERT: post-norm blocks and learned absolute positions."""
 
 from __future__ import annotations
 

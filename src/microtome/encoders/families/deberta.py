@@ -1,4 +1,4 @@
-"""DeBERTa: relative positions shared by all blocks; from version 2 on a convolution after the first."""
+"""DeBERTa: relative positions shared by all blocks; from version 2, a convolution after the first block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DistilBERT: BERT's blocks, half as many, without segments and pooler."""
+"""DistilBERT: half of BERT's blocks, without segments and pooler."""
 
 from __future__ import annotations
 

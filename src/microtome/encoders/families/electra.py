@@ -1,4 +1,4 @@
-"""ELECTRA: BERT's blocks; small ones project their embeddings to the width of the blocks."""
+"""ELECTRA: BERT's blocks; small models project their embeddings to the width of the blocks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ELECTRA = Family(
     title="ELECTRA",
     model_types=("electra",),
     blocks="encoder.layer",
-    # The projection is there only where the widths differ.
+    # The projection exists only where the widths differ.
     embeddings=("embeddings", "embeddings_project"),
     outputs=("attention.output.dense", "output.dense"),
     source="Clark et al. 2020",

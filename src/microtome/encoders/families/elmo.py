@@ -1,4 +1,4 @@
-"""ELMo: words read letter by letter, then from the left and from the right, by LSTMs or by Transformers."""
+"""ELMo: character-based word vectors and bidirectional LSTMs or Transformers."""
 
 from __future__ import annotations
 

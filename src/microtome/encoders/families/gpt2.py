@@ -1,4 +1,4 @@
-"""GPT-2: left to right, blocks that norm their input, and one more norm at the end."""
+"""GPT-2: causal attention, pre-norm blocks and a final norm."""
 
 from __future__ import annotations
 

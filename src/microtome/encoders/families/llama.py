@@ -1,4 +1,4 @@
-"""The shape of Llama, which many left-to-right models share: rotary positions, normed inputs, a last norm."""
+"""Llama and causal models of its architecture: rotary positions, pre-norm blocks and a final norm."""
 
 from __future__ import annotations
 

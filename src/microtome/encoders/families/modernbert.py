@@ -1,4 +1,4 @@
-"""ModernBERT: rotary positions, local and global attention in turn, one more norm at the end."""
+"""ModernBERT: rotary positions, alternating local and global attention, and a final norm."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MODERNBERT = Family(
     embeddings=("embeddings",),
     final_norm="final_norm",
     per_block=("layer_types",),
-    # Its embeddings are normed already, so that the first block does not norm what it reads.
+    # The embeddings are normalized already, so that the first block does not normalize its input.
     first_fixed=True,
     needs_block=True,
     outputs=("attn.Wo", "mlp.Wo"),

@@ -1,4 +1,4 @@
-"""MPNet: BERT's blocks with a bias for relative positions that is computed once for all of them."""
+"""MPNet: BERT's blocks with a relative position bias that is computed once for all of them."""
 
 from __future__ import annotations
 

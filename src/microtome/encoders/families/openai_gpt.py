@@ -1,4 +1,4 @@
-"""OpenAI GPT: left to right, blocks that norm their output."""
+"""OpenAI GPT: causal attention and post-norm blocks."""
 
 from __future__ import annotations
 

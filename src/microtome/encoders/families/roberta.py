@@ -18,7 +18,7 @@ ROBERTA = Family(
     source="Liu et al. 2019",
 )
 
-# The same classes under a causal mask: the first token sees itself alone, the last one sees all.
+# The same classes under a causal mask: the first token sees only itself, the last one sees all.
 ROBERTA_DECODER = replace(
     ROBERTA,
     name="roberta-decoder",

@@ -1,4 +1,4 @@
-"""XLNet: tokens first, examples second; the token that stands for the input comes last."""
+"""XLNet: time-major states; the last token represents the input."""
 
 from __future__ import annotations
 

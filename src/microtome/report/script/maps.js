@@ -202,29 +202,33 @@ function drawPanel(state, panel, index, measure, scale, bar, size) {
   };
   const view = grid(spec);
   view.svg.addEventListener("pointerleave", () => bar.show(null));
-  addSteps(view, spec, section, panel, index, options.measure);
+  addBlocks(view, spec, section, panel, index, options.measure);
   const marked = (list) =>
     list.flatMap((name, k) => (picked.depths.has(depthOf(name, section.layers)) ? [k] : []));
   return { svg: view.svg, mark: () => markLines(view, spec, marked(panel.left), marked(panel.right)) };
 }
 
-/** Lines after the layers where a step stands out: drawn through where that is sure, dashed where not. */
-function addSteps(view, spec, section, panel, index, name) {
-  const after = (list, block) =>
+/** Outlines of the certain blocks of layers. */
+function addBlocks(view, spec, section, panel, index, name) {
+  const place = (list, model, depth) =>
     list.findIndex(
-      (layer) =>
-        modelOf(layer, section.layers) === block.model && depthOf(layer, section.layers) === block.after,
+      (layer) => modelOf(layer, section.layers) === model && depthOf(layer, section.layers) === depth,
     );
-  const [left, top] = [view.room.left, view.room.top];
-  const line = (x1, y1, x2, y2, sure) =>
-    ["casing", sure ? "step" : "step open"].map((style) => draw("line", { class: style, x1, y1, x2, y2 }));
-  for (const block of section.blocks.filter((one) => one.panel === index && one.measure === name)) {
-    const [i, j] = [after(panel.left, block), after(panel.right, block)];
-    const group = draw("g", { class: "steps" });
-    if (i >= 0 && i < spec.rows - 1)
-      group.append(...line(left, view.yOf(i), view.xOf(spec.cols), view.yOf(i), block.sure));
-    if (j >= 0 && j < spec.cols - 1)
-      group.append(...line(view.xOf(j + 1), top, view.xOf(j + 1), top + spec.rows * spec.size, block.sure));
+  for (const found of section.blocks.filter((one) => one.panel === index && one.measure === name)) {
+    const group = draw("g", { class: "blocks-outline" });
+    for (const [first, last] of found.runs) {
+      const [i, k] = [place(panel.left, found.model, first), place(panel.left, found.model, last)];
+      const [j, l] = [place(panel.right, found.model, first), place(panel.right, found.model, last)];
+      if (i < 0 || j < 0 || k < 0 || l < 0) continue;
+      const ys = [view.yOf(i), view.yOf(k)];
+      const box = {
+        x: view.xOf(j),
+        y: Math.min(...ys),
+        width: view.xOf(l + 1) - view.xOf(j),
+        height: Math.abs(ys[1] - ys[0]) + spec.size,
+      };
+      group.append(...["casing", "step"].map((style) => draw("rect", { class: style, fill: "none", ...box })));
+    }
     view.svg.insertBefore(group, view.marks);
   }
 }

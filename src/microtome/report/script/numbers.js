@@ -28,8 +28,16 @@ function decimals(range) {
   return Math.max(0, Math.min(6, 3 - Math.ceil(Math.log10(range / 2.5))));
 }
 
+/** A bound rounded outward: down where `side` is -1, up where it is 1. */
+function bound(value, side, digits = 3) {
+  if (!known(value) || Math.abs(value) >= 1e7) return say(value, digits);
+  const nearest = Number(value.toFixed(digits));
+  // Beyond ten decimals an end is noise of arithmetic: 7.0000000000000009 is no reason to write 7.01.
+  const short = side * (value - nearest) > 1e-10;
+  return say(short ? nearest + side / 10 ** digits : nearest, digits);
+}
 const interval = (low, high, digits) =>
-  known(low) && known(high) ? `[${say(low, digits)}, ${say(high, digits)}]` : "";
+  known(low) && known(high) ? `[${bound(low, -1, digits)}, ${bound(high, 1, digits)}]` : "";
 const count = (n) => (known(n) ? n.toLocaleString("en-US") : "");
 const ends = (text, most) => (text.length <= most ? text : `\u2026${text.slice(1 - most)}`);
 const starts = (text, most) => (text.length <= most ? text : `${text.slice(0, most - 1)}\u2026`);

@@ -1,4 +1,4 @@
-"""How is a structural task written? By two verbs that agree across relative clauses, or swap."""
+"""The structural task: subject-verb agreement across relative clauses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Words:
 
 
 def words(held_out: bool) -> Words:
-    """Give the words of training, or those that are held out."""
+    """Return the training words, or the held-out ones."""
     return Words(
         people=part(PEOPLE, held_out),
         did=part(DID, held_out),
@@ -42,24 +42,24 @@ def words(held_out: bool) -> Words:
 
 def draft(words: Words, label: int, numbers: Draws) -> Draft:
     """
-    Write a sentence of two clauses, one about a single person and one about several.
+    Generate a sentence of two clauses, one with a singular and one with a plural subject.
 
-    Both verbs agree, or each has the number of the other. To swap the verbs of a sentence turns its label
-    round, changes no word, and is as likely; so no bag of words, however it is read, says anything of the
-    label. All nouns but the two subjects have a number of their own, so neither does the last noun before
-    a verb; and the first noun of a sentence is often no subject.
+    Both verbs agree, or each has the number of the other. Swapping the verbs of a sentence flips its label,
+    changes no word, and is equally likely; so a bag of words carries no information about the label. All
+    nouns but the two subjects have independent numbers, so neither does the last noun before a verb; and
+    the first noun of a sentence is often not a subject.
 
     Parameters
     ----------
     words : Words
     label : int
-        1 where both verbs agree.
+        1 if both verbs agree.
     numbers : iterator of float
 
     Returns
     -------
     Draft
-        One text; its key is the acceptable sentence, so that a pair is never torn.
+        One text; its key is the acceptable sentence, so that a minimal pair stays in one split.
     """
     first = chance(0.5, numbers)
     people = several(words.people, 4, numbers)
@@ -72,17 +72,17 @@ def draft(words: Words, label: int, numbers: Draws) -> Draft:
     if chance(0.5, numbers):
         front = f"{_place(words, numbers)}, "
     joint = pick(JOINTS, numbers)
-    right, wrong = (
-        sentence(f"{front}{subjects[0]} {verbs[0][one]}{joint} {subjects[1]} {verbs[1][not one]}")
-        for one in (first, not first)
+    acceptable, unacceptable = (
+        sentence(f"{front}{subjects[0]} {verbs[0][plural]}{joint} {subjects[1]} {verbs[1][not plural]}")
+        for plural in (first, not first)
     )
-    return Draft(key=right, texts=(right if label else wrong,))
+    return Draft(key=acceptable, texts=(acceptable if label else unacceptable,))
 
 
-def _subject(words: Words, head: str, other: str, plural: bool, numbers: Draws) -> str:
+def _subject(words: Words, head: str, embedded: str, plural: bool, numbers: Draws) -> str:
     look = f"{pick(words.looks, numbers)} " if chance(0.25, numbers) else ""
     noun = with_s(head) if plural else head
-    between = with_s(other) if chance(0.5, numbers) else other
+    between = with_s(embedded) if chance(0.5, numbers) else embedded
     did = pick(words.did, numbers)
     form = next(numbers)
     if form < 0.4:
@@ -96,7 +96,7 @@ def _subject(words: Words, head: str, other: str, plural: bool, numbers: Draws) 
 
 
 def _predicate(words: Words, numbers: Draws) -> tuple[str, str]:
-    # In the singular, in the plural.
+    # The singular and the plural form.
     form = next(numbers)
     if form < 0.5:
         often = f"{pick(OFTEN, numbers)} " if chance(0.3, numbers) else ""
@@ -129,13 +129,13 @@ AGREEMENT = Grammar(
 
 def agreement(seed: int = 0, sizes: Mapping[str, int] | None = None) -> Task:
     """
-    Make the structural task: sentences, unacceptable or acceptable.
+    Generate the structural task: sentences, unacceptable or acceptable.
 
     Parameters
     ----------
     seed : int
     sizes : mapping of str to int, optional
-        Of the splits train, validation, test and held_out.
+        Sizes of the splits train, validation, test and held_out.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Which words do sentences about agreement use? People, what they do, how they are, and where."""
+"""Lexicon of the agreement task: nouns, verbs, adjectives and places."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PEOPLE = words_in(
     "tourist traveler tutor violinist visitor wizard worker writer"
 )
 
-# Verbs after which another verb may stand, such as see and believe, are left out: "the author that saw
+# Verbs that take a clause or a bare verb, such as see and believe, are left out: "the author that saw
 # the critics laugh" and "the author that the critics believed laughs" have a second reading.
 DID = words_in(
     "admired met praised visited phoned trusted followed greeted thanked blamed ignored invited avoided "

@@ -1,4 +1,4 @@
-"""How does a grammar choose? From a stream of uniform numbers, which is quick and the same everywhere."""
+"""Random choices of the grammars, from a stream of uniform numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Draws = Iterator[float]
 
 def draws(seed: int, *names: str | int) -> Draws:
     """
-    Give uniform numbers without end.
+    Generate an infinite stream of uniform numbers.
 
     A number from a list costs a fiftieth of a call to the generator, and a sentence needs dozens.
 
@@ -22,7 +22,7 @@ def draws(seed: int, *names: str | int) -> Draws:
     ----------
     seed : int
     *names : str or int
-        What the numbers are for.
+        The purpose of the numbers.
 
     Returns
     -------
@@ -35,27 +35,27 @@ def draws(seed: int, *names: str | int) -> Draws:
 
 
 def chance(rate: float, numbers: Draws) -> bool:
-    """Say yes at a given rate."""
+    """Return True with a given probability."""
     return next(numbers) < rate
 
 
 def pick(options: Sequence[T], numbers: Draws) -> T:
-    """Choose one of several, each as likely as the others."""
+    """Choose one option uniformly."""
     return options[int(next(numbers) * len(options))]
 
 
 def several(options: Sequence[T], count: int, numbers: Draws) -> list[T]:
     """
-    Choose different ones, in random order.
+    Choose distinct options, in random order.
 
     Examples
     --------
     >>> sorted(several("abc", 3, draws(0, "letters")))
     ['a', 'b', 'c']
     """
-    places: list[int] = []
-    while len(places) < count:
-        place = int(next(numbers) * len(options))
-        if place not in places:
-            places.append(place)
-    return [options[place] for place in places]
+    indices: list[int] = []
+    while len(indices) < count:
+        index = int(next(numbers) * len(options))
+        if index not in indices:
+            indices.append(index)
+    return [options[index] for index in indices]

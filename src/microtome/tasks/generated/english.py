@@ -1,4 +1,4 @@
-"""How are English words bent? By the few rules that the lexicons of the generated tasks need."""
+"""English inflection for the lexicons of the generated tasks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# Every fifth word is kept for the split whose words no model has seen in training.
+# Every fifth word is held out for the split with words that are unseen in training.
 HELD_OUT_EVERY = 5
 
 IRREGULAR: Mapping[str, str] = MappingProxyType(
@@ -17,13 +17,13 @@ IRREGULAR: Mapping[str, str] = MappingProxyType(
 
 
 def words_in(text: str) -> tuple[str, ...]:
-    """Give the words of a list that is written as one text."""
+    """Split a text into its words."""
     return tuple(text.split())
 
 
 def with_s(word: str) -> str:
     """
-    Give the plural of a noun, or the third person of a verb.
+    Return the plural of a noun, or the third person of a verb.
 
     Examples
     --------
@@ -50,13 +50,13 @@ def with_article(phrase: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """Begin with a capital and end with a full stop."""
+    """Add a capital at the beginning and a period at the end."""
     return f"{text[0].upper()}{text[1:]}."
 
 
 def part(words: Sequence[T], held_out: bool) -> tuple[T, ...]:
     """
-    Give the words of training, or those that are held out: every fifth.
+    Return the training words, or the held-out ones: every fifth.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How is a compositional task written? As pairs whose one change is sound or not by where it stands."""
+"""The compositional task: entailment under quantifiers and negation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Family = tuple[str, tuple[str, ...]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
     """
-    How a sentence begins, and what that makes of the rest.
+    The quantifier of a sentence, with its number and negation.
 
     Parameters
     ----------
@@ -32,9 +32,9 @@ class Frame:
     negated: bool = False
 
 
-# By whether a more general word may replace another one in the subject, and in the predicate; where it
-# may not, a more special one may. The four are equally likely, so each place is of each kind in half of
-# all sentences, whatever the words.
+# By monotonicity: whether a more general word may replace another in the subject, and in the predicate;
+# otherwise a more specific one may. The four are equally likely, so each position is of each kind in half
+# of all sentences, whatever the words.
 FRAMES: tuple[tuple[bool, bool, tuple[Frame, ...]], ...] = (
     (
         True,
@@ -77,13 +77,13 @@ FRAMES: tuple[tuple[bool, bool, tuple[Frame, ...]], ...] = (
 )
 NUMBERS = ("two", "three", "four")
 
-# Of the five places of a sentence: subject, relative verb and object, main verb and object.
+# Of the five positions of a sentence: subject, relative verb and object, main verb and object.
 VERB_PLACES = (1, 3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phrase:
-    """A word of a family, its general word unless a member is named, with what restricts it."""
+    """A word of a family, its general word unless a member is named, with its modifiers."""
 
     family: Family
     member: str = ""
@@ -107,7 +107,7 @@ class Words:
 
 
 def words(held_out: bool) -> Words:
-    """Give the words of training, or those that are held out: whole families."""
+    """Return the training words, or the held-out ones: whole families."""
     people = part(tuple(PEOPLE.items()), held_out)
     return Words(
         people=people,
@@ -120,18 +120,18 @@ def words(held_out: bool) -> Words:
 
 def draft(words: Words, label: int, numbers: Draws) -> Draft:
     """
-    Write a hypothesis, and a premise that differs from it in one place or two.
+    Generate a hypothesis, and a premise that differs from it in one or two positions.
 
-    In each of these the premise is one step more general or more special. The hypothesis is written
-    before the label is looked at, so alone it says nothing of the label. Which step is sound depends on
-    the quantifier and on every negation above the place, and over all sentences each step is as often
-    sound as not; so neither does it help to know which words came or went.
+    In each of these the premise is one step more general or more specific. The hypothesis is generated
+    independently of the label, so alone it carries no information about it. Which step is sound depends on
+    the quantifier and on every negation above the position, and over all sentences each step is sound in
+    half of the cases; so the words that were added or removed carry none either.
 
     Parameters
     ----------
     words : Words
     label : int
-        0 where the premise entails the hypothesis.
+        0 if the premise entails the hypothesis.
     numbers : iterator of float
 
     Returns
@@ -145,22 +145,22 @@ def draft(words: Words, label: int, numbers: Draws) -> Draft:
     relative = chance(0.65, numbers)
     not_in_relative = chance(0.5, numbers)
 
-    # Where a more general word may replace another, place by place.
+    # Whether a more general word may replace another, by position.
     inside = up_subject != not_in_relative
     upward = [up_subject, inside, inside, up_predicate, up_predicate]
     changed = several(range(5) if relative else (0, 3, 4), 2 if chance(0.35, numbers) else 1, numbers)
 
-    # The label is not looked at before this line is done.
+    # The label is not used before the hypothesis is complete.
     used: list[str] = []
     hypothesis = _phrases(words, changed, used, numbers)
     sound = _soundness(label, len(changed), numbers)
     premise = list(hypothesis)
-    for place, right in zip(changed, sound, strict=True):
-        if upward[place] == right:
-            modifier = _modifier(words, place, used, numbers)
-            premise[place] = _special(hypothesis[place], modifier, numbers)
+    for position, is_sound in zip(changed, sound, strict=True):
+        if upward[position] == is_sound:
+            modifier = _modifier(words, position, used, numbers)
+            premise[position] = _special(hypothesis[position], modifier, numbers)
         else:
-            premise[place] = _general(hypothesis[place], numbers)
+            premise[position] = _general(hypothesis[position], numbers)
     written = [
         _write(opening, frame, phrases, relative, not_in_relative) for phrases in (premise, hypothesis)
     ]
@@ -168,7 +168,7 @@ def draft(words: Words, label: int, numbers: Draws) -> Draft:
 
 
 def _soundness(label: int, count: int, numbers: Draws) -> list[bool]:
-    # Of two changes, one that is not sound is enough.
+    # Of two changes, one unsound change is enough.
     if label == 0:
         return [True] * count
     if count == 1:
@@ -177,32 +177,32 @@ def _soundness(label: int, count: int, numbers: Draws) -> list[bool]:
 
 
 def _phrases(words: Words, changed: list[int], used: list[str], numbers: Draws) -> list[Phrase]:
-    # Families differ from place to place, as modifiers do, so no two places can depend on each other.
+    # Families and modifiers differ between positions, so no two positions can depend on each other.
     subject, first, second = pick(words.people, numbers), *several(words.anybody, 2, numbers)
     while subject in (first, second):
         first, second = several(words.anybody, 2, numbers)
     verbs = several(words.verbs, 2, numbers)
     phrases: list[Phrase] = []
-    for place, family in enumerate((subject, verbs[0], first, verbs[1], second)):
+    for position, family in enumerate((subject, verbs[0], first, verbs[1], second)):
         member = pick(family[1], numbers) if chance(0.7, numbers) else ""
-        many = next(numbers)
-        if place not in changed:
-            count = (many < 0.45) + (many < 0.1)
+        draw = next(numbers)
+        if position not in changed:
+            count = (draw < 0.45) + (draw < 0.1)
         else:
-            # A general word alone could not become more general, nor one with two modifiers more special.
-            count = int(not member or many < 0.45)
-        modifiers = tuple(_modifier(words, place, used, numbers) for _ in range(count))
+            # A bare general word could not become more general, nor one with two modifiers more specific.
+            count = int(not member or draw < 0.45)
+        modifiers = tuple(_modifier(words, position, used, numbers) for _ in range(count))
         phrases.append(Phrase(family=family, member=member, modifiers=modifiers))
     return phrases
 
 
-def _modifier(words: Words, place: int, used: list[str], numbers: Draws) -> str:
-    options = words.adverbs if place in VERB_PLACES else words.adjectives
-    new = pick(options, numbers)
-    while new in used:
-        new = pick(options, numbers)
-    used.append(new)
-    return new
+def _modifier(words: Words, position: int, used: list[str], numbers: Draws) -> str:
+    options = words.adverbs if position in VERB_PLACES else words.adjectives
+    modifier = pick(options, numbers)
+    while modifier in used:
+        modifier = pick(options, numbers)
+    used.append(modifier)
+    return modifier
 
 
 def _general(phrase: Phrase, numbers: Draws) -> Phrase:
@@ -235,7 +235,7 @@ def _clause(verb: Phrase, object_: Phrase, negated: bool) -> str:
     base, past = (form.replace("_", " ") for form in verb.word.split())
     manner = f"{' and '.join(verb.modifiers)} " if verb.modifiers else ""
     if negated:
-        # "any" leaves no second reading: there was none, not: there was one that was spared.
+        # "any" excludes the wide-scope reading of the object.
         return f"did not {manner}{base} any {_noun(object_)}"
     return f"{manner}{past} {with_article(_noun(object_))}"
 
@@ -253,13 +253,13 @@ ENTAILMENT = Grammar(
 
 def entailment(seed: int = 0, sizes: Mapping[str, int] | None = None) -> Task:
     """
-    Make the compositional task: a premise and a hypothesis, entailment or not_entailment.
+    Generate the compositional task: a premise and a hypothesis, entailment or not_entailment.
 
     Parameters
     ----------
     seed : int
     sizes : mapping of str to int, optional
-        Of the splits train, validation, test and held_out.
+        Sizes of the splits train, validation, test and held_out.
 
     Returns
     -------

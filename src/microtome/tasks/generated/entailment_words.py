@@ -1,4 +1,4 @@
-"""Which words do premises and hypotheses use? Families of nouns and verbs, a general word and its kinds."""
+"""Lexicon of the entailment task: families of nouns and verbs, a hypernym with its hyponyms."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from .english import words_in
 
-# Who every member is, for certain: each violinist is a musician.
+# Strict hyponymy: each violinist is a musician.
 PEOPLE: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "musician": ("violinist", "pianist", "drummer", "guitarist", "cellist"),
@@ -44,7 +44,8 @@ ANIMALS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 
-# Each as "base past"; who chases follows. Multiword verbs join their words with "_".
+# Each as "base past"; a member entails its family: whoever chases follows. Multiword verbs join their words
+# with "_".
 VERBS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "follow followed": ("chase chased", "pursue pursued", "shadow shadowed"),
@@ -71,8 +72,8 @@ VERBS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 
-# No two exclude each other, since a premise that cannot be true would entail everything; and none is a
-# kind of another.
+# No two are incompatible, since a contradictory premise would entail everything; and none is a hyponym of
+# another.
 ADJECTIVES = words_in(
     "hungry thirsty sleepy wet muddy dusty lost lonely nervous cheerful shy silent curious proud jealous "
     "confused sick cold trembling yawning limping lucky stranded masked bandaged sunburned "

@@ -1,4 +1,4 @@
-"""How is a shallow task written? As reviews whose words of praise and blame are counted, with known noise."""
+"""The shallow task: polarity of reviews by counts of sentiment words, with known label noise."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .polarity_words import (
     SUBJECTS,
 )
 
-# How many opinions a review has, and how many of them are of the minority.
+# The numbers of opinions in a review, and of minority opinions among them.
 COUNTS = ((1, 0), (2, 0), (2, 0), (3, 0), (3, 1), (3, 1))
 
 OPENINGS = (
@@ -47,7 +47,7 @@ CLOSINGS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """The words of reviews; of each pair, those of blame come first, as its label does."""
+    """The words of reviews; of each pair, the negative ones come first, in the order of the labels."""
 
     subjects: tuple[tuple[str, tuple[str, ...]], ...]
     adjectives: tuple[tuple[str, ...], tuple[str, ...]]
@@ -56,7 +56,7 @@ class Words:
 
 
 def words(held_out: bool) -> Words:
-    """Give the words of training, or those that are held out."""
+    """Return the training words, or the held-out ones."""
     return Words(
         subjects=part(tuple(SUBJECTS.items()), held_out),
         adjectives=(part(BLAME, held_out), part(PRAISE, held_out)),
@@ -67,13 +67,13 @@ def words(held_out: bool) -> Words:
 
 def draft(words: Words, label: int, numbers: Draws) -> Draft:
     """
-    Write a review most of whose opinions are of a given kind.
+    Generate a review with a majority of opinions of a given polarity.
 
     Parameters
     ----------
     words : Words
     label : int
-        0 for blame, 1 for praise.
+        0 for negative, 1 for positive.
     numbers : iterator of float
 
     Returns
@@ -83,19 +83,19 @@ def draft(words: Words, label: int, numbers: Draws) -> Draft:
     """
     did, aspects = pick(words.subjects, numbers)
     count, minority = pick(COUNTS, numbers)
-    # Every opinion is about another part, so that nobody contradicts himself.
+    # Each opinion is about a different aspect, so that no review contradicts itself.
     parts = several(aspects, count, numbers)
     odd = int(next(numbers) * count) if minority else count
     kinds = [1 - label if i == odd else label for i in range(count)]
-    said = [_opinion(words, kind, aspect, numbers) for kind, aspect in zip(kinds, parts, strict=True)]
+    opinions = [_opinion(words, kind, aspect, numbers) for kind, aspect in zip(kinds, parts, strict=True)]
     lines: list[str] = []
     if chance(0.85, numbers):
         lines.append(_filler(OPENINGS, did, numbers))
-    # Two opinions may share a sentence; "but" tells that they differ, never which one counts.
+    # Two opinions may share a sentence; "but" reveals that they differ, not which one is the majority.
     if count > 1 and chance(0.6, numbers):
         joint = "and" if kinds[0] == kinds[1] else "but"
-        said[:2] = [f"{said[0]}, {joint} {said[1]}"]
-    lines.extend(said)
+        opinions[:2] = [f"{opinions[0]}, {joint} {opinions[1]}"]
+    lines.extend(opinions)
     if chance(0.5, numbers):
         lines.append(_filler(CLOSINGS, did, numbers))
     text = " ".join(sentence(line) for line in lines)
@@ -133,16 +133,16 @@ POLARITY = Grammar(
 
 def polarity(seed: int = 0, sizes: Mapping[str, int] | None = None) -> Task:
     """
-    Make the shallow task: short reviews, negative or positive.
+    Generate the shallow task: short reviews, negative or positive.
 
-    A review has one to three opinions, whose majority decides; then one label in twenty is turned round,
-    so that no model can be right more often than in 19 of 20 examples.
+    A review has one to three opinions, whose majority is the label; one label in twenty is then flipped, so
+    that the Bayes accuracy is 0.95.
 
     Parameters
     ----------
     seed : int
     sizes : mapping of str to int, optional
-        Of the splits train, validation, test and held_out.
+        Sizes of the splits train, validation, test and held_out.
 
     Returns
     -------

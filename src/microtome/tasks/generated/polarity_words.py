@@ -1,4 +1,4 @@
-"""Which words do reviews use? What was reviewed, its parts, and words of praise and of blame."""
+"""Lexicon of the polarity task: subjects with their aspects, and positive and negative words."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 from .english import words_in
 
-# What the writer did, and what can be judged. No part stands under two of them, because whole subjects
-# are held out: every fifth.
+# Subjects of reviews with their aspects. No aspect belongs to two subjects, because whole subjects are held
+# out: every fifth.
 SUBJECTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "ate at this restaurant": words_in(
@@ -73,7 +73,7 @@ DISPLEASED = words_in(
     "disappointed annoyed bored irritated disgusted frustrated upset bothered appalled angered"
 )
 
-# The rest says nothing of the label.
+# The following words carry no information about the label.
 PEOPLE = words_in(
     "sister brother mother father cousin neighbor roommate colleague aunt uncle grandmother daughter son"
 )

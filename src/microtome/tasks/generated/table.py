@@ -1,4 +1,4 @@
-"""Which generated tasks are there? The table."""
+"""Table of the generated tasks."""
 
 from __future__ import annotations
 

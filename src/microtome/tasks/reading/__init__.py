@@ -1,1 +1,1 @@
-"""How do original files become examples? They are found, read as records, and shaped."""
+"""Reading of original task files: finding files, parsing records and converting them to examples."""

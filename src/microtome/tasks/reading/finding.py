@@ -1,4 +1,4 @@
-"""Where are the files of a task? In its own folder, or under its usual name in a folder of tasks."""
+"""Location of the original files of a task."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Found:
     ----------
     path : Path
     named : str
-        The name of the card that led to it.
+        The file name in the card that matched.
     official : bool
-        Whether it has an official name; else it is a sample or another version.
+        Whether it has an official name; otherwise it is a sample or another version.
     comparable : bool
-        Whether the published size is that of this file.
+        Whether the published size refers to this file.
     """
 
     path: Path
@@ -44,24 +44,24 @@ def find_files(card: Card, data: str | Path) -> tuple[Path, Mapping[str, Found]]
     ----------
     card : Card
     data : path
-        The folder of the task, or one that has it under its usual name.
+        The folder of the task, or one that contains it under its usual name.
 
     Returns
     -------
     folder : Path
     files : mapping of str to Found
-        By split, only those that are there.
+        The existing files, by split.
     """
-    given = Path(data)
-    if not given.is_dir():
+    root = Path(data)
+    if not root.is_dir():
         raise InputError(f"data must be a folder that exists for {card.name}, but got {str(data)!r}.")
-    folders = [given, *(given / name for name in card.local.folders)]
+    folders = [root, *(root / name for name in card.local.folders)]
     for folder in folders:
         if folder.is_dir():
             files = {
-                split: found
+                split: match
                 for split, names in card.local.files.items()
-                if (found := _pick(folder, names)) is not None
+                if (match := _pick(folder, names)) is not None
             }
             if files:
                 return folder, files
@@ -69,16 +69,16 @@ def find_files(card: Card, data: str | Path) -> tuple[Path, Mapping[str, Found]]
     under = " or ".join(card.local.folders)
     raise InputError(
         f"data must be a folder with files of {card.name} ({names}; packed or not), or have it as {under}, "
-        f"but {given} has none of them."
+        f"but {root} has none of them."
     )
 
 
 def find_whole(card: Card, data: str | Path) -> Path | None:
-    """Find the lone file that is to be cut into splits, where a card allows one."""
-    given = Path(data)
-    if given.is_file():
-        return given if card.local.whole else None
-    for folder in (given, *(given / name for name in card.local.folders)):
+    """Find the single file to divide into splits, if the card allows one."""
+    root = Path(data)
+    if root.is_file():
+        return root if card.local.whole else None
+    for folder in (root, *(root / name for name in card.local.folders)):
         if folder.is_dir():
             for name in card.local.whole:
                 matching = _matching(_listed(folder), name)
@@ -88,7 +88,7 @@ def find_whole(card: Card, data: str | Path) -> Path | None:
 
 
 def beside(found: Found, ending: str) -> Path | None:
-    """Find the file with the labels of another."""
+    """Find the file with the labels of another file."""
     stem = found.named.rpartition(".")[0]
     for packed in ENDINGS:
         path = found.path.parent / f"{stem}{ending}{packed}"
@@ -100,11 +100,11 @@ def beside(found: Found, ending: str) -> Path | None:
 def _pick(folder: Path, names: Sequence[str]) -> Found | None:
     for official in (True, False):
         for name in names:
-            # A name may have a subfolder before it.
+            # A name may include a subfolder.
             inside, last = (folder / name).parent, Path(name).name
             if not inside.is_dir():
                 continue
-            # A sample or another version: something stands between the official stem and its ending.
+            # A sample or another version: the name has an infix between the official stem and suffix.
             stem, dot, ending = last.rpartition(".")
             matching = _matching(_listed(inside), last if official else f"{stem}.*{dot}{ending}")
             if matching:
@@ -117,12 +117,12 @@ def _listed(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
 
 
-def _matching(there: Sequence[str], name: str) -> list[str]:
-    return [file for file in there if any(fnmatchcase(file, name + packed) for packed in ENDINGS)]
+def _matching(filenames: Sequence[str], name: str) -> list[str]:
+    return [file for file in filenames if any(fnmatchcase(file, name + packed) for packed in ENDINGS)]
 
 
 def _only(folder: Path, names: Sequence[str]) -> str:
-    # A packed file beside its own unpacked copy is no doubt.
+    # A compressed file beside its own decompressed copy is no ambiguity.
     plain = {name.removesuffix(packed) for name in names for packed in COMPRESSED if name.endswith(packed)}
     plain |= {name for name in names if not name.endswith(COMPRESSED)}
     if len(plain) > 1:

@@ -1,4 +1,4 @@
-"""How are the original files of tasks read? As records with named columns, and nothing is guessed."""
+"""Parsers of the original file formats of tasks into records with named columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...corpora.conllu import read_conllu
 from ...corpora.lines import Lines
 from ...corpora.packed import unpacked
 from ...corpora.separated import split_quoted, split_tabs
-from ...errors import InputError
+from ...errors import InputError, check_plain
 
 Record = Mapping[str, Any]
 
@@ -25,12 +25,12 @@ _SENTENCE = re.compile(r'([0-9]+)\t"?(.*?)"?\s*')
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """
-    What a format must know of a file.
+    The options of a format.
 
     Parameters
     ----------
     header : tuple of str
-        Names of the columns; empty where the first line has them.
+        Names of the columns; empty if the first line has them.
     broken : str
         "refuse" or "skip" rows with a wrong number of columns.
     """
@@ -42,7 +42,7 @@ class Options:
 @dataclass(slots=True, kw_only=True)
 class Records:
     """
-    The records of a file, read anew each time, with the place of the current one.
+    The records of a file, reread on each iteration, with the position of the current one.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Records:
     format : str
     options : Options
     skipped : int
-        How many broken rows the last reading left out.
+        The number of broken rows skipped in the last iteration.
     """
 
     path: Path
@@ -66,7 +66,7 @@ class Records:
             yield from READ[self.format](lines, self)
 
     def refuse(self, must: str, but: str) -> InputError:
-        """Write the house sentence about the current line."""
+        """Return the error about the current line."""
         if self._lines is None:
             return InputError(f"{self.path} must {must}, but {but}.")
         return self._lines.refuse(must, but)
@@ -74,7 +74,8 @@ class Records:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Lines]:
-    """Open a file, packed or not, as lines."""
+    """Open a file, compressed or not, as lines."""
+    check_plain(path)
     try:
         stream = path.open("rb")
     except OSError as problem:
@@ -83,8 +84,8 @@ def opened(path: Path) -> Iterator[Lines]:
         yield Lines(unpacked(stream, path.name), str(path))
 
 
-def _table(rows: Iterator[list[str]], lines: Lines, told: Records) -> Iterator[Record]:
-    names = told.options.header
+def _table(rows: Iterator[list[str]], lines: Lines, records: Records) -> Iterator[Record]:
+    names = records.options.header
     for row in rows:
         if not names:
             names = tuple(row)
@@ -92,22 +93,22 @@ def _table(rows: Iterator[list[str]], lines: Lines, told: Records) -> Iterator[R
                 raise lines.refuse("name every column once", f"got {', '.join(names)}")
             continue
         if len(row) != len(names):
-            if told.options.broken == "skip":
-                told.skipped += 1
+            if records.options.broken == "skip":
+                records.skipped += 1
                 continue
             raise lines.refuse(f"have {len(names)} columns", f"it has {len(row)}")
         yield dict(zip(names, row, strict=True))
 
 
-def _tsv(lines: Lines, told: Records) -> Iterator[Record]:
-    return _table(split_tabs(lines, {}), lines, told)
+def _tsv(lines: Lines, records: Records) -> Iterator[Record]:
+    return _table(split_tabs(lines, {}), lines, records)
 
 
-def _csv(lines: Lines, told: Records) -> Iterator[Record]:
-    return _table(split_quoted(lines, {"delimiter": ","}), lines, told)
+def _csv(lines: Lines, records: Records) -> Iterator[Record]:
+    return _table(split_quoted(lines, {"delimiter": ","}), lines, records)
 
 
-def _jsonl(lines: Lines, told: Records) -> Iterator[Record]:
+def _jsonl(lines: Lines, records: Records) -> Iterator[Record]:
     for line in lines:
         if not line.strip():
             continue
@@ -120,13 +121,13 @@ def _jsonl(lines: Lines, told: Records) -> Iterator[Record]:
         yield value
 
 
-def _squad(lines: Lines, told: Records) -> Iterator[Record]:
+def _squad(lines: Lines, records: Records) -> Iterator[Record]:
     try:
-        whole = json.loads("".join(lines.whole()))
+        document = json.loads("".join(lines.whole()))
     except (ValueError, RecursionError) as problem:
         raise InputError(f"{lines.name} must be JSON, but got: {problem}.") from problem
     try:
-        for article in whole["data"]:
+        for article in document["data"]:
             for paragraph in article["paragraphs"]:
                 for question in paragraph["qas"]:
                     answers = question.get("answers")
@@ -144,12 +145,12 @@ def _squad(lines: Lines, told: Records) -> Iterator[Record]:
         ) from problem
 
 
-def _conllu(lines: Lines, told: Records) -> Iterator[Record]:
+def _conllu(lines: Lines, records: Records) -> Iterator[Record]:
     for sentence in read_conllu(lines, {"units": "words"}):
         yield {"id": sentence.id, "words": list(sentence.words or ()), **sentence.marks}
 
 
-def _conll(lines: Lines, told: Records) -> Iterator[Record]:
+def _conll(lines: Lines, records: Records) -> Iterator[Record]:
     words: list[str] = []
     tags: list[str] = []
     for line in lines:
@@ -166,14 +167,14 @@ def _conll(lines: Lines, told: Records) -> Iterator[Record]:
         yield {"words": words, "tags": tags}
 
 
-def _semeval(lines: Lines, told: Records) -> Iterator[Record]:
+def _semeval(lines: Lines, records: Records) -> Iterator[Record]:
     current: dict[str, Any] | None = None
     for line in lines:
-        begun = _SENTENCE.fullmatch(line)
-        if begun:
+        match = _SENTENCE.fullmatch(line)
+        if match:
             if current is not None:
                 yield current
-            current = {"sentence": begun[2], "relation": None}
+            current = {"sentence": match[2], "relation": None}
         elif line.strip() and not line.startswith("Comment"):
             if current is None or current["relation"] is not None:
                 raise lines.refuse("be a numbered sentence, its relation or a comment", f"got {line!r}")
@@ -182,7 +183,7 @@ def _semeval(lines: Lines, told: Records) -> Iterator[Record]:
         yield current
 
 
-def _text(lines: Lines, told: Records) -> Iterator[Record]:
+def _text(lines: Lines, records: Records) -> Iterator[Record]:
     for line in lines:
         yield {"text": line}
 

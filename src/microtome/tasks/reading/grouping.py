@@ -1,4 +1,4 @@
-"""Which examples belong together? Those that share a text, and sentences of one document."""
+"""Groups of examples that share a text or a document."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _NUMBERED = re.compile("(.+)-[0-9]+")
 
 def joined(texts: list[tuple[str, ...]]) -> list[str]:
     """
-    Name the groups of examples that share any text, directly or through others.
+    Group examples that share any text, directly or transitively.
 
     Parameters
     ----------
     texts : list of (tuple of str)
-        The texts of each example by which it may be tied to others.
+        The texts of each example that link it to others.
 
     Returns
     -------
@@ -32,8 +32,8 @@ def joined(texts: list[tuple[str, ...]]) -> list[str]:
         while root[text] != text:
             path.append(text)
             text = root[text]
-        for each in path:
-            root[each] = text
+        for member in path:
+            root[member] = text
         return text
 
     order: dict[str, int] = {}
@@ -42,15 +42,15 @@ def joined(texts: list[tuple[str, ...]]) -> list[str]:
             root.setdefault(text, text)
             order.setdefault(text, len(order))
         tops = sorted({top(text) for text in row}, key=order.__getitem__)
-        for other in tops[1:]:
-            root[other] = tops[0]
-    return [blake2b(top(row[0]).encode(), digest_size=8).hexdigest() for row in texts]
+        for merged in tops[1:]:
+            root[merged] = tops[0]
+    return [blake2b(top(row[0]).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest() for row in texts]
 
 
 def documents(items: list[Item]) -> list[Item]:
-    """Put sentences together whose ids say that they are of one document."""
-    names = [found[1] if (found := _NUMBERED.fullmatch(item.id)) else item.id for item in items]
-    # Ids that are numbers behind the name of the split say nothing of documents.
+    """Group sentences by the document in their ids."""
+    names = [match[1] if (match := _NUMBERED.fullmatch(item.id)) else item.id for item in items]
+    # Ids made of the name of the split and a number do not identify documents.
     if len(set(names)) < 2:
         return items
     return [replace(item, group=name) for item, name in zip(items, names, strict=True)]

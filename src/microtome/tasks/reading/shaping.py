@@ -1,4 +1,4 @@
-"""How does a record become an example? By the shape of its task, the same for the hub and for files."""
+"""Conversion of records from files or the hub into examples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .wikihow import plain_context, without_marks
 Record = Mapping[str, Any]
 Refuse = Callable[[str, str], InputError]
 
-# How sources write that a label is kept back.
+# Values of hidden labels in the sources.
 _HIDDEN = ("", "-1", "-1.0", "None")
 _DOCUMENT = ("tags", "tree")
 
@@ -33,7 +33,7 @@ _CLEAN: Mapping[str, Callable[[str], str]] = MappingProxyType(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shaping:
     """
-    All that is needed to shape the records of one split.
+    The settings for the conversion of the records of one split.
 
     Parameters
     ----------
@@ -44,11 +44,11 @@ class Shaping:
     hidden : bool
         Whether labels may be missing.
     refuse : callable
-        `refuse(must, but)` writes the error about the current record.
+        `refuse(must, but)` returns the error about the current record.
     range : tuple of float, optional
-        Of the numbers of a regression task.
+        The range of the targets of a regression task.
     joined : bool
-        HellaSwag: whether context and ending are put together as its preprocessed files have them.
+        HellaSwag: whether context and ending are joined as in its preprocessed files.
     """
 
     split: str
@@ -62,13 +62,13 @@ class Shaping:
     joined: bool = False
 
     def value(self, record: Record, column: str) -> Any:
-        """Give what a record has in a column that it must have."""
+        """Return the value of a required column."""
         if column not in record:
             raise self.refuse(f"have the column {column!r}", f"its columns are {', '.join(record)}")
         return record[column]
 
     def text(self, record: Record, role: str) -> str:
-        """Give the text of a role, put together where it has several columns."""
+        """Return the text of a role, joined over its columns."""
         return " ".join(self._text(record, column) for column in self.form.columns[role])
 
     def _text(self, record: Record, column: str) -> str:
@@ -78,23 +78,23 @@ class Shaping:
         return self.cleaned(value)
 
     def cleaned(self, text: str) -> str:
-        """Do to a text what the card says."""
+        """Apply the cleaning steps of the card to a text."""
         for name in self.form.clean:
             text = _CLEAN[name](text)
         return text
 
     def several(self, record: Record, role: str) -> list[str]:
-        """Give the texts of a role: those of a list, or those of several columns."""
-        column, *more = self.form.columns[role]
-        if more:
-            return [self._text(record, each) for each in (column, *more)]
+        """Return the texts of a role: those of a list, or those of several columns."""
+        column, *extra_columns = self.form.columns[role]
+        if extra_columns:
+            return [self._text(record, name) for name in (column, *extra_columns)]
         values = self.value(record, column)
         if not isinstance(values, (list, tuple)) or not values:
             raise self.refuse(f"have a list in the column {column!r}", f"got {values!r}")
         return ["_" if value is None else str(value) for value in values]
 
     def label(self, record: Record) -> str | None:
-        """Give the name of the label, or None where it is kept back."""
+        """Return the name of the label, or None if it is hidden."""
         if "label" not in self.form.columns:
             return None
         column = self.form.columns["label"][0]
@@ -106,15 +106,15 @@ class Shaping:
         return self.form.labels.get(raw, raw)
 
     def number(self, name: str) -> int:
-        """Give the number of a label."""
-        place = _places(self.labels).get(name)
-        if place is None:
+        """Return the number of a label."""
+        index = _places(self.labels).get(name)
+        if index is None:
             raise self.refuse(f"have one of the labels {', '.join(self.labels)}", f"got {name!r}")
-        return place
+        return index
 
 
 def as_label(value: Any) -> str:
-    """Write a label as text, however its source has it."""
+    """Convert a label of any type to text."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value).strip()
@@ -122,7 +122,7 @@ def as_label(value: Any) -> str:
 
 def shape(card: Card, form: Form, records: Iterable[Record], how: Shaping) -> tuple[tuple[Item, ...], int]:
     """
-    Shape the records of a split.
+    Convert the records of a split into examples.
 
     Parameters
     ----------
@@ -135,18 +135,18 @@ def shape(card: Card, form: Form, records: Iterable[Record], how: Shaping) -> tu
     -------
     items : tuple of Item
     skipped : int
-        How many were left out for their label.
+        The number of examples left out for their label.
     """
     items: list[Item] = []
     texts: list[tuple[str, ...]] = []
     skipped = 0
-    one = _SHAPE[card.shape]
+    make_item = _SHAPE[card.shape]
     group = form.columns.get("group", ())
     for record in _stream(card, records, how):
         if form.skip and how.label(record) in form.skip:
             skipped += 1
             continue
-        item = one(record, how, _name(record, form.columns, how, len(items)))
+        item = make_item(record, how, _name(record, form.columns, how, len(items)))
         items.append(item)
         texts.append(tuple(how.cleaned(str(how.value(record, column))) for column in group))
     if group:
@@ -158,7 +158,7 @@ def shape(card: Card, form: Form, records: Iterable[Record], how: Shaping) -> tu
 
 def found_labels(form: Form, splits: Mapping[str, Iterable[Record]]) -> tuple[str, ...]:
     """
-    Find the labels of words: those of the training split in order, then those that only others have.
+    Collect the labels of words: those of the training split, sorted, then those only in other splits.
 
     Parameters
     ----------
@@ -172,12 +172,12 @@ def found_labels(form: Form, splits: Mapping[str, Iterable[Record]]) -> tuple[st
     column, heads = form.columns["label"][0], form.columns.get("heads", ("",))[0]
     names: dict[str, None] = {}
     for split in sorted(splits, key=lambda name: (name != "train", name)):
-        here: set[str] = set()
+        split_labels: set[str] = set()
         for record in splits[split]:
             values = record.get(column) or ()
-            kept = _real(record.get(heads), len(values))
-            here.update("_" if values[i] is None else str(values[i]) for i in kept)
-        names.update(dict.fromkeys(sorted(here)))
+            positions = _real(record.get(heads), len(values))
+            split_labels.update("_" if values[i] is None else str(values[i]) for i in positions)
+        names.update(dict.fromkeys(sorted(split_labels)))
     return tuple(names)
 
 
@@ -185,7 +185,7 @@ def _stream(card: Card, records: Iterable[Record], how: Shaping) -> Iterator[Rec
     if card.shape != "lines":
         yield from records
         return
-    # A blank line ends a document, in files and in rows of the hub alike.
+    # A blank line ends a document, in files and in rows from the hub.
     document = 0
     column = how.form.columns["text"][0]
     for record in records:
@@ -209,7 +209,7 @@ def _texts(record: Record, how: Shaping, name: str) -> Item:
     if how.kind != "regression":
         return Item(id=name, texts=texts, target=how.number(label))
     try:
-        # The hub has single precision; what was written has at most a few digits.
+        # The hub stores single precision; the original numbers have at most a few digits.
         target = round(float(label), 6)
     except ValueError as problem:
         raise how.refuse(
@@ -224,10 +224,10 @@ def _right(record: Record, how: Shaping, choices: int) -> int | None:
     label = how.label(record)
     if label is None:
         return None
-    place = how.number(label)
-    if place >= choices:
+    index = how.number(label)
+    if index >= choices:
         raise how.refuse(f"have a label among its {choices} choices", f"got {label!r}")
-    return place
+    return index
 
 
 def _choices(record: Record, how: Shaping, name: str) -> Item:
@@ -271,7 +271,7 @@ def _span(record: Record, how: Shaping, name: str) -> Item:
 
 
 def _real(heads: Any, count: int) -> list[int]:
-    """Places of the words that are words: tokens of several words and empty nodes have no head."""
+    """Return the positions of real words: multiword tokens and empty nodes have no head."""
     if not heads:
         return list(range(count))
     return [i for i, head in enumerate(heads) if head not in (None, "None", "_")]
@@ -282,10 +282,10 @@ def _words(record: Record, how: Shaping) -> tuple[tuple[str, ...], list[str], li
     heads = how.value(record, how.form.columns["heads"][0]) if "heads" in how.form.columns else None
     if len(tags) != len(words) or (heads is not None and len(heads) != len(words)):
         raise how.refuse(f"have a label for each of its {len(words)} words", f"it has {len(tags)}")
-    kept = _real(heads, len(words))
-    if not kept:
+    positions = _real(heads, len(words))
+    if not positions:
         raise how.refuse("have a head for its words", "it has none")
-    return tuple(words[i] for i in kept), [tags[i] for i in kept], kept
+    return tuple(words[i] for i in positions), [tags[i] for i in positions], positions
 
 
 def _tags(record: Record, how: Shaping, name: str) -> Item:
@@ -299,19 +299,19 @@ def _entities(record: Record, how: Shaping, name: str) -> Item:
 
 
 def begun(tags: list[str]) -> list[str]:
-    """Turn IOB1 into IOB2: an entity begins with B-, also where none of its kind stands before it."""
-    made: list[str] = []
+    """Convert IOB1 to IOB2: every entity begins with B-."""
+    converted: list[str] = []
     for i, tag in enumerate(tags):
         before = tags[i - 1][2:] if i and tags[i - 1] != "O" else ""
-        made.append(f"B-{tag[2:]}" if tag.startswith("I-") and before != tag[2:] else tag)
-    return made
+        converted.append(f"B-{tag[2:]}" if tag.startswith("I-") and before != tag[2:] else tag)
+    return converted
 
 
 def _tree(record: Record, how: Shaping, name: str) -> Item:
-    words, relations, kept = _words(record, how)
+    words, relations, positions = _words(record, how)
     heads = how.value(record, how.form.columns["heads"][0])
     try:
-        numbers = [int(heads[i]) for i in kept]
+        numbers = [int(heads[i]) for i in positions]
     except ValueError as problem:
         raise how.refuse("have numbers as heads", f"got {heads!r}") from problem
     if not all(0 <= head <= len(words) for head in numbers):

@@ -1,4 +1,4 @@
-"""How is HellaSwag's text freed of WikiHow's marks? As in the copies that come preprocessed."""
+"""Removal of WikiHow markup from HellaSwag, as in its preprocessed copies."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 
 
 def plain_context(first: str, second: str) -> str:
-    """Put the two parts of HellaSwag's context together as evaluations do."""
+    """Join the two parts of HellaSwag's context as evaluations do."""
     return without_marks(f"{first} {second.capitalize()}").strip()
 
 
 def without_marks(text: str) -> str:
-    """Take the marks of WikiHow out: a title ends a sentence, others say nothing."""
+    """Remove WikiHow markup: a title ends a sentence, other marks are dropped."""
     text = re.sub(r"\.? \[title\]", ". ", text.strip())
     return re.sub(r"\[.*?\]", "", text).replace("  ", " ")

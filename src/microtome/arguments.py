@@ -1,0 +1,184 @@
+"""Do the arguments of a public function have the types that its signature says? One check for all of them."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import re
+import types
+from collections.abc import Callable, Iterable, Mapping
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from .errors import InputError, must
+from .runtime import find_device
+
+if TYPE_CHECKING:
+    pass
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Test = Callable[[Any], bool]
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real)
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, (str, os.PathLike))
+
+
+def _several(test: Test) -> Test:
+    def check(value: Any) -> bool:
+        several = isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
+        return several and all(test(one) for one in value)
+
+    return check
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, (str, Integral))
+
+
+def _is_truth(value: Any) -> bool:
+    return type(value).__name__ in ("bool", "bool_")
+
+
+# By what stands in an annotation: the words for it, and the test.
+_SIMPLE: Mapping[str, tuple[str, Test]] = {
+    "None": ("None", lambda value: value is None),
+    "int": ("a whole number", _is_whole),
+    "float": ("a number", _is_number),
+    "bool": ("true or false", _is_truth),
+    "str": ("a string", lambda value: isinstance(value, str)),
+    "os.PathLike[str]": ("a path", _is_path),
+    "Mapping[str, Any]": ("a mapping", lambda value: isinstance(value, Mapping)),
+    "Sequence[int]": ("whole numbers", _several(_is_whole)),
+    "Sequence[int | None]": ("whole numbers", _several(lambda one: one is None or _is_whole(one))),
+    "Sequence[float]": ("numbers", _several(_is_number)),
+    # A name alone stands for a list of it, and layers may be named by numbers.
+    "Sequence[str]": ("strings", lambda value: isinstance(value, str) or _several(_is_name)(value)),
+    "Sequence[Sequence[int]]": ("lists of whole numbers", _several(_several(_is_whole))),
+    "tuple[int, ...]": ("whole numbers", _several(_is_whole)),
+}
+# Above which a number of repetitions is a mistake, and would only be noticed after days.
+LARGEST: Mapping[str, int] = {
+    "halves": 100_000,
+    "permutations": 10_000_000,
+    "rotations": 10_000,
+    "random_draws": 10_000,
+    "draws": 1_000_000,
+    "repeats": 10_000,
+    "beam": 10_000,
+}
+_LONGEST = 4_000  # characters of a path; systems take no more
+# Classes of the package, known by what they have, so that nothing is imported for a check.
+_CLASSES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "Task": ("a task of mt.task", ("readers", "kind")),
+    "Encoder": ("an encoder of mt.load", ("layers", "texts", "run")),
+    "Recipe": ("a recipe", ("rate", "batch")),
+    "Head": ("a head", ("reads", "dense")),
+}
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """
+    Refuse arguments of other types than the annotations of a function say, in one sentence.
+
+    Parameters
+    ----------
+    function : callable
+        What its annotations leave open is not looked at.
+
+    Returns
+    -------
+    callable
+        The same function behind the check.
+
+    Examples
+    --------
+    >>> @checked
+    ... def half(size: int, name: str = "") -> float:
+    ...     return size / 2
+    >>> half("three")
+    Traceback (most recent call last):
+    microtome.errors.InputError: size must be a whole number, but got 'three'.
+    """
+    signature = inspect.signature(function)
+    rules = {name: rule for name, one in signature.parameters.items() if (rule := _rule(one.annotation))}
+
+    look = _check
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        look(function, signature, rules, arguments, named)
+        return function(*arguments, **named)
+
+    # As a function of the same module, where doctest looks for examples.
+    behind = types.FunctionType(
+        call.__code__, function.__globals__, function.__name__, None, call.__closure__
+    )
+    return functools.update_wrapper(behind, function)
+
+
+def _check(
+    function: Callable[..., Any],
+    signature: inspect.Signature,
+    rules: Mapping[str, list[tuple[str, Test]]],
+    arguments: tuple[Any, ...],
+    named: Mapping[str, Any],
+) -> None:
+    try:
+        bound = signature.bind(*arguments, **named).arguments
+    except TypeError as problem:
+        raise TypeError(f"{function.__name__}: {problem}.") from None
+    if bound.get("device") not in (None, "cpu"):
+        find_device(bound["device"])
+    for name, rule in rules.items():
+        if name not in bound or bound[name] is signature.parameters[name].default:
+            continue
+        value = bound[name]
+        if not any(test(value) for _, test in rule):
+            raise must(name, _listed([words for words, _ in rule]), value)
+        if name in LARGEST and _is_whole(value) and value > LARGEST[name]:
+            raise must(name, f"at most {LARGEST[name]:,}", value)
+        if (name.endswith("seed") or name in LARGEST) and _is_whole(value) and value < 0:
+            raise must(name, "a whole number of at least 0", value)
+        if name.endswith("seeds") and _several(_is_whole)(value) and min(value, default=0) < 0:
+            raise must(name, "whole numbers of at least 0", value)
+        if len(str(value)) > _LONGEST and any(words == "a path" for words, _ in rule):
+            raise must(name, f"a path of at most {_LONGEST:,} characters", value)
+        if isinstance(value, str) and not value:
+            raise InputError(f"{name} must not be empty, but got ''; leave it out for its default.")
+        if isinstance(value, (str, os.PathLike)) and "\0" in str(value):
+            raise InputError(f"{name} must have no zero byte in it, but got {value!r}.")
+
+
+def _rule(annotation: Any) -> list[tuple[str, Test]]:
+    """The tests of which one must hold; none where the annotation leaves something open."""
+    if not isinstance(annotation, str):
+        return []
+    rule = []
+    for member in re.split(r" \| (?![^\[]*\])", annotation):
+        if member in _CLASSES:
+            words, names = _CLASSES[member]
+            rule.append((words, functools.partial(_has, names)))
+        elif member in _SIMPLE:
+            rule.append(_SIMPLE[member])
+        else:
+            return []
+    return rule
+
+
+def _has(names: tuple[str, ...], value: Any) -> bool:
+    return all(hasattr(value, name) for name in names)
+
+
+def _listed(words: list[str]) -> str:
+    known = [word for word in dict.fromkeys(words) if word != "a string" or "a path" not in words]
+    return known[0] if len(known) == 1 else f"{', '.join(known[:-1])} or {known[-1]}"

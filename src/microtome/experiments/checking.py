@@ -1,0 +1,36 @@
+"""What would the runs of an experiment refuse? Asked before the first of them begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..interventions.applying import apply
+from ..tasks.task import Task
+from ..training.checking import check_run
+from ..training.recipe import Recipe
+from .runs import Run
+
+
+def check_runs(
+    encoder: Any, task: Task, runs: Sequence[Run], *, recipe: str | Recipe = "devlin2019", **values: Any
+) -> None:
+    """
+    Refuse what a run would refuse, before the first one begins.
+
+    Parameters
+    ----------
+    encoder, task, runs, recipe
+        As in `run_all`.
+    **values
+        Of `finetune`, for all runs.
+    """
+    tried: set[Any] = set()
+    for run in {run.work[2]: run for run in reversed(runs)}.values():
+        cached = bool(run.options.get("cached"))
+        changed = apply(encoder, *run.interventions) if cached else encoder
+        # Which weights learn is the same for every size and rate.
+        kind = run.options.get("method"), cached
+        options = {**values, "seed": run.seed, **run.options}
+        check_run(changed, task, recipe, building=kind not in tried, **options)
+        tried.add(kind)

@@ -1,0 +1,158 @@
+"""Policy of intervals of scores, costs and differences: each quantity has one interval everywhere.
+
+1. *The interval of a quantity* (`low`, `high`) is pointwise. It depends on the examples and runs of that
+   quantity and on nothing else that was computed with it, so that `truncate` and `skip` print the same one
+   for the same blocks left out, and tables, sentences and pages agree.
+2. *The unit.* With one model, examples (or groups of them) vary: the interval is for this model on other
+   examples. With several seeds, examples and seeds vary: it is for models trained with other seeds, on other
+   examples. Fewer seeds make it wider, and it is shown nevertheless; where it is wide because there are few
+   seeds, the values of the seeds are reported with it.
+3. *Claims* that select among points (the deepest safe truncation, the cheapest block, the layers with higher
+   probe scores) are decided by the band (`band_low`, `band_high`), which holds simultaneously for all points
+   that the claim selects from. The end of the band is reported as a bound, "at most 0.93 for all cuts at
+   once", never in brackets after the value.
+
+Ends are rounded outward; see `microtome.rounding`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from .words import at_least, at_most, between, number
+
+# With this many seeds or fewer, an interval over seeds can be wider than any possible effect.
+FEW = 3
+# In points of 100: a wider interval from few seeds is reported with the range of their values.
+WIDE = 20.0
+
+
+def with_own_interval(
+    value: float,
+    low: float,
+    high: float,
+    *,
+    level: float,
+    unit: str,
+    noun: str = "",
+    digits: int = 2,
+    seeds: int = 1,
+    by_seed: Sequence[float] = (),
+    points: float = 100.0,
+) -> str:
+    """
+    Format a quantity with its pointwise interval.
+
+    Parameters
+    ----------
+    value, low, high : float
+        As they are shown: in points of 100, or in units of a score.
+    level : float
+    unit : str
+        What was treated as independent.
+    noun : str
+        What is counted, written after the value.
+    digits : int
+    seeds : int
+        Number of seeds of the quantity.
+    by_seed : sequence of float
+        Value of each seed, where available.
+    points : float
+        Points per unit of the score; see `wide_for_seeds`.
+
+    Examples
+    --------
+    >>> with_own_interval(27.58, 22.171, 32.984, level=0.95, unit="example", noun="points")
+    '27.58 points [22.17, 32.99] (95%, unit: example)'
+    >>> with_own_interval(
+    ...     13.75, -97.43, 100, level=0.95, unit="example and seed", seeds=2, by_seed=[22.5, 5.0]
+    ... )
+    '13.75 [-97.43, 100.00] (95%, unit: example and seed; from 5.00 to 22.50 over 2 seeds)'
+    """
+    text = f"{number(value, digits)}{f' {noun}' if noun else ''}"
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return text
+    remark = seeds_remark(low, high, seeds=seeds, unit=unit, by_seed=by_seed, points=points, digits=digits)
+    return f"{text} {between(low, high, digits)} ({level * 100:g}%, unit: {unit}{remark})"
+
+
+def bound_for_all(side: str, end: float, family: str, *, digits: int = 2) -> str:
+    """
+    Format the end of a band as the bound for a claim; empty where the band has no such end.
+
+    Parameters
+    ----------
+    side : {"most", "least"}
+    end : float
+    family : str
+        The points that the claim selects from, such as "all cuts".
+    digits : int
+
+    Examples
+    --------
+    >>> bound_for_all("most", 0.926, "all cuts")
+    ', at most 0.93 for all cuts at once'
+    """
+    if not math.isfinite(end):
+        return ""
+    bound = at_most(end, digits) if side == "most" else at_least(end, digits)
+    return f", at {side} {bound} for {family} at once"
+
+
+def wide_for_seeds(low: float, high: float, seeds: int, unit: str, points: float) -> bool:
+    """
+    Check whether an interval is wide and based on few seeds.
+
+    Parameters
+    ----------
+    low, high : float
+        In points.
+    seeds : int
+    unit : str
+    points : float
+        Points per unit of the score; intervals of scores that are not in points never count as wide.
+
+    Examples
+    --------
+    >>> [wide_for_seeds(-end, end, 2, "example and seed", 100) for end in (100, 5)]
+    [True, False]
+    """
+    return "seed" in unit and seeds <= FEW and points == 100 and high - low > WIDE
+
+
+def seeds_remark(
+    low: float,
+    high: float,
+    *,
+    seeds: int,
+    unit: str,
+    by_seed: Sequence[float] = (),
+    points: float = 100.0,
+    digits: int = 2,
+) -> str:
+    """
+    Report the values of the seeds for an interval that is wide because there are few; otherwise empty.
+
+    Parameters
+    ----------
+    low, high, seeds, unit, by_seed, points, digits
+        As in `with_own_interval`.
+
+    Examples
+    --------
+    >>> seeds_remark(-100, 100, seeds=2, unit="example and seed")
+    '; 2 seeds'
+    """
+    seed_values = [value for value in by_seed if math.isfinite(value)]
+    if not wide_for_seeds(low, high, len(seed_values) or seeds, unit, points):
+        return ""
+    count = len(seed_values) or seeds
+    noun = f"{'head seed' if 'head seed' in unit else 'seed'}{'' if count == 1 else 's'}"
+    if len(seed_values) < 2:
+        return f"; {count} {noun}"
+    least, most = number(min(seed_values), digits), number(max(seed_values), digits)
+    # The seeds agree to the last digit shown.
+    if least == most:
+        return f"; {least} with each of {count} {noun}"
+    return f"; from {least} to {most} over {count} {noun}"

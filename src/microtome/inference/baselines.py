@@ -1,0 +1,109 @@
+"""Comparison of a model with the majority baseline, without which no conclusion is drawn from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..scores.declare import Score
+from ..scores.table import find_score
+from .answers import Answers
+from .scoring import score_interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """
+    Scores of a model and of the majority baseline.
+
+    Parameters
+    ----------
+    score : str
+    value, baseline : float
+        The mean over seeds, and the score of the majority baseline.
+    beats : bool
+        Whether the model is significantly better on other examples of the kind.
+    ahead : bool
+        Whether it is better on these examples.
+    """
+
+    score: str
+    value: float
+    baseline: float
+    beats: bool
+    ahead: bool
+
+    def plain(self) -> dict[str, float | bool]:
+        """Return the numbers as a JSON-compatible dict."""
+        return {"value": self.value, "baseline": self.baseline, "ahead": self.ahead}
+
+    def sentence(self, name: str = "the model") -> str:
+        """
+        State why nothing is concluded.
+
+        Examples
+        --------
+        >>> Standing(score="accuracy", value=0.5, baseline=0.52, beats=False, ahead=False).sentence()
+        'Nothing is concluded: the model does not beat the majority baseline (accuracy 0.500 against 0.520).'
+        """
+        verb = "is not shown to beat" if self.ahead else "does not beat"
+        return (
+            f"Nothing is concluded: {name} {verb} the majority baseline ({self.score} {self.value:.3f} "
+            f"against {self.baseline:.3f})."
+        )
+
+
+def against_baseline(
+    score: str | Score | Iterable[str | Score],
+    answers: Answers,
+    baseline: float,
+    labels: Sequence[str] = (),
+    *,
+    level: float = 0.95,
+) -> Standing | None:
+    """
+    Compare a model, or several seeds of it, with the majority baseline.
+
+    Parameters
+    ----------
+    score : str, Score or several
+    answers : Answers
+    baseline : float
+        Score of the majority baseline on the same examples; NaN where there is none.
+    labels : sequence of str
+    level : float
+
+    Returns
+    -------
+    Standing or None
+        None where there is no baseline.
+
+    Notes
+    -----
+    The baseline is beaten if the mean over seeds of the lower ends of the intervals over examples is above it
+    (for one model and accuracy, Wilson's interval). The test concerns these models on other examples: the
+    variance over seeds is not part of it, and two seeds that are both far above the baseline beat it.
+    """
+    metric = find_score(score)
+    if not math.isfinite(baseline) or not answers.predictions:
+        return None
+    groups = [] if answers.groups is None else list(answers.groups)
+    grouped = groups if 1 < len(set(groups)) < len(groups) else None
+    estimates = [
+        score_interval(metric, predictions, answers.targets, labels, groups=grouped, level=level)
+        for predictions in answers.predictions
+    ]
+    sign = 1.0 if metric.higher_is_better else -1.0
+    ends = [estimate.low if sign > 0 else estimate.high for estimate in estimates]
+    value = float(np.mean([estimate.value for estimate in estimates]))
+    bounds = [estimate.value if end is None else end for estimate, end in zip(estimates, ends, strict=True)]
+    return Standing(
+        score=metric.name,
+        value=value,
+        baseline=float(baseline),
+        beats=bool(sign * (np.mean(bounds) - baseline) > 0),
+        ahead=bool(sign * (value - baseline) > 0),
+    )

@@ -1,0 +1,180 @@
+"""Word-level scores: tagging accuracy, entity F1, attachment scores and perplexity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, must
+from .classes import overlap, share_extremes
+from .declare import Array, Labels, additive, ratio, same_length
+
+# BILOU and BMES are IOBES with other letters.
+_LETTERS = {"L": "E", "U": "S", "M": "I"}
+
+
+def sentences(predictions: Any, targets: Any) -> Iterator[tuple[Sequence[Any], Sequence[Any]]]:
+    """Iterate over pairs of predicted and true sentences; raise unless there is one prediction per word."""
+    same_length(predictions, targets)
+    for number, (predicted, gold) in enumerate(zip(predictions, targets, strict=True)):
+        if len(predicted) != len(gold):
+            raise InputError(
+                f"predictions must have one entry a word, but sentence {number} has {len(gold)} words "
+                f"and {len(predicted)} predictions."
+            )
+        yield predicted, gold
+
+
+def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
+    """
+    Extract the entities that tags mark, in any scheme: IOB1, IOB2 (BIO), IOBES or BILOU.
+
+    Invalid sequences of tags are read as `conlleval` does: an I that follows O or another type begins an
+    entity.
+
+    Parameters
+    ----------
+    tags : sequence of str
+        "O", or a letter, a hyphen and a type, such as "B-PER".
+
+    Returns
+    -------
+    set of (type, first word, last word + 1)
+
+    Examples
+    --------
+    >>> sorted(entities(["B-PER", "I-PER", "O", "I-LOC", "B-LOC"]))
+    [('LOC', 3, 4), ('LOC', 4, 5), ('PER', 0, 2)]
+    """
+    spans: set[tuple[str, int, int]] = set()
+    start, last, kind = -1, "O", ""
+    for index, tag in enumerate([*tags, "O"]):
+        letter, _, type_ = tag.partition("-")
+        letter = _LETTERS.get(letter, letter)
+        if letter not in ("B", "I", "O", "E", "S"):
+            raise must("a tag", 'O, or B-, I-, E- or S- and a type, such as "B-PER"', tag)
+        begins = letter != "O" and (letter in "BS" or last in "OES" or type_ != kind)
+        if start >= 0 and (begins or letter == "O"):
+            spans.add((kind, start, index))
+            start = -1
+        if begins:
+            start = index
+        last, kind = letter, type_
+    return spans
+
+
+def _tags(predictions: Any, targets: Any, labels: Labels = ()) -> Array:
+    rows = []
+    for predicted, gold in _known(predictions, targets, labels):
+        rows.append((sum(int(p == t) for p, t in zip(predicted, gold, strict=True)), len(gold)))
+    return np.array(rows, dtype=np.float64)
+
+
+def _known(predictions: Any, targets: Any, labels: Labels) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
+    """Iterate over sentences; raise if a number is not that of a label."""
+    for pair in sentences(predictions, targets):
+        for side, what in zip(pair, ("predictions", "targets"), strict=True):
+            for number in side:
+                if labels and not 0 <= number < len(labels):
+                    allowed = f"numbers of the {len(labels)} labels, 0 to {len(labels) - 1}"
+                    raise must(what, allowed, int(number))
+        yield pair
+
+
+def _entities(predictions: Any, targets: Any, labels: Labels = ()) -> Array:
+    if not labels:
+        raise InputError("entity_f1 must know the names of the tags, but got none.")
+    rows = []
+    for pair in _known(predictions, targets, labels):
+        predicted, gold = (entities([labels[number] for number in side]) for side in pair)
+        rows.append((len(predicted & gold), len(predicted), len(gold)))
+    return np.array(rows, dtype=np.float64)
+
+
+def _no_entities(predictions: Any, targets: Any, labels: Labels = ()) -> str | None:
+    parts = _entities(predictions, targets, labels)
+    return None if parts.any() else "there is no entity and none was predicted"
+
+
+def _entity_extremes(sums: Array, n: int) -> tuple[Array, Array]:
+    size = max(1.0, (sums[1] + sums[2]) / 2 / n)
+    return np.array([0, size, size]), np.full(3, size)
+
+
+def _attached(*, labeled: bool) -> Callable[[Any, Any, Labels], Array]:
+    def parts(predictions: Any, targets: Any, labels: Labels = ()) -> Array:
+        # The part of a relation before the colon is universal; the shared tasks compare only this part.
+        universal = [label.partition(":")[0] for label in labels]
+        rows = []
+        for predicted, gold in sentences(predictions, targets):
+            correct = 0
+            for (head, relation), (true_head, true_relation) in zip(predicted, gold, strict=True):
+                if labeled and universal:
+                    relation, true_relation = universal[relation], universal[true_relation]
+                correct += int(head == true_head and (not labeled or relation == true_relation))
+            rows.append((correct, len(gold)))
+        return np.array(rows, dtype=np.float64)
+
+    return parts
+
+
+def _likelihoods(predictions: Any, targets: Any = None, labels: Labels = ()) -> Array:
+    likelihoods = np.asarray(predictions, dtype=np.float64)
+    if likelihoods.ndim != 2 or likelihoods.shape[1] != 2 or not len(likelihoods):
+        raise must(
+            "predictions", "a summed negative log-likelihood and a number of tokens a text", likelihoods.shape
+        )
+    if not np.isfinite(likelihoods).all() or (likelihoods[:, 1] < 0).any():
+        raise must("predictions", "finite, with numbers of tokens of at least 0", likelihoods.tolist()[0])
+    return likelihoods
+
+
+def _share(sums: Array) -> Array:
+    return ratio(sums[..., 0], sums[..., 1])
+
+
+TAG_ACCURACY = additive(
+    name="tag_accuracy",
+    title="Words with the right tag",
+    kinds=("tagging",),
+    parts=_tags,
+    from_parts=_share,
+    extremes=share_extremes,
+)
+ENTITY_F1 = additive(
+    name="entity_f1",
+    title="F1 of entities with exact ends and type (CoNLL)",
+    kinds=("tagging",),
+    parts=_entities,
+    from_parts=overlap,
+    extremes=_entity_extremes,
+    undefined=_no_entities,
+)
+UAS = additive(
+    name="uas",
+    title="Words with the right head (punctuation counts)",
+    kinds=("parsing",),
+    parts=_attached(labeled=False),
+    from_parts=_share,
+    extremes=share_extremes,
+)
+LAS = additive(
+    name="las",
+    title="Words with the right head and universal relation (punctuation counts)",
+    kinds=("parsing",),
+    parts=_attached(labeled=True),
+    from_parts=_share,
+    extremes=share_extremes,
+)
+PERPLEXITY = additive(
+    name="perplexity",
+    title="Perplexity a token",
+    kinds=("language_modeling",),
+    range=(1.0, float("inf")),
+    higher_is_better=False,
+    points=1.0,
+    parts=_likelihoods,
+    from_parts=lambda sums: np.exp(_share(sums)),
+)

@@ -1,0 +1,73 @@
+"""Reading of files that microtome wrote and that may have been changed since."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError, MicrotomeError
+
+# What comes of content that is not what was written, here and inside of libraries. Recursion that is too deep
+# and what a library has not implemented are RuntimeErrors.
+_WRONG = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError)
+
+
+@contextmanager
+def as_written(path: Path, by: str = "microtome") -> Iterator[None]:
+    """Convert errors from malformed content into one sentence that names the file."""
+    try:
+        yield
+    except MicrotomeError:
+        raise
+    except (*_WRONG, MemoryError) as problem:
+        # The message of a KeyError is the bare key.
+        what = f"{problem} is missing" if isinstance(problem, KeyError) else f"got: {problem}"
+        raise InputError(f"{path} must be as {by} wrote it, but {what.rstrip('. ')}.") from problem
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """
+    Read a JSON object from a file.
+
+    Parameters
+    ----------
+    path : Path
+
+    Returns
+    -------
+    dict
+        Empty if there is no file.
+    """
+    if not path.is_file():
+        return {}
+    with as_written(path):
+        document = json.loads(path.read_bytes())
+        if not isinstance(document, dict):
+            raise TypeError(f"{type(document).__name__} instead of an object")
+    return document
+
+
+def read_columns(path: Path) -> dict[str, list[Any]]:
+    """
+    Read a Parquet file.
+
+    Parameters
+    ----------
+    path : Path
+
+    Returns
+    -------
+    dict of str to list
+        Values by column.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with as_written(path):
+        try:
+            return pq.read_table(path).to_pydict()
+        except pa.ArrowException as problem:
+            raise ValueError(str(problem)) from problem

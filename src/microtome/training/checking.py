@@ -1,0 +1,123 @@
+"""Checks of the arguments of a fine-tuning before its first update, in dry runs and real runs alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from ..errors import must
+from ..tasks.task import Task
+from .asking import Asked, ask
+from .loop import check_precision
+from .recipe import Recipe
+
+# Options of `finetune` that seeds trained as one model do not support, and the only value allowed there.
+ALONE: Mapping[str, Any] = MappingProxyType(
+    {"train_size": None, "method": "full", "cached": False, "checkpoints": [], "board": None}
+)
+# Kinds of tasks whose long examples are split into several windows.
+WINDOWED = ("span", "language_modeling")
+
+
+def check_seeds(
+    encoder: Any, task: Task, seeds: Sequence[int], *, at_once: int = 1, abreast: bool = False, **options: Any
+) -> Asked:
+    """
+    Check the arguments of `finetune_seeds` before anything is trained.
+
+    Parameters
+    ----------
+    encoder : Encoder
+    task : Task
+    seeds, at_once, abreast
+        As in `finetune_seeds`.
+    **options
+        Of `finetune`.
+
+    Returns
+    -------
+    Asked
+        The request of the first seed.
+    """
+    check_many(seeds, at_once=at_once, abreast=abreast, **options)
+    return check_run(encoder, task, seed=seeds[0], abreast=abreast, **options)
+
+
+def check_many(seeds: Sequence[int], *, at_once: int, abreast: bool, **options: Any) -> None:
+    """Check that seeds and options of `finetune_seeds` are compatible."""
+    if not seeds or len(set(seeds)) != len(seeds):
+        raise must("seeds", "one or more, each once", list(seeds))
+    if not isinstance(at_once, int) or at_once < 1:
+        raise must("at_once", "a whole number above 0", at_once)
+    if abreast:
+        for name, value in options.items():
+            if name in ALONE and value != ALONE[name]:
+                raise must(name, "left as it is for seeds abreast", value)
+
+
+def check_run(
+    encoder: Any,
+    task: Task,
+    recipe: str | Recipe = "devlin2019",
+    *,
+    device: str = "cpu",
+    precision: str = "float32",
+    abreast: bool = False,
+    board: Any = None,
+    building: bool = True,
+    **options: Any,
+) -> Asked:
+    """
+    Check the arguments of `finetune` before anything is trained.
+
+    Parameters
+    ----------
+    encoder, task, recipe, device, precision, board
+        As in `finetune`.
+    abreast : bool
+        Whether the seeds train as one model (vmap).
+    building : bool
+        Whether the head and the method are tried on a copy of the encoder.
+    **options
+        Other options of `finetune`.
+
+    Returns
+    -------
+    Asked
+    """
+    from .finetuning import kept_updates
+    from .inputs import encode
+
+    check_precision(device, precision)
+    request = ask(encoder, task, recipe, device=device, precision=precision, abreast=abreast, **options)
+    if building:
+        _check_model(request, abreast)
+    if board is not None:
+        from ..findings.record import check_folder
+
+        check_folder(board)
+    lengths = {"longest": request.longest, "stride": request.stride}
+    encode(request.data.items[:1], task, request.encoder.tokenizer, **lengths)
+    features = len(request.data)
+    last = max((request.recipe.warmup_steps or 0, *(n for n in request.checkpoints if isinstance(n, int))))
+    if task.kind in WINDOWED and last > request.recipe.updates(features):
+        features = len(encode(request.data.items, task, request.encoder.tokenizer, **lengths))
+    request.recipe.rising(request.recipe.updates(features))
+    kept_updates(request.checkpoints, request.recipe, features)
+    return request
+
+
+def _check_model(request: Asked, abreast: bool) -> None:
+    """Try the head and the method on a copy of the encoder."""
+    from .abreast import check_abreast
+    from .cached import still_blocks
+    from .methods import trainable
+    from .modeling import build
+
+    model = build(request.encoder, request.task, request.head, seed=request.seeds.init)
+    trainable(model, request.specification["method"], frozen=request.frozen)
+    if request.cached:
+        still_blocks(model)
+    if abreast:
+        check_abreast([model], [request.recipe])

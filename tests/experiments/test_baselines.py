@@ -1,0 +1,115 @@
+"""Nothing is concluded from models that do not beat the majority baseline, in any experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cats
+import microtome as mt
+from figures.resulting import make_curve
+from microtome.experiments.curve_words import Difference
+from microtome.experiments.probing_words import layer_findings
+from microtome.experiments.taskprobing_words import task_findings
+from microtome.experiments.truncated_words import said_heads
+from microtome.findings.results import WEAK
+from microtome.scores.table import SCORES
+
+ACCURACY = SCORES["accuracy"]
+CLAIMS = (
+    "can go",
+    "costs most",
+    "ruled out",
+    "best layer",
+    "helps",
+    "shown to help",
+    "better",
+    "worse",
+    "random",
+)
+UNTRAINED: dict[str, Any] = {"steps": 1, "batch": 4, "rate": 1e-12, "longest": 16}
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory, encoder_of: Callable[..., Any]) -> Callable[..., Any]:
+    """Run an experiment on models that were trained for one update that changes nothing."""
+    task = cats.cats_task(train=16, validation=40)
+    store = tmp_path_factory.mktemp("store")
+
+    def run(name: str, **options: Any) -> Any:
+        encoder = encoder_of("bert")
+        if name in ("truncation", "skipping"):
+            tuned = [mt.finetune(encoder, task, "wu2020", seed=s, store=store, **UNTRAINED) for s in (1, 2)]
+            return getattr(mt, name)(tuned, task, store=store, **options)
+        given: dict[str, Any] = {"seeds": (1,), "recipe": "wu2020", "store": store, **UNTRAINED, **options}
+        return getattr(mt, name)(encoder, task, **given)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("truncation", {"arms": ["untuned"]}),
+        ("skipping", {}),
+        ("freezing", {"ks": [3], "measure_time": False}),
+        ("reinitialization", {"control": False, "plan": "single"}),
+        ("permutation", {"permutations": [1, 2]}),
+        ("dropping", {"count": 1, "strategies": ["top", "random"], "random_draws": 2}),
+    ],
+)
+def test_nothing_is_concluded_from_a_model_that_learned_nothing(
+    failed: Callable[..., Any], name: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    found = failed(name, **options)
+    assert found.findings
+    for sentence in found.findings:
+        assert "Nothing is concluded: the " in sentence
+        assert "beat the majority baseline (accuracy 0." in sentence
+        assert not any(claim in sentence for claim in CLAIMS)
+    assert len(set(found.findings)) == len(found.findings)
+    # Values stay: only claims go.
+    assert found.rows
+    assert set(found.more[WEAK]) <= {one.name for one in (*found.curves, *found.spans)}
+    found.save(tmp_path / name)
+    page = mt.report(tmp_path, tmp_path / "page.html")
+    assert "Nothing is concluded" in Path(str(page)).read_text()
+
+
+def test_no_layer_is_the_best_where_all_tie_at_the_majority() -> None:
+    tied = make_curve("bert (converged)", [0.5, 0.5, 0.5])
+    (said, lines) = task_findings([tied], [], ACCURACY, {"most frequent answer": 0.5}, "cats")
+    assert said.startswith(
+        "bert (converged): nothing of cats is read out, since no layer is shown to be above "
+    )
+    assert "(most frequent answer: 0.500)" in said
+    assert "best at" not in said
+    assert lines == "Without any layer: most frequent answer 0.500."
+    (said,) = layer_findings(
+        [make_curve("bert", [0.5] * 3)], ["bert"], ACCURACY, "upos", lines={"always NOUN": 0.5}
+    )
+    assert said.startswith("bert: nothing of upos is read out")
+    (said,) = layer_findings(
+        [make_curve("bert", [0.5, 0.9])], ["bert"], ACCURACY, "upos", lines={"always NOUN": 0.5}
+    )
+    assert said.startswith("bert: upos is read best at layer 2, accuracy 0.900 [0.880, 0.930]")
+
+
+def test_no_layer_is_the_best_before_fine_tuning_where_all_tie_at_the_majority() -> None:
+    curves = {"tunedorig": make_curve("TUNEDORIG", [0.5, 0.5, 0.5])}
+    (said,) = said_heads(curves, ACCURACY, lines={"most frequent answer": 0.5})
+    assert said.startswith(
+        "Before fine-tuning nothing is read out (TUNEDORIG): no layer is shown to beat the "
+    )
+    (said,) = said_heads(curves, ACCURACY, lines={"most frequent answer": 0.3})
+    assert said.startswith("Before fine-tuning the best layer is 1 (TUNEDORIG)")
+
+
+def test_a_difference_of_what_was_read_is_still_told() -> None:
+    apart = Difference(curve=make_curve("difference", np.array([0.1, 0.2])), one="tuned", other="bert")
+    said = task_findings([make_curve("bert", [0.5, 0.5])], [apart], ACCURACY, {"majority": 0.5}, "cats")
+    assert said[1].startswith("tuned against bert: more is read at layers 1 and 2 by the 95% band")

@@ -1,0 +1,90 @@
+"""Does a fine-tuned model have one score, in the arithmetic that it was trained in, whoever asks?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import samples
+import tiny
+from microtome.encoders.loading import load
+from microtome.experiments.models import cut_answers, opened
+from microtome.experiments.skipping import skipping
+from microtome.pruning.opening import kept_answers, open_subject
+from microtome.store.shelf import Shelf
+from microtome.tasks.task import Task
+from microtome.training.evaluating import evaluate, write_windows
+from microtome.training.modeling import build
+from microtome.training.precision import products_in, read_precision
+from microtome.training.saving import save
+
+FULL = (1, 2, 3)
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    return replace(samples.task_of("regression"), scores=("pearson",), main=("pearson",))
+
+
+@pytest.fixture(scope="module")
+def folder_in(tmp_path_factory: pytest.TempPathFactory, task: Task) -> Any:
+    """A model as `finetune` writes it, which says in which precision it was trained."""
+    encoder: Any = load(tiny.save_checkpoint(tmp_path_factory.mktemp("plain"), "bert"))
+
+    def make(precision: str) -> Path:
+        folder = tmp_path_factory.mktemp(precision)
+        save(build(encoder, task, "stock", seed=1), folder, encoder.tokenizer)
+        write_windows(folder, 24, None)
+        made = {"model": "tiny", "task": task.name, "seeds": {"init": 1, "order": 1, "subset": 1}}
+        told = {**made, "failure": None, "precision": precision, "train": {"examples": 4}}
+        (folder / "run.json").write_text(json.dumps(told))
+        return folder
+
+    return make
+
+
+def test_pruning_and_truncation_have_the_same_answers(folder_in: Any, task: Task, tmp_path: Path) -> None:
+    place, split = folder_in("bfloat16"), task.split("train")
+    (model,) = opened(place, task)
+    truncated = cut_answers(model, task, split, [FULL], store=tmp_path)
+    pruned = kept_answers(open_subject(place, task), task, split, [FULL], store=tmp_path)
+    assert [pruned[FULL]] == truncated
+    # Found under one address: the second question was answered from the store.
+    (entry,) = Shelf(tmp_path).entries()
+    assert (entry.specification["device"], entry.specification["precision"]) == ("cpu", "bfloat16")
+    plain = kept_answers(open_subject(folder_in("float32"), task), task, split, [FULL], store=tmp_path)
+    assert plain[FULL] != pruned[FULL]
+    assert list(evaluate(place, task, split="train").predictions) == pytest.approx(pruned[FULL], abs=1e-2)
+    assert evaluate(place, task, split="train").provenance["precision"] == "bfloat16"
+
+
+def test_tf32_is_float32_where_the_device_has_no_other(folder_in: Any, task: Task, tmp_path: Path) -> None:
+    split = task.split("train")
+    answers = [
+        cut_answers(opened(folder_in(precision), task)[0], task, split, [FULL, (1,)], store=tmp_path)
+        for precision in ("tf32", "float32")
+    ]
+    assert answers[0] == answers[1]
+    found = skipping(folder_in("tf32"), task, split="train", store=tmp_path)
+    assert found.findings
+    assert products_in("tf32", "cpu") is None
+
+
+def test_tf32_products_are_for_the_time_of_an_answer() -> None:
+    context = products_in("tf32", "cuda")
+    assert context is not None
+    before = torch.backends.cuda.matmul.allow_tf32
+    with context():
+        assert torch.backends.cuda.matmul.allow_tf32
+    assert torch.backends.cuda.matmul.allow_tf32 == before
+
+
+def test_what_says_nothing_is_float32(tmp_path: Path) -> None:
+    assert read_precision(None) == read_precision(tmp_path) == "float32"
+    (tmp_path / "microtome.json").write_text('{"provenance": {"precision": "bfloat16"}}')
+    assert read_precision(tmp_path) == "bfloat16"
