@@ -311,14 +311,10 @@ def run(
                 fired = levels if ask is screens else {LEVELS[0]: each}
                 tables["C3"].append(size(design, measure, test, fired))
     if "E" in only:
-        found = blocks_simulation.run(stacks=datasets, processes=processes, seed=seed)
-        deep = blocks_simulation.run(
-            stacks=datasets, processes=processes, seed=seed, layers=25, rows=600, variants=("rows",)
-        )
-        for row in [*found, *(replace(r, variant="rows, 25 layers") for r in deep)]:
-            problems = [] if row.passed else [f"fires in {100 * row.fired:.0f} %"]
-            near = None if math.isnan(row.near) else row.near
-            tables["E"].append(asdict(row) | {"near": near, "problems": problems})
+        for row in blocks_simulation.run(stacks=datasets, processes=processes, seed=seed):
+            problems = [] if row.passed else ["outside the limits"]
+            margin = None if math.isnan(row.margin) else row.margin
+            tables["E"].append(asdict(row) | {"margin": margin, "problems": problems})
     return {
         "format": "microtome/certainty/1",
         "settings": {"datasets": datasets, "seed": seed, "population_rows": population_rows},
@@ -353,11 +349,21 @@ def cells(table: str, row: Row) -> dict[str, str]:
         }
     return {
         "rows": row["variant"],
+        "n": f"{row['rows']:,}",
         "stacks": row["scenario"],
-        "fires %": f"{100 * row['fired']:.0f} ± {100 * row['error']:.0f}",
-        "two blocks %": f"{100 * row['two_blocks']:.0f}",
-        "border within one layer %": "" if row["near"] is None else f"{100 * row['near']:.0f}",
+        "margin": "" if row["margin"] is None else f"{row['margin']:.2f}",
+        "certain block %": f"{100 * row['certain']:.0f}",
+        "none in the population %": f"{100 * row['false']:.1f}",
+        "planted block found %": "" if row["margin"] is None else f"{100 * row['found']:.0f}",
+        "clustering (found) %": _others(row, "clustering"),
+        "change point (found) %": _others(row, "changepoint"),
     }
+
+
+def _others(row: Row, name: str) -> str:
+    """How often another method finds anything, and how often what was planted."""
+    found = "" if row["margin"] is None else f" ({100 * row[f'{name}_found']:.0f})"
+    return f"{100 * row[name]:.0f}{found}"
 
 
 def render(table: str, rows: Sequence[Row]) -> str:

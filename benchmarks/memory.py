@@ -94,7 +94,9 @@ def write_layers(folder: Path, rows: int, *, layers: int = LAYERS, width: int = 
         file.flush()
 
 
-def compare(folder: Path, measures: Sequence[str] = FIVE) -> dict[str, Any]:
+def compare(
+    folder: Path, measures: Sequence[str] = FIVE, *, certainty: bool = False, memory: str = "2GB"
+) -> dict[str, Any]:
     """Compare the layers of a folder and tell what it took; meant for a process of its own."""
     import torch
 
@@ -102,10 +104,10 @@ def compare(folder: Path, measures: Sequence[str] = FIVE) -> dict[str, Any]:
 
     torch.set_num_threads(1)
     few = generator(0, "memory", "few").standard_normal((2, 300, 8), dtype=np.float32)
-    mt.similarity_matrix(few, measures=list(measures))
+    mt.similarity_matrix(few, measures=list(measures), certainty=certainty)
     baseline, cpu = private_bytes(), time.process_time()
     with Watch() as watch:
-        maps = mt.similarity_matrix(folder, measures=list(measures))
+        maps = mt.similarity_matrix(folder, measures=list(measures), certainty=certainty, memory=memory)
     found = next(iter(maps.values()))
     return {
         "rows": found.n,
@@ -118,9 +120,19 @@ def compare(folder: Path, measures: Sequence[str] = FIVE) -> dict[str, Any]:
     }
 
 
-def run(*, rows: Sequence[int] = ROWS, layers: int = LAYERS, width: int = WIDTH) -> dict[str, Any]:
+def run(
+    *,
+    rows: Sequence[int] = ROWS,
+    layers: int = LAYERS,
+    width: int = WIDTH,
+    measures: Sequence[str] = FIVE,
+    certainty: bool = False,
+    memory: str = "2GB",
+) -> dict[str, Any]:
     """
     Measure each number of rows in a process of its own, on files in a temporary folder.
+
+    With `certainty` the rows are read again for intervals; `memory` is what the maps may take.
 
     Returns
     -------
@@ -133,7 +145,7 @@ def run(*, rows: Sequence[int] = ROWS, layers: int = LAYERS, width: int = WIDTH)
         with tempfile.TemporaryDirectory() as folder:
             write_layers(Path(folder), count, layers=layers, width=width)
             done = subprocess.run(
-                [sys.executable, __file__, folder],
+                [sys.executable, __file__, folder, ",".join(measures), str(int(certainty)), memory],
                 env={**os.environ, "OMP_NUM_THREADS": "1"},
                 stdout=subprocess.PIPE,
                 text=True,
@@ -169,4 +181,5 @@ def tables(result: Mapping[str, Any]) -> list[Table]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(compare(Path(sys.argv[1]))))
+    _, place, names, sure, most = sys.argv
+    print(json.dumps(compare(Path(place), names.split(","), certainty=sure == "1", memory=most)))

@@ -13,6 +13,15 @@ wrong most often. "beyond": one and a half times the margin. "mixed": sizes 1 to
 nothing, all others lose the margin. "growing": the best cut of r blocks loses (r / 6)^2 margins, all others
 0.7 more. "rare": at the margin, by answers that fail wholly on few examples. The script returns 1 where the
 rate of false "safe" is above the level by more than three Monte Carlo errors.
+
+    OMP_NUM_THREADS=1 python benchmarks/prune_safety.py --tries 5 --runs 2000 --examples 500 --cuts 66
+
+With --tries the user does not give up: until a cut is called safe, the same examples are looked at again, so
+many times at most. "other halves": the examples are split anew and the margin stays; every cut loses it.
+"wider margin": the halves stay and the margin grows by a quarter each time; a cut of r blocks loses exactly
+the margin of try r. "margin by the bound": the next margin is what the last test could not rule out. Counted
+are users who are told "safe" falsely, with the level of each look corrected (`look_level`) and with the full
+level at each.
 """
 
 from __future__ import annotations
@@ -32,7 +41,8 @@ from numpy.typing import NDArray
 from microtome.inference.answers import Answers
 from microtome.inference.scoring import wilson
 from microtome.pruning.certifying import Candidate, certified, fix_sequence, run_sequence
-from microtome.pruning.margin import judge_drop
+from microtome.pruning.looks import look_level
+from microtome.pruning.margin import Drop, judge_drop
 from microtome.randomness import generator
 
 Array = NDArray[np.float64]
@@ -46,6 +56,8 @@ TRUTHS = {
     "accuracy": ("at the margin", "beyond", "mixed", "growing"),
     "pearson": ("at the margin", "beyond", "mixed", "growing", "rare"),
 }
+
+HABITS = ("other halves", "wider margin", "margin by the bound")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +76,26 @@ class Cell:
     naive_runs: int
     eye: int
     tested: int
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        return self.false / self.runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tries:
+    """One row of the table of users who try again."""
+
+    score: str
+    habit: str
+    n: int
+    cuts: int
+    tries: int
+    runs: int
+    false: int
+    uncorrected: int
+    safe: int
     seconds: float
 
     @property
@@ -189,6 +221,83 @@ def simulate(score: str, truth: str, n: int, cuts: int, margin: float, *, runs: 
     )
 
 
+def simulate_tries(
+    score: str, habit: str, n: int, cuts: int, margin: float, *, tries: int, runs: int, seed: int = 0
+) -> Tries:
+    """Let many users look at the same examples until a cut is called safe."""
+    start = time.perf_counter()
+    false = safe = uncorrected = 0
+    for run in range(runs):
+        rng = generator(seed, "prune tries", score, habit, n, cuts, run)
+        removed, drops = true_drops("at the margin", cuts, margin)
+        if habit == "wider margin":
+            drops = margin * (1 + (removed - 1) / 4)
+        drawn = draw(score, "at the margin", drops, n, rng)
+        orders = [rng.permutation(n) if habit == "other halves" else np.arange(n) for _ in range(tries)]
+        wrong = _try_again(score, habit, margin, removed, drops, drawn, orders, True)
+        false, safe = false + (wrong is True), safe + (wrong is False)
+        uncorrected += _try_again(score, habit, margin, removed, drops, drawn, orders, False) is True
+    return Tries(
+        score=score,
+        habit=habit,
+        n=n,
+        cuts=cuts,
+        tries=tries,
+        runs=runs,
+        false=false,
+        uncorrected=uncorrected,
+        safe=safe,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _try_again(
+    score: str,
+    habit: str,
+    margin: float,
+    removed: NDArray[np.int64],
+    drops: Array,
+    drawn: tuple[Array, Array, Array],
+    orders: Sequence[NDArray[np.int64]],
+    corrected: bool,
+) -> bool | None:
+    """Look until a cut is called safe; whether that is false, None where none ever is."""
+    half, number = len(orders[0]) // 2, 0
+    for attempt, order in enumerate(orders):
+        targets, full, cut = (part[..., order] for part in drawn)
+        asked = margin * (1 + attempt / 4) if habit == "wider margin" else margin
+        costs = losses(score, targets[:half], full[:half], cut[:, :half])
+        named = [Candidate(what=i, removed=int(removed[i]), cost=float(costs[i])) for i in range(len(costs))]
+        sequence = fix_sequence(named, asked)
+        if not sequence:  # nothing is tested, and the examples that certify are not looked at
+            continue
+        number += 1
+
+        def judge(
+            what: int,
+            asked: float = asked,
+            level: float = look_level(LEVEL, number) if corrected else LEVEL,
+            parts: tuple[Array, Array, Array] = (targets[half:], full[half:], cut[:, half:]),
+        ) -> Drop:
+            return judge_drop(
+                score,
+                answers(score, parts[0], parts[1]),
+                answers(score, parts[0], parts[2][what]),
+                ("wrong", "right") if score == "accuracy" else (),
+                max_drop=asked,
+                level=level,
+                limit=habit == "margin by the bound",
+            )
+
+        steps = run_sequence(sequence, judge)
+        found = certified(steps)
+        if found is not None:
+            return bool(drops[found.candidate.what] >= asked)
+        if habit == "margin by the bound" and math.isfinite(steps[-1].found.upper):
+            margin = steps[-1].found.upper
+    return None
+
+
 def _by_eye(seen: Array, removed: NDArray[np.int64], drops: Array, margin: float) -> int:
     """Whether the largest cut whose observed loss is within the margin loses it in truth."""
     within = np.flatnonzero(seen <= margin)
@@ -227,11 +336,29 @@ def table(cells: Sequence[Cell]) -> str:
     return "\n".join(lines)
 
 
-def problems(cells: Sequence[Cell]) -> list[str]:
+def table_of_tries(cells: Sequence[Tries]) -> str:
+    """All users who try again as Markdown."""
+    lines = [
+        "| score | habit | examples | cuts | looks at most | false safe % [95 %] | truly safe % "
+        "| full level at each look: false safe % |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for one in cells:
+        low, high = wilson(one.rate, one.runs)
+        lines.append(
+            f"| {one.score} | {one.habit} | {one.n} | {one.cuts} | {one.tries} "
+            f"| {100 * one.rate:.1f} [{100 * low:.1f}, {100 * high:.1f}] | {100 * one.safe / one.runs:.0f} "
+            f"| {100 * one.uncorrected / one.runs:.1f} |"
+        )
+    return "\n".join(lines)
+
+
+def problems(cells: Sequence[Cell | Tries]) -> list[str]:
     """Cells whose rate of false "safe" is above the level by more than chance."""
     alpha = 1 - LEVEL
     return [
-        f"{one.score}, {one.truth}, {one.n} examples, {one.cuts} cuts: {100 * one.rate:.1f} % false safe"
+        f"{one.score}, {one.truth if isinstance(one, Cell) else one.habit}, {one.n} examples, {one.cuts} "
+        f"cuts: {100 * one.rate:.1f} % false safe"
         for one in cells
         if one.rate > alpha + 3 * math.sqrt(alpha * (1 - alpha) / one.runs)
     ]
@@ -243,10 +370,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--examples", type=int, nargs="+", default=[100, 500, 2000])
     parser.add_argument("--cuts", type=int, nargs="+", default=[66, 500])
     parser.add_argument("--scores", nargs="+", choices=sorted(TRUTHS), default=["accuracy", "pearson"])
+    parser.add_argument("--tries", type=int, default=1, help="looks at the same examples at most")
+    parser.add_argument("--habits", nargs="+", choices=HABITS, default=list(HABITS))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args(argv)
-    cells = []
+    cells: list[Cell | Tries] = []
+    if asked.tries > 1:
+        for score in asked.scores:
+            for habit in asked.habits:
+                for n in asked.examples:
+                    for cuts in asked.cuts:
+                        margin = MARGINS[score].get(n, 1.0)
+                        how = {"tries": asked.tries, "runs": asked.runs, "seed": asked.seed}
+                        cells.append(simulate_tries(score, habit, n, cuts, margin, **how))
+        print(table_of_tries([one for one in cells if isinstance(one, Tries)]))
+        return _finish(cells, asked.json)
     for score in asked.scores:
         for truth in TRUTHS[score]:
             for n in asked.examples:
@@ -255,10 +394,14 @@ def main(argv: Sequence[str] | None = None) -> int:
                     runs = max(20, asked.runs // (4 if n * cuts >= 250_000 else 1))
                     margin = MARGINS[score].get(n, 1.0)
                     cells.append(simulate(score, truth, n, cuts, margin, runs=runs, seed=asked.seed))
-    print(table(cells))
+    print(table([one for one in cells if isinstance(one, Cell)]))
+    return _finish(cells, asked.json)
+
+
+def _finish(cells: Sequence[Cell | Tries], path: Path | None) -> int:
     print(f"\n{sum(one.seconds for one in cells):.0f} seconds.")
-    if asked.json is not None:
-        asked.json.write_text(json.dumps([asdict(one) for one in cells], indent=1))
+    if path is not None:
+        path.write_text(json.dumps([asdict(one) for one in cells], indent=1))
     found = problems(cells)
     for sentence in found:
         print(f"PROBLEM {sentence}")

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from microtome.inference.scoring import score_interval
 from microtome.randomness import generator
-from microtome.tasks.scores import find_score
+from microtome.scores.table import find_score
 
 Array = NDArray[np.float64]
 Data = tuple[Any, Any, tuple[str, ...]]

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from curve_agreement import curve_agreement
 from tuned_layers_claims import Number, learned_curve, redrawn_table
 from tuned_layers_curves import SOLVERS
 from tuned_layers_job import MEASURES
 
-from microtome.experiments.agreeing import curve_agreement
 from microtome.findings.words import number
 
 Documents = Sequence[Mapping[str, Any]]

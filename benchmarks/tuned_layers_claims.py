@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from curve_agreement import agreement_difference
+from phang_claims import Verdict, judged, together
 from tuned_layers_curves import SOLVERS
 from tuned_layers_job import MEASURES, PARSING, SPANS
 
-from microtome.experiments.agreeing import agreement_difference
-from microtome.experiments.matched_claims import Verdict, judged, together
 from microtome.findings.change import change_profile
 
 # What words of the papers are taken to mean; their abstracts give no numbers.

@@ -15,7 +15,8 @@ SOLVERS = ("published", "converged")
 
 def read_curves(job: Job, encoder: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """Read the task's answers out of every layer, by published heads and by converged readouts."""
-    from microtome.experiments.agreeing import seed_curves
+    from curve_agreement import seed_curves
+
     from microtome.experiments.probing_rows import TWIN
     from microtome.experiments.taskprobing import task_probing
 
@@ -52,7 +53,7 @@ def redrawn_curves(job: Job, encoder: Any, options: Mapping[str, Any]) -> dict[s
     """Keep the lowest k blocks, redraw those above, tune all on some examples, and score; for every k."""
     from microtome.experiments.redrawing import planned
     from microtome.interventions.applying import apply
-    from microtome.tasks.scores import find_score
+    from microtome.scores.table import find_score
 
     task = open_task(options["reinit_task"], options["data"])
     size = min(job.size, len(task.split(task.train)))

@@ -243,7 +243,7 @@ def scores_of(job: Job, runs: Sequence[Any], options: Mapping[str, Any]) -> dict
     """The score of each seed, their mean on other examples and with other seeds, and a guess."""
     from microtome.experiments.models import as_answers
     from microtome.findings.scorecurves import score_curve
-    from microtome.tasks.scores import find_score
+    from microtome.scores.table import find_score
 
     task = open_task(job.what, options["data"])
     judged, score = task.split(task.validation), find_score(task.main)
@@ -286,7 +286,7 @@ def guess_of(task: Any, run: Any) -> float:
     usually have, from a place that is drawn.
     """
     from microtome.randomness import generator
-    from microtome.tasks.scores import find_score
+    from microtome.scores.table import find_score
 
     least = statistics.fmean(run.evaluation.baseline[name] for name in task.main)
     if task.kind != "span":

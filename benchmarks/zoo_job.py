@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo_cuts import read_layers, truncations
-from zoo_maps import block_findings, similarities
+from zoo_maps import similarities
 
 FORMAT = "microtome/zoo-question/1"
 CROSSED = "across"
@@ -173,11 +173,11 @@ def let_go(device: str) -> None:
 
 
 def measure(job: Job, options: Mapping[str, Any], runs: Sequence[Any]) -> dict[str, Any]:
-    """Compare tuned models with each other and with the encoder, look for blocks, and cut."""
+    """Compare tuned models with each other and with the encoder, and cut."""
     import torch
 
+    from microtome.scores.table import find_score
     from microtome.store.shelf import Shelf
-    from microtome.tasks.scores import find_score
     from microtome.tasks.subset import subset
     from microtome.training.inputs import encode
     from microtome.training.modeling import build
@@ -197,13 +197,11 @@ def measure(job: Job, options: Mapping[str, Any], runs: Sequence[Any]) -> dict[s
     clock("rows")
     names = ["orig", *(str(seed) for seed in options["seeds"])]
     groups = judged.groups
-    maps, blocks = {}, {}
+    maps = {}
     for kind in kinds:
         stacks = {name: one["rows"][kind] for name, one in zip(names, read, strict=True)}
         maps[kind] = similarities(stacks, groups, device)
         clock("maps")
-        blocks[kind] = block_findings(stacks, groups, device)
-        clock("blocks")
     keep_rows(job, options, {name: one["rows"]["cls"] for name, one in zip(names, read, strict=True)}, judged)
     cuts = truncations(before, runs, read, task, train, judged, features, options)
     clock("truncation")
@@ -234,7 +232,6 @@ def measure(job: Job, options: Mapping[str, Any], runs: Sequence[Any]) -> dict[s
             for run in runs
         ],
         "maps": maps,
-        "blocks": blocks,
         "truncation": cuts,
         "seconds": clock.spent,
         "at_once": options.get("at_once", 1),
@@ -282,12 +279,11 @@ def across(
                 stacks[encoder] = {
                     seed: file[seed].astype(np.float32) for seed in file.files if seed != "digest"
                 }
-    found: dict[str, Any] = {"maps": {}, "blocks": {}}
+    found: dict[str, Any] = {"maps": {}}
     for seed in (str(each) for each in options["seeds"]):
         of_seed = {encoder: each[seed] for encoder, each in stacks.items() if seed in each}
         if len(of_seed) > 1:
-            for what, make in (("maps", similarities), ("blocks", block_findings)):
-                found[what][seed] = make(of_seed, judged.groups, options["device"])["ft-ft2"]
+            found["maps"][seed] = similarities(of_seed, judged.groups, options["device"])["ft-ft2"]
     told = {"head": head, "task": name, "rate": rate}
     whole = {"format": FORMAT, CROSSED: told, "options": asked(options), "encoders": sorted(stacks), **found}
     write(Path(options["out"]) / f"{CROSSED}_{head}_{name}_{rate:g}.json", whole)

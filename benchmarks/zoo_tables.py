@@ -10,16 +10,23 @@ from typing import Any
 
 import numpy as np
 from job_files import fill_marks, read_jobs
+from job_values import (
+    block_values,
+    encoder_pairs_of,
+    originals_of,
+    seed_pairs_of,
+    settings_of,
+)
+from paired_settings import VALUES, Effect, Setting, block_and_cut, encoder_parts, mean_effect
+from phang_claims import COMPARED, answer, claims, effects, pick, said
 
-from microtome.experiments.matched import VALUES, Effect, Setting, border_and_cut, encoder_parts, mean_effect
-from microtome.experiments.matched_claims import COMPARED, answer, claims, effects, pick, said
-from microtome.experiments.matched_values import encoder_pairs_of, originals_of, seed_pairs_of, settings_of
+from microtome.findings.blocks import block_structure
 from microtome.findings.words import number
 
 FORMAT = "microtome/zoo-question/1"
 MARKS = ("answers", "learned", "claims", "effects", "scores", "blocks", "profiles", "truncation", "runs")
 LEARNED = 2.0  # points above the most frequent answer
-SHOWN = ("contrast", "fires", "top", "penultimate", "cost_third", "flat_from", "score")
+SHOWN = ("margin", "second_margin", "block", "top", "penultimate", "cost_third", "flat_from", "score")
 # Encoders and heads as the published ones had them, and the one that tells head from objective.
 PUBLISHED = (("masked", "cls2"), ("shared", "cls2"), ("replaced", "cls1"), ("replaced", "cls2"))
 QUESTIONS = (
@@ -45,8 +52,8 @@ def slim(document: Mapping[str, Any]) -> dict[str, Any]:
     """
     What is kept of a job for good.
 
-    Of its maps the values, and how far intervals of cells reach, in the median and at most; no maps of
-    different encoders.
+    Of its maps the values, and how far intervals of cells reach, in the median and at most; blocks follow
+    from them.
     """
 
     def without(value: Any) -> Any:
@@ -60,8 +67,8 @@ def slim(document: Mapping[str, Any]) -> dict[str, Any]:
             return [without(each) for each in value]
         return round(value, 3) if isinstance(value, float) else value
 
-    kept = {name: value for name, value in document.items() if name != "maps"}
-    return kept | ({"maps": without(document["maps"])} if "job" in document else {})
+    kept = {name: value for name, value in document.items() if name not in ("maps", "blocks")}
+    return kept | {"maps": without(document.get("maps", {}))}
 
 
 def fill(folder: Path, page: Path | None = None) -> str:
@@ -146,28 +153,29 @@ def answers(settings: Sequence[Setting], found: Mapping[str, Mapping[str, Effect
     out = []
     for question, name in QUESTIONS:
         if name in found:
-            out.append(answer(question, name, found[name]["contrast"], "contrast, in adjacent gaps,"))
+            out.append(answer(question, name, found[name]["margin"], "largest margin"))
     for name in found:
         if name.startswith("rate"):
             question = "Do blocks depend on the learning rate?"
-            out.append(answer(question, name, found[name]["contrast"], "contrast, in adjacent gaps,"))
+            out.append(answer(question, name, found[name]["margin"], "largest margin"))
     for design in dict.fromkeys(one.design for one in settings):
-        share = mean_effect(pick(settings, (design,)), "fires", scale=100.0)
-        mean = mean_effect(pick(settings, (design,)), "contrast")
-        if share.n:
+        mine = pick(settings, (design,))
+        shares = [mean_effect(mine, value, scale=100.0) for value in ("block", "two_blocks")]
+        if shares[0].n:
             out.append(
-                f"{design}: a step or two blocks stand out in {number(share.value, 0)} % of the models, mean "
-                f"over {share.tasks} tasks ({share.n} models); contrast {said(mean)}, on these tasks alone "
-                f"{said(mean, here=True)}."
+                f"{design}: {number(shares[0].value, 0)} % of the models have a block of layers, "
+                f"{number(shares[1].value, 0)} % two or more separate ones, mean of {shares[0].tasks} tasks "
+                f"({shares[0].n} models); largest margin {said(mean_effect(mine, 'margin'))}, on these tasks "
+                f"alone {said(mean_effect(mine, 'margin'), here=True)}."
             )
-    follows = border_and_cut(settings)
+    follows = block_and_cut(settings)
     if math.isfinite(follows.value):
         band = f" [{number(follows.low)}, {number(follows.high)}]" if math.isfinite(follows.low) else ""
         out.append(
-            f"Does truncation follow the blocks? Over {follows.n} settings of {follows.tasks} tasks the "
-            "rank correlation of the first layer above the border and that from which UNTUNED loses less "
-            f"than 1 point is {number(follows.value)}{band}; the latter lies {said(follows.distance, 1)} "
-            "layers above."
+            f"Does truncation follow the blocks? Over {follows.n} settings of {follows.tasks} tasks in which "
+            "a block holds the last layer, the rank correlation of its first layer and the layer from which "
+            f"UNTUNED loses less than 1 point is {number(follows.value)}{band}; the latter lies "
+            f"{said(follows.distance, 1)} layers above."
         )
     return out
 
@@ -229,37 +237,45 @@ def scores_table(documents: Sequence[Mapping[str, Any]], settings: Sequence[Sett
 
 
 def blocks_table(documents: Sequence[Mapping[str, Any]]) -> str:
-    """What the rule says of each stack: one line an encoder, head and rate, a column a task."""
+    """Blocks of each encoder, head and rate: one line each, a column a task."""
     tasks = list(dict.fromkeys(one["job"]["task"] for one in documents))
     cells: dict[tuple[Any, ...], dict[str, list[Any]]] = {}
     for one in documents:
         job = one["job"]
-        for kind, blocks in one["blocks"].items():
+        for kind, maps in one["maps"].items():
             design = encoder_parts(job["encoder"])[0]
             place = cells.setdefault((design, job["head"], kind, job["rate"]), {})
             sound = {str(run["seed"]) for run in one["runs"] if run["failure"] is None}
-            told = [block for seed, block in blocks["ft-ft"].items() if seed in sound]
-            place.setdefault(job["task"], []).extend(told)
+            squares = [_array(each["values"]) for seed, each in maps["ft-ft"].items() if seed in sound]
+            place.setdefault(job["task"], []).extend(squares)
     lines = [
         f"| encoder | head | rows | rate | {' | '.join(tasks)} |",
         f"| --- | --- | --- | --- |{' --- |' * len(tasks)}",
     ]
     for (design, head, kind, rate), by_task in cells.items():
-        shown = " | ".join(_verdicts(by_task.get(task, [])) for task in tasks)
+        shown = " | ".join(_blocks_of(by_task.get(task, [])) for task in tasks)
         lines.append(f"| {design} | {head} | {kind} | {rate:g} | {shown} |")
     return "\n".join(lines)
 
 
-def _verdicts(blocks: Sequence[Mapping[str, Any]]) -> str:
-    if not blocks:
+def _blocks_of(squares: Sequence[np.ndarray]) -> str:
+    """Mean of the largest margins over seeds, and the largest blocks with how many seeds have them."""
+    if not squares:
         return ""
-    counts = Counter(one["verdict"] for one in blocks)
-    known = [one["contrast"] for one in blocks if one.get("contrast") is not None]
-    borders = Counter(one["border"] for one in blocks if one.get("border") is not None)
-    verdicts = ", ".join(f"{count} {name}" for name, count in counts.most_common())
-    where = ", ".join(str(border) for border, _ in sorted(borders.items()))
-    contrast = number(float(np.mean(known))) if known else "undefined"
-    return f"{contrast} ({verdicts}; border {where})" if where else f"{contrast} ({verdicts})"
+    margin = float(np.mean([block_values(square)["margin"] for square in squares]))
+    counts: Counter[str] = Counter(
+        f"{block.first + 1}-{block.last + 1}"
+        for square in squares
+        for block in block_structure(square).blocks
+    )
+    listed = ", ".join(
+        f"{name} ({count} of {len(squares)})" for name, count in sorted(counts.items(), key=_by_layer)
+    )
+    return f"{number(margin)}; {listed}" if listed else number(margin)
+
+
+def _by_layer(item: tuple[str, int]) -> list[int]:
+    return [int(layer) for layer in item[0].split("-")]
 
 
 def profiles_table(documents: Sequence[Mapping[str, Any]]) -> str:
