@@ -256,7 +256,7 @@ def _make_transformer_elmo(good: Path, place: Path) -> None:
 
 def _series(place: Path) -> None:
     import microtome as mt
-    from microtome.experiments.checkpoints import find_checkpoints
+    from microtome.experiments.change.checkpoints import find_checkpoints
 
     mt.series(place)
     find_checkpoints(place)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from microtome.encoders.telling import quiet
+from microtome.encoders.load_errors import quiet
 from microtome.randomness import generator
 
 WORDS = 2_000
@@ -116,8 +116,8 @@ def measure(
     from microtome.training.inputs import collate, encode
     from microtome.training.loop import make_accelerator, train
     from microtome.training.modeling import build
-    from microtome.training.order import updates as in_updates
     from microtome.training.recipe import find_recipe
+    from microtome.training.sampler import updates as in_updates
 
     if device == "cpu":
         torch.set_num_threads(1)
@@ -180,7 +180,7 @@ def measure(
 
 
 def _padded(lengths: Sequence[int], recipe: Any, batch: int) -> int:
-    from microtome.training.order import one_pass
+    from microtome.training.sampler import one_pass
 
     found = one_pass(lengths, batch=batch, seed=0, epoch=0, bucket=recipe.bucket)
     return sum(len(one) * max(lengths[i] for i in one) for one in found)

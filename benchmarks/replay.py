@@ -19,9 +19,9 @@ def tuned(source: str, task: Any, updates: int, played: bool, store: str) -> tup
     """Fine-tune once; the digest of the weights, milliseconds an update, and the last loss."""
     import microtome as mt
     from microtome.encoders.encoder import digest_weights
-    from microtome.training import loop, replay
+    from microtome.training import cuda_graphs, loop
 
-    loop.can_replay = replay.can_replay if played else lambda *_: False
+    loop.can_replay = cuda_graphs.can_replay if played else lambda *_: False
     run = mt.finetune(mt.load(source), task, "devlin2019", device="cuda", store=store, steps=updates)
     spent = 1e3 * run.course["seconds"] / run.course["updates"]
     return digest_weights(run.model), spent, run.course["losses"][-1][1]
@@ -30,7 +30,7 @@ def tuned(source: str, task: Any, updates: int, played: bool, store: str) -> tup
 def abreast(source: str, task: Any, updates: int, count: int, store: str) -> tuple[float, float]:
     """Fine-tune several seeds abreast; milliseconds an update of one model, and the first's last loss."""
     import microtome as mt
-    from microtome.training.several import finetune_abreast
+    from microtome.training.multi_seed import finetune_abreast
 
     runs = finetune_abreast(
         [mt.load(source)], task, "devlin2019", seeds=range(count), device="cuda", store=store, steps=updates
@@ -48,8 +48,8 @@ def heads(source: str, task: Any, played: bool) -> tuple[str, float]:
 
     import microtome as mt
     from microtome.tasks.subset import subset
-    from microtome.training import manyheads
-    from microtome.training.headrows import head_rows
+    from microtome.training import layer_heads as manyheads
+    from microtome.training.head_inputs import head_rows
     from microtome.training.inputs import encode
     from microtome.training.modeling import build
     from microtome.training.recipe import find_recipe

@@ -125,10 +125,10 @@ def spans(case: Case, rounds: int) -> list[float]:
 def heads(case: Case, rounds: int, epochs: int = 3) -> list[float]:
     import torch
 
-    from microtome.training.headrows import head_rows
+    from microtome.training.head_inputs import head_rows
     from microtome.training.inputs import collate
+    from microtome.training.layer_heads import train_heads
     from microtome.training.loop import make_accelerator, train
-    from microtome.training.manyheads import train_heads
     from microtome.training.methods import trainable
     from microtome.training.recipe import find_recipe
 

@@ -91,7 +91,7 @@ def one_run(job: dict[str, Any]) -> dict[str, Any]:
 
     torch.set_num_threads(1)
     import microtome as mt
-    from microtome.training.several import open_asked
+    from microtome.training.multi_seed import open_asked
 
     start = time.monotonic()
     try:

@@ -114,7 +114,7 @@ def domain_changes(
 
 def frozen(job: Job, encoder: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """Scores with the bottom frozen: nothing, half of the blocks, all but two."""
-    from microtome.experiments.freezing import freezing
+    from microtome.experiments.surgery.freezing import freezing
     from microtome.training.stock import SEQUENCE
 
     task = open_task(job.what, options["data"])

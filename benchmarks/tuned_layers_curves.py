@@ -17,8 +17,8 @@ def read_curves(job: Job, encoder: Any, options: Mapping[str, Any]) -> dict[str,
     """Read the task's answers out of every layer, by published heads and by converged readouts."""
     from curve_agreement import seed_curves
 
-    from microtome.experiments.probing_rows import TWIN
-    from microtome.experiments.taskprobing import task_probing
+    from microtome.experiments.probing.rows import TWIN
+    from microtome.experiments.probing.task_probing import task_probing
 
     task = open_task(options["reinit_task"], options["data"])
     size = min(options["reads"], len(task.split(task.train)))
@@ -51,7 +51,7 @@ def read_curves(job: Job, encoder: Any, options: Mapping[str, Any]) -> dict[str,
 
 def redrawn_curves(job: Job, encoder: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """Keep the lowest k blocks, redraw those above, tune all on some examples, and score; for every k."""
-    from microtome.experiments.redrawing import planned
+    from microtome.experiments.surgery.reinit_plan import planned
     from microtome.interventions.applying import apply
     from microtome.scores.table import find_score
 
@@ -108,7 +108,7 @@ def _tuned(
 ) -> list[Any]:
     """Tune models of one shape: as one on a GPU, where each is too small to fill it."""
     import microtome as mt
-    from microtome.training.several import finetune_abreast
+    from microtome.training.multi_seed import finetune_abreast
 
     if device == "cuda" and task.kind in ("classification", "regression"):
         return finetune_abreast(encoders, task, "tamkin2020", seeds=[seed], **common)

@@ -213,7 +213,7 @@ def abreast(task: str, options: Mapping[str, Any]) -> bool:
 def tune(job: Job, encoder: Any, options: Mapping[str, Any], seeds: Sequence[int]) -> list[Any]:
     """Fine-tune with every seed; what is in the store is taken from there."""
     import microtome as mt
-    from microtome.training.several import finetune_abreast
+    from microtome.training.multi_seed import finetune_abreast
     from microtome.training.stock import SEQUENCE
 
     task = open_task(job.what, options["data"])

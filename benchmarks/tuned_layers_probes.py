@@ -11,12 +11,12 @@ import numpy as np
 from tuned_layers_change import plain_curve
 from zoo_job import once
 
-from microtome.experiments.probing import layer_differences
-from microtome.experiments.probing_rows import TWIN
+from microtome.experiments.probing.probing import layer_differences
+from microtome.experiments.probing.rows import TWIN
 from microtome.inference.answers import Answers
 from microtome.inference.scoring import example_groups, freedom, unit_influence
 from microtome.inference.simultaneous import spread
-from microtome.probes.asking import Asked, Probed
+from microtome.probes.dataset import Asked, Probed
 from microtome.probes.table import PROBES
 
 TARGETS = ("upos", "deprel")
@@ -147,7 +147,7 @@ def base_readouts(
     encoder: Any, options: Mapping[str, Any], aside: Path, *, trees: bool = False
 ) -> dict[str, Any]:
     """What layers of the model read before tuning, what those of a random twin do, and labels of control."""
-    from microtome.experiments.layerwise import called, twin_of
+    from microtome.experiments.layer_similarity import called, twin_of
 
     models = {BASE: called(encoder, BASE), TWIN: twin_of(encoder, TWIN)}
     out: dict[str, Any] = {}
@@ -194,7 +194,7 @@ def tuned_readouts(
     dict
         By target.
     """
-    from microtome.experiments.layerwise import called
+    from microtome.experiments.layer_similarity import called
 
     seeds = [run.seeds.init for run in runs]
     models = {BASE: called(encoder, BASE)}

@@ -23,7 +23,7 @@ def read_layers(model: Any, features: Any, judged: Any, task: Any, kinds: Sequen
 
     from microtome.training.cuts import depth_of, every_truncation, outputs_of_cuts
     from microtome.training.decoding import answers, decode
-    from microtome.training.headrows import read_vectors
+    from microtome.training.head_inputs import read_vectors
     from microtome.training.reading import vector
 
     depth, count = depth_of(model), len(features)
@@ -66,11 +66,11 @@ def truncations(
     options: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Cut after every layer: with the tuned head as it is, tuned further, and with converged readouts."""
-    from microtome.experiments.headarms import Arm
-    from microtome.experiments.truncated import Said, curve_of, cut_costs
+    from microtome.experiments.layer_heads import Arm
+    from microtome.experiments.truncation_curves import Said, curve_of, cut_costs
     from microtome.findings.results import plain
-    from microtome.training.headrows import head_rows
-    from microtome.training.manyheads import apply_heads, failures, train_heads
+    from microtome.training.head_inputs import head_rows
+    from microtome.training.layer_heads import apply_heads, failures, train_heads
     from microtome.training.recipe import find_recipe
 
     recipe = find_recipe(runs[0].recipe, epochs=options["head_epochs"], steps=None)
@@ -130,7 +130,7 @@ def ready_rows(model: Any, vectors: Any, features: Sequence[Any]) -> Any:
     """What heads answer, from vectors that a pass has left already."""
     import numpy as np
 
-    from microtome.training.headrows import Rows
+    from microtome.training.head_inputs import Rows
 
     return Rows(
         kind=model.kind,
@@ -146,7 +146,7 @@ def converged(learned: Any, answered: Any, task: Any, train: Any) -> tuple[list[
     """Fit a linear readout of every layer until nothing is left to gain, and apply it."""
     import numpy as np
 
-    from microtome.experiments.headarms import FOLD_SEED, FOLDS
+    from microtome.experiments.layer_heads import FOLD_SEED, FOLDS
     from microtome.probes.linear import fit_logistic, fit_ridge
 
     right, more = learned.targets.cpu().numpy(), {"folds": FOLDS, "groups": train.groups, "seed": FOLD_SEED}

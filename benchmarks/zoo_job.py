@@ -130,7 +130,7 @@ def do(jobs: Sequence[Job], options: Mapping[str, Any]) -> list[dict[str, Any]]:
 def tune(jobs: Sequence[Job], options: Mapping[str, Any]) -> list[list[Any]]:
     """Fine-tune with every seed, the models of each job."""
     import microtome as mt
-    from microtome.training.several import finetune_abreast
+    from microtome.training.multi_seed import finetune_abreast
 
     task, seeds = open_task(jobs[0].task, options["data"]), options["seeds"]
     names = list(dict.fromkeys(job.encoder for job in jobs))

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tiny
-from experiments.test_probing import write_corpus
+from experiments.probing.test_probing import write_corpus
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from figures.resulting import make_curve
 from microtome.cli.results import _at
-from microtome.experiments.truncated_words import said_cut
+from microtome.experiments.surgery.truncation_claims import said_cut
 from microtome.findings.words import at_least, at_most, between, with_interval
 from microtome.inference.estimate import Estimate, Interval
 from microtome.pruning.speed import Speed, Timing

@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from .encoders.series import series as series
     from .encoders.table import FAMILIES as FAMILIES
     from .errors import MicrotomeError as MicrotomeError
-    from .experiments.change import change as change
-    from .experiments.describing import description_length as description_length
-    from .experiments.domains import domains as domains
-    from .experiments.dropping import dropping as dropping
-    from .experiments.freezing import freezing as freezing
-    from .experiments.localizing import localized as localized
-    from .experiments.permutation import permutation as permutation
+    from .experiments.change.change import change as change
+    from .experiments.change.domains import domains as domains
+    from .experiments.change.localization import localized as localized
+    from .experiments.change.trajectory import trajectory as trajectory
+    from .experiments.change.tuning_methods import tuning_ways as tuning_ways
     from .experiments.prediction import predictive_validity as predictive_validity
-    from .experiments.probing import probing as probing
-    from .experiments.reinitialization import reinitialization as reinitialization
-    from .experiments.skipping import skipping as skipping
+    from .experiments.probing.mdl import description_length as description_length
+    from .experiments.probing.probing import probing as probing
+    from .experiments.probing.task_probing import task_probing as task_probing
+    from .experiments.surgery.dropping import dropping as dropping
+    from .experiments.surgery.freezing import freezing as freezing
+    from .experiments.surgery.permutation import permutation as permutation
+    from .experiments.surgery.reinitialization import reinitialization as reinitialization
+    from .experiments.surgery.skipping import skipping as skipping
+    from .experiments.surgery.truncation import truncation as truncation
     from .experiments.table import EXPERIMENTS as EXPERIMENTS
-    from .experiments.taskprobing import task_probing as task_probing
-    from .experiments.trajectory import trajectory as trajectory
-    from .experiments.truncation import truncation as truncation
-    from .experiments.tuningways import tuning_ways as tuning_ways
     from .extraction.extracting import extract as extract
     from .findings.blocks import block_structure as block_structure
     from .findings.change import change_profile as change_profile
@@ -63,9 +63,9 @@ if TYPE_CHECKING:
     from .training.finetuning import finetune as finetune
     from .training.heads import HEADS as HEADS
     from .training.heads import Head as Head
+    from .training.multi_seed import over_seeds as over_seeds
     from .training.recipe import RECIPES as RECIPES
     from .training.recipe import Recipe as Recipe
-    from .training.several import over_seeds as over_seeds
     from .training.tuned import open_tuned as open_tuned
 
 __version__ = VERSION
@@ -78,23 +78,23 @@ _PUBLIC = {
     "convergence": "comparison.structure.convergence",
     "find_blocks": "comparison.structure.find_blocks",
     "find_localization": "comparison.structure.find_localization",
-    "dropping": "experiments.dropping.dropping",
-    "freezing": "experiments.freezing.freezing",
-    "permutation": "experiments.permutation.permutation",
+    "dropping": "experiments.surgery.dropping.dropping",
+    "freezing": "experiments.surgery.freezing.freezing",
+    "permutation": "experiments.surgery.permutation.permutation",
     "predictive_validity": "experiments.prediction.predictive_validity",
     "prune": "pruning.pruning.prune",
-    "reinitialization": "experiments.reinitialization.reinitialization",
+    "reinitialization": "experiments.surgery.reinitialization.reinitialization",
     "report": "report.making.report",
-    "skipping": "experiments.skipping.skipping",
-    "probing": "experiments.probing.probing",
-    "change": "experiments.change.change",
-    "domains": "experiments.domains.domains",
-    "localized": "experiments.localizing.localized",
-    "trajectory": "experiments.trajectory.trajectory",
-    "tuning_ways": "experiments.tuningways.tuning_ways",
-    "description_length": "experiments.describing.description_length",
-    "task_probing": "experiments.taskprobing.task_probing",
-    "truncation": "experiments.truncation.truncation",
+    "skipping": "experiments.surgery.skipping.skipping",
+    "probing": "experiments.probing.probing.probing",
+    "change": "experiments.change.change.change",
+    "domains": "experiments.change.change.domains.domains",
+    "localized": "experiments.change.change.localization.localized",
+    "trajectory": "experiments.change.change.trajectory.trajectory",
+    "tuning_ways": "experiments.change.change.tuning_methods.tuning_ways",
+    "description_length": "experiments.probing.probing.mdl.description_length",
+    "task_probing": "experiments.probing.probing.task_probing.task_probing",
+    "truncation": "experiments.surgery.truncation.truncation",
     "corpus": "tasks.corpus.corpus",
     "evaluate": "training.evaluating.evaluate",
     "extract": "extraction.extracting.extract",
@@ -102,7 +102,7 @@ _PUBLIC = {
     "held_out": "tasks.subset.held_out",
     "load": "encoders.loading.load",
     "open_tuned": "training.tuned.open_tuned",
-    "over_seeds": "training.several.over_seeds",
+    "over_seeds": "training.multi_seed.over_seeds",
     "series": "encoders.series.series",
     "similarity": "comparison.similarity.similarity",
     "similarity_matrix": "comparison.similarity.similarity_matrix",

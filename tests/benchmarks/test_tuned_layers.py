@@ -19,7 +19,7 @@ import microtome as mt
 from microtome.findings.change import change_profile
 from microtome.inference.answers import Answers
 from microtome.inference.pairing import compare_scores
-from microtome.probes.asking import Probed
+from microtome.probes.dataset import Probed
 from microtome.scores.table import find_score
 from microtome.tasks.items import Item, Split
 from microtome.tasks.task import Task

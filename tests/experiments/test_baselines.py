@@ -12,10 +12,10 @@ import pytest
 import cats
 import microtome as mt
 from figures.resulting import make_curve
-from microtome.experiments.curve_words import Difference
-from microtome.experiments.probing_words import layer_findings
-from microtome.experiments.taskprobing_words import task_findings
-from microtome.experiments.truncated_words import said_heads
+from microtome.experiments.curve_claims import Difference
+from microtome.experiments.probing.claims import layer_findings
+from microtome.experiments.probing.task_claims import task_findings
+from microtome.experiments.surgery.truncation_claims import said_heads
 from microtome.findings.results import WEAK
 from microtome.scores.table import SCORES
 

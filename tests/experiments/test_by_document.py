@@ -13,12 +13,12 @@ from scipy.stats import t
 
 from microtome.corpora.examples import Example
 from microtome.encoders.loading import load
-from microtome.experiments.change import change
-from microtome.experiments.domains import domains
-from microtome.experiments.layerwise import Recorded, alike
-from microtome.experiments.lengths import match_lengths
-from microtome.experiments.localizing import localized
-from microtome.experiments.spreads import Sample, apart, points_of
+from microtome.experiments.cell_errors import Sample, apart, points_of
+from microtome.experiments.change.change import change
+from microtome.experiments.change.domains import domains
+from microtome.experiments.change.length_matching import match_lengths
+from microtome.experiments.change.localization import localized
+from microtome.experiments.layer_similarity import Recorded, alike
 from microtome.extraction.extracting import extract
 from microtome.extraction.texts import make_texts
 from microtome.inference.influence import projected

@@ -13,11 +13,11 @@ import pytest
 
 import cats
 from microtome.cli.results import _at
-from microtome.experiments.headarms import Arm
+from microtome.experiments.layer_heads import Arm
 from microtome.experiments.models import as_answers
-from microtome.experiments.skipping import span_findings
-from microtome.experiments.truncated import Said, by_seed, curve_of, cut_costs
-from microtome.experiments.truncated_words import said_cut
+from microtome.experiments.surgery.skipping import span_findings
+from microtome.experiments.surgery.truncation_claims import said_cut
+from microtome.experiments.truncation_curves import Said, by_seed, curve_of, cut_costs
 from microtome.findings.results import Result
 from microtome.findings.scorecurves import span_map
 from microtome.randomness import generator

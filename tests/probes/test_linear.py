@@ -16,8 +16,9 @@ from sklearn.preprocessing import StandardScaler
 
 from microtome.errors import InputError
 from microtome.measures.crossvalidation import assign_folds
-from microtome.probes import converging, logistic
 from microtome.probes.linear import fit_logistic, fit_ridge, held_rows
+from microtome.probes.logistic import fitting as logistic
+from microtome.probes.logistic import solver
 from microtome.runtime import using_threads
 
 
@@ -123,9 +124,9 @@ def test_many_rows_are_fitted_from_some_to_the_same_end(
     classes: int, asked: int, penalty: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logistic, "PRECISE", 0)
-    monkeypatch.setattr(converging, "MANY", 400)
+    monkeypatch.setattr(solver, "MANY", 400)
     monkeypatch.setattr(logistic, "SPACED", 200)
-    monkeypatch.setattr(converging, "UNSURE", asked)
+    monkeypatch.setattr(solver, "UNSURE", asked)
     X = layers_of(3000, 15)
     y = labels_of(X, classes, strength=6.0)
     found = fit_logistic(X, y, classes, penalties=[penalty])
@@ -141,7 +142,7 @@ def test_large_layers_follow_each_other_to_where_each_would_end_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(logistic, "PRECISE", 0)
-    monkeypatch.setattr(converging, "MANY", 300)
+    monkeypatch.setattr(solver, "MANY", 300)
     monkeypatch.setattr(logistic, "SPACED", 200)
     first = layers_of(900, 12, layers=1)[0]
     noise = layers_of(900, 12, layers=5, seed=3)
@@ -168,7 +169,7 @@ def test_what_did_not_converge_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     X = layers_of(300, 20)
     y = labels_of(X, 3, strength=8.0)
     assert fit_logistic(X, y, 3, penalties=[0.1]).converged.all()
-    monkeypatch.setattr(converging, "STEPS", 3)
+    monkeypatch.setattr(solver, "STEPS", 3)
     assert not fit_logistic(X, y, 3, penalties=[0.1]).converged.any()
 
 

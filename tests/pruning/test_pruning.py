@@ -58,7 +58,7 @@ def test_asking_again_reads_the_store(
     first = prune(classifier, task, 20.0, store=tmp_path, **QUICK)
     assert {entry.kind for entry in Shelf(tmp_path).entries()} == {"cuts", "look"}
     before = sorted(Shelf(tmp_path).addresses())
-    monkeypatch.setattr("microtome.training.cutkeeping.predict_cuts", None)  # nothing is run again
+    monkeypatch.setattr("microtome.training.cut_store.predict_cuts", None)  # nothing is run again
     again = prune(classifier, task, 20.0, store=tmp_path, **QUICK)
     assert (again.kept, again.comparison, again.look) == (first.kept, first.comparison, first.look)
     assert sorted(Shelf(tmp_path).addresses()) == before

@@ -26,8 +26,8 @@ from microtome.tasks.generated.table import GENERATED
 from microtome.tasks.items import Item, Split
 from microtome.tasks.subset import subset
 from microtome.tasks.task import Task
+from microtome.training.multi_seed import finetune_seeds, over_seeds
 from microtome.training.progress import STATE
-from microtome.training.several import finetune_seeds, over_seeds
 from microtome.training.writing import runs_document
 
 SIZES = {"train": 96, "validation": 40, "test": 8, "held_out": 8}

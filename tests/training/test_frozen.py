@@ -17,12 +17,12 @@ from microtome.errors import InputError
 from microtome.interventions.applying import apply
 from microtome.interventions.freeze import Freeze, frozen_names
 from microtome.interventions.truncate import Truncate
-from microtome.training.asking import ask
-from microtome.training.cached import FILE
 from microtome.training.finetuning import finetune
+from microtome.training.frozen_features import FILE
 from microtome.training.inputs import collate, encode
 from microtome.training.methods import trainable
 from microtome.training.modeling import build
+from microtome.training.request import ask
 
 Encoders = Callable[..., Any]
 FEW: dict[str, Any] = {**cats.QUICK, "steps": 4, "decay": 0.1}

@@ -20,10 +20,10 @@ from microtome.training.inputs import collate, encode
 from microtome.training.losses import counted
 from microtome.training.modeling import build
 from microtome.training.saving import load_task_model, save
-from training.test_cached import difference, frozen_model, outputs
 from training.test_cuts import check, features_of
-from training.test_headrows import READ, same_at_all_layers
-from training.test_headrows import features_of as row_features
+from training.test_frozen_features import difference, frozen_model, outputs
+from training.test_head_inputs import READ, same_at_all_layers
+from training.test_head_inputs import features_of as row_features
 
 DECODER = FAMILIES["roberta-decoder"]
 Encoders = Callable[..., Any]
@@ -126,7 +126,7 @@ def test_what_the_head_of_a_decoder_reads_is_kept_at_every_layer(encoder_of: Enc
 
 
 def test_a_decoder_above_a_frozen_bottom_answers_as_the_whole_one(encoder_of: Encoders) -> None:
-    from microtome.training.cached import Bottom
+    from microtome.training.frozen_features import Bottom
 
     model, features = frozen_model(encoder_of("roberta-decoder"), "classification", 2)
     with Bottom(model, features) as bottom:

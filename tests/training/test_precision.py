@@ -14,7 +14,7 @@ import samples
 import tiny
 from microtome.encoders.loading import load
 from microtome.experiments.models import cut_answers, opened
-from microtome.experiments.skipping import skipping
+from microtome.experiments.surgery.skipping import skipping
 from microtome.pruning.opening import kept_answers, open_subject
 from microtome.store.shelf import Shelf
 from microtome.tasks.task import Task

@@ -151,7 +151,7 @@ def test_results_never_name_the_installation(zoo: Path, tmp_path: Path) -> None:
 
 
 def test_one_is_fine_tuned_by_its_name(zoo: Path, tmp_path: Path) -> None:
-    from microtome.training.several import finetune_seeds
+    from microtome.training.multi_seed import finetune_seeds
 
     table = tmp_path / "mine.csv"
     texts = [(f"{color} {who} runs {how}", who) for color in COLORS for who in ("cat", "dog") for how in HOW]

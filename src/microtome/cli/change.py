@@ -33,7 +33,7 @@ def change(
     shown: Shown,
 ) -> None:
     """Compare a model with what fine-tuning made of it, between two seeds above and a random twin below."""
-    from ..experiments.change import change as run
+    from ..experiments.change.change import change as run
     from ..measures.table import chosen_all
     from ..runtime import using_threads
     from .models import cost, read_texts

@@ -121,7 +121,7 @@ def _check_head(model: str, encoder: Any, task: Task) -> None:
 
 def _tuned(request: _Request, progress: Progress | None) -> list[Any]:
     """The tuned models: folders as they were given, or what the seeds give."""
-    from ..training.several import finetune_seeds
+    from ..training.multi_seed import finetune_seeds
 
     if not request.seeds:
         return list(request.models)
@@ -239,8 +239,8 @@ def truncate(
 
 
 def _truncation(request: _Request, task: Task, options: dict[str, Any]) -> Plan:
-    from ..experiments.truncation import truncation
-    from ..experiments.truncation_asked import check_base, prepared
+    from ..experiments.surgery.truncation import truncation
+    from ..experiments.surgery.truncation_plan import check_base, prepared
 
     working = request.working
     document, sentence, encoder = _plan(request, task, options["split"])
@@ -318,7 +318,7 @@ def skip(
 
 
 def _skipping(request: _Request, task: Task, split: str | None) -> Plan:
-    from ..experiments.skipping import skipping
+    from ..experiments.surgery.skipping import skipping
 
     working = request.working
     document, sentence, encoder = _plan(request, task, split)

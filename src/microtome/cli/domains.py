@@ -41,8 +41,8 @@ def domains(
     shown: Shown,
 ) -> None:
     """Compare the change on sentences of the task with that on others, paired at equal length."""
-    from ..experiments.domains import domains as run
-    from ..experiments.lengths import match_lengths
+    from ..experiments.change.domains import domains as run
+    from ..experiments.change.length_matching import match_lengths
     from ..measures.table import chosen_all
     from ..rows.options import row_options
     from ..runtime import using_threads

@@ -40,9 +40,9 @@ def drop(
     shown: Shown,
 ) -> None:
     """Drop blocks by several strategies, fine-tune, and hold the scores against random choices."""
-    from ..experiments.dropping import THEN, dropping
-    from ..experiments.strategies import RANDOM
-    from ..experiments.strategies import STRATEGIES as KNOWN
+    from ..experiments.surgery.drop_strategies import RANDOM
+    from ..experiments.surgery.drop_strategies import STRATEGIES as KNOWN
+    from ..experiments.surgery.dropping import THEN, dropping
     from ..measures.table import chosen_all
 
     options = {
@@ -74,9 +74,9 @@ def _planned(
     encoder: Any, *, count: list[int] | None, strategies: tuple[str, ...], random_draws: int, **options: Any
 ) -> Any:
     """List the runs without reading any layer."""
-    from ..experiments.dropping import Choice, counts_for, planned
-    from ..experiments.strategies import RANDOM, chosen_blocks, random_blocks
-    from ..experiments.strategies import STRATEGIES as KNOWN
+    from ..experiments.surgery.drop_strategies import RANDOM, chosen_blocks, random_blocks
+    from ..experiments.surgery.drop_strategies import STRATEGIES as KNOWN
+    from ..experiments.surgery.dropping import Choice, counts_for, planned
 
     options.pop("measure")
     found: list[Choice] = []

@@ -113,8 +113,8 @@ def finetune(
     """Fine-tune a model on a task, once for each seed, and score it."""
     from ..runtime import using_threads
     from ..training.checking import check_seeds
+    from ..training.multi_seed import finetune_seeds, open_both, over_seeds
     from ..training.recipe import find_recipe
-    from ..training.several import finetune_seeds, open_both, over_seeds
     from ..training.writing import check_runs, runs_document, write_runs
 
     screen = Screen(json=json, quiet=quiet)

@@ -40,7 +40,7 @@ def freeze(
     shown: Shown,
 ) -> None:
     """Fine-tune with more and more blocks frozen, from the bottom and from the top."""
-    from ..experiments.freezing import PARTS, freezing, planned
+    from ..experiments.surgery.freezing import PARTS, freezing, planned
 
     options = {
         "ks": read_numbers("--ks", ks) if ks else None,

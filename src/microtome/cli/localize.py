@@ -37,7 +37,7 @@ class AnyModels(Compared):
 
     def planned(self, encoders: Sequence[Any], texts: Any, progress: Any) -> Any:
         """The rows that would be compared."""
-        from ..experiments.localizing import choose_rows
+        from ..experiments.change.localization import choose_rows
         from ..rows.planning import plan_at_most
 
         return plan_at_most(texts.examples, encoders, choose_rows(**self.given), progress=progress)
@@ -62,7 +62,7 @@ def localize(
 ) -> None:
     """Score layers for what their similarity owes to single neurons, beyond what rotated layers give."""
     from ..errors import must
-    from ..experiments.localizing import localized
+    from ..experiments.change.localization import localized
     from ..runtime import using_threads
     from .models import cost, read_texts
 

@@ -36,7 +36,7 @@ def permute(
     shown: Shown,
 ) -> None:
     """Put the blocks into other orders, fine-tune, and compare with the model as it is."""
-    from ..experiments.permutation import KINDS, permutation, planned
+    from ..experiments.surgery.permutation import KINDS, permutation, planned
 
     options = {
         "permutations": read_numbers("--permutations", permutations),

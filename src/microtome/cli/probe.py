@@ -191,11 +191,11 @@ def _corpus(
 ) -> tuple[Any, str, dict[str, Any]]:
     """What reads annotation, and the plan for the models, in words and as data."""
     from ..errors import must
-    from ..experiments.describing import check_words, description_length
-    from ..experiments.probing import probing
-    from ..experiments.probing_mixes import LAYERS, find_probe
-    from ..experiments.probing_rows import check_enough, check_size, sentences_read
-    from ..probes.asking import divide
+    from ..experiments.probing.layer_mixes import LAYERS, find_probe
+    from ..experiments.probing.mdl import check_words, description_length
+    from ..experiments.probing.probing import probing
+    from ..experiments.probing.rows import check_enough, check_size, sentences_read
+    from ..probes.dataset import divide
     from ..probes.targets import read_target
 
     seeds = shared["seeds"]
@@ -256,10 +256,10 @@ def _task(
     load: Callable[[], list[Any]],
 ) -> tuple[Any, str, dict[str, Any]]:
     """What reads the answers of a task, and the plan for the models, in words and as data."""
-    from ..experiments.taskprobing import DRAWN, EPOCHS, RECIPE, SOLVERS, check_task, task_probing
+    from ..experiments.probing.task_probing import DRAWN, EPOCHS, RECIPE, SOLVERS, check_task, task_probing
     from ..tasks.subset import subset
+    from ..training.multi_seed import open_asked
     from ..training.recipe import find_recipe
-    from ..training.several import open_asked
 
     solvers = SOLVERS if solver is None else read_names("--solver", solver, SOLVERS)
     recipe = find_recipe(RECIPE, epochs=EPOCHS if epochs is None else epochs)

@@ -156,7 +156,7 @@ def task_options(
 
 def open_noted(asked: dict[str, Any], screen: Screen) -> Task:
     """Open the task that was asked for, and tell what was found out about it."""
-    from ..training.several import open_asked
+    from ..training.multi_seed import open_asked
 
     opened = open_asked(asked)
     if opened.card.get("note"):

@@ -56,8 +56,8 @@ def reinit(
     shown: Shown,
 ) -> None:
     """Redraw the weights of some blocks, fine-tune, and see what is missed."""
-    from ..experiments.redrawing import PLANS
-    from ..experiments.reinitialization import planned, reinitialization
+    from ..experiments.surgery.reinit_plan import PLANS
+    from ..experiments.surgery.reinitialization import planned, reinitialization
     from ..interventions.schemes import SCHEMES
 
     options = {

@@ -102,7 +102,7 @@ def _called_all(result: Result) -> Iterable[Curve]:
     """The curves, where the one value of a mix of all layers stands at no layer."""
     if "mix" not in result.more.get("layers", ()):
         return result.curves
-    from ..experiments.probing_mixes import called
+    from ..experiments.probing.layer_mixes import called
 
     mixed = called("", "mix")
     return [

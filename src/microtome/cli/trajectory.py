@@ -43,9 +43,9 @@ def trajectory(
     shown: Shown,
 ) -> None:
     """Follow layers along a training: maps, change, blocks of layers, and the score, by step."""
-    from ..experiments.checkpoints import checkpoint_length, find_checkpoints, said_lost
-    from ..experiments.readings import check_reading
-    from ..experiments.trajectory import trajectory as run
+    from ..experiments.change.checkpoint_scores import check_reading
+    from ..experiments.change.checkpoints import checkpoint_length, find_checkpoints, said_lost
+    from ..experiments.change.trajectory import trajectory as run
     from ..runtime import using_threads
     from .models import cost, read_texts
     from .reading import open_noted

@@ -65,8 +65,8 @@ def ways(
 ) -> None:
     """Fine-tune all weights, adapters, biases or the head to about one score, and see where each changes."""
     from ..errors import InputError
-    from ..experiments.ratechoice import WAYS
-    from ..experiments.tuningways import tuning_ways
+    from ..experiments.change.learning_rates import WAYS
+    from ..experiments.change.tuning_methods import tuning_ways
     from ..measures.table import chosen_all
     from .models import read_texts
 
@@ -105,7 +105,7 @@ def ways(
 
 def _planned(encoder: Any, *, seeds: list[int], trial_seeds: int, **options: Any) -> Sequence[Run]:
     """List the runs: all rates with some seeds, and one rate of each way, not yet known, with the others."""
-    from ..experiments.ratechoice import rate_runs
+    from ..experiments.change.learning_rates import rate_runs
 
     tried = rate_runs(seeds=seeds[:trial_seeds], **options)
     first = {one.arm: one.x for one in reversed(tried)}
@@ -121,7 +121,7 @@ def _rates(given: list[str]) -> dict[str, tuple[float, ...]] | None:
 
 def _match(given: str) -> str | float:
     """Read a score to be matched: a name, or a number."""
-    from ..experiments.ratechoice import check_match
+    from ..experiments.change.learning_rates import check_match
 
     try:
         return check_match(float(given))

@@ -69,7 +69,7 @@ def tune(bench: Bench, encoder: Any, seeds: Sequence[int], folder: str) -> list[
     list of Tuned
     """
     from ..training.finetuning import finetune
-    from ..training.several import over_seeds
+    from ..training.multi_seed import over_seeds
     from ..training.writing import runs_document, write_runs
 
     told = bench.plan.training(encoder.name)
@@ -136,8 +136,8 @@ def cut_layers(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> None:
         Before fine-tuning.
     runs : sequence of Tuned
     """
-    from ..experiments.skipping import skipping
-    from ..experiments.truncation import truncation
+    from ..experiments.surgery.skipping import skipping
+    from ..experiments.surgery.truncation import truncation
 
     found = truncation(
         list(runs),

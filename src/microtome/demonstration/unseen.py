@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..encoders.telling import quiet
+from ..encoders.load_errors import quiet
 from ..findings.words import at_most, number
 from ..pruning.margin import Drop, judge_drop
 from ..scores.table import find_score

@@ -16,11 +16,11 @@ from .elmo.encoder import load_elmo
 from .elmo.reading import is_elmo
 from .encoder import TRAINED, Encoder, Source, TransformerEncoder
 from .family import submodule
-from .opening import open_tokenizer
+from .load_errors import telling
 from .sentence import Unpacked, unpack
 from .shipped import shipped_name
 from .table import family_of
-from .telling import telling
+from .tokenizer_loading import open_tokenizer
 from .tokens import check_fit
 from .twins import draw_anew
 

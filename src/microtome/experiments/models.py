@@ -18,7 +18,7 @@ from ..tasks.baselines import baseline
 from ..tasks.items import Split
 from ..tasks.subset import subset
 from ..tasks.task import Task
-from ..training.cutkeeping import answer_cuts, digest_model
+from ..training.cut_store import answer_cuts, digest_model
 from ..training.cuts import Cut
 from ..training.evaluating import guessed_from
 from ..training.precision import products_in, read_precision

@@ -21,12 +21,12 @@ from ..runtime import using_threads
 from ..store.address import address as make_address
 from ..store.shelf import Shelf
 from ..tasks.task import Task
-from ..training.asking import ask
 from ..training.evaluating import read_answers
 from ..training.finetuning import finetune
+from ..training.multi_seed import open_asked
 from ..training.progress import LOG
 from ..training.recipe import Recipe, find_recipe
-from ..training.several import open_asked
+from ..training.request import ask
 from ..training.stopping import in_child, stopping_children
 from ..training.tuned import ANSWERS, RUN
 

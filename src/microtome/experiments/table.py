@@ -141,7 +141,7 @@ _ALL = (
         trains=True,
         protocols=("B-8",),
         source="microtome, Hu et al. 2022, Ben Zaken et al. 2022",
-        module="tuningways",
+        module="change.tuning_methods",
     ),
     Experiment(
         name="localized",
@@ -151,7 +151,7 @@ _ALL = (
         trains=False,
         protocols=("W-E3", "B-12"),
         source="microtome, Wu et al. 2020",
-        module="localizing",
+        module="change.localization",
     ),
     Experiment(
         name="trajectory",

@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import must
 from ..randomness import generator
 from .linear import Linear, fit_logistic
-from .standard import as_layers, chunks, scale_of
+from .logistic.scaling import as_layers, chunks, scale_of
 from .targets import Annotated
 
 RANK = 1e-10  # axes with less than this share of the largest variance are rounding error

@@ -11,8 +11,8 @@ import numpy as np
 from ..errors import InputError, must
 from ..measures.crossvalidation import assign_folds
 from ..randomness import generator
+from .logistic.scaling import Fitted, Held, as_layers, chunks
 from .ridge import ridge_layer
-from .standard import Fitted, Held, as_layers, chunks
 
 RIDGE: tuple[float, ...] = tuple(10.0**power for power in np.arange(-2, 6.5, 0.5))
 SAMPLE = 10_000  # rows that suffice to choose a penalty
@@ -180,7 +180,7 @@ def fit_logistic(
     -------
     Linear
     """
-    from .logistic import fit_layers
+    from .logistic.fitting import fit_layers
 
     layer_stack, tried = as_layers(X), _tried(LOGISTIC if penalties is None else penalties)
     if not tolerance > 0:

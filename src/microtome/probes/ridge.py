@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .standard import Fitted, Scale, best, chunks, scale_of
+from .logistic.scaling import Fitted, Scale, best, chunks, scale_of
 
 RANK = 1e-12  # directions below this share of the largest eigenvalue are rounding error
 

@@ -7,11 +7,11 @@ from types import MappingProxyType
 
 import numpy as np
 
-from .asking import Asked, Probed
-from .edge import apply_edges, fit_edges
-from .edgebatch import find_edges
-from .edgecounts import EDGE_F1, majority
-from .edgerecipe import EDGE_RECIPES
+from .dataset import Asked, Probed
+from .edge.batches import find_edges
+from .edge.counts import EDGE_F1, majority
+from .edge.probe import apply_edges, fit_edges
+from .edge.recipe import EDGE_RECIPES
 
 
 def probe_spans(asked: Asked, X: np.ndarray) -> Probed:

@@ -8,7 +8,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
-from .asking import Asked, Probed
+from .dataset import Asked, Probed
 from .targets import Kind
 
 Run = Callable[[Asked, Any], Probed]
@@ -96,7 +96,7 @@ _ALL = (
         control=False,
         subword="mean",
         cites="hewitt2019structural",
-        module="treeprobe",
+        module="structural.probe",
     ),
 )
 PROBES: Mapping[str, Probe] = MappingProxyType({probe.name: probe for probe in _ALL})

@@ -10,8 +10,8 @@ import numpy as np
 from ..errors import InputError
 from ..inference.answers import Answers
 from ..scores.table import find_score
-from .asking import Asked, Probed
 from .control import control_labels, fit_small
+from .dataset import Asked, Probed
 from .linear import fit_logistic
 from .targets import word_labels
 

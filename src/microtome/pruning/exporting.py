@@ -108,8 +108,8 @@ def forget_pruned(place: Path) -> None:
 
 def _save_sentence_encoder(found: Pruned, made: Path) -> None:
     """Copy the folder of a sentence encoder, with the cut model where the whole one was."""
+    from ..encoders.load_errors import quiet
     from ..encoders.sentence import unpack
-    from ..encoders.telling import quiet
 
     source = found.subject.folder
     if source is None or not source.is_dir() or found.model is None:

@@ -13,7 +13,7 @@ from ..inference.answers import Answers
 from ..store.reading import read_record
 from ..tasks.items import Split
 from ..tasks.task import Task
-from ..training.cutkeeping import answer_cuts, digest_model
+from ..training.cut_store import answer_cuts, digest_model
 from ..training.cuts import Cut
 from ..training.precision import DEFAULT, read_precision
 from .embedding import embedded_cuts, sentence_model

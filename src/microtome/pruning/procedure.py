@@ -14,7 +14,7 @@ from ..scores.declare import Score
 from ..tasks.baselines import baseline
 from ..tasks.items import Split
 from ..tasks.task import Task
-from ..training.cutkeeping import digest_model
+from ..training.cut_store import digest_model
 from ..training.cuts import Cut
 from .candidates import ALL_SPANS, first_candidates, more_candidates, similar_layers
 from .certifying import Candidate, Step, fix_sequence, run_sequence

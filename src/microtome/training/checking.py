@@ -8,9 +8,9 @@ from typing import Any
 
 from ..errors import must
 from ..tasks.task import Task
-from .asking import Asked, ask
 from .loop import check_precision
 from .recipe import Recipe
+from .request import Asked, ask
 
 # Options of `finetune` that seeds trained as one model do not support, and the only value allowed there.
 ALONE: Mapping[str, Any] = MappingProxyType(
@@ -110,10 +110,10 @@ def check_run(
 
 def _check_model(request: Asked, abreast: bool) -> None:
     """Try the head and the method on a copy of the encoder."""
-    from .abreast import check_abreast
-    from .cached import still_blocks
+    from .frozen_features import still_blocks
     from .methods import trainable
     from .modeling import build
+    from .vmapped import check_abreast
 
     model = build(request.encoder, request.task, request.head, seed=request.seeds.init)
     trainable(model, request.specification["method"], frozen=request.frozen)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..encoders.stepping import Cut as Cut
-from ..encoders.stepping import check_cuts, walk
+from ..encoders.partial_forward import Cut as Cut
+from ..encoders.partial_forward import check_cuts, walk
 from ..errors import must
 from ..tasks.items import Split
 from ..tasks.task import Task

@@ -307,7 +307,7 @@ def evaluate(
     import torch
 
     from ..encoders.versions import provenance
-    from .cutkeeping import digest_model
+    from .cut_store import digest_model
     from .saving import open_model
 
     started = time.monotonic()

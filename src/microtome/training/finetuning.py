@@ -19,15 +19,15 @@ from ..store.shelf import Shelf
 from ..tasks.loading import as_task
 from ..tasks.task import Task
 from ..version import VERSION
-from .asking import Asked, ask
-from .cached import Bottom
+from .cuda_graphs import LENGTHS
 from .evaluating import Evaluation, guessed_from, predict, score_answers, write_answers, write_windows
+from .frozen_features import Bottom
 from .heads import Head
 from .loop import Course, make_accelerator, train
 from .precision import products_in
 from .progress import STATE
 from .recipe import Recipe
-from .replay import LENGTHS
+from .request import Asked, ask
 from .tuned import ANSWERS, RUN, Tuned, open_tuned
 
 if TYPE_CHECKING:

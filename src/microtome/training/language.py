@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from ..encoders.load_errors import telling
 from ..encoders.sentence import unpack
-from ..encoders.telling import telling
 from ..errors import InputError
 from .stock import made
 

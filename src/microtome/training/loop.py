@@ -15,12 +15,12 @@ import numpy as np
 
 from ..errors import must
 from ..randomness import generator
+from .cuda_graphs import Replay, can_replay
 from .losses import counted
 from .optimizer import make_optimizer, set_rate
-from .order import updates as in_updates
 from .progress import LOG, Log, read_state, write_state
 from .recipe import Recipe
-from .replay import Replay, can_replay
+from .sampler import updates as in_updates
 from .stopping import Stopping
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..encoders.load_errors import quiet
 from ..encoders.loading import load
-from ..encoders.telling import quiet
 from ..errors import InputError, must
 from ..store.files import writing_weights
 from ..store.reading import as_written, read_record

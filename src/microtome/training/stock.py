@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ..encoders.load_errors import telling
 from ..encoders.sentence import unpack
-from ..encoders.telling import telling
 from ..errors import InputError, WorkError, must
 from ..randomness import generator
 from ..tasks.items import Kind

@@ -129,7 +129,7 @@ def judge_guesses(
 def _opened(folder: Path) -> tuple[Any, bool]:
     import transformers
 
-    from ..encoders.telling import quiet
+    from ..encoders.load_errors import quiet
 
     with quiet():
         config = transformers.AutoConfig.from_pretrained(folder)

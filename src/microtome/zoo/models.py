@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..encoders.telling import quiet
+from ..encoders.load_errors import quiet
 from ..randomness import generator
 from .designs import Design
 from .wordpiece import CLS, MASK, PAD, SEP

@@ -17,8 +17,8 @@ from ..errors import InputError, must
 from ..randomness import generator, repeatable
 from ..store.address import address, is_address
 from ..store.outfolder import check_foreign
+from ..training.cuda_graphs import Replay
 from ..training.progress import LOG, Log, read_state, write_state
-from ..training.replay import Replay
 from ..training.stopping import Stopping
 from .designs import Design
 from .objectives import Learner

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..encoders.telling import quiet
+from ..encoders.load_errors import quiet
 from ..store.files import writing_weights
 from .text import TOKENIZER
 from .wordpiece import SPECIAL

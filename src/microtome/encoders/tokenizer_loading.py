@@ -1,0 +1,116 @@
+"""Tokenizer loading."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError, must
+from .family import Family
+from .load_errors import telling
+from .shipped import find_folder
+from .tokens import Tokenizer
+
+if TYPE_CHECKING:
+    import tokenizers
+
+# A tokenizer without a limit has a `model_max_length` of at least this size.
+UNLIMITED = 10**6
+
+
+def open_tokenizer(
+    given: Any, config: Any, family: Family, *, revision: str | None = None, trust_remote_code: bool = False
+) -> Tokenizer:
+    """
+    Open a tokenizer for a model.
+
+    Parameters
+    ----------
+    given : str, path, or tokenizer of transformers or tokenizers
+        A folder, a hub id, an encoder of the package such as "zoo:masked", or a WordPiece vocabulary
+        `vocab.txt`.
+    config : transformers.PretrainedConfig
+        The configuration of the model: its padding token, its positions, and whether it has segments.
+    family : Family
+    revision, trust_remote_code
+        As in `load`.
+
+    Returns
+    -------
+    Tokenizer
+    """
+    backend, limit, typed = _backend(given, revision, trust_remote_code)
+    pad = getattr(config, "pad_token_id", None)
+    positions = getattr(config, "max_position_embeddings", None)
+    limits = [limit] if limit is not None and limit < UNLIMITED else []
+    if isinstance(positions, int) and positions > 0:
+        offset = pad + 1 if family.after_padding and isinstance(pad, int) else 0
+        limits.append(positions - family.unused_positions - offset)
+    segments = getattr(config, "type_vocab_size", 0) or 0
+    return Tokenizer(
+        backend,
+        pad=pad if isinstance(pad, int) and 0 <= pad < 2**31 else 0,
+        longest=min(limits) if limits else None,
+        typed=typed and (segments > 1 or family.relative_segments),
+    )
+
+
+def _backend(
+    tokenizer: Any, revision: str | None, trust_remote_code: bool
+) -> tuple[tokenizers.Tokenizer, int | None, bool]:
+    import tokenizers
+    import transformers
+
+    if isinstance(tokenizer, tokenizers.Tokenizer):
+        return tokenizer, None, True
+    if isinstance(tokenizer, (str, os.PathLike)):
+        tokenizer = _read(os.fspath(tokenizer), revision, trust_remote_code)
+    if not isinstance(tokenizer, transformers.PreTrainedTokenizerBase):
+        raise must("tokenizer", "a folder, a hub id or a tokenizer object", type(tokenizer).__name__)
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if not isinstance(backend, tokenizers.Tokenizer):
+        raise InputError(
+            f"tokenizer must be one of the tokenizers library, which tells the word of each token, but "
+            f"{type(tokenizer).__name__} is not."
+        )
+    inputs = tokenizer.model_input_names
+    if not isinstance(inputs, (list, tuple)):
+        raise must("model_input_names of a tokenizer", "a list of names", inputs)
+    limit = tokenizer.model_max_length
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, (int, float))):
+        raise must("model_max_length of a tokenizer", "a number", limit)
+    limit = int(limit) if limit is not None and math.isfinite(limit) else None
+    return backend, limit, "token_type_ids" in inputs
+
+
+def _read(location: str, revision: str | None, trust: bool) -> Any:
+    import transformers
+
+    shipped = find_folder(location)
+    location = location if shipped is None else str(shipped)
+    path = Path(location)
+    pieces = path if path.name == "vocab.txt" else path / "vocab.txt"
+    if pieces.is_file() and not (pieces.parent / "tokenizer.json").is_file():
+        # WordPiece, whatever the model type suggests: vocab.txt has no other use.
+        with telling(location):
+            return transformers.BertTokenizer.from_pretrained(str(pieces.parent))
+    if path.is_dir() and not any(
+        (path / name).is_file()
+        for name in (
+            "tokenizer.json",
+            "tokenizer.model",
+            "spiece.model",
+            "sentencepiece.bpe.model",
+            "vocab.json",
+        )
+    ):
+        raise InputError(
+            f"{location} must hold a tokenizer (tokenizer.json or vocab.txt), but there is none; give one "
+            "with tokenizer=."
+        )
+    with telling(location):
+        return transformers.AutoTokenizer.from_pretrained(
+            location, revision=revision, trust_remote_code=trust
+        )

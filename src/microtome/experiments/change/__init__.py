@@ -1,0 +1,1 @@
+"""Experiments on what training changes: layers, domains, tuning methods, localization, trajectories."""

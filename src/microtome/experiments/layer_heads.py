@@ -1,0 +1,326 @@
+"""What do newly trained heads answer at every layer? Trained on cached vectors, then kept in the store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..store.shelf import Shelf
+from ..tasks.items import Split
+from ..tasks.task import Task
+from ..training.heads import Head
+from ..training.recipe import Recipe
+from ..training.stock import SEQUENCE
+from .models import Opened, mixed
+
+if TYPE_CHECKING:
+    import os
+
+    from ..training.head_inputs import Rows
+    from ..training.taskmodel import TaskModel
+
+KIND, TABLE, TOLD = "heads", "answers.parquet", "heads.json"
+# Bytes of vectors that are kept, where nobody says how many examples to train on.
+MOST = {"cpu": 2_000_000_000, "cuda": 16_000_000_000}
+FOLDS, FOLD_SEED = 5, 0
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """
+    What heads of one kind answered.
+
+    Parameters
+    ----------
+    runs : tuple of (int or str)
+        Seeds of the heads; one where nothing is drawn.
+    answers : list of list of list
+        For each run and layer, from layer 1 on, one answer an example.
+    failed : tuple of (int, int, str)
+        Layer, run and reason of trainings that diverged.
+    told : mapping
+        Plain data: penalties, whether solvers converged, losses.
+    """
+
+    runs: tuple[int | str, ...]
+    answers: list[list[list[Any]]]
+    failed: tuple[tuple[int, int, str], ...]
+    told: Mapping[str, Any]
+
+
+class Vectors:
+    """
+    What a head reads of two splits in every layer: owns the vectors, from when they are first asked for.
+
+    Parameters
+    ----------
+    one : Opened
+    task : Task
+    train, split : Split
+        To learn from, and to answer.
+    make : callable, optional
+        Builds the model where it is not there yet.
+    progress : callable, optional
+    """
+
+    def __init__(
+        self,
+        one: Opened,
+        task: Task,
+        train: Split,
+        split: Split,
+        *,
+        make: Callable[[], TaskModel] | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.one, self.task, self.train, self.split = one, task, train, split
+        self._make, self._progress = make, progress
+
+    @cached_property
+    def model(self) -> TaskModel:
+        """The model whose head is read."""
+        return self.one.model if self._make is None else self._make()
+
+    @cached_property
+    def learned(self) -> Rows:
+        """Of the examples to learn from."""
+        return self._rows(self.train)[0]
+
+    @cached_property
+    def answered(self) -> tuple[Rows, list[Any]]:
+        """Of the examples to answer, and their features."""
+        return self._rows(self.split)
+
+    def _rows(self, split: Split) -> tuple[Rows, list[Any]]:
+        from ..training.head_inputs import head_rows
+        from ..training.inputs import encode
+
+        features = encode(split.items, self.task, self.one.tokenizer, longest=self.one.longest)
+        found = head_rows(self.model, features, progress=self._progress, autocast=mixed(self.one))
+        return found, features
+
+    def decoded(self, outputs: Sequence[Sequence[np.ndarray]]) -> list[list[Any]]:
+        """Turn the outputs of every layer into answers."""
+        from ..training.decoding import decode
+
+        _, features = self.answered
+        return [decode(each, features, self.split.items, self.task) for each in outputs]
+
+
+def trained_arm(
+    vectors: Vectors,
+    recipe: Recipe,
+    *,
+    seeds: Sequence[int],
+    fresh: Callable[[int], TaskModel] | None = None,
+    still: Collection[str] = (),
+    store: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    command: str = "",
+) -> Arm:
+    """
+    Train the heads of all layers by a recipe, with several seeds.
+
+    Parameters
+    ----------
+    vectors : Vectors
+    recipe : Recipe
+    seeds : sequence of int
+        Of the heads: the order of examples, dropout and, for fresh heads, their weights.
+    fresh : callable, optional
+        Builds a model with a head drawn from a seed; heads begin as the model's own when absent.
+    still : collection of str
+        Names of weights of the head that stay as the model has them; see `train_heads`.
+    store, progress, command
+        As in `finetune`.
+
+    Returns
+    -------
+    Arm
+    """
+
+    def compute() -> tuple[list[list[Any]], dict[str, Any]]:
+        from ..training.layer_heads import apply_heads, failures, head_weights, train_heads
+
+        model = vectors.model
+        starts = None
+        if fresh is not None:
+            drawn = (head_weights(fresh(seed)).items() for seed in seeds)
+            starts = [{name: weight for name, weight in each if name not in set(still)} for each in drawn]
+        heads = train_heads(
+            model, vectors.learned, recipe, seeds=seeds, starts=starts, still=still, progress=progress
+        )
+        found = [
+            each for one in heads for each in vectors.decoded(apply_heads(model, one, vectors.answered[0]))
+        ]
+        losses = [[loss if np.isfinite(loss) else None for loss in one.losses.tolist()] for one in heads]
+        told = {"failed": [[layer + 1, seed, why] for layer, seed, why in failures(heads)], "losses": losses}
+        return found, {**told, "updates": heads[0].updates}
+
+    asked = {
+        "arm": "trained",
+        "start": "tuned" if fresh is None else "fresh",
+        "recipe": recipe.specification(),
+        "seeds": list(seeds),
+    }
+    if still:
+        asked["still"] = sorted(still)
+    return _kept(vectors, asked, tuple(seeds), compute, store, command)
+
+
+def converged_arm(vectors: Vectors, *, store: str | os.PathLike[str] | None = None, command: str = "") -> Arm:
+    """
+    Fit linear readouts of all layers to convergence: logistic for classes, ridge for numbers.
+
+    Parameters
+    ----------
+    vectors : Vectors
+    store, command
+        As in `finetune`.
+
+    Returns
+    -------
+    Arm
+        With one run.
+    """
+
+    def compute() -> tuple[list[list[Any]], dict[str, Any]]:
+        from ..probes.linear import fit_logistic, fit_ridge
+
+        rows, (answered, _) = vectors.learned, vectors.answered
+        if rows.targets is None:
+            raise InputError("examples that readouts are fitted on must have labels, but some have none.")
+        groups = np.repeat(vectors.train.groups, rows.counts)
+        right, more = rows.targets.cpu().numpy(), {"folds": FOLDS, "groups": groups, "seed": FOLD_SEED}
+        if vectors.task.kind == "regression":
+            fit = fit_ridge(rows.vectors, right, **more)
+        else:
+            fit = fit_logistic(
+                rows.vectors, right, len(vectors.task.labels), device=rows.vectors.device, **more
+            )
+        said = fit.decision(answered.vectors)
+        said = said[:, :, None] if vectors.task.kind == "tagging" else said
+        outputs = [answered.apart(each, np.arange(len(answered.counts))) for each in said]
+        told = {"penalty": fit.penalty.tolist(), "converged": fit.converged.tolist()}
+        return vectors.decoded(outputs), {**told, "held_out_loss": fit.losses.tolist()}
+
+    asked = {"arm": "converged", "folds": FOLDS, "seed": FOLD_SEED}
+    return _kept(vectors, asked, ("converged",), compute, store, command)
+
+
+def readout_refusal(kind: str) -> str | None:
+    """Why readouts of a kind of task are not fitted to convergence; None where they are."""
+    if kind in ("classification", "regression", "tagging"):
+        return None
+    return (
+        f"Converged readouts must be of tasks with a label or a number for each vector, but {kind} has none."
+    )
+
+
+def fresh_model(base: Any, task: Task, like: TaskModel, seed: int) -> TaskModel:
+    """
+    Put a new head of the same kind on another encoder.
+
+    Parameters
+    ----------
+    base : TransformerEncoder
+    task : Task
+    like : TaskModel
+        Whose kind of head is built.
+    seed : int
+
+    Returns
+    -------
+    TaskModel
+    """
+    from ..training.modeling import build
+    from ..training.stock import trained_pooler
+
+    head: Any = "stock"
+    if isinstance(like.head, Head) and like.reader is not None and task.kind in SEQUENCE:
+        head = like.head
+        if head.pooler == "pretrained" and trained_pooler(base) is None:
+            head = replace(head, pooler="fresh")
+    return build(base, task, head, seed=seed)
+
+
+def fitting_size(one: Opened, train: Split) -> int | None:
+    """How many training examples leave vectors that fit into memory; None where all do."""
+    from ..training.cuts import depth_of
+
+    model = one.model
+    each = 4 * depth_of(model) * int(model.config.hidden_size)
+    rows = np.cumsum([max(1, len(item.choices), len(item.words)) for item in train])
+    most = MOST["cpu" if model.device.type == "cpu" else "cuda"] // each
+    return None if rows[-1] <= most else max(1, int(np.searchsorted(rows, most, side="right")))
+
+
+def _kept(
+    vectors: Vectors,
+    asked: Mapping[str, Any],
+    runs: tuple[int | str, ...],
+    compute: Callable[[], tuple[list[list[Any]], dict[str, Any]]],
+    store: Any,
+    command: str,
+) -> Arm:
+    """Read the answers from the store, or compute them and put them there."""
+    one, task, split = vectors.one, vectors.task, vectors.split
+    specification = {
+        "version": 2,
+        **asked,
+        "model": one.digest,
+        "kind": task.kind,
+        "labels": list(task.labels),
+        "train": vectors.train.digest,
+        "examples": split.digest,
+        "longest": one.longest,
+        "device": one.model.device.type,
+        "precision": one.precision,
+    }
+    with Shelf(store).work(kind=KIND, specification=specification, command=command) as work:
+        entry = work.entry
+        if entry is None:
+            found, told = compute()
+            _write(work.folder, split, found, told)
+            entry = work.finish(
+                {"model": one.name, "task": task.name, "split": split.name, "arm": asked["arm"]}
+            )
+    answers, told = _read(Path(entry.folder), split)
+    layers = len(answers) // len(runs)
+    return Arm(
+        runs=runs,
+        answers=[answers[i * layers : (i + 1) * layers] for i in range(len(runs))],
+        failed=tuple((layer, seed, why) for layer, seed, why in told.get("failed", ())),
+        told=told,
+    )
+
+
+def _write(folder: Path, split: Split, found: Sequence[Sequence[Any]], told: Mapping[str, Any]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {str(number): [json.dumps(answer) for answer in each] for number, each in enumerate(found)}
+    pq.write_table(pa.table({"id": [item.id for item in split], **columns}), folder / TABLE)
+    (folder / TOLD).write_text(json.dumps(told))
+
+
+def _read(folder: Path, split: Split) -> tuple[list[list[Any]], dict[str, Any]]:
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(folder / TABLE).to_pydict()
+    if table.pop("id") != [item.id for item in split]:
+        raise InputError(f"{folder} must hold an answer for each example of {split.name}, but it has others.")
+    found = [[_tuples(json.loads(answer)) for answer in table[str(n)]] for n in range(len(table))]
+    return found, json.loads((folder / TOLD).read_text())
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value

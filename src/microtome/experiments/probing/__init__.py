@@ -1,0 +1,1 @@
+"""Probing experiments: annotation of words, spans and trees, description length, and answers of tasks."""

@@ -1,0 +1,301 @@
+"""What does leaving out each span of blocks cost? All spans of a tuned model, scored without training."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...arguments import checked
+from ...encoders.versions import provenance
+from ...errors import must
+from ...findings.intervals import bound_for_all, with_own_interval
+from ...findings.results import Result, SpanMap
+from ...findings.scorecurves import span_map
+from ...scores.declare import Score
+from ...scores.table import find_score
+from ...tasks.items import Split
+from ...tasks.task import Task
+from ...training.cuts import depth_of, every_span
+from ...version import VERSION
+from ..baselines import plain_weak, weak_models
+from ..citations import cited
+from ..models import Opened, Progress, as_answers, cut_answers, guess_line, named_seeds, opened, sound
+from ..run_curves import MARGIN
+
+if TYPE_CHECKING:
+    import os
+
+MEAN = "cost of skipping"
+
+
+@checked
+def skipping(
+    tuned: Any,
+    task: Task,
+    *,
+    split: str | None = None,
+    level: float = 0.95,
+    store: str | os.PathLike[str] | None = None,
+    device: str | None = None,
+    progress: Progress | None = None,
+    command: str = "",
+) -> Result:
+    """
+    Leave out every span of blocks of a fine-tuned model, and score what is left without training it.
+
+    Parameters
+    ----------
+    tuned : Tuned, Encoder or path, or a list of them
+        What `finetune` returned, a checkpoint with a head for the task, or its folder. Several are one
+        setting trained with several seeds.
+    task : Task
+        Of any kind; a language model is scored by its perplexity.
+    split : str, optional
+        To score on; the task's validation split when absent.
+    level : float
+        Of intervals and bands.
+    store : path, optional
+        The folder of the store: answers are kept there, and read when they are asked for again.
+    device : str, optional
+        For models that are given by their folders.
+    progress : callable, optional
+    command : str
+        What a user types to do it again.
+
+    Returns
+    -------
+    Result
+        A map of costs, score of the whole model minus score without the blocks first..last, as the mean over
+        seeds; with several seeds also a map for each. With all blocks left out the head reads the
+        embedding output.
+
+    References
+    ----------
+    Phang et al. 2021.
+    """
+    started = time.monotonic()
+    if not 0 < level < 1:
+        raise must("level", "between 0 and 1", level)
+    models, left_out = sound(opened(tuned, task, device=device))
+    judged = task.split(split or task.validation, labeled=task.kind != "language_modeling")
+    depth, seeds = depth_of(models[0].model), named_seeds(models)
+    spans = every_span(depth)
+    cuts = [tuple(range(1, depth + 1)), *spans.values()]
+    keeping: dict[str, Any] = {"store": store, "progress": progress, "command": command}
+    # answers[seed][cut][example], the whole model first.
+    answers = [cut_answers(one, task, judged, cuts, **keeping) for one in models]
+
+    def mapped(name: str, places: Sequence[int]) -> SpanMap:
+        given = [
+            as_answers(judged, [answers[p][cut] for p in places], [seeds[p] for p in places])
+            for cut in range(len(cuts))
+        ]
+        found = dict(zip(spans, given[1:], strict=True))
+        return span_map(name, depth, found, given[0], task.main, task.labels, level=level)
+
+    whole = mapped(MEAN, range(len(models)))
+    alone = [mapped(f"{MEAN}, seed {seed}", [place]) for place, seed in enumerate(seeds)]
+    score = find_score(task.main)
+    lines = guess_line(task, judged)
+    full = as_answers(judged, [each[0] for each in answers], seeds)
+    weak = weak_models(task, full, lines, MEAN, level=level)
+    rows = _rows(task, judged, seeds, spans, answers, score)
+    return Result(
+        experiment="skipping",
+        model=models[0].name,
+        task=task.name,
+        split=judged.name,
+        score=score.name,
+        points=score.points,
+        higher_is_better=score.higher_is_better,
+        spans=(whole, *alone) if len(models) > 1 else (whole,),
+        lines=MappingProxyType({"whole model": whole.full, **lines}),
+        rows=rows,
+        findings=tuple(found.sentence("the whole model") for found in weak.values())
+        or span_findings(whole, score, alone),
+        methods=_methods(models, task, judged, score, depth, level),
+        references=cited("phang2021"),
+        warnings=(*left_out, *judged.notes),
+        more=MappingProxyType({"depth": depth, **plain_weak(weak)}),
+        provenance=MappingProxyType(_provenance(models, task, judged, seeds, started, command)),
+    )
+
+
+def _rows(
+    task: Task,
+    judged: Split,
+    seeds: Sequence[int],
+    spans: Mapping[tuple[int, int], Any],
+    answers: Sequence[Sequence[Sequence[Any]]],
+    score: Score,
+) -> tuple[dict[str, Any], ...]:
+    """Make the long table: one record a seed and span."""
+    targets = [item.target for item in judged]
+    sign = 1.0 if score.higher_is_better else -1.0
+    out = []
+    for seed, found in zip(seeds, answers, strict=True):
+        values = [float(score.compute(each, targets, task.labels)) for each in found]
+        for (first, last), value in zip(spans, values[1:], strict=True):
+            cost = sign * (values[0] - value)
+            out.append(
+                {
+                    "seed": seed,
+                    "first": first,
+                    "last": last,
+                    "blocks": last - first + 1,
+                    "score": value if np.isfinite(value) else None,
+                    "whole": values[0] if np.isfinite(values[0]) else None,
+                    "cost": cost + 0.0 if np.isfinite(cost) else None,
+                }
+            )
+    return tuple(out)
+
+
+def span_findings(found: SpanMap, score: Score, by_seed: Sequence[SpanMap] = ()) -> tuple[str, ...]:
+    """
+    Say which blocks matter most and least, and how long a span may be left out.
+
+    Parameters
+    ----------
+    found : SpanMap
+    score : Score
+        That its costs are in.
+    by_seed : sequence of SpanMap
+        The same of each seed.
+
+    Returns
+    -------
+    tuple of str
+        Costs with their own intervals; a span is called safe by the band of all spans.
+    """
+    said = (_single(found, score, by_seed), _long(found, score, by_seed))
+    return tuple(sentence for sentence in said if sentence)
+
+
+def _single(found: SpanMap, score: Score, by_seed: Sequence[SpanMap]) -> str:
+    costs = np.diag(found.values)
+    if found.depth < 2 or not np.isfinite(costs).any():
+        return ""
+    most, least = int(np.nanargmax(costs)), int(np.nanargmin(costs))
+
+    def cost(block: int) -> str:
+        return _cost(found, (block, block), score, by_seed)
+
+    said = (
+        f"Of single blocks, leaving out block {most + 1} costs most on these examples, "
+        f"{cost(most)}, and block {least + 1} least, {cost(least)}"
+    )
+    if 0 in (most, least):
+        return f"{said}."
+    return f"{said}; the first block costs {cost(0)}."
+
+
+def _long(found: SpanMap, score: Score, by_seed: Sequence[SpanMap]) -> str:
+    """The longest span that is sure to be nearly free, and the longest one that seems so."""
+    margin = f"{MARGIN:g} {_unit(score, MARGIN)}"
+    sure, seeming = (_longest(ends, found, score) for ends in (found.band_high, found.values))
+
+    def cost(span: tuple[int, int]) -> str:
+        bound = bound_for_all("most", score.points * float(found.band_high[span]), "all spans")
+        return f"{_cost(found, span, score, by_seed)}{bound}"
+
+    if seeming is None:
+        return f"No span costs at most {margin}."
+    if sure is None:
+        return (
+            f"For no span is a cost of more than {margin} ruled out; the longest one that seems to cost no "
+            f"more is {_named(seeming)}: {cost(seeming)}."
+        )
+    said = (
+        f"The longest span for which a cost of more than {margin} is ruled out is {_named(sure)} of "
+        f"{found.depth}: {cost(sure)}"
+    )
+    if _length(seeming) == _length(sure):
+        return f"{said}."
+    return f"{said}; {_named(seeming)} seem to cost no more: {cost(seeming)}."
+
+
+def _longest(ends: np.ndarray, found: SpanMap, score: Score) -> tuple[int, int] | None:
+    # Without an interval there is nothing to be sure of; NaN compares as false.
+    places = [(int(first), int(last)) for first, last in np.argwhere(score.points * ends <= MARGIN)]
+    return max(places, key=lambda at: (_length(at), -found.values[at]), default=None)
+
+
+def _length(span: tuple[int, int]) -> int:
+    return span[1] - span[0] + 1
+
+
+def _named(span: tuple[int, int]) -> str:
+    first, last = span[0] + 1, span[1] + 1
+    return f"block {first}" if first == last else f"blocks {first} to {last}"
+
+
+def _unit(score: Score, value: float) -> str:
+    if score.points != 100:
+        return f"of {score.name}"
+    return "point" if value == 1 else "points"
+
+
+def _cost(found: SpanMap, span: tuple[int, int], score: Score, by_seed: Sequence[SpanMap]) -> str:
+    """Write a cost with its own interval."""
+    value, low, high = (score.points * float(each[span]) for each in (found.values, found.low, found.high))
+    return with_own_interval(
+        value,
+        low,
+        high,
+        level=found.level,
+        unit=found.unit,
+        noun=_unit(score, value),
+        seeds=found.seeds,
+        by_seed=[score.points * float(alone.values[span]) for alone in by_seed],
+        points=score.points,
+    )
+
+
+def _methods(
+    models: Sequence[Opened], task: Task, judged: Split, score: Score, depth: int, level: float
+) -> str:
+    first = models[0].model
+    several = "" if len(models) == 1 else f", trained with {len(models)} seeds,"
+    spans = depth * (depth + 1) // 2
+    parts = [
+        f"Of the {depth} blocks of {models[0].name}{several} every span was left out, {spans} in all, and "
+        f"what was left scored without training on the {len(judged):,} examples of {task.title}, split "
+        f"{judged.name} (Phang et al. 2021).",
+        "The remaining blocks ran as they are and the head read the last state"
+        + (", behind the model's final norm" if first.family.final_norm is not None else "")
+        + "; without any block it read the embedding output.",
+        f"The cost of a span is the {score.name} of the whole model minus that without it"
+        if score.higher_is_better
+        else f"The cost of a span is the {score.name} without it minus that of the whole model",
+    ]
+    parts[-1] += ", example by example."
+    if first.family.shared:
+        parts.append("Blocks share their weights: to leave one out is to run it once less.")
+    over = "examples" if len(models) == 1 else "examples and seeds"
+    parts.append(
+        f"Intervals of {level * 100:g}% are over {over}; the band holds for all spans at once. Computed with "
+        f"microtome {VERSION}."
+    )
+    return " ".join(parts)
+
+
+def _provenance(
+    models: Sequence[Opened], task: Task, judged: Split, seeds: Sequence[int], started: float, command: str
+) -> dict[str, Any]:
+    return provenance(
+        {
+            "models": [one.digest for one in models],
+            "seeds": list(seeds),
+            "task": task.digest(judged.name),
+            "task_source": task.source,
+            "device": models[0].model.device.type,
+            "longest": models[0].longest,
+            "seconds": round(time.monotonic() - started, 3),
+            "command": command,
+        }
+    )

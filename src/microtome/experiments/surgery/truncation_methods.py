@@ -1,0 +1,102 @@
+"""How was a truncation made? The paragraph for a paper's section on methods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...findings.results import Curve
+from ...scores.table import find_score
+from ...tasks.task import Task
+from ...training.cuts import depth_of
+from ...training.heads import Head
+from ...training.layer_heads import pooler_names
+from ...training.stock import trained_pooler
+from ...version import VERSION
+from ..models import Opened, named_seeds
+from .truncation_plan import Prepared
+
+
+def methods(asked: Prepared, task: Task, curves: Mapping[str, Curve], level: float) -> str:
+    """
+    Say how the heads were trained and what was scored.
+
+    Parameters
+    ----------
+    asked : Prepared
+    task : Task
+    curves : mapping of str to Curve
+        By the name of the arm.
+    level : float
+
+    Returns
+    -------
+    str
+    """
+    models, judged, recipe = asked.models, asked.judged, asked.recipe
+    head_seeds, trains = asked.head_seeds, asked.trains
+    score, one = find_score(task.main), models[0]
+    norm = " behind its final norm" if one.model.family.final_norm is not None else ""
+    count = f"{len(models)} models trained with seeds {', '.join(map(str, named_seeds(models)))}"
+    parts = [
+        f"{one.name} ({count if len(models) > 1 else 'one model'}) was cut after each of its "
+        f"{depth_of(one.model)} layers, and its tuned head read the states of that layer{norm} "
+        f"(UNTUNED; Phang et al. 2021){_said_length(one)}. One pass of the encoder fed the head at every "
+        "layer."
+    ]
+    if trains:
+        length = f"{recipe.updates(len(trains[0])):,} updates"
+        own = f" that {'each' if len(models) > 1 else 'the'} model was trained on," if asked.known else ""
+        parts.append(
+            f"Heads were trained on {len(trains[0]):,} examples of {task.name}/{task.train},{own} with the "
+            f"encoder left as it was, in evaluation mode, by the recipe {recipe.name}: batches of "
+            f"{recipe.batch}, learning rate {recipe.rate:g}, {length}, head seeds "
+            f"{', '.join(map(str, head_seeds))}."
+        )
+    if "tuned" in curves:
+        parts.append(
+            f"TUNED heads began as the tuned head{_said_pooler(asked)}; their difference from it is that on "
+            "the same examples and models, and its band has Bonferroni's correction for the number of layers."
+        )
+    if "tunedorig" in curves:
+        parts.append(f"TUNEDORIG heads, on the encoder before fine-tuning, {_said_fresh(asked)}.")
+    if "converged" in curves:
+        solver = "ridge regression" if task.kind == "regression" else "logistic regression"
+        parts.append(
+            f"Converged readouts are {solver} on what the head reads, with features of variance 1 and a "
+            "penalty chosen for each layer within the training examples: by 5-fold cross-validation, or, for "
+            "classes with more than 12,500 rows, by fitting 10,000 and foretelling others."
+        )
+    parts.append(
+        f"Scored was {score.name} on {len(judged):,} examples of {judged.name}. Intervals of "
+        f"{level * 100:g}% are over examples and, with several seeds, over seeds; bands hold for all layers "
+        f"at once. Computed with microtome {VERSION}."
+    )
+    return " ".join(parts)
+
+
+def _said_length(one: Opened) -> str:
+    """How long inputs were, where the model says how it was trained."""
+    return "" if one.longest is None else f", on inputs of at most {one.longest} tokens, as in its training"
+
+
+def _said_pooler(asked: Prepared) -> str:
+    """What is trained of a head that reads a pooler."""
+    if not pooler_names(asked.models[0].model):
+        return ""
+    if asked.still:
+        return ", of which the pooler was kept as fine-tuning left it, and the rest was trained"
+    return ", and its pooler was trained with it"
+
+
+def _said_fresh(asked: Prepared) -> str:
+    """What is drawn anew and what is trained, on the encoder before fine-tuning."""
+    like = asked.models[0].model
+    if not pooler_names(like):
+        return "were drawn anew"
+    drawn = isinstance(like.head, Head) and like.reader is not None and like.head.pooler == "fresh"
+    trained = "kept as it was" if asked.still else "trained with it"
+    absent = trained_pooler(asked.base) is None
+    if drawn or absent:
+        why = ", since the checkpoint has none" if absent else ""
+        return f"were drawn anew; the pooler was drawn too{why}, and was {trained}"
+    return f"were drawn anew, but for the pooler, which began as that of the checkpoint and was {trained}"

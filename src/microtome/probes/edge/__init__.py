@@ -1,0 +1,1 @@
+"""Edge probes (Tenney et al. 2019)."""

@@ -1,0 +1,253 @@
+"""Edge probes for labels of spans and of pairs of spans, all layers and seeds trained together.
+
+The probe, its optimizer and its stopping are those of the published code (nyu-mll/jiant, version 1), except
+that sentences come in random order, not sorted by length. Probes of one seed read the same sentences with the
+same dropout masks, so that a probe does not depend on which others are trained with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError, must
+from ...randomness import generator, repeatable
+from ..mixing import Input, center_of_gravity, find_inputs
+from .batches import Edges
+from .counts import EdgeCounts, by_sentence
+from .reading import LayerRows, edge_shapes, named
+from .recipe import EDGE_RECIPES, EdgeRecipe
+from .training import Progress, Training, answered, fixed_batches
+
+HELD_OUT = 0.15  # share of the training sentences used for validation by default, as published for relations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EdgeProbes:
+    """
+    Trained probes, one for each seed and input.
+
+    Parameters
+    ----------
+    inputs : tuple of Input
+        Layer, or mix of layers, that each probe reads.
+    seeds : tuple of int
+    labels : tuple of str
+    recipe : EdgeRecipe
+    shapes : mapping of str to tuple of int
+        Shapes of the weights of one probe.
+    table : ndarray of float32 of shape (seeds, inputs, weights)
+        Weights at the best validation; `weights` splits them by name.
+    shares : ndarray of shape (seeds, inputs, layers)
+        Weight of each layer in the mix that a probe reads; they sum to 1.
+    gamma : ndarray of shape (seeds, inputs)
+        Scale of the mix; 1 where nothing is mixed.
+    validation : ndarray of shape (seeds, inputs)
+        The best micro-averaged F1 on the validation sentences.
+    best, updates : ndarray of int of shape (seeds, inputs)
+        Number of updates up to the best validation, and in total.
+    stopped : ndarray of bool of shape (seeds, inputs)
+        Whether training stopped early, before the maximum number of updates.
+    """
+
+    inputs: tuple[Input, ...]
+    seeds: tuple[int, ...]
+    labels: tuple[str, ...]
+    recipe: EdgeRecipe
+    shapes: Mapping[str, tuple[int, ...]] = field(repr=False)
+    table: np.ndarray = field(repr=False)
+    shares: np.ndarray
+    gamma: np.ndarray
+    validation: np.ndarray
+    best: np.ndarray
+    updates: np.ndarray
+    stopped: np.ndarray
+
+    @property
+    def centers(self) -> np.ndarray:
+        """The layer that each probe reads on average, shape (seeds, inputs)."""
+        return center_of_gravity(self.shares)
+
+    def weights(self, seed: int, number: int) -> dict[str, np.ndarray]:
+        """The weights of one probe by name, given the indices of its seed and of its input."""
+        import torch
+
+        return {
+            n: w.numpy() for n, w in named(torch.from_numpy(self.table[seed, number]), self.shapes).items()
+        }
+
+
+def fit_edges(
+    X: Any,
+    edges: Edges,
+    *,
+    train: Any,
+    validation: Any = None,
+    inputs: str | Sequence[Input] = "layers",
+    seeds: Sequence[int] = (0,),
+    recipe: EdgeRecipe = EDGE_RECIPES["middle"],
+    device: Any = "cpu",
+    progress: Progress | None = None,
+) -> EdgeProbes:
+    """
+    Train probes for labels of spans, all inputs and seeds together.
+
+    Parameters
+    ----------
+    X : ndarray or Tensor of shape (layers, rows, features)
+    edges : Edges
+        Labeled spans of these rows.
+    train, validation : sequence of int
+        Indices of sentences. Without validation sentences, a part of the training sentences is held out,
+        the same for all seeds.
+    inputs : str or sequence of Input
+        Layers that the probes read: see `microtome.probes.mixing.find_inputs`.
+    seeds : sequence of int
+        Seeds of the initial weights, the order of sentences, and dropout.
+    recipe : EdgeRecipe
+    device : str or device
+    progress : callable, optional
+        Called with the name of the work, the number of updates done, and the maximum number.
+
+    Returns
+    -------
+    EdgeProbes
+
+    References
+    ----------
+    Tenney et al. (2019), What do you learn from context? Probing for sentence structure in contextualized
+    word representations, ICLR
+    Tenney et al. (2019), BERT Rediscovers the Classical NLP Pipeline, P19-1452
+    """
+    if not len(seeds) or len(set(seeds)) != len(seeds):
+        raise must("seeds", "at least one, each there once", list(seeds))
+    rows = LayerRows(X, device)
+    if len(edges.owner) and edges.spans.max() > rows.count:
+        raise must("rows of spans", f"among the {rows.count} rows of X", int(edges.spans.max()) - 1)
+    probe_inputs = find_inputs(inputs, rows.layers)
+    learned, checked = _sentences(edges, train, validation, recipe)
+    shapes = edge_shapes(
+        layers=rows.layers,
+        features=rows.features,
+        slots=edges.slots,
+        labels=len(edges.labels),
+        width=recipe.width,
+        hidden=recipe.hidden,
+    )
+    training = Training(rows, edges, shapes, probe_inputs, tuple(seeds), recipe)
+    # Rows of spans are summed in the forward and in the backward pass.
+    with repeatable(str(device), strict=False):
+        trained = training.run(learned, checked, progress)
+    table = trained["table"]
+    shares, gamma = _mixes(table, shapes, probe_inputs, rows.layers)
+    return EdgeProbes(
+        inputs=probe_inputs,
+        seeds=tuple(seeds),
+        labels=edges.labels,
+        recipe=recipe,
+        shapes=shapes,
+        shares=shares,
+        gamma=gamma,
+        **trained,
+    )
+
+
+def apply_edges(
+    probes: EdgeProbes, X: Any, edges: Edges, sentences: Any, *, device: Any = "cpu"
+) -> EdgeCounts:
+    """
+    Count the correct and incorrect labels of the probes in each given sentence.
+
+    Parameters
+    ----------
+    probes : EdgeProbes
+    X : ndarray or Tensor of shape (layers, rows, features)
+        Representations with the same layers and features, of the same model or of another.
+    edges : Edges
+        Spans with the same labels.
+    sentences : sequence of int
+        Indices of sentences; those without targets have no counts.
+    device : str or device
+
+    Returns
+    -------
+    EdgeCounts
+    """
+    import torch
+
+    if edges.labels != probes.labels:
+        raise must("labels of the spans", "those that the probes know", ", ".join(edges.labels))
+    slots = 2 if "project2" in probes.shapes else 1
+    if edges.slots != slots:
+        raise must("targets", "of 2 spans each" if slots == 2 else "of 1 span each", edges.slots)
+    rows = LayerRows(X, device)
+    expected = (probes.shapes["mix"][0], probes.shapes["project1"][0])
+    if (rows.layers, rows.features) != expected:
+        actual = f"{rows.layers} layers of {rows.features}"
+        raise must("X", f"of {expected[0]} layers of {expected[1]} features", actual)
+    scored = _with_targets(edges, sentences, "sentences")
+    batches = fixed_batches(edges, scored, probes.recipe.batch, rows.device)
+    table = torch.from_numpy(probes.table).to(rows.device).flatten(0, 1)
+    inputs = probes.inputs * len(probes.seeds)
+    batch_counts = [part.cpu().numpy() for part in answered(rows, table, probes.shapes, inputs, batches)]
+    counts = by_sentence(np.concatenate(batch_counts, axis=1), edges, scored)
+    return EdgeCounts(
+        sentences=scored,
+        counts=counts.reshape(len(probes.seeds), len(probes.inputs), *counts.shape[1:]),
+        seeds=probes.seeds,
+        inputs=tuple(probe_input.name for probe_input in probes.inputs),
+    )
+
+
+def _sentences(
+    edges: Edges, train: Any, validation: Any, recipe: EdgeRecipe
+) -> tuple[np.ndarray, np.ndarray]:
+    """Disjoint training and validation sentences."""
+    learned = _with_targets(edges, train, "train")
+    rng = generator(0, "edge probe", "sentences")
+    if validation is None:
+        if len(learned) < 2:
+            raise must("train", "at least 2 sentences, one of them to validate on", len(learned))
+        shuffled = rng.permutation(learned)
+        cut = max(1, round(HELD_OUT * len(learned)))
+        checked, learned = np.sort(shuffled[:cut]), np.sort(shuffled[cut:])
+    else:
+        checked = _with_targets(edges, validation, "validation")
+        shared = np.intersect1d(learned, checked)
+        if len(shared):
+            raise InputError(
+                f"train and validation must not share sentences, but both have {int(shared[0])}."
+            )
+    if recipe.train_limit is not None and recipe.train_limit < len(learned):
+        learned = np.sort(rng.choice(learned, recipe.train_limit, replace=False))
+    return learned, checked[: recipe.validation_limit]
+
+
+def _with_targets(edges: Edges, sentences: Any, name: str) -> np.ndarray:
+    """Sentences that have targets, in ascending order."""
+    numbers = np.asarray(sentences)
+    if numbers.ndim != 1 or not len(numbers) or numbers.dtype.kind not in "iu":
+        raise must(name, "numbers of sentences, at least one", sentences)
+    with_targets = np.intersect1d(numbers, edges.owner)
+    if not len(with_targets):
+        raise must(name, "sentences of which some have targets", f"{len(numbers)} that have none")
+    return with_targets
+
+
+def _mixes(
+    table: np.ndarray, shapes: Mapping[str, tuple[int, ...]], inputs: Sequence[Input], layers: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of the layers in each mix, and its scale gamma."""
+    import torch
+
+    weights = named(torch.from_numpy(table).double(), shapes)
+    shares, gamma = np.zeros((*table.shape[:2], layers)), np.ones(table.shape[:2])
+    for number, probe_input in enumerate(inputs):
+        taken = list(probe_input.layers)
+        shares[:, number, taken] = weights["mix"][:, number, taken].softmax(-1).numpy()
+        if probe_input.mixed:
+            gamma[:, number] = weights["gamma"][:, number, 0].numpy()
+    return shares, gamma

@@ -1,0 +1,1 @@
+"""Logistic regression for the layers of an encoder, fitted together."""

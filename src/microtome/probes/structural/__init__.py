@@ -1,0 +1,1 @@
+"""Structural probes (Hewitt and Manning 2019)."""

@@ -1,0 +1,291 @@
+"""Fine-tuning with several seeds: one after the other, in parallel processes, or as one model (vmap)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from ..arguments import checked
+from ..encoders.encoder import Encoder, TransformerEncoder
+from ..errors import InputError, must
+from ..inference.estimate import Estimate
+from ..inference.seeds import Outcome, mean_over_seeds
+from ..runtime import using_threads
+from ..store.shelf import Shelf
+from ..tasks.task import Task
+from .checking import ALONE, check_many
+from .finetuning import KIND, begin_run, finetune
+from .heads import Head
+from .loop import make_accelerator
+from .recipe import Recipe
+from .request import ask
+from .stopping import in_child, stopping_children
+from .tuned import Tuned, open_tuned
+
+Progress = Callable[[str, int, int], None]
+
+
+def finetune_seeds(
+    model: Encoder | Mapping[str, Any],
+    task: Task | Mapping[str, Any],
+    seeds: Sequence[int],
+    *,
+    at_once: int = 1,
+    abreast: bool = False,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> list[Tuned]:
+    """
+    Fine-tune one encoder with several seeds.
+
+    A small model leaves most of a GPU idle: a few processes, or seeds trained as one model, use it better.
+
+    Parameters
+    ----------
+    model : Encoder or mapping
+        A mapping holds the arguments of `load`, which separate processes need.
+    task : Task or mapping
+        A mapping holds the arguments of `task`, and `held_out`.
+    seeds : sequence of int
+    at_once : int
+        Number of processes that train at the same time; 1 trains in this process.
+    abreast : bool
+        Whether seeds train as one model, as by `finetune_abreast`, which has fewer options.
+    threads : int, optional
+        Of each process; as many as in this process when absent.
+    progress : callable, optional
+        Called with a label, the number of steps done and their total.
+    **options
+        Of `finetune`.
+
+    Returns
+    -------
+    list of Tuned
+        In the order of the seeds.
+    """
+    import torch
+
+    check_many(seeds, at_once=at_once, abreast=abreast, **options)
+    with using_threads(threads):
+        if abreast:
+            shared_options = {name: value for name, value in options.items() if name not in ALONE}
+            encoder, opened = open_both(model, task)
+            return finetune_abreast([encoder], opened, seeds=seeds, progress=progress, **shared_options)
+        if at_once > 1 and len(seeds) > 1:
+            _in_processes(model, task, seeds, at_once, torch.get_num_threads(), progress, options)
+        # The runs of the processes are in the store by now, and are only opened here.
+        encoder, opened = open_both(model, task)
+        return [
+            finetune(encoder, opened, seed=seed, progress=_named(progress, seed, seeds), **_at(options, seed))
+            for seed in seeds
+        ]
+
+
+def finetune_abreast(
+    encoders: Sequence[Encoder],
+    task: Task,
+    recipe: str | Recipe = "devlin2019",
+    *,
+    seeds: Sequence[int],
+    rates: Sequence[float] | None = None,
+    head: str | Head | None = None,
+    device: str = "cuda",
+    precision: str = "float32",
+    store: str | os.PathLike[str] | None = None,
+    command: str = "",
+    progress: Progress | None = None,
+    **values: Any,
+) -> list[Tuned]:
+    """
+    Fine-tune small encoders of one shape as one model (vmap), which uses a GPU better than one by one.
+
+    Each encoder learns what it would learn alone, up to rounding and the dropout masks; each run has its own
+    address in the store. A run that is stopped starts from scratch.
+
+    Parameters
+    ----------
+    encoders : sequence of Encoder
+        Of one class and shape, with one tokenizer.
+    task : Task
+        Of classification or regression.
+    recipe : str or Recipe
+    seeds : sequence of int
+    rates : sequence of float, optional
+        The recipe's when absent.
+    head : str or Head, optional
+    device, precision, store, command
+        As in `finetune`.
+    progress : callable, optional
+    **values
+        Values of the recipe to override.
+
+    Returns
+    -------
+    list of Tuned
+        All seeds at the first rate of the first encoder, then at its next rate, and so on.
+    """
+    from .vmapped import train_abreast
+
+    if not encoders or not seeds:
+        raise must("encoders and seeds", "one or more each", (len(encoders), len(seeds)))
+    if len(set(seeds)) != len(seeds) or len({encoder.digest for encoder in encoders}) != len(encoders):
+        raise must("encoders and seeds", "each there once", (len(encoders), list(seeds)))
+    transformer_encoders = [encoder for encoder in encoders if isinstance(encoder, TransformerEncoder)]
+    if len({encoder.tokenizer.digest for encoder in transformer_encoders}) > 1:
+        raise InputError("encoders that are trained abreast must share one tokenizer, but these do not.")
+    accelerator = make_accelerator(device, precision)
+    rate_values: list[dict[str, Any]] = [{}] if rates is None else [{"rate": rate} for rate in rates]
+    requests = [
+        ask(
+            encoder,
+            task,
+            recipe,
+            seed=seed,
+            head=head,
+            device=device,
+            precision=precision,
+            abreast=True,
+            **values,
+            **rate,
+        )
+        for encoder in encoders
+        for rate in rate_values
+        for seed in seeds
+    ]
+    shelf = Shelf(store)
+    with ExitStack() as stack:
+        works = [
+            stack.enter_context(shelf.work(kind=KIND, specification=request.specification, command=command))
+            for request in requests
+        ]
+        pending = [
+            (request, work) for request, work in zip(requests, works, strict=True) if work.entry is None
+        ]
+        runs = [
+            begin_run(request, work.folder, accelerator=accelerator, shelf=shelf, progress=progress)
+            for request, work in pending
+        ]
+        if runs:
+            courses = train_abreast(
+                [run.model for run in runs],
+                runs[0].features(),
+                [run.asked.recipe for run in runs],
+                seeds=[run.asked.seeds.order for run in runs],
+                longest=runs[0].asked.longest,
+                rounded=precision == "tf32",
+                progress=progress,
+            )
+            for (_, work), run, course in zip(pending, runs, courses, strict=True):
+                work.finish(run.finish(course, []))
+    entries = [(shelf.get(request.address), request.address) for request in requests]
+    return [
+        open_tuned(entry.folder, task, address=address, shelf=shelf, device=device)
+        for entry, address in entries
+        if entry is not None
+    ]
+
+
+def _at(options: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Give each seed its own folder for TensorBoard."""
+    board = options.get("board")
+    return {**options, "board": None if board is None else str(Path(board) / f"seed-{seed}")}
+
+
+def _named(progress: Progress | None, seed: int, seeds: Sequence[int]) -> Progress | None:
+    if progress is None or len(seeds) == 1:
+        return progress
+    return lambda what, done, total: progress(f"seed {seed}: {what}", done, total)
+
+
+def open_both(model: Any, task: Any) -> tuple[Any, Task]:
+    """Load an encoder and open a task, where they are given as mappings."""
+    from ..encoders.loading import load
+
+    encoder = load(**model) if isinstance(model, Mapping) else model
+    return encoder, open_asked(task) if isinstance(task, Mapping) else task
+
+
+def open_asked(asked: Mapping[str, Any]) -> Task:
+    """
+    Open a task from a mapping of arguments.
+
+    Parameters
+    ----------
+    asked : mapping
+        Arguments of `task`, and `held_out`: the number of examples of the validation split that are scored
+        while the others are trained on, for tasks whose training split is not available.
+
+    Returns
+    -------
+    Task
+    """
+    from ..tasks.loading import task as open_task
+    from ..tasks.subset import held_out
+
+    options = dict(asked)
+    size = options.pop("held_out", None)
+    opened = open_task(**options)
+    return opened if size is None else held_out(opened, size)
+
+
+def _in_processes(
+    model: Any,
+    task: Any,
+    seeds: Sequence[int],
+    at_once: int,
+    threads: int,
+    progress: Progress | None,
+    options: Mapping[str, Any],
+) -> None:
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from multiprocessing import get_context
+
+    # Spawned processes: a forked one would inherit a GPU that it cannot use.
+    with (
+        ProcessPoolExecutor(min(at_once, len(seeds)), mp_context=get_context("spawn")) as pool,
+        stopping_children(pool),
+    ):
+        running = [
+            pool.submit(in_child, _train, dict(model), dict(task), seed, threads, dict(options))
+            for seed in seeds
+        ]
+        for done, finished in enumerate(as_completed(running), start=1):
+            finished.result()
+            if progress is not None:
+                progress("seeds", done, len(seeds))
+
+
+def _train(
+    model: dict[str, Any], task: dict[str, Any], seed: int, threads: int, options: dict[str, Any]
+) -> str:
+    import torch
+
+    torch.set_num_threads(threads)
+    encoder, opened = open_both(model, task)
+    return finetune(encoder, opened, seed=seed, **_at(options, seed)).address
+
+
+@checked
+def over_seeds(runs: Sequence[Any], *, level: float = 0.95) -> Estimate:
+    """
+    Average the score of the task over runs; diverged or collapsed runs are counted, never averaged.
+
+    Parameters
+    ----------
+    runs : sequence of Tuned
+    level : float
+
+    Returns
+    -------
+    Estimate
+    """
+    if not isinstance(runs, Sequence) or not runs or not all(hasattr(run, "evaluation") for run in runs):
+        raise must("runs", "fine-tuned models, at least one", runs)
+    outcomes = [
+        Outcome(seed=run.seeds.order, value=run.score.value, failed=run.failure or "") for run in runs
+    ]
+    return mean_over_seeds(outcomes, runs[0].evaluation.main, level=level)

@@ -1,0 +1,97 @@
+"""Ways of tuning are brought to one score, and each changes the layers that it can change."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cats
+from microtome.encoders.loading import load
+from microtome.errors import InputError, MissingExtraError
+from microtome.experiments.change.learning_rates import MATCHED
+from microtome.experiments.change.tuning_methods import tuning_ways
+from microtome.findings.results import open_result
+from moving import saved
+
+RATES = {"full": [3e-3], "lora": [2e-2], "bitfit": [1e-2], "head": [1e-2]}
+
+
+def test_each_way_changes_what_it_can(tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    base, task = load(saved(tmp_path / "m")), cats.cats_task(validation=70)
+    heard: list[str] = []
+    given: dict[str, Any] = {
+        "rates": RATES,
+        "seeds": (1, 2),
+        "store": tmp_path / "s",
+        "progress": lambda what, *_: heard.append(what),
+        **cats.QUICK,
+    }
+    found = tuning_ways(base, task, command="microtome ways", **given)
+    curves = {one.name.removeprefix("debiased_cka: "): one for one in found.curves}
+    assert list(curves) == ["full", "lora", "bitfit", "head"]
+    # A head leaves the encoder as it is; adapters stand in the blocks, and the bias of the embeddings moves
+    # all rows alike, which no similarity of centered rows sees.
+    np.testing.assert_array_equal(curves["head"].values, 1)
+    for way in ("lora", "bitfit"):
+        assert curves[way].values[0] == 1
+        assert (curves[way].values[1:] < 1).all()
+    assert (curves["full"].values < 1).all()
+    ways = found.more["ways"]
+    assert ways["head"]["change"]["debiased_cka"]["center"] is None
+    assert ways["full"]["apart"] is None
+    assert ways["lora"]["apart"]["from"] == "full"
+    for way in ("full", "lora", "bitfit"):
+        told = ways[way]["change"]["debiased_cka"]
+        assert told["center"]["low"] < told["center"]["value"] < told["center"]["high"]
+        assert ways[way]["score"] == pytest.approx(np.mean(list(ways[way]["scores"].values())))
+    assert ways["lora"]["change"]["debiased_cka"]["center_apart"]["from"] == "full"
+    scores = [one["score"] for one in ways.values()]
+    assert max(scores) - min(scores) > MATCHED
+    assert f"not matched, they lie {max(scores) - min(scores):.1f} points apart" in found.findings[1]
+    assert any(
+        said.startswith("Head tuning. By debiased_cka: The center of change is undefined")
+        for said in found.findings
+    )
+    assert len(found.rows) == 8
+    assert found.task == "cats"
+    json.dumps(found.document(), allow_nan=False)
+    found.save(tmp_path / "out")
+    assert open_result(tmp_path / "out").findings == found.findings
+    # Everything is in the store by now.
+    heard.clear()
+    again = tuning_ways(base, task, **given)
+    assert not any("training" in what for what in heard)
+    assert again.findings == found.findings
+
+
+def test_one_seed_says_nothing_of_others_and_bad_input_is_told(tmp_path: Path) -> None:
+    base, task = load(saved(tmp_path / "m")), cats.cats_task(32, 64)
+    given: dict[str, Any] = {"store": tmp_path / "s", **cats.QUICK, "steps": 4}
+    found = tuning_ways(
+        base, task, ways=("full", "head"), rates={"full": [1e-3], "head": [1e-2]}, seeds=3, **given
+    )
+    assert "Nothing is said of other seeds: there is one model a way." in found.warnings
+    assert found.curves[0].unit == "sentence"
+    with pytest.raises(InputError, match="match must be 'weakest', 'best' or a score in points"):
+        tuning_ways(base, task, match="worst", **given)
+    with pytest.raises(InputError, match="all of them diverged"):
+        tuning_ways(
+            base, task, ways="full", rates={"full": [1e30]}, seeds=1, clip=None, **{**given, "steps": 12}
+        )
+
+
+def test_adapters_are_refused_before_anything_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "peft", None)
+    heard: list[str] = []
+    given: dict[str, Any] = {"store": tmp_path / "s", "progress": lambda what, *_: heard.append(what)}
+    with pytest.raises(MissingExtraError, match="the way lora must find peft"):
+        tuning_ways(load(saved(tmp_path / "m")), cats.cats_task(32, 64), **given)
+    assert not heard

@@ -1,0 +1,173 @@
+"""Does freezing say what frozen blocks cost and save, with plain fine-tuning as its zero?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cats
+from microtome.errors import InputError, UnknownNameError
+from microtome.experiments.surgery.freezing import _said_cost, _said_part, freezing, planned
+from microtome.experiments.surgery.timing import freezing_costs
+from microtome.findings.results import Curve, open_result
+from microtome.interventions.freeze import Freeze
+from microtome.scores.table import find_score
+from microtome.training.request import ask
+
+Encoders = Callable[..., Any]
+
+
+def test_curves_against_plain_fine_tuning(encoder_of: Encoders, tmp_path: Path) -> None:
+    encoder, task = encoder_of("bert"), cats.cats_task()
+    given: dict[str, Any] = {
+        "store": tmp_path / "s",
+        "repeats": 1,
+        "seeds": (1, 2),
+        "ks": 2,
+        **cats.QUICK,
+    }
+    found = freezing(encoder, task, command="microtome freeze", **given)
+    assert [curve.name for curve in found.curves] == ["bottom", "difference bottom", "top", "difference top"]
+    bottom, difference = found.curves[:2]
+    assert bottom.x == (0, 2)
+    assert bottom.values[0] > 0.9
+    assert difference.values[0] == difference.band_low[0] == 0
+    np.testing.assert_allclose(difference.values[1], bottom.values[1] - bottom.values[0])
+    plain = ask(encoder, task, "wu2020", seed=1, **cats.QUICK).address
+    zeros = {row["address"] for row in found.rows if row["x"] == 0 and row["seed"] == 1}
+    assert zeros == {plain}
+    assert len(found.rows) == 8
+    assert found.provenance["runs"] == 6
+    assert "tea" not in found.methods
+    assert "wu2020" in found.methods
+    assert any("@inproceedings{merchant2020" in entry for entry in found.references)
+    assert found.lines["most frequent answer"] == pytest.approx(0.5, abs=0.1)
+    # Everything is in the store by now, the measured times too.
+    heard: list[str] = []
+    again = freezing(encoder, task, progress=lambda what, *_: heard.append(what), **given)
+    assert not any("training" in what for what in heard)
+    assert again.more["cost"] == found.more["cost"]
+    assert again.findings == found.findings
+    found.save(tmp_path / "out")
+    assert open_result(tmp_path / "out").findings == found.findings
+
+
+def test_a_frozen_bottom_saves_and_a_frozen_top_hardly(encoder_of: Encoders, tmp_path: Path) -> None:
+    cases = {"none": None, "bottom 2": Freeze(bottom=2), "bottom 3": Freeze(bottom=3), "top 2": Freeze(top=2)}
+    found = freezing_costs(
+        encoder_of("bert"), cats.cats_task(), cases, recipe="wu2020", repeats=3, store=tmp_path, **cats.QUICK
+    )
+    cost = {one["case"]: one for one in found}
+    assert cost["none"]["memory_ratio"] == cost["none"]["backward_ratio"] == 1
+    memory = [cost[name]["memory_ratio"] for name in ("top 2", "bottom 2", "bottom 3")]
+    assert memory == sorted(memory, reverse=True)
+    assert memory[0] > 0.7
+    assert memory[1] < 0.5
+    # The head alone is left.
+    assert memory[2] < 0.1
+    assert cost["bottom 3"]["learning"] < cost["bottom 2"]["learning"] < cost["none"]["learning"]
+    assert cost["bottom 3"]["backward_seconds"] < cost["none"]["backward_seconds"]
+
+
+def test_runs_that_diverge_are_counted_and_left_out(encoder_of: Encoders, tmp_path: Path) -> None:
+    given: dict[str, Any] = {**cats.QUICK, "steps": 12, "rate": 1e30, "clip": None}
+    found = freezing(
+        encoder_of("bert"),
+        cats.cats_task(),
+        ks=(1,),
+        parts="bottom",
+        seeds=1,
+        measure_time=False,
+        store=tmp_path,
+        **given,
+    )
+    assert np.isnan(found["bottom"].values).all()
+    assert len(found.warnings) == 2
+    assert all("was left out" in said for said in found.warnings)
+    assert found.findings == ("Nothing can be said of a frozen bottom: no run with nothing frozen is sound.",)
+
+
+@pytest.mark.parametrize(("method", "same"), [("head", True), ("bitfit", False), ("lora", False)])
+def test_costs_are_those_of_the_method(method: str, same: bool, encoder_of: Encoders, tmp_path: Path) -> None:
+    if method == "lora":
+        pytest.importorskip("peft")
+    cases = {"none": None, "bottom 1": Freeze(bottom=1), "bottom 2": Freeze(bottom=2)}
+    given: dict[str, Any] = {"recipe": "wu2020", "repeats": 1, "store": tmp_path, "method": method}
+    found = freezing_costs(encoder_of("bert"), cats.cats_task(), cases, **given, **cats.QUICK)
+    learning = [one["learning"] for one in found]
+    # What learns is counted case by case: nothing of one is left over in the next.
+    assert learning[0] < 20_000
+    assert (len(set(learning)) == 1) == same
+    if not same:
+        assert learning[0] - learning[1] == pytest.approx(learning[1] - learning[2], rel=0.5)
+
+
+def test_from_there_on_is_said_only_where_it_holds() -> None:
+    def said(*lost: float) -> str:
+        values = -np.array([0.0, *lost])
+        ends = dict.fromkeys(("values", "low", "high", "band_low", "band_high"), values)
+        n = len(values)
+        curve = Curve(
+            name="d",
+            axis="k",
+            x=tuple(range(n)),
+            **ends,
+            level=0.95,
+            unit="example",
+            n=9,
+            seeds=(1,) * n,
+            reasons=(None,) * n,
+        )
+        return _said_part("bottom", curve, find_score("accuracy"), n - 1)[-1]
+
+    assert said(0.0, 0.1, 0.2).startswith("From the bottom 2 blocks on, freezing costs more than 1 point")
+    assert said(0.1, 0.0, 0.2).startswith("With the bottom 1 blocks, freezing costs more than 1 point")
+
+    def saves(*ratios: float) -> list[str]:
+        return _said_cost(
+            [
+                {"case": f"bottom {k}", "backward_ratio": one, "memory_ratio": 1.0}
+                for k, one in enumerate(ratios, start=1)
+            ]
+        )[1:]
+
+    assert saves(0.9, 0.4, 0.3) == [
+        "The way back takes half of its time or less from the bottom 2 blocks on."
+    ]
+    assert saves(0.4, 0.9, 0.3) == ["The way back takes half of its time or less with the bottom 1 blocks."]
+
+
+def test_the_plan(encoder_of: Encoders) -> None:
+    encoder = encoder_of("bert")
+    every = planned(encoder, seeds=(1, 2))
+    assert len(every) == 16
+    assert {run.x for run in every} == {0, 1, 2, 3}
+    assert all(not run.interventions for run in every if run.x == 0)
+    kept = planned(encoder, seeds=1, cached=True)
+    assert [run.x for run in kept if run.options.get("cached")] == [1, 2, 3]
+    assert all(run.arm == "bottom" for run in kept if run.options.get("cached"))
+    assert not any(run.options for run in planned(encoder, seeds=1, cached=True, embeddings=False))
+    assert [run.x for run in planned(encoder_of("albert"), ks=(3,), parts="bottom", seeds=1)] == [0, 3]
+
+
+def test_what_cannot_be_asked(encoder_of: Encoders) -> None:
+    encoder = encoder_of("bert")
+    with pytest.raises(InputError, match="ks must be numbers of blocks between 0 and 3, but got 4"):
+        planned(encoder, ks=(4,))
+    half: Any = (1.5,)
+    with pytest.raises(InputError, match=r"ks must be a whole number, but got 1\.5"):
+        planned(encoder, ks=half)
+    first: Any = np.arange(2)
+    assert [run.x for run in planned(encoder, ks=first, parts="top", seeds=1)] == [0, 1]
+    with pytest.raises(InputError, match="repeats must be a whole number above 0, but got 0"):
+        freezing(encoder, cats.cats_task(), repeats=0)
+    with pytest.raises(UnknownNameError, match="part must be one of bottom, top, but got 'middle'"):
+        planned(encoder, parts="middle")
+    with pytest.raises(InputError, match="seeds must be one or more, each once"):
+        planned(encoder, seeds=(1, 1))
+    with pytest.raises(InputError, match="ks must be 0 or 3 for ALBERT, whose layers share their weights"):
+        planned(encoder_of("albert"))

@@ -1,0 +1,138 @@
+"""Are blocks run in the order asked, and are tasks compared over the same orders?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import cats
+from microtome.encoders.encoder import digest_weights
+from microtome.errors import InputError, UnknownNameError
+from microtome.experiments.surgery.permutation import correlate, permutation, planned
+from microtome.experiments.surgery.random_choice import welch_reach
+from microtome.interventions.applying import apply
+from microtome.training.request import ask
+
+Encoders = Callable[..., Any]
+
+
+def order_of(encoder: Any, run: Any) -> tuple[int, ...]:
+    """Which of the blocks of an encoder run, one after the other."""
+    known = {digest_weights(block): number for number, block in enumerate(encoder.blocks, start=1)}
+    return tuple(known[digest_weights(block)] for block in apply(encoder, *run.interventions).blocks)
+
+
+def test_every_kind_of_order(encoder_of: Encoders) -> None:
+    encoder = encoder_of("bert")
+    runs = planned(
+        encoder, kinds=("random", "swap", "reverse", "move"), permutations=(1, 2), orders=[(2, 3, 1)], seeds=4
+    )
+    found = {(run.arm, run.x): order_of(encoder, run) for run in runs if run.arm != "scratch"}
+    drawn = {("random", p): tuple(np.random.RandomState(p).permutation(3) + 1) for p in (1, 2)}
+    assert found == {
+        ("full", 0): (1, 2, 3),
+        **drawn,
+        ("swap", 1): (2, 1, 3),
+        ("swap", 2): (1, 3, 2),
+        ("reverse", 1): (3, 2, 1),
+        ("move", 1): (2, 3, 1),
+        ("move", 2): (1, 3, 2),
+        ("given", 1): (2, 3, 1),
+    }
+    assert [run.x for run in runs if run.arm == "scratch"] == [0]
+
+
+def test_two_tasks_over_the_same_orders(encoder_of: Encoders, tmp_path: Path) -> None:
+    encoder = encoder_of("bert")
+    tasks = [cats.cats_task(name=name, seed=seed) for seed, name in enumerate(("cats", "more"))]
+    given: dict[str, Any] = {"store": tmp_path, "permutations": (1, 2), "orders": [(1, 2, 3)], **cats.QUICK}
+    found = permutation(encoder, tasks, **given)
+    assert found.task == "cats, more"
+    assert [curve.name for curve in found.curves][:2] == ["cats: random", "cats: difference random"]
+    plain = ask(encoder, tasks[0], "tamkin2020", seed=1, **cats.QUICK).address
+    same = [row for row in found.rows if row["order"] == "1 2 3" and row["task"] == "cats"]
+    # The blocks in their own order are the model itself; with all of them redrawn it is another one.
+    assert {row["address"] for row in same if row["arm"] in ("full", "given")} == {plain}
+    assert found.lines["cats: full"] > 0.9
+    assert {"cats: scratch", "more: scratch"} <= set(found.lines)
+    assert {row["order"]: row["inversions"] for row in found.rows}["1 2 3"] == 0
+    record = found.more["correlations"][0]
+    assert record["tasks"] == ["cats", "more"]
+    # Orders of blocks cannot matter alike to a model that learned nothing.
+    failed = {name.split(":")[0] for name in found.more.get("not_above_baseline", {})}
+    assert failed <= {"more"}
+    assert any("Pearson's correlation over" in said for said in found.findings) is not bool(failed)
+    assert any(said.startswith("more: Nothing is concluded: ") for said in found.findings) is bool(failed)
+    heard: list[str] = []
+    alone = permutation(encoder, tasks[0], progress=lambda what, *_: heard.append(what), **given)
+    assert not any("training" in what for what in heard)
+    np.testing.assert_array_equal(alone["random"].values, found["cats: random"].values)
+
+
+def test_correlations_are_those_of_scipy() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=20)
+    y = x + rng.normal(size=20)
+    means = {
+        name: {("random", place): float(value) for place, value in enumerate(values)}
+        for name, values in (("one", x), ("two", y))
+    }
+    found = correlate(means, 0.9)[0]
+    known: Any = stats.pearsonr(x, y)
+    ranked: Any = stats.spearmanr(x, y)
+    bounds = known.confidence_interval(0.9)
+    assert found["n"] == 20
+    assert found["pearson"]["value"] == pytest.approx(known.statistic)
+    assert (found["pearson"]["low"], found["pearson"]["high"]) == pytest.approx(tuple(bounds))
+    assert found["spearman"]["value"] == pytest.approx(ranked.statistic)
+    assert found["spearman"]["low"] < found["spearman"]["value"] < found["spearman"]["high"]
+    flat = correlate({"one": dict.fromkeys(means["one"], 0.5), "two": means["two"]}, 0.95)[0]
+    assert flat["pearson"]["reason"] == "all scores of a task are the same"
+    few = {name: dict(list(values.items())[:3]) for name, values in means.items()}
+    assert correlate(few, 0.95)[0]["spearman"]["reason"] == "fewer than 4 orders"
+
+
+def test_what_orders_change_is_said_with_its_unit(encoder_of: Encoders, tmp_path: Path) -> None:
+    encoder, task = encoder_of("bert"), cats.cats_task()
+    given: dict[str, Any] = {"store": tmp_path, "permutations": np.array([1, 2]), "kinds": ("random", "swap")}
+    one = permutation(encoder, task, seeds=1, **given, **cats.QUICK).findings
+    two = permutation(encoder, task, seeds=(1, 2), **given, **cats.QUICK).findings
+    assert "unit: order; on these trainings, other seeds are not covered)" in one[0]
+    assert "unit: order, and seed of the model as it is)" in two[0]
+    assert one[0].endswith("by the 95% band (unit: example).")
+    assert two[0].endswith("by the 95% band (unit: example and seed).")
+    # All swaps there are were made: they are no sample of others.
+    assert "unit: order" not in one[1]
+    more = cats.cats_task(name="more", seed=1)
+    none = permutation(encoder, [task, more], store=tmp_path, permutations=(), **cats.QUICK)
+    assert not any("correlation" in said for said in none.findings)
+
+
+def test_the_interval_over_orders_is_that_of_welch() -> None:
+    rng = np.random.default_rng(1)
+    orders, seeds = rng.normal(size=9), 0.5 * rng.normal(size=4)
+    known: Any = stats.ttest_ind(orders, seeds, equal_var=False)
+    bounds = known.confidence_interval(0.95)
+    assert welch_reach(orders, seeds, 0.95) == pytest.approx((bounds.high - bounds.low) / 2)
+
+
+def test_what_cannot_be_asked(encoder_of: Encoders, tmp_path: Path) -> None:
+    encoder = encoder_of("bert")
+    with pytest.raises(UnknownNameError, match="kind must be one of"):
+        planned(encoder, kinds="shuffle")
+    with pytest.raises(InputError, match="permutations must be seeds of orders, each once"):
+        planned(encoder, permutations=(1, 1))
+    with pytest.raises(InputError, match=r"orders must be all of the 3 blocks of .* in some order"):
+        planned(encoder, orders=[(1, 2)])
+    with pytest.raises(InputError, match="blocks must have weights of their own to be permuted"):
+        planned(encoder_of("albert"))
+    with pytest.raises(InputError, match=r"the reversed order must be one that .*: block 1 of ModernBERT"):
+        planned(encoder_of("modernbert"), kinds="reverse")
+    task = cats.cats_task()
+    with pytest.raises(InputError, match="tasks must be one or more, each once"):
+        permutation(encoder, [task, task], store=tmp_path)

@@ -1,0 +1,257 @@
+"""Does every span cost what a really cut model loses, and is it told with its doubt?"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import microtome as mt
+import tiny
+from microtome.encoders.cutting import keep_blocks
+from microtome.encoders.loading import load
+from microtome.errors import InputError, UnknownNameError
+from microtome.experiments.models import opened
+from microtome.experiments.surgery.skipping import skipping, span_findings
+from microtome.findings.results import Result, SpanMap, open_result
+from microtome.randomness import generator
+from microtome.scores.table import SCORES
+from microtome.tasks.items import Item, Split
+from microtome.tasks.task import Task
+from microtome.training.evaluating import predict, score_answers
+
+QUICK: dict[str, Any] = {"steps": 60, "batch": 16, "rate": 1e-3, "longest": 32}
+STILL: dict[str, Any] = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+WORDS = ("the", "sit", "on", "mat", "reader", "long", "books", "short")
+
+
+def cats(name: str, count: int) -> Split:
+    """Sentences with a cat in them, or with tea."""
+    rng, items = generator(0, name), []
+    for number in range(count):
+        words = list(rng.choice(WORDS, size=int(rng.integers(2, 7))))
+        words.insert(int(rng.integers(len(words) + 1)), ("cat", "tea")[number % 2])
+        items.append(Item(id=str(number), texts=(" ".join(words),), target=number % 2))
+    return Split(name=name, items=tuple(items))
+
+
+def spoken(kind: str) -> Task:
+    """A task of language modeling."""
+    items = tuple(Item(id=str(n), texts=(text,)) for n, text in enumerate(tiny.TEXT * 3))
+    return Task(
+        name="text",
+        title="a few sentences",
+        kind="language_modeling",
+        scores=("perplexity",),
+        main=("perplexity",),
+        readers=MappingProxyType({"validation": lambda: Split(name="validation", items=items)}),
+        source=kind,
+    )
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    return Task(
+        name="cats",
+        title="Cats and tea",
+        kind="classification",
+        labels=("cat", "tea"),
+        scores=("accuracy",),
+        main=("accuracy",),
+        readers=MappingProxyType(
+            {"train": lambda: cats("train", 256), "validation": lambda: cats("validation", 48)}
+        ),
+        source="tests",
+    )
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory, task: Task) -> list[Any]:
+    place = tmp_path_factory.mktemp("runs")
+    encoder = load(tiny.save_checkpoint(place / "bert", "bert", **STILL))
+    return [mt.finetune(encoder, task, "wu2020", seed=s, store=place / "store", **QUICK) for s in (1, 2)]
+
+
+def cell(found: SpanMap, first: int, last: int) -> float:
+    return float(found.values[first - 1, last - 1])
+
+
+def one_map(result: Result, name: str) -> SpanMap:
+    found = result[name]
+    assert isinstance(found, SpanMap)
+    return found
+
+
+def test_every_span_costs_what_a_really_cut_model_loses(runs: list[Any], task: Task, tmp_path: Path) -> None:
+    result = skipping(runs[0], task, store=tmp_path)
+    (found,) = result.spans
+    assert found.full == pytest.approx(runs[0].score.value)
+    split = task.split("validation")
+    for first, last in [(1, 1), (2, 2), (3, 3), (1, 2), (2, 3)]:
+        model = copy.deepcopy(runs[0].model)
+        keep_blocks(model.net, model.family, [b for b in (1, 2, 3) if not first <= b <= last])
+        answers = predict(model, split, task, runs[0].encoder.tokenizer, longest=runs[0].longest)
+        lost = runs[0].score.value - score_answers(task, split, answers).score.value
+        assert cell(found, first, last) == pytest.approx(lost)
+    assert np.isnan(found.values[np.tril_indices(3, -1)]).all()
+    inside = np.triu_indices(3)
+    assert (found.band_low[inside] <= found.low[inside] + 1e-12).all()
+    assert (found.low[inside] <= found.values[inside] + 1e-12).all()
+
+
+def test_several_seeds_are_averaged_and_shown_alone(runs: list[Any], task: Task, tmp_path: Path) -> None:
+    result = skipping(runs, task, store=tmp_path)
+    assert [one.name for one in result.spans] == [
+        "cost of skipping",
+        "cost of skipping, seed 1",
+        "cost of skipping, seed 2",
+    ]
+    mean, *alone = (one.values for one in result.spans)
+    np.testing.assert_allclose(mean, np.mean(alone, axis=0))
+    assert result.spans[0].seeds == 2
+    assert len(result.rows) == 2 * 6
+    row = next(r for r in result.rows if (r["seed"], r["first"], r["last"]) == (2, 1, 2))
+    assert row["cost"] == pytest.approx(cell(one_map(result, "cost of skipping, seed 2"), 1, 2))
+    assert row["cost"] == pytest.approx(row["whole"] - row["score"])
+    assert "trained with 2 seeds" in result.methods
+    assert result.provenance["seeds"] == [1, 2]
+
+
+def test_a_second_call_reads_what_the_first_one_kept(runs: list[Any], task: Task, tmp_path: Path) -> None:
+    told: list[Any] = []
+    first = skipping(runs[0], task, store=tmp_path, progress=lambda *said: told.append(said), command="skip")
+    assert told
+    told.clear()
+    again = skipping(str(runs[0].folder), task, store=tmp_path, progress=lambda *said: told.append(said))
+    assert not told
+    np.testing.assert_array_equal(first.spans[0].values, again.spans[0].values)
+    assert first.model == again.model
+    first.save(tmp_path / "result")
+    kept = open_result(tmp_path / "result")
+    np.testing.assert_array_equal(kept.spans[0].band_high, first.spans[0].band_high)
+    assert kept.findings == first.findings
+    assert kept.rows == first.rows
+    assert kept.provenance["command"] == "skip"
+
+
+def test_a_failed_run_is_left_out_and_named(runs: list[Any], task: Task, tmp_path: Path) -> None:
+    failed = tmp_path / "failed"
+    failed.mkdir()
+    for path in runs[1].folder.iterdir():
+        (failed / path.name).write_bytes(path.read_bytes())
+    told = json.loads((failed / "run.json").read_text())
+    (failed / "run.json").write_text(json.dumps({**told, "failure": "diverged: loss is NaN"}))
+    result = skipping([runs[0], failed], task, store=tmp_path / "store")
+    assert len(result.spans) == 1
+    assert result.warnings[0].endswith("seed 2 was left out: diverged: loss is NaN.")
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "llama"])
+def test_blocks_that_do_nothing_are_found_to_cost_nothing_in_language_models(
+    tmp_path: Path, model_type: str
+) -> None:
+    """Blocks 2 and 3 write nothing into the residual path, so that all their spans are free."""
+    place = tiny.save_checkpoint(tmp_path / "model", model_type, head="CausalLM", num_hidden_layers=4)
+    encoder: Any = load(place)
+    with torch.no_grad():
+        for block in encoder.blocks[1:3]:
+            for name, module in block.named_modules():
+                if name in encoder.family.outputs:
+                    for weight in module.parameters():
+                        weight.zero_()
+    result = skipping(encoder, spoken(model_type), store=tmp_path / "store")
+    (found,) = result.spans
+    for span in ((2, 2), (2, 3), (3, 3)):
+        assert cell(found, *span) == pytest.approx(0, abs=1e-3)
+    # Higher perplexity is worse: what is lost is positive.
+    assert result.higher_is_better is False
+    row = next(r for r in result.rows if (r["first"], r["last"]) == (1, 4))
+    assert row["cost"] == pytest.approx(row["score"] - row["whole"])
+    assert "of perplexity" in result.findings[0]
+
+
+def test_shared_blocks_cost_by_how_many_are_left(tmp_path: Path, task: Task) -> None:
+    encoder = load(tiny.save_checkpoint(tmp_path / "model", "albert", head="MaskedLM"))
+    result = skipping(encoder, spoken("albert"), store=tmp_path / "store")
+    (found,) = result.spans
+    assert cell(found, 1, 1) == cell(found, 2, 2) == cell(found, 3, 3)
+    assert cell(found, 1, 2) == cell(found, 2, 3)
+    assert "to leave one out is to run it once less" in result.methods
+
+
+def test_what_is_found_is_said_with_its_doubt(runs: list[Any], task: Task, tmp_path: Path) -> None:
+    result = skipping(runs[0], task, store=tmp_path, level=0.9)
+    said = result.findings[0]
+    assert said.startswith("Of single blocks, leaving out block ")
+    assert "(90%, unit: example)" in said
+    costs = np.diag(result.spans[0].values) * 100
+    assert f"costs most on these examples, {costs.max():.2f} points" in said
+    assert (
+        "and the head read the last state; without any block it read the embedding output" in result.methods
+    )
+    assert "most frequent answer" in result.lines
+
+
+def test_what_makes_no_sense_is_refused(runs: list[Any], task: Task, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="level must be between 0 and 1, but got 95"):
+        skipping(runs[0], task, level=95, store=tmp_path)
+    with pytest.raises(UnknownNameError, match="split of cats must be one of train, validation"):
+        skipping(runs[0], task, split="nowhere", store=tmp_path)
+    assert not (tmp_path / "entries").exists()
+
+
+def test_opened_models_can_be_handed_on(runs: list[Any], task: Task, tmp_path: Path) -> None:
+    models = opened(runs, task)
+    one: Callable[..., Result] = skipping
+    np.testing.assert_array_equal(
+        one(models, task, store=tmp_path).spans[0].values, one(runs, task, store=tmp_path).spans[0].values
+    )
+
+
+def planted(costs: dict[tuple[int, int], float], spread: float) -> SpanMap:
+    """A map of three blocks with these costs, 9 where none is named, and a band around all of them."""
+    values = np.full((3, 3), np.nan)
+    for first in range(3):
+        for last in range(first, 3):
+            values[first, last] = costs.get((first + 1, last + 1), 0.09)
+    ends = {"low": values - spread, "high": values + spread}
+    bands = {"band_low": values - 2 * spread, "band_high": values + 2 * spread}
+    told: dict[str, Any] = {"full": 0.9, "level": 0.95, "unit": "example", "n": 50}
+    return SpanMap(name="m", depth=3, values=values, **ends, **bands, **told)
+
+
+def test_the_longest_free_span_is_named_only_where_the_band_allows_it() -> None:
+    costs = {(1, 1): 0.02, (2, 2): 0.001, (3, 3): 0.0, (2, 3): 0.008}
+    accuracy = SCORES["accuracy"]
+    first, second = span_findings(planted(costs, 0.001), accuracy)
+    assert first == (
+        "Of single blocks, leaving out block 1 costs most on these examples, 2.00 points [1.90, 2.10] (95%, "
+        "unit: example), and block 3 least, 0.00 points [-0.10, 0.10] (95%, unit: example)."
+    )
+    assert second.startswith("The longest span for which a cost of more than 1 point is ruled out is blocks ")
+    assert "is blocks 2 to 3 of 3: 0.80 points [0.70, 0.90] (95%, unit: example), at most 1.00 for" in second
+    _, second = span_findings(planted(costs, 0.005), accuracy)
+    assert "is ruled out is block 3 of 3: 0.00 points" in second
+    assert "; blocks 2 to 3 seem to cost no more: 0.80 points" in second
+    _, second = span_findings(planted(costs, 0.05), accuracy)
+    assert second.startswith(
+        "For no span is a cost of more than 1 point ruled out; the longest one that seems"
+    )
+    _, second = span_findings(planted({(1, 1): 0.2, (2, 2): 0.1, (3, 3): 0.3}, 0.01), accuracy)
+    assert second == "No span costs at most 1 point."
+
+
+def test_the_first_block_is_always_told_and_costs_without_doubt_stand_alone() -> None:
+    first, second = span_findings(planted({(2, 2): 0.5, (3, 3): 0.02}, np.nan), SCORES["accuracy"])
+    assert first == (
+        "Of single blocks, leaving out block 2 costs most on these examples, 50.00 points, and block 3 "
+        "least, 2.00 points; the first block costs 9.00 points."
+    )
+    assert second == "No span costs at most 1 point."
