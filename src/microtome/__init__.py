@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .comparison.structure import find_blocks as find_blocks
     from .comparison.structure import find_localization as find_localization
     from .comparison.watching import watch as watch
+    from .context import Context as Context
     from .corpora.table import CORPORA as CORPORA
     from .encoders.loading import load as load
     from .encoders.series import series as series
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from .experiments.probing.probing import probing as probing
     from .experiments.probing.task_probing import task_probing as task_probing
     from .experiments.surgery.dropping import dropping as dropping
-    from .experiments.surgery.freezing import freezing as freezing
+    from .experiments.surgery.freezing import freeze as freeze
     from .experiments.surgery.permutation import permutation as permutation
     from .experiments.surgery.reinitialization import reinitialization as reinitialization
     from .experiments.surgery.skipping import skipping as skipping
@@ -79,7 +80,8 @@ _PUBLIC = {
     "find_blocks": "comparison.structure.find_blocks",
     "find_localization": "comparison.structure.find_localization",
     "dropping": "experiments.surgery.dropping.dropping",
-    "freezing": "experiments.surgery.freezing.freezing",
+    "freeze": "experiments.surgery.freezing.freeze",
+    "Context": "context.Context",
     "permutation": "experiments.surgery.permutation.permutation",
     "predictive_validity": "experiments.prediction.predictive_validity",
     "prune": "pruning.pruning.prune",

@@ -9,13 +9,10 @@ import re
 import types
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from .errors import InputError, must
 from .runtime import find_device
-
-if TYPE_CHECKING:
-    pass
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -59,6 +56,7 @@ _SIMPLE: Mapping[str, tuple[str, Test]] = {
     "str": ("a string", lambda value: isinstance(value, str)),
     "os.PathLike[str]": ("a path", _is_path),
     "Mapping[str, Any]": ("a mapping", lambda value: isinstance(value, Mapping)),
+    "Mapping[str, str]": ("a mapping", lambda value: isinstance(value, Mapping)),
     "Sequence[int]": ("whole numbers", _several(_is_whole)),
     "Sequence[int | None]": ("whole numbers", _several(lambda one: one is None or _is_whole(one))),
     "Sequence[float]": ("numbers", _several(_is_number)),
@@ -140,23 +138,46 @@ def _check(
     if bound.get("device") not in (None, "cpu"):
         find_device(bound["device"])
     for name, rule in rules.items():
-        if name not in bound or bound[name] is signature.parameters[name].default:
-            continue
-        value = bound[name]
-        if not any(test(value) for _, test in rule):
-            raise must(name, _listed([words for words, _ in rule]), value)
-        if name in LARGEST and _is_whole(value) and value > LARGEST[name]:
-            raise must(name, f"at most {LARGEST[name]:,}", value)
-        if (name.endswith("seed") or name in LARGEST) and _is_whole(value) and value < 0:
-            raise must(name, "a whole number of at least 0", value)
-        if name.endswith("seeds") and _several(_is_whole)(value) and min(value, default=0) < 0:
-            raise must(name, "whole numbers of at least 0", value)
-        if len(str(value)) > _LONGEST and any(words == "a path" for words, _ in rule):
-            raise must(name, f"a path of at most {_LONGEST:,} characters", value)
-        if isinstance(value, str) and not value:
-            raise InputError(f"{name} must not be empty, but got ''; leave it out for its default.")
-        if isinstance(value, (str, os.PathLike)) and "\0" in str(value):
-            raise InputError(f"{name} must have no zero byte in it, but got {value!r}.")
+        if name in bound and bound[name] is not signature.parameters[name].default:
+            _check_one(name, rule, bound[name])
+
+
+def check_value(name: str, annotation: str, value: Any) -> None:
+    """
+    Refuse a value of another type than an annotation says, in one sentence.
+
+    Parameters
+    ----------
+    name : str
+    annotation : str
+        What it leaves open is not looked at.
+    value : object
+
+    Examples
+    --------
+    >>> check_value("seeds", "Sequence[int]", (1, "two"))
+    Traceback (most recent call last):
+    microtome.errors.InputError: seeds must be whole numbers, but got (1, 'two').
+    """
+    if rule := _rule(annotation):
+        _check_one(name, rule, value)
+
+
+def _check_one(name: str, rule: list[tuple[str, Test]], value: Any) -> None:
+    if not any(test(value) for _, test in rule):
+        raise must(name, _listed([words for words, _ in rule]), value)
+    if name in LARGEST and _is_whole(value) and value > LARGEST[name]:
+        raise must(name, f"at most {LARGEST[name]:,}", value)
+    if (name.endswith("seed") or name in LARGEST) and _is_whole(value) and value < 0:
+        raise must(name, "a whole number of at least 0", value)
+    if name.endswith("seeds") and _several(_is_whole)(value) and min(value, default=0) < 0:
+        raise must(name, "whole numbers of at least 0", value)
+    if len(str(value)) > _LONGEST and any(words == "a path" for words, _ in rule):
+        raise must(name, f"a path of at most {_LONGEST:,} characters", value)
+    if isinstance(value, str) and not value:
+        raise InputError(f"{name} must not be empty, but got ''; leave it out for its default.")
+    if isinstance(value, (str, os.PathLike)) and "\0" in str(value):
+        raise InputError(f"{name} must have no zero byte in it, but got {value!r}.")
 
 
 def _rule(annotation: Any) -> list[tuple[str, Test]]:

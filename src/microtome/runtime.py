@@ -16,9 +16,11 @@ MOST_THREADS = 1024
 
 
 def find_device(name: Any) -> torch.device:
-    """Find a torch device, or say that it is not there."""
+    """Find a torch device, or say that it is not there; "auto" is a GPU where there is one."""
     import torch
 
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
     except (RuntimeError, TypeError) as error:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..experiments.table import EXPERIMENTS
 from ..version import VERSION
 from .change import change
 from .compare import compare
@@ -15,7 +16,6 @@ from .domains import domains
 from .drop import drop
 from .extract import extract
 from .finetune import evaluate, finetune
-from .freeze import freeze
 from .localize import localize
 from .ls import ls
 from .parsing import Verb
@@ -29,6 +29,7 @@ from .sharing import taken_apart
 from .similarity import similarity
 from .store import store
 from .trajectory import trajectory
+from .verbs import verb as derived
 from .ways import ways
 
 
@@ -45,10 +46,13 @@ def command() -> Any:
     )
     app.callback()(_start)
     verbs = (similarity, extract, compare, finetune, evaluate)
-    verbs += (truncate, skip, freeze, reinit, permute, drop, prune)
+    verbs += (truncate, skip, reinit, permute, drop, prune)
     verbs += (probe, change, domains, localize, ways, trajectory)
     for verb in (*verbs, report, pretrain, ls, demo):
         app.command(cls=Verb, no_args_is_help=verb is not demo)(taken_apart(verb))
+    for entry in EXPERIMENTS.values():
+        if entry.path:
+            app.command(name=entry.verb, cls=Verb, no_args_is_help=True)(derived(entry.load(), entry.verb))
     app.add_typer(store)
     return typer.main.get_command(app)
 

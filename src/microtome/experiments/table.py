@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from .base import Experiment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Experiment:
+class Entry:
     """
     One question that is put to an encoder.
 
@@ -31,8 +35,8 @@ class Experiment:
         Experiments of the papers that it covers, as their protocols are numbered.
     source : str
         Whose idea it is.
-    module : str
-        That has the function; called as it is when absent.
+    path : str
+        Of the class, below this package.
     """
 
     name: str
@@ -42,17 +46,16 @@ class Experiment:
     trains: bool
     protocols: tuple[str, ...]
     source: str
-    module: str = ""
+    path: str = ""
 
-    def function(self) -> Any:
-        """Import the function that runs it."""
-        from importlib import import_module
-
-        return getattr(import_module(f".{self.module or self.name}", __package__), self.name)
+    def load(self) -> type[Experiment]:
+        """Import the class."""
+        module, _, name = self.path.rpartition(".")
+        return getattr(import_module(f".{module}", __package__), name)
 
 
 _ALL = (
-    Experiment(
+    Entry(
         name="truncation",
         verb="truncate",
         asks="How well does a head read each layer, as it is, tuned further, or on the model before tuning?",
@@ -61,7 +64,7 @@ _ALL = (
         protocols=("P-E2",),
         source="Phang et al. 2021",
     ),
-    Experiment(
+    Entry(
         name="skipping",
         verb="skip",
         asks="What does leaving out each span of blocks cost?",
@@ -70,16 +73,17 @@ _ALL = (
         protocols=("P-E3",),
         source="Phang et al. 2021",
     ),
-    Experiment(
+    Entry(
         name="freezing",
         verb="freeze",
+        path="surgery.freezing.Freezing",
         asks="Which blocks need to learn, and what does it save if they do not?",
         takes="encoder",
         trains=True,
         protocols=("W-E6", "M-E4"),
         source="Wu et al. 2020, Merchant et al. 2020",
     ),
-    Experiment(
+    Entry(
         name="reinitialization",
         verb="reinit",
         asks="Which blocks' pretrained weights matter, against depth alone?",
@@ -88,7 +92,7 @@ _ALL = (
         protocols=("T-E1", "T-E2", "T-E3", "M-E5", "B-5"),
         source="Tamkin et al. 2020, Merchant et al. 2020",
     ),
-    Experiment(
+    Entry(
         name="permutation",
         verb="permute",
         asks="Does the order of the blocks matter, and alike in different tasks?",
@@ -97,7 +101,7 @@ _ALL = (
         protocols=("T-E5",),
         source="Tamkin et al. 2020",
     ),
-    Experiment(
+    Entry(
         name="dropping",
         verb="drop",
         asks="Which blocks can be left out before fine-tuning?",
@@ -106,7 +110,7 @@ _ALL = (
         protocols=("S-E1",),
         source="Sajjad et al. 2023",
     ),
-    Experiment(
+    Entry(
         name="probing",
         verb="probe",
         asks="What can be read out of each layer?",
@@ -115,7 +119,7 @@ _ALL = (
         protocols=("M-E1", "M-E2", "T-E4"),
         source="Merchant et al. 2020, Hewitt and Manning 2019, Tenney et al. 2019, Tamkin et al. 2020",
     ),
-    Experiment(
+    Entry(
         name="change",
         verb="change",
         asks="What did fine-tuning change, and in which layers?",
@@ -124,7 +128,7 @@ _ALL = (
         protocols=("M-E3",),
         source="Merchant et al. 2020",
     ),
-    Experiment(
+    Entry(
         name="domains",
         verb="domains",
         asks="Did it change sentences of the task more than others?",
@@ -133,7 +137,7 @@ _ALL = (
         protocols=("M-E6",),
         source="Merchant et al. 2020",
     ),
-    Experiment(
+    Entry(
         name="tuning_ways",
         verb="ways",
         asks="Where does the change sit when only adapters, biases or the head learn?",
@@ -141,9 +145,8 @@ _ALL = (
         trains=True,
         protocols=("B-8",),
         source="microtome, Hu et al. 2022, Ben Zaken et al. 2022",
-        module="change.tuning_methods",
     ),
-    Experiment(
+    Entry(
         name="localized",
         verb="localize",
         asks="In which layers do single neurons count, beyond rotated layers?",
@@ -151,9 +154,8 @@ _ALL = (
         trains=False,
         protocols=("W-E3", "B-12"),
         source="microtome, Wu et al. 2020",
-        module="change.localization",
     ),
-    Experiment(
+    Entry(
         name="trajectory",
         verb="trajectory",
         asks="How do layers come to be what they are, along a training?",
@@ -162,7 +164,7 @@ _ALL = (
         protocols=("B-7",),
         source="microtome",
     ),
-    Experiment(
+    Entry(
         name="predictive_validity",
         verb="",
         asks="Does the similarity of layers foretell what can be cut?",
@@ -170,7 +172,6 @@ _ALL = (
         trains=False,
         protocols=("B-3",),
         source="microtome",
-        module="prediction",
     ),
 )
-EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType({one.name: one for one in _ALL})
+EXPERIMENTS: Mapping[str, Entry] = MappingProxyType({one.name: one for one in _ALL})

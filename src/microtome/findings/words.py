@@ -168,3 +168,15 @@ def layer_list(layers: Iterable[int], names: Sequence[str] | None = None) -> str
         labels += [f"{run_names[0]} to {run_names[-1]}"] if len(run) > 2 else run_names
     listed = labels[0] if len(labels) == 1 else f"{', '.join(labels[:-1])} and {labels[-1]}"
     return f"layer{'s' if len(indices) > 1 else ''} {listed}"
+
+
+def counted(count: int, noun: str) -> str:
+    """
+    Write how many there are of something.
+
+    Examples
+    --------
+    >>> counted(1, "seed"), counted(1200, "update")
+    ('1 seed', '1,200 updates')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from numbers import Real
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from ..encoders.family import Family
 from ..errors import InputError, must, unknown
+from ..reading import read_values
 
 READS = ("cls", "pooler", "last", "mean")
 POOLERS = ("pretrained", "fresh", "none")
@@ -202,3 +203,24 @@ def describe(head: Head | str, family: Family) -> str:
     }[resolved.reads]
     stages = f" -> dense -> {resolved.activation} -> dropout" * resolved.dense
     return f"{source} -> dropout{stages} -> linear"
+
+
+def read_head(text: str) -> str | Head:
+    """
+    Read a head as it is typed: a name, or its parts.
+
+    Examples
+    --------
+    >>> read_head("jiant"), read_head("reads=mean,dense=0").reads
+    ('jiant', 'mean')
+    """
+    if "=" not in text:
+        return text
+    values = read_values(text.split(","), "--head", "reads=cls,dense=1")
+    names = [part.name for part in fields(Head)]
+    for name in values:
+        if name not in names:
+            raise unknown("part of a head", name, names)
+    # "none" is a word here: a head without a pooler.
+    parts: Any = {name: "none" if value is None else value for name, value in values.items()}
+    return Head(**parts)

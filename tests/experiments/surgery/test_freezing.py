@@ -11,7 +11,8 @@ import pytest
 
 import cats
 from microtome.errors import InputError, UnknownNameError
-from microtome.experiments.surgery.freezing import _said_cost, _said_part, freezing, planned
+from microtome.experiments.runs import Run
+from microtome.experiments.surgery.freezing import Freezing, _said_cost, _said_part, freeze
 from microtome.experiments.surgery.timing import freezing_costs
 from microtome.findings.results import Curve, open_result
 from microtome.interventions.freeze import Freeze
@@ -30,7 +31,7 @@ def test_curves_against_plain_fine_tuning(encoder_of: Encoders, tmp_path: Path) 
         "ks": 2,
         **cats.QUICK,
     }
-    found = freezing(encoder, task, command="microtome freeze", **given)
+    found = freeze(encoder, task, command="microtome freeze", **given)
     assert [curve.name for curve in found.curves] == ["bottom", "difference bottom", "top", "difference top"]
     bottom, difference = found.curves[:2]
     assert bottom.x == (0, 2)
@@ -48,7 +49,7 @@ def test_curves_against_plain_fine_tuning(encoder_of: Encoders, tmp_path: Path) 
     assert found.lines["most frequent answer"] == pytest.approx(0.5, abs=0.1)
     # Everything is in the store by now, the measured times too.
     heard: list[str] = []
-    again = freezing(encoder, task, progress=lambda what, *_: heard.append(what), **given)
+    again = freeze(encoder, task, progress=lambda what, *_: heard.append(what), **given)
     assert not any("training" in what for what in heard)
     assert again.more["cost"] == found.more["cost"]
     assert again.findings == found.findings
@@ -75,7 +76,7 @@ def test_a_frozen_bottom_saves_and_a_frozen_top_hardly(encoder_of: Encoders, tmp
 
 def test_runs_that_diverge_are_counted_and_left_out(encoder_of: Encoders, tmp_path: Path) -> None:
     given: dict[str, Any] = {**cats.QUICK, "steps": 12, "rate": 1e30, "clip": None}
-    found = freezing(
+    found = freeze(
         encoder_of("bert"),
         cats.cats_task(),
         ks=(1,),
@@ -141,33 +142,37 @@ def test_from_there_on_is_said_only_where_it_holds() -> None:
     assert saves(0.4, 0.9, 0.3) == ["The way back takes half of its time or less with the bottom 1 blocks."]
 
 
+def runs_of(encoder: Any, **options: Any) -> list[Run]:
+    return Freezing(model=encoder, task=cats.cats_task(), **options).grid(encoder)
+
+
 def test_the_plan(encoder_of: Encoders) -> None:
     encoder = encoder_of("bert")
-    every = planned(encoder, seeds=(1, 2))
+    every = runs_of(encoder, seeds=(1, 2))
     assert len(every) == 16
     assert {run.x for run in every} == {0, 1, 2, 3}
     assert all(not run.interventions for run in every if run.x == 0)
-    kept = planned(encoder, seeds=1, cached=True)
+    kept = runs_of(encoder, seeds=1, cached=True)
     assert [run.x for run in kept if run.options.get("cached")] == [1, 2, 3]
     assert all(run.arm == "bottom" for run in kept if run.options.get("cached"))
-    assert not any(run.options for run in planned(encoder, seeds=1, cached=True, embeddings=False))
-    assert [run.x for run in planned(encoder_of("albert"), ks=(3,), parts="bottom", seeds=1)] == [0, 3]
+    assert not any(run.options for run in runs_of(encoder, seeds=1, cached=True, embeddings=False))
+    assert [run.x for run in runs_of(encoder_of("albert"), ks=(3,), parts="bottom", seeds=1)] == [0, 3]
 
 
 def test_what_cannot_be_asked(encoder_of: Encoders) -> None:
     encoder = encoder_of("bert")
     with pytest.raises(InputError, match="ks must be numbers of blocks between 0 and 3, but got 4"):
-        planned(encoder, ks=(4,))
+        runs_of(encoder, ks=(4,))
     half: Any = (1.5,)
-    with pytest.raises(InputError, match=r"ks must be a whole number, but got 1\.5"):
-        planned(encoder, ks=half)
+    with pytest.raises(InputError, match=r"ks must be whole numbers or None, but got \(1\.5,\)"):
+        runs_of(encoder, ks=half)
     first: Any = np.arange(2)
-    assert [run.x for run in planned(encoder, ks=first, parts="top", seeds=1)] == [0, 1]
-    with pytest.raises(InputError, match="repeats must be a whole number above 0, but got 0"):
-        freezing(encoder, cats.cats_task(), repeats=0)
-    with pytest.raises(UnknownNameError, match="part must be one of bottom, top, but got 'middle'"):
-        planned(encoder, parts="middle")
+    assert [run.x for run in runs_of(encoder, ks=first, parts="top", seeds=1)] == [0, 1]
+    with pytest.raises(InputError, match="repeats must be at least 1, but got 0"):
+        freeze(encoder, cats.cats_task(), repeats=0)
+    with pytest.raises(UnknownNameError, match="parts must be one of bottom, top, but got 'middle'"):
+        runs_of(encoder, parts="middle")
     with pytest.raises(InputError, match="seeds must be one or more, each once"):
-        planned(encoder, seeds=(1, 1))
+        runs_of(encoder, seeds=(1, 1))
     with pytest.raises(InputError, match="ks must be 0 or 3 for ALBERT, whose layers share their weights"):
-        planned(encoder_of("albert"))
+        runs_of(encoder_of("albert"))

@@ -37,7 +37,7 @@ from .drop_strategies import (
     said_strategies,
 )
 from .random_choice import DRAWN, curves_over_draws, score_by_draw
-from .result import concluded
+from .result import grid_result as concluded
 
 COUNTS = (2, 4, 6)  # where none is asked for, those below the depth
 THEN = ("full", "head", "none")

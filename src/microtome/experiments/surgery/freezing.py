@@ -1,25 +1,23 @@
-"""Which blocks need to learn, and what does it save if they do not? Freeze more and more of them."""
+"""Freezing experiment (Wu et al. 2020, Merchant et al. 2020): fine-tune with frozen blocks."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ...arguments import checked
-from ...checks import check_level, check_seeds, several, whole_number
-from ...encoders.encoder import Encoder
-from ...errors import InputError, must, unknown
+from ...errors import InputError, must
 from ...findings.results import Curve, Result
 from ...findings.words import number, p_value
 from ...inference.baselines import Standing
 from ...inference.holm import holm
 from ...interventions.freeze import Freeze
-from ...runtime import using_threads
 from ...scores.table import find_score
 from ...tasks.task import Task
 from ...training.recipe import Recipe
+from ..base import as_function, option
 from ..baselines import below_baseline
+from ..grid import RECIPE_HELP, Grid, GridRuns
 from ..run_curves import (
     MARGIN,
     Points,
@@ -32,197 +30,126 @@ from ..run_curves import (
     tested_unit,
     within_margin,
 )
-from ..runs import Run, open_encoder, open_task, run_all
-from .result import concluded, trained_with
+from ..runs import Run
+from .result import grid_result
 from .timing import freezing_costs
 
 PARTS = ("bottom", "top")
-
-
-def planned(
-    encoder: Any,
-    *,
-    ks: int | Sequence[int] | None = None,
-    parts: str | Sequence[str] = PARTS,
-    embeddings: bool = True,
-    seeds: int | Sequence[int] = (1, 2, 3),
-    train_size: int | None = None,
-    cached: bool = False,
-) -> list[Run]:
-    """
-    List the fine-tunings that `freezing` needs.
-
-    Parameters
-    ----------
-    encoder : TransformerEncoder
-    ks, parts, embeddings, seeds, train_size, cached
-        As in `freezing`.
-
-    Returns
-    -------
-    list of Run
-    """
-    depth = encoder.depth
-    given = range(depth + 1) if ks is None else [whole_number("ks", k) for k in several(ks)]
-    asked = tuple(dict.fromkeys((0, *given)))
-    for k in asked:
-        if not 0 <= k <= depth:
-            raise must("ks", f"numbers of blocks between 0 and {depth}", k)
-    if encoder.family.shared and set(asked) - {0, depth}:
-        raise InputError(
-            f"ks must be 0 or {depth} for {encoder.family.title}, whose layers share their weights, but got "
-            f"{sorted(set(asked) - {0, depth})}."
-        )
-    named = several(parts)
-    for part in named:
-        if part not in PARTS:
-            raise unknown("part", part, PARTS)
-    shared = {} if train_size is None else {"train_size": train_size}
-    runs = []
-    for part in named:
-        for k in sorted(asked):
-            done = () if k == 0 else (_freeze(part, k, embeddings),)
-            # Only a bottom that nothing learns below has states to keep.
-            once = {"cached": True} if cached and part == "bottom" and k and embeddings else {}
-            runs += [
-                Run(arm=part, x=k, seed=seed, interventions=done, options={**shared, **once})
-                for seed in check_seeds(seeds)
-            ]
-    return runs
 
 
 def _freeze(part: str, k: int, embeddings: bool) -> Freeze:
     return Freeze(bottom=k, embeddings=embeddings) if part == "bottom" else Freeze(top=k)
 
 
-@checked
-def freezing(
-    encoder: Encoder | Mapping[str, Any],
-    task: Task | Mapping[str, Any],
-    *,
-    ks: int | Sequence[int] | None = None,
-    parts: str | Sequence[str] = PARTS,
-    embeddings: bool = True,
-    seeds: int | Sequence[int] = (1, 2, 3),
-    recipe: str | Recipe = "wu2020",
-    train_size: int | None = None,
-    cached: bool = False,
-    measure_time: bool = True,
-    repeats: int = 5,
-    level: float = 0.95,
-    **options: Any,
-) -> Result:
+@dataclass(frozen=True, kw_only=True)
+class Freezing(Grid):
     """
     Fine-tune with more and more blocks frozen, from the bottom or from the top.
 
-    Parameters
-    ----------
-    encoder : Encoder or mapping
-        A mapping is what `load` is called with, which `at_once` needs.
-    task : Task or mapping
-    ks : int or sequence of int, optional
-        How many blocks are frozen; all numbers when absent. Nothing frozen is always among them: it is
-        the plain fine-tuning, to the same address.
-    parts : {"bottom", "top"} or both
-    embeddings : bool
-        Whether the embeddings, and what lies beside the blocks, are frozen with the bottom. Without that
-        the way back still goes through all blocks, and little is saved.
-    seeds : int or sequence of int
-    recipe : str or Recipe
-    train_size : int, optional
-    cached : bool
-        Whether a frozen bottom is run once, without dropout, and its states are read by every update.
-        Frozen blocks drop out otherwise, as in the papers.
-    measure_time : bool
-        Whether time and memory of an update are measured for every number of blocks, without the cache.
-    repeats : int
-        How often.
-    level : float
-        Of intervals and bands.
-    **options
-        Of `run_all` (at_once, threads, device, precision, store, keep_models, progress, command), of
-        `finetune`, and values of the recipe.
-
-    Returns
-    -------
-    Result
-        A curve for each part over the number of frozen blocks, and one of its differences from nothing
-        frozen. `more["cost"]` has the measured time and memory.
+    Nothing frozen is always among the points: it is the plain fine-tuning, at the same address in the store.
+    The result has one curve for each part over the number of frozen blocks, and one of its differences from
+    nothing frozen; `more["cost"]` has the measured time and memory (Wu et al. 2020, Merchant et al. 2020).
     """
-    started = time.monotonic()
-    level, seeds, repeats = check_level(level), check_seeds(seeds), whole_number("repeats", repeats, 1)
-    opened, asked = open_encoder(encoder), open_task(task)
-    runs = planned(
-        opened,
-        ks=ks,
-        parts=parts,
-        embeddings=embeddings,
-        seeds=seeds,
-        train_size=train_size,
-        cached=cached,
+
+    name = "freezing"
+
+    ks: Sequence[int] | None = option(
+        "Numbers of frozen blocks, as 4,6 or 1-12; all when absent.", None, metavar="K,..."
     )
-    several_at_once = options.get("at_once", 1) != 1
-    done = run_all(
-        encoder if several_at_once else opened,
-        task if several_at_once else asked,
-        runs,
-        recipe=recipe,
-        **options,
+    parts: Sequence[str] = option("Which end is frozen.", PARTS, choices=PARTS)
+    embeddings: bool = option(
+        "Freeze the embeddings with the bottom; otherwise the backward pass still goes through all blocks.",
+        True,
     )
-    score, split = find_score(asked.main), asked.split(asked.validation)
-    arms = {part: gathered(done, split, part) for part in several(parts)}
-    curves: list[Curve] = []
-    said: list[str] = []
-    weak: dict[str, Standing] = {}
-    for part, points in arms.items():
-        found = curves_of(
-            points, asked, points.at(0), axis="blocks frozen", level=level, against="nothing frozen"
-        )
-        curves += found
-        standing = below_baseline(asked, points.at(0), done, level=level)
-        if standing is not None:
-            weak[found[1].name] = standing
-            said.append(standing.sentence("the model with nothing frozen"))
-            continue
-        said += _said_part(part, found[1] if len(found) > 1 else None, score, opened.depth)
-    if not weak:
-        said += _said_sides(arms, asked, level)
-    cost: list[dict[str, Any]] = []
-    if measure_time:
-        cases: dict[str, Freeze | None] = {"none": None}
-        for run in runs:
-            if run.x:
-                cases[f"{run.arm} {run.x}"] = run.interventions[0]
-        with using_threads(options.get("threads")):
-            cost = freezing_costs(
-                opened,
-                asked,
-                cases,
-                recipe=recipe,
-                repeats=repeats,
-                store=options.get("store"),
-                command=options.get("command", ""),
-                train_size=train_size,
-                **trained_with(options),
+    cached: bool = option(
+        "Run a frozen bottom once per example, without dropout; frozen blocks keep their dropout otherwise, "
+        "as in the papers.",
+        False,
+    )
+    measure_time: bool = option("Measure time and memory of an update for every number of blocks.", True)
+    repeats: int = option("Number of repeats of each time measurement.", 5, least=1)
+    recipe: str | Recipe = option(RECIPE_HELP, "wu2020")
+
+    def grid(self, encoder: Any) -> list[Run]:
+        """List the fine-tunings: every part, number of frozen blocks and seed."""
+        depth = encoder.depth
+        counts = tuple(dict.fromkeys((0, *(range(depth + 1) if self.ks is None else self.ks))))
+        for k in counts:
+            if not 0 <= k <= depth:
+                raise must("ks", f"numbers of blocks between 0 and {depth}", k)
+        if encoder.family.shared and set(counts) - {0, depth}:
+            raise InputError(
+                f"ks must be 0 or {depth} for {encoder.family.title}, whose layers share their weights, but "
+                f"got {sorted(set(counts) - {0, depth})}."
             )
-        said += _said_cost(cost)
-    return concluded(
-        "freezing",
-        opened,
-        asked,
-        done,
-        curves=curves,
-        findings=said,
-        how=_methods(opened, embeddings, cached),
-        references=("wu2020", "merchant2020"),
-        recipe=recipe,
-        options=options,
-        level=level,
-        started=started,
-        rows=_with_cost(rows_of(done, task=asked.name), cost),
-        more={"cost": cost, "embeddings": embeddings, "cached": cached},
-        weak=weak,
-    )
+        size = {} if self.train_size is None else {"train_size": self.train_size}
+        runs = []
+        for part in self.parts:
+            for k in sorted(counts):
+                frozen = () if k == 0 else (_freeze(part, k, self.embeddings),)
+                # Only a bottom below which nothing learns has states to keep.
+                cached = self.cached and part == "bottom" and k and self.embeddings
+                options = {**size, "cached": True} if cached else size
+                runs += [
+                    Run(arm=part, x=k, seed=seed, interventions=frozen, options=options)
+                    for seed in self.seeds
+                ]
+        return runs
+
+    def summarize(self, runs: GridRuns) -> Result:
+        """Curves of scores and losses for each part, what freezing saves, and findings."""
+        task, level = runs.task, runs.context.level
+        score, split = find_score(task.main), task.split(task.validation)
+        arms = {part: gathered(runs.done, split, part) for part in self.parts}
+        curves: list[Curve] = []
+        findings: list[str] = []
+        weak: dict[str, Standing] = {}
+        for part, points in arms.items():
+            own = curves_of(
+                points, task, points.at(0), axis="blocks frozen", level=level, against="nothing frozen"
+            )
+            curves += own
+            standing = below_baseline(task, points.at(0), runs.done, level=level)
+            if standing is not None:
+                weak[own[1].name] = standing
+                findings.append(standing.sentence("the model with nothing frozen"))
+                continue
+            findings += _said_part(part, own[1] if len(own) > 1 else None, score, runs.encoder.depth)
+        if not weak:
+            findings += _said_sides(arms, task, level)
+        cost = self._costs(runs) if self.measure_time else []
+        return grid_result(
+            self.name,
+            runs,
+            curves=curves,
+            findings=[*findings, *_said_cost(cost)],
+            how=_methods(runs.encoder, self.embeddings, self.cached),
+            references=("wu2020", "merchant2020"),
+            rows=_with_cost(rows_of(runs.done, task=task.name), cost),
+            more={"cost": cost, "embeddings": self.embeddings, "cached": self.cached},
+            weak=weak,
+        )
+
+    def _costs(self, runs: GridRuns) -> list[dict[str, Any]]:
+        """Time and memory of an update for every number of frozen blocks, without the cache."""
+        cases: dict[str, Freeze | None] = {"none": None}
+        for done in runs.done:
+            if done.run.x:
+                cases[f"{done.run.arm} {done.run.x}"] = done.run.interventions[0]
+        return freezing_costs(
+            runs.encoder,
+            runs.task,
+            cases,
+            recipe=runs.recipe,
+            repeats=self.repeats,
+            store=runs.context.store,
+            command=runs.context.command,
+            train_size=self.train_size,
+            **runs.settings,
+        )
+
+
+freeze = as_function(Freezing, "freeze")
 
 
 def _with_cost(rows: Sequence[Mapping[str, Any]], cost: Sequence[Mapping[str, Any]]) -> tuple[Any, ...]:

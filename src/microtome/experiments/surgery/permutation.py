@@ -29,7 +29,7 @@ from ..baselines import below_baseline
 from ..run_curves import counts, curves_of, gathered, rows_of
 from ..runs import Done, Run, open_encoder, open_task, run_all
 from .random_choice import welch_reach
-from .result import concluded
+from .result import grid_result as concluded
 
 KINDS = ("random", "swap", "reverse", "move")
 FULL, SCRATCH, GIVEN = "full", "scratch", "given"

@@ -35,7 +35,7 @@ from ..run_curves import (
 from ..runs import Done, open_encoder, open_task, run_all
 from .reinit_plan import AXES, FULL, SCRATCH, TRUNCATED, Arm, arms
 from .reinit_plan import planned as planned
-from .result import concluded
+from .result import grid_result as concluded
 
 
 @checked

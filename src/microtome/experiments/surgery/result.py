@@ -1,4 +1,4 @@
-"""How does an experiment with many runs end? With a result that says how it was made and how to repeat it."""
+"""Results of grids of fine-tunings: curves, methods and provenance."""
 
 from __future__ import annotations
 
@@ -12,38 +12,23 @@ from ...encoders.versions import provenance
 from ...findings.results import Curve, Result
 from ...inference.baselines import Standing
 from ...scores.table import find_score
-from ...tasks.task import Task
-from ...training.recipe import Recipe, find_recipe
 from ...version import VERSION
 from ..baselines import baseline_of, plain_weak
 from ..citations import cited
+from ..grid import GridRuns
 from ..models import GUESS
 from ..run_curves import failures, rows_of
 from ..runs import Done
 
-# Options of `run_all` that say where and how runs go on, and change no run.
-RUNNING = ("at_once", "threads", "store", "keep_models", "progress", "command")
 
-
-def trained_with(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those options that decide what a run becomes."""
-    return {name: value for name, value in options.items() if name not in RUNNING}
-
-
-def concluded(
+def grid_result(
     experiment: str,
-    encoder: Any,
-    task: Task,
-    done: Sequence[Done],
+    runs: GridRuns,
     *,
     curves: Sequence[Curve],
     findings: Sequence[str],
     how: str,
     references: Sequence[str],
-    recipe: str | Recipe,
-    options: Mapping[str, Any],
-    level: float,
-    started: float,
     rows: Sequence[Mapping[str, Any]] | None = None,
     lines: Mapping[str, float] | None = None,
     warnings: Sequence[str] = (),
@@ -51,27 +36,17 @@ def concluded(
     weak: Mapping[str, Standing] = MappingProxyType({}),
 ) -> Result:
     """
-    Put a result together.
+    Put the result of a grid together.
 
     Parameters
     ----------
     experiment : str
-    encoder : TransformerEncoder
-    task : Task
-    done : sequence of Done
-        All runs.
+    runs : GridRuns
     curves, findings
-        What was found.
     how : str
         Sentences on what was done to the encoder, for the methods.
     references : sequence of str
         Keys of citations.
-    recipe : str or Recipe
-    options : mapping
-        What `run_all` was called with.
-    level : float
-    started : float
-        When, by `time.monotonic`.
     rows : sequence of mapping, optional
         The long table; one record a run when absent.
     lines : mapping of str to float, optional
@@ -87,12 +62,11 @@ def concluded(
     -------
     Result
     """
+    task, done = runs.task, runs.done
     score = find_score(task.main)
-    own = {name: value for name, value in options.items() if name in Recipe.__slots__}
-    used = find_recipe(recipe, **own)
     return Result(
         experiment=experiment,
-        model=encoder.name,
+        model=runs.encoder.name,
         task=task.name,
         split=task.validation,
         score=score.name,
@@ -102,59 +76,53 @@ def concluded(
         lines=MappingProxyType({**_guess(done), **(lines or {})}),
         rows=tuple(rows_of(done, task=task.name) if rows is None else rows),
         findings=tuple(dict.fromkeys(findings)),
-        methods=f"{how} {said_training(task, done, used, level)}",
+        methods=f"{how} {describe_training(runs)}",
         references=cited(*references),
         warnings=(*warnings, *failures(done)),
         more=MappingProxyType({**(more or {}), **plain_weak(weak)}),
-        provenance=MappingProxyType(_provenance(encoder, task, done, used, options, started)),
+        provenance=MappingProxyType(_provenance(runs)),
     )
 
 
-def _provenance(
-    encoder: Any,
-    task: Task,
-    done: Sequence[Done],
-    recipe: Recipe,
-    options: Mapping[str, Any],
-    started: float,
-) -> dict[str, Any]:
-    """Say what it takes to make a result again."""
+def _provenance(runs: GridRuns) -> dict[str, Any]:
+    """What it takes to make a result again."""
     import torch
 
-    spent = {one.address: one.course["seconds"] for one in done}
+    task, context = runs.task, runs.context
+    spent = {run.address: run.course["seconds"] for run in runs.done}
     return provenance(
         {
-            "model": encoder.digest,
+            "model": runs.encoder.digest,
             "task": task.digest(task.validation),
             "task_source": task.source,
-            "recipe": {"name": recipe.name, **recipe.specification()},
-            "seeds": sorted({one.run.seed for one in done}),
+            "recipe": {"name": runs.recipe.name, **runs.recipe.specification()},
+            "seeds": sorted({run.run.seed for run in runs.done}),
             "runs": len(spent),
             "trained_seconds": round(sum(spent.values()), 3),
-            "seconds": round(time.monotonic() - started, 3),
-            "device": options.get("device", "cpu"),
-            "precision": options.get("precision", "float32"),
-            "threads": options.get("threads") or torch.get_num_threads(),
-            "command": options.get("command", ""),
+            "seconds": round(time.monotonic() - runs.started, 3),
+            "device": context.device,
+            "precision": runs.settings["precision"],
+            "threads": context.threads or torch.get_num_threads(),
+            "command": context.command,
         }
     )
 
 
-def said_training(task: Task, done: Sequence[Done], recipe: Recipe, level: float) -> str:
-    """Say how the runs were trained and what their intervals are, for the methods of a paper."""
-    seeds = sorted({one.run.seed for one in done})
+def describe_training(runs: GridRuns) -> str:
+    """Describe how the runs were trained and what their intervals are, for the methods of a paper."""
+    task, recipe = runs.task, runs.recipe
+    seeds = sorted({run.run.seed for run in runs.done})
     length = f"{recipe.steps:,} updates at most" if recipe.steps is not None else f"{recipe.epochs:g} epochs"
-    named = f" ({recipe.citation})" if recipe.citation else ""
-    score = find_score(task.main)
-    runs = len({one.address for one in done})
+    citation = f" ({recipe.citation})" if recipe.citation else ""
+    models = len({run.address for run in runs.done})
     return (
-        f"Each of {runs} models was fine-tuned on {task.title} with the recipe {recipe.name}{named}: batches "
-        f"of {recipe.batch}, learning rate {recipe.rate:g}, {length}; seeds {', '.join(map(str, seeds))}. "
-        f"Scored was {score.name} of the model after the last update on the split {task.validation}. "
-        f"Intervals of {level * 100:g}% are over examples and, with several seeds, over seeds; bands hold "
-        "for all points of a curve at once; differences are taken example by example. Runs that diverged "
-        "were left out and counted; runs that gave one answer to everything count as well, and are named. "
-        f"Computed with microtome {VERSION}."
+        f"Each of {models} models was fine-tuned on {task.title} with the recipe {recipe.name}{citation}: "
+        f"batches of {recipe.batch}, learning rate {recipe.rate:g}, {length}; seeds "
+        f"{', '.join(map(str, seeds))}. The score is {find_score(task.main).name} of the model after the "
+        f"last update on the split {task.validation}. Intervals of {runs.context.level * 100:g} % are over "
+        "examples and, with several seeds, over seeds; bands hold for all points of a curve at once; "
+        "differences are paired by example. Runs that diverged were excluded and counted; runs that predict "
+        f"one class for every example are included and named. Computed with microtome {VERSION}."
     )
 
 

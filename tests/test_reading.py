@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from microtome.cli.reading import MOST_NUMBERS, read_numbers
 from microtome.errors import InputError
+from microtome.reading import MOST_NUMBERS, read_numbers
 
 
 @pytest.mark.parametrize("given", ["1-1000000000", "1-99999999999999999999", f"0,1-{MOST_NUMBERS}"])

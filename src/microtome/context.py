@@ -1,0 +1,70 @@
+"""What crosses every experiment: where results are kept, where the work runs, and how it is reported."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from .checks import check_level
+from .runtime import find_device
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """
+    Settings that every experiment shares and that are no part of its question.
+
+    Parameters
+    ----------
+    store : path, optional
+        The folder of the store; `MICROTOME_STORE` or the user's cache when absent.
+    device : {"auto", "cpu", "cuda"}
+        "auto" is a GPU where there is one. Results name the device that was used.
+    threads : int, optional
+        Threads of the processor; as many as torch takes when absent.
+    level : float
+        Coverage of intervals and bands.
+    command : str
+        The command that reproduces the result.
+    progress : callable, optional
+        Called with a label, the number of steps done and their total.
+
+    Examples
+    --------
+    >>> Context(level=0.9).level
+    0.9
+    """
+
+    store: str | os.PathLike[str] | None = field(default=None, metadata={"help": "Folder of the store."})
+    device: str = field(default="auto", metadata={"help": "auto, cpu or cuda."})
+    threads: int | None = field(default=None, metadata={"help": "Threads of the processor."})
+    level: float = field(default=0.95, metadata={"help": "Coverage of intervals and bands."})
+    command: str = ""
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        check_level(self.level)
+
+    def resolved(self) -> Context:
+        """Name the device that "auto" stands for on this machine."""
+        return replace(self, device=str(find_device(self.device)))
+
+    def named(self, label: str) -> Context:
+        """The same with a label before every message of progress, such as a seed."""
+        if self.progress is None:
+            return self
+        report = self.progress
+        return replace(self, progress=lambda what, done, total: report(f"{label}: {what}", done, total))
+
+    def reporting(self, progress: Progress | None) -> Context:
+        """The same with another receiver of progress."""
+        return replace(self, progress=progress)
+
+    @property
+    def keeping(self) -> dict[str, Any]:
+        """Store, command and progress, as functions below the experiments take them."""
+        return {"store": self.store, "command": self.command, "progress": self.progress}

@@ -1,0 +1,249 @@
+"""Experiments as values: options with their help, a plan, and a run."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, ClassVar, Literal
+
+from ..arguments import check_value
+from ..checks import several
+from ..context import Context
+from ..errors import must, unknown
+from ..findings.results import Result
+from ..runtime import using_threads
+
+Panel = Literal["Input", "Rows", "Model", "Statistics", "Output"]
+# Recipe values and other settings that a function takes by name, as `finetune` does.
+CHANGES = "changes"
+_KEY = "option"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """
+    What help, command line and checks need to know of one option, beside its type and default.
+
+    Parameters
+    ----------
+    help : str
+        One sentence.
+    panel : str
+        Where `--help` shows it.
+    argument : bool
+        Whether it is typed without a name on the command line.
+    name : str, optional
+        On the command line, where it is not that of the field.
+    choices : sequence of str
+        The values, or the parts of a value, that are allowed; any when empty.
+    least, most : float, optional
+    repeated : bool
+        Whether the command line takes it several times, once per value.
+    metavar : str, optional
+        What stands for the value in `--help`.
+    read : callable, optional
+        Reads what was typed, where the type alone does not say how.
+    """
+
+    help: str
+    panel: Panel = "Model"
+    argument: bool = False
+    name: str | None = None
+    choices: Sequence[str] = ()
+    least: float | None = None
+    most: float | None = None
+    repeated: bool = False
+    metavar: str | None = None
+    read: Callable[[str], Any] | None = None
+
+
+def option(help: str, default: Any = MISSING, **facts: Any) -> Any:
+    """
+    Declare one option of an experiment; one without a default is required.
+
+    Parameters
+    ----------
+    help : str
+        One sentence: the Python docstring and `--help` show it.
+    default : object
+    **facts
+        Of `Option`.
+
+    Returns
+    -------
+    dataclasses.Field
+    """
+    metadata = {_KEY: Option(help=help, **facts)}
+    if isinstance(default, dict):
+        return field(default_factory=lambda: dict(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def options_of(kind: type[Any]) -> Iterator[tuple[Field[Any], Option]]:
+    """List the options of an experiment: required ones first, then its own, then those it shares."""
+    declared = [(f, f.metadata[_KEY]) for f in fields(kind) if _KEY in f.metadata]
+    own = vars(kind).get("__annotations__", {})
+    yield from sorted(declared, key=lambda pair: (not is_required(pair[0]), pair[0].name not in own))
+
+
+def is_required(option_field: Field[Any]) -> bool:
+    """Whether an option has no default."""
+    return option_field.default is MISSING and option_field.default_factory is MISSING
+
+
+def default_of(option_field: Field[Any]) -> Any:
+    """The default of an option."""
+    if option_field.default_factory is not MISSING:
+        return option_field.default_factory()
+    return option_field.default
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """
+    What an experiment will do: everything opened and checked, nothing computed.
+
+    Parameters
+    ----------
+    name : str
+        Of the task or text, for the folder of a result among several.
+    summary : mapping
+        Counts and sizes, as `--dry-run --json` prints them.
+    sentence : str
+        The same in words.
+    inputs : object
+        What was opened, for the run.
+    notes : tuple of str
+        What a user should know before the run.
+    """
+
+    name: str
+    summary: Mapping[str, Any]
+    sentence: str
+    inputs: Any = field(repr=False)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment(ABC):
+    """
+    One question that is put to encoders. The fields of a subclass are its options.
+
+    The Python function, the command, its help and its dry run are derived from the class.
+    """
+
+    # Of the result, and of its JSON form.
+    name: ClassVar[str]
+    # Whether one result covers several tasks; else each task has its own.
+    together: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        for option_field, facts in options_of(type(self)):
+            self._check(option_field, facts)
+
+    def _check(self, option_field: Field[Any], facts: Option) -> None:
+        name, value = option_field.name, getattr(self, option_field.name)
+        if str(option_field.type).startswith("Sequence[") and value is not None:
+            value = several(value)
+            object.__setattr__(self, name, value)
+        check_value(name, str(option_field.type), value)
+        if name.endswith("seeds") and value is not None and len(set(value)) != (len(value) or -1):
+            raise must(name, "one or more, each once", list(value))
+        for part in several(value):
+            if facts.choices and part is not None and part not in facts.choices:
+                raise unknown(name, part, facts.choices)
+            number = isinstance(part, int | float)
+            if number and facts.least is not None and part < facts.least:
+                raise must(name, f"at least {facts.least:g}", part)
+            if number and facts.most is not None and part > facts.most:
+                raise must(name, f"at most {facts.most:,g}", part)
+
+    @abstractmethod
+    def plan(self, context: Context) -> Plan:
+        """Open models and data, refuse what cannot work, and count what there is to do."""
+
+    @abstractmethod
+    def run(self, plan: Plan, context: Context) -> Result:
+        """Do what was planned; what the store already has is read from there."""
+
+    def execute(self, context: Context | None = None) -> Result:
+        """Plan and run."""
+        context = (context or Context()).resolved()
+        with using_threads(context.threads):
+            return self.run(self.plan(context), context)
+
+
+def as_function(kind: type[Experiment], name: str) -> Callable[..., Result]:
+    """
+    Make the Python function of an experiment: its options, then those of a `Context`, by name.
+
+    Parameters
+    ----------
+    kind : type of Experiment
+    name : str
+
+    Returns
+    -------
+    callable
+    """
+    known = dict(options_of(kind))
+    own = {f.name: f for f in known}
+    shared = {f.name: f for f in fields(Context)}
+    signature = _signature(own, shared)
+
+    def call(*arguments: Any, **named: Any) -> Result:
+        loose = {key: named.pop(key) for key in list(named) if key not in signature.parameters}
+        if loose and CHANGES not in own:
+            first = next(iter(loose))
+            raise TypeError(f"{name}: got an unexpected keyword argument {first!r}.")
+        try:
+            given = signature.bind(*arguments, **named).arguments
+        except TypeError as problem:
+            raise TypeError(f"{name}: {problem}.") from None
+        if loose:
+            given[CHANGES] = {**given.get(CHANGES, {}), **loose}
+        context = given.pop("context", None)
+        settings = {key: given.pop(key) for key in list(given) if key in shared}
+        if context is None:
+            context = Context(**settings)
+        elif settings:
+            raise must(name, "given a context or single settings of it, not both", sorted(settings))
+        return kind(**given).execute(context)
+
+    call.__name__ = call.__qualname__ = name
+    call.__module__ = kind.__module__
+    call.__doc__ = _docstring(kind, known, shared)
+    call.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
+    return call
+
+
+def _signature(own: Mapping[str, Field[Any]], shared: Mapping[str, Field[Any]]) -> inspect.Signature:
+    parameters = [
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=f.type)
+        for name, f in own.items()
+        if is_required(f)
+    ]
+    for name, f in (*own.items(), *shared.items()):
+        if not is_required(f):
+            parameters.append(
+                inspect.Parameter(
+                    name, inspect.Parameter.KEYWORD_ONLY, default=default_of(f), annotation=f.type
+                )
+            )
+    parameters.append(
+        inspect.Parameter(
+            "context", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Context | None"
+        )
+    )
+    return inspect.Signature(parameters, return_annotation=Result)
+
+
+def _docstring(kind: type[Experiment], own: Mapping[Field[Any], Option], shared: Mapping[str, Any]) -> str:
+    lines = [inspect.cleandoc(kind.__doc__ or ""), "", "Parameters", "----------"]
+    for option_field, facts in own.items():
+        optional = "" if is_required(option_field) else ", optional"
+        lines += [f"{option_field.name} : {option_field.type}{optional}", f"    {facts.help}"]
+    lines += [f"{', '.join(shared)}, context", "    See `Context`.", "", "Returns", "-------", "Result"]
+    return "\n".join(lines)

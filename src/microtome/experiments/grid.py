@@ -1,0 +1,178 @@
+"""Grids of fine-tunings: one encoder, fine-tuned once per point and seed (freeze, reinit, permute, drop)."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..checks import several
+from ..context import Context
+from ..findings.results import Result
+from ..findings.words import counted
+from ..tasks.task import Task
+from ..training.heads import read_head
+from ..training.loop import PRECISIONS
+from ..training.recipe import Recipe, find_recipe
+from .base import Experiment, Plan, option
+from .checking import check_runs
+from .inputs import TASK_HELP, LoadingOptions, TaskOptions, open_encoder, open_task, task_notes
+from .runs import Done, Run, count_updates, run_all
+
+RECIPE_HELP = "Recipe: a name of `microtome ls recipes`."
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """How models are fine-tuned."""
+
+    recipe: str | Recipe = option(RECIPE_HELP, "devlin2019")
+    changes: Mapping[str, Any] = option(
+        "Change a value of the recipe, such as rate=2e-5. May be repeated.",
+        {},
+        name="set",
+        repeated=True,
+        metavar="NAME=VALUE",
+    )
+    train_size: int | None = option("Train on N examples.", None, least=1, metavar="N")
+    head: Any = option(
+        "Head: stock, jiant, own, or its parts as reads=cls,dense=1,pooler=none; the recipe's when absent.",
+        None,
+        read=read_head,
+    )
+    at_once: int = option("Number of models that train in parallel processes.", 1, least=1, most=256)
+    dtype: str = option("Arithmetic of matrix products in training.", "float32", choices=PRECISIONS)
+
+    def chosen_recipe(self) -> Recipe:
+        """The recipe with its changed values."""
+        return find_recipe(self.recipe, **self.changes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridInputs:
+    """
+    What a grid has opened.
+
+    Parameters
+    ----------
+    encoder : TransformerEncoder
+    tasks : list of Task
+    runs : list of Run
+    recipe : Recipe
+    references : tuple
+        How processes of their own open the encoder and the tasks.
+    """
+
+    encoder: Any
+    tasks: list[Task]
+    runs: list[Run]
+    recipe: Recipe
+    references: tuple[Any, list[Any]] = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridRuns:
+    """
+    What became of a grid, for one task.
+
+    Parameters
+    ----------
+    encoder : TransformerEncoder
+    task : Task
+    done : list of Done
+    recipe : Recipe
+    settings : mapping
+        Of `finetune`, the same for all runs.
+    context : Context
+    started : float
+        When the grid began, by `time.monotonic`.
+    """
+
+    encoder: Any
+    task: Task
+    done: list[Done]
+    recipe: Recipe
+    settings: Mapping[str, Any]
+    context: Context
+    started: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
+    """An encoder is fine-tuned at every point of a grid, with every seed."""
+
+    model: Any = option("Model: hub id, folder or zoo:NAME.", argument=True, panel="Input", metavar="MODEL")
+    task: Any = option(f"{TASK_HELP} May be repeated.", repeated=True, panel="Input", metavar="TASK")
+    seeds: Sequence[int] = option("Seeds of the trainings, as 1,2,3 or 1-3.", (1, 2, 3))
+    keep_models: bool = option(
+        "Keep the weights of every run, not only its predictions.", False, panel="Output"
+    )
+
+    @abstractmethod
+    def grid(self, encoder: Any) -> list[Run]:
+        """List the fine-tunings: every point of the grid with every seed."""
+
+    @abstractmethod
+    def summarize(self, runs: GridRuns) -> Result:
+        """Make curves and findings of what became of the runs of one task."""
+
+    def combine(self, results: Sequence[Result], runs: Sequence[GridRuns]) -> Result:
+        """Make one result of several tasks, where an experiment takes them together."""
+        return results[0]
+
+    def plan(self, context: Context) -> Plan:
+        """Open encoder and tasks, and check and count the fine-tunings."""
+        references = self.reference(self.model), [self.task_reference(one) for one in several(self.task)]
+        tasks = [open_task(reference) for reference in references[1]]
+        encoder, recipe = open_encoder(references[0]), self.chosen_recipe()
+        runs = self.grid(encoder)
+        for task in tasks:
+            check_runs(encoder, task, runs, recipe=recipe, **self._settings(context))
+        counts = [count_updates(runs, task, recipe) for task in tasks]
+        trainings, updates = (sum(column) for column in zip(*counts, strict=True))
+        arms = list(dict.fromkeys(run.arm for run in runs))
+        return Plan(
+            name=tasks[0].name,
+            summary={"runs": trainings, "updates": updates, "arms": arms},
+            sentence=f"{encoder.name}, {counted(encoder.depth, 'block')}; "
+            f"{', '.join(task.title for task in tasks)}: {counted(trainings, 'run')}, "
+            f"{counted(updates, 'update')} in all with {recipe.name}; those in the store are not run again",
+            inputs=GridInputs(encoder=encoder, tasks=tasks, runs=runs, recipe=recipe, references=references),
+            notes=task_notes(tasks),
+        )
+
+    def run(self, plan: Plan, context: Context) -> Result:
+        """Fine-tune what the store does not have yet, and summarize."""
+        started, inputs, settings = time.monotonic(), plan.inputs, self._settings(context)
+        outcomes = []
+        for place, task in enumerate(inputs.tasks):
+            apart = self.at_once > 1
+            done = run_all(
+                inputs.references[0] if apart else inputs.encoder,
+                inputs.references[1][place] if apart else task,
+                inputs.runs,
+                recipe=inputs.recipe,
+                at_once=self.at_once,
+                threads=context.threads,
+                keep_models=self.keep_models,
+                **settings,
+                **(context.named(task.name) if len(inputs.tasks) > 1 else context).keeping,
+            )
+            outcomes.append(
+                GridRuns(
+                    encoder=inputs.encoder,
+                    task=task,
+                    done=done,
+                    recipe=inputs.recipe,
+                    settings=settings,
+                    context=context,
+                    started=started,
+                )
+            )
+        return self.combine([self.summarize(one) for one in outcomes], outcomes)
+
+    def _settings(self, context: Context) -> dict[str, Any]:
+        head = {} if self.head is None else {"head": self.head}
+        return {"device": context.device, "precision": self.dtype, **head}
