@@ -73,8 +73,8 @@ def measure(
         task = mt.task(name, data=data.get(name))
         if name in held_out:
             task = mt.held_out(task, held_out[name])
-        cut = mt.truncation(folders, task, base=base, train_size=train_size, store=store, device=device)
-        skipped = mt.skipping(folders, task, store=store, device=device)
+        cut = mt.truncate(folders, task, base=base, train_size=train_size, store=store, device=device)
+        skipped = mt.skip(folders, task, store=store, device=device)
         found["truncation"][name], found["skipping"][name] = cut.document(), skipped.document()
         if figures is not None:
             for result, what in ((cut, "truncation"), (skipped, "skipping")):

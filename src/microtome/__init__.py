@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from .experiments.surgery.freezing import freeze as freeze
     from .experiments.surgery.permutation import permutation as permutation
     from .experiments.surgery.reinitialization import reinitialization as reinitialization
-    from .experiments.surgery.skipping import skipping as skipping
-    from .experiments.surgery.truncation import truncation as truncation
+    from .experiments.surgery.skipping import skip as skip
+    from .experiments.surgery.truncation import truncate as truncate
     from .experiments.table import EXPERIMENTS as EXPERIMENTS
     from .extraction.extracting import extract as extract
     from .findings.blocks import block_structure as block_structure
@@ -87,7 +87,7 @@ _PUBLIC = {
     "prune": "pruning.pruning.prune",
     "reinitialization": "experiments.surgery.reinitialization.reinitialization",
     "report": "report.making.report",
-    "skipping": "experiments.surgery.skipping.skipping",
+    "skip": "experiments.surgery.skipping.skip",
     "probing": "experiments.probing.probing.probing",
     "change": "experiments.change.change.change",
     "domains": "experiments.change.change.domains.domains",
@@ -96,7 +96,7 @@ _PUBLIC = {
     "tuning_ways": "experiments.change.change.tuning_methods.tuning_ways",
     "description_length": "experiments.probing.probing.mdl.description_length",
     "task_probing": "experiments.probing.probing.task_probing.task_probing",
-    "truncation": "experiments.surgery.truncation.truncation",
+    "truncate": "experiments.surgery.truncation.truncate",
     "corpus": "tasks.corpus.corpus",
     "evaluate": "training.evaluating.evaluate",
     "extract": "extraction.extracting.extract",

@@ -58,6 +58,7 @@ _ALL = (
     Entry(
         name="truncation",
         verb="truncate",
+        path="surgery.truncation.Truncation",
         asks="How well does a head read each layer, as it is, tuned further, or on the model before tuning?",
         takes="tuned",
         trains=False,
@@ -67,6 +68,7 @@ _ALL = (
     Entry(
         name="skipping",
         verb="skip",
+        path="surgery.skipping.Skipping",
         asks="What does leaving out each span of blocks cost?",
         takes="tuned",
         trains=False,
