@@ -7,7 +7,6 @@ Calls give nested mappings and lists of numbers.
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -216,9 +215,9 @@ def find_blocks() -> Any:
 
 def validity() -> Any:
     """Does the similarity of layers foretell costs, where one measure does by construction."""
-    import microtome as mt
 
-    case = sys.modules[mt.predictive_validity.__module__].Case
+    from predictive_validity import predictive_validity
+
     rng = np.random.default_rng(10)
 
     def walk(depth: int) -> np.ndarray:
@@ -234,8 +233,8 @@ def validity() -> Any:
                 i, j = np.triu_indices(6, 1)
                 cost[i, j - 1] = apart[i, j] + 0.3 * rng.random(len(i))
                 similar = {"good": np.exp(-apart), "noise": np.exp(-walk(5))}
-                cases.append(case(model=model, task=task, seed=seed, cost=cost, similarity=similar))
-    return dict(mt.predictive_validity(cases).more)
+                cases.append(Case(model=model, task=task, seed=seed, cost=cost, similarity=similar))
+    return dict(predictive_validity(cases).more)
 
 
 def interventions() -> Any:

@@ -113,7 +113,6 @@ def test_long_values_are_cut_in_a_sentence(tmp_path: Path) -> None:
         (lambda: wrong.open("a" * 5000), "path must be a path of at most 4,000 characters, but got 'aaa"),
         (lambda: wrong.similarity_matrix([ROWS], halves=-1), "halves must be a whole number of at least 0"),
         (lambda: wrong.series("x", revisions=[3]), "a revision must be a string, but got 3."),
-        (lambda: wrong.predictive_validity("x"), "cases must be a list of cases, but got 'x'."),
         (lambda: wrong.over_seeds(3), "runs must be fine-tuned models, at least one, but got 3."),
         (lambda: wrong.watch(None, layers="x", rows=3), "rows must be one of"),
     ],

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from .experiments.change.localization import localized as localized
     from .experiments.change.trajectory import trajectory as trajectory
     from .experiments.change.tuning_methods import tuning_ways as tuning_ways
-    from .experiments.prediction import predictive_validity as predictive_validity
     from .experiments.probing.mdl import description_length as description_length
     from .experiments.probing.probing import probing as probing
     from .experiments.probing.task_probing import task_probing as task_probing
@@ -83,7 +82,6 @@ _PUBLIC = {
     "freeze": "experiments.surgery.freezing.freeze",
     "Context": "context.Context",
     "permutation": "experiments.surgery.permutation.permutation",
-    "predictive_validity": "experiments.prediction.predictive_validity",
     "prune": "pruning.pruning.prune",
     "reinitialization": "experiments.surgery.reinitialization.reinitialization",
     "report": "report.making.report",

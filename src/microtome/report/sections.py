@@ -45,7 +45,6 @@ TITLES: Mapping[str, str] = {
     "tuning_ways": "Ways of tuning",
     "localization": "Single neurons",
     "trajectory": "Along a training",
-    "prediction": "Foretelling what can be cut",
 }
 # What follows on the name of a model where a sentence begins with it; other words may only look like one.
 _BEHIND = (":", " (", "/", " against ")

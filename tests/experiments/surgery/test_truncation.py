@@ -357,7 +357,9 @@ def test_fewer_examples_are_drawn_and_said(
     # Three layers of 32 numbers of 4 bytes: room for 10 examples.
     monkeypatch.setattr(headarms, "MOST", {"cpu": 3 * 32 * 4 * 10})
     found = truncate(runs[0], task, store=store, arms=["converged"])
-    assert any("Heads were trained on a random sample of 10 of 64 examples" in said for said in found.warnings)
+    assert any(
+        "Heads were trained on a random sample of 10 of 64 examples" in said for said in found.warnings
+    )
 
 
 @pytest.mark.parametrize("kind", list(SCORES))
