@@ -216,7 +216,7 @@ def find_blocks() -> Any:
 def validity() -> Any:
     """Does the similarity of layers foretell costs, where one measure does by construction."""
 
-    from predictive_validity import predictive_validity
+    from predictive_validity import Case, predictive_validity
 
     rng = np.random.default_rng(10)
 

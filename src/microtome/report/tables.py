@@ -291,3 +291,11 @@ def _with_interval(found: Mapping[str, Any] | None) -> str:
 
 def _plain(value: Any, digits: int = 2) -> str:
     return "" if value is None else number(value_of(value), digits)
+
+
+def _effect(found: Mapping[str, Any]) -> str:
+    value, low, high = (value_of(found.get(key)) for key in ("mean", "low", "high"))
+    if not math.isfinite(value):
+        return "undefined"
+    known = math.isfinite(low) and math.isfinite(high)
+    return f"{number(value)} {between(low, high)}" if known else number(value)
