@@ -63,7 +63,7 @@ def comparison(*, certainty: bool = True, told: bool = True, seed: int = 0) -> M
             stack=model,
             measure="debiased_cka",
             names=tuple(f"{model}/{k}" for k in range(LAYERS)),
-            finding=mt.find_blocks(layers),
+            finding=mt.analysis.find_blocks(layers),
         )
         for model, layers in found.items()
         if certainty
