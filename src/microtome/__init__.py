@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from .experiments.probing.mdl import description_length as description_length
     from .experiments.probing.probing import probing as probing
     from .experiments.probing.task_probing import task_probing as task_probing
-    from .experiments.surgery.dropping import dropping as dropping
+    from .experiments.surgery.dropping import drop as drop
     from .experiments.surgery.freezing import freeze as freeze
-    from .experiments.surgery.permutation import permutation as permutation
-    from .experiments.surgery.reinitialization import reinitialization as reinitialization
+    from .experiments.surgery.permutation import permute as permute
+    from .experiments.surgery.reinitialization import reinit as reinit
     from .experiments.surgery.skipping import skipping as skipping
     from .experiments.surgery.truncation import truncation as truncation
     from .experiments.table import EXPERIMENTS as EXPERIMENTS
@@ -79,13 +79,13 @@ _PUBLIC = {
     "convergence": "comparison.structure.convergence",
     "find_blocks": "comparison.structure.find_blocks",
     "find_localization": "comparison.structure.find_localization",
-    "dropping": "experiments.surgery.dropping.dropping",
+    "drop": "experiments.surgery.dropping.drop",
     "freeze": "experiments.surgery.freezing.freeze",
     "Context": "context.Context",
-    "permutation": "experiments.surgery.permutation.permutation",
+    "permute": "experiments.surgery.permutation.permute",
     "predictive_validity": "experiments.prediction.predictive_validity",
     "prune": "pruning.pruning.prune",
-    "reinitialization": "experiments.surgery.reinitialization.reinitialization",
+    "reinit": "experiments.surgery.reinitialization.reinit",
     "report": "report.making.report",
     "skipping": "experiments.surgery.skipping.skipping",
     "probing": "experiments.probing.probing.probing",
