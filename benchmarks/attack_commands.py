@@ -46,6 +46,7 @@ BAD: Mapping[str, Sequence[str]] = {
     "--level": _SHARE,
     "--share": ("0", "1", "-0.5", "1.5", "nan", "inf", "x", ""),
     "--halves": ("-1", "1.5", "x", "", "nan", "9" * 30),
+    "--order-seeds": ("-1", "1.5", "x", "nan", "9" * 30),
     "--permutations": ("-1", "1.5", "x", "nan", "9" * 30),
     "--twins": _WHOLE,
     "--remove-top": ("-1", "1.5", "x", "8000", "9" * 30),

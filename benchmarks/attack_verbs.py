@@ -78,7 +78,7 @@ def requests(good: Path) -> dict[str, tuple[str, ...]]:
         "skip": (first, second, *task, "--threads", "1"),
         "freeze": (bert, *tuning, "--seeds", "1,2", "--ks", "1,2", "--no-measure-time"),
         "reinit": (bert, *tuning, "--seeds", "1", "--width", "2"),
-        "permute": (bert, *tuning, "--seeds", "1", "--permutations", "1-3"),
+        "permute": (bert, *tuning, "--seeds", "1", "--order-seeds", "1-3"),
         "drop": (bert, *tuning, "--seeds", "1", "--strategies", "top,bottom", "--count", "1"),
         "prune": (first, *task, "--max-drop", "99", "--threads", "1"),
         "probe": (

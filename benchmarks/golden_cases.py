@@ -87,11 +87,11 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "skip": f"skip runs/seed-1 runs/seed-2 {CATS} --out study/skip",
         "freeze": f"freeze base {CATS} {FEW} --ks 0,2,4 --seeds 1,2 --no-measure-time",
         "reinit": (
-            f"reinit base {CATS} {FEW} --plan progressive --schemes library,tamkin_code --no-control "
-            "--seeds 1,2 --train-size 64"
+            f"reinit base {CATS} {FEW} --plans progressive --schemes library,tamkin_code "
+            "--no-truncation-control --seeds 1,2 --train-size 64"
         ),
         "permute": (
-            f"permute base {CATS} --task dogs {FEW} --permutations 1-2 --kinds random,reverse --seeds 1,2"
+            f"permute base {CATS} --task dogs {FEW} --order-seeds 1-2 --kinds random,reverse --seeds 1,2"
         ),
         "drop": f"drop base {CATS} {FEW} --count 2 --random-draws 2 --seeds 1,2 --train-size 64",
         "drop, head": f"drop base {CATS} {FEW} --count 1 --strategies top,bottom --then head,none --seeds 1",

@@ -14,9 +14,38 @@ import microtome
 
 ROOT = Path(microtome.__file__).parent
 # Local names that say nothing of what they hold.
-VAGUE = set(
-    "found one each told said given asked known some other others chosen every whole alone wanted kept read shown "
-    "made both more drawn right own here there rest mine".split()
+VAGUE = frozenset(
+    [
+        "found",
+        "one",
+        "each",
+        "told",
+        "said",
+        "given",
+        "asked",
+        "known",
+        "some",
+        "other",
+        "others",
+        "chosen",
+        "every",
+        "whole",
+        "alone",
+        "wanted",
+        "kept",
+        "read",
+        "shown",
+        "made",
+        "both",
+        "more",
+        "drawn",
+        "right",
+        "own",
+        "here",
+        "there",
+        "rest",
+        "mine",
+    ]
 )
 # Carried by `Context`: signatures that still name them.
 CARRIED = {"progress": 80, "store": 50, "command": 50}
@@ -66,7 +95,9 @@ def test_module_docstrings_are_statements() -> None:
 
 
 def test_class_names_are_unique() -> None:
-    names = Counter(n.name for tree in trees().values() for n in ast.walk(tree) if isinstance(n, ast.ClassDef))
+    names = Counter(
+        n.name for tree in trees().values() for n in ast.walk(tree) if isinstance(n, ast.ClassDef)
+    )
     assert sum(count > 1 for count in names.values()) <= REUSED, sorted(k for k, v in names.items() if v > 1)
 
 

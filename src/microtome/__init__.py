@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from .experiments.probing.mdl import description_length as description_length
     from .experiments.probing.probing import probing as probing
     from .experiments.probing.task_probing import task_probing as task_probing
-    from .experiments.surgery.dropping import dropping as dropping
+    from .experiments.surgery.dropping import drop as drop
     from .experiments.surgery.freezing import freeze as freeze
-    from .experiments.surgery.permutation import permutation as permutation
-    from .experiments.surgery.reinitialization import reinitialization as reinitialization
+    from .experiments.surgery.permutation import permute as permute
+    from .experiments.surgery.reinitialization import reinit as reinit
     from .experiments.surgery.skipping import skip as skip
     from .experiments.surgery.truncation import truncate as truncate
     from .experiments.table import EXPERIMENTS as EXPERIMENTS
@@ -67,12 +67,12 @@ _PUBLIC = {
     "apply": "interventions.applying.apply",
     "attention_similarity_matrix": "comparison.attention.attention_similarity_matrix",
     "compare": "comparison.compare.compare",
-    "dropping": "experiments.surgery.dropping.dropping",
+    "drop": "experiments.surgery.dropping.drop",
     "freeze": "experiments.surgery.freezing.freeze",
     "Context": "context.Context",
-    "permutation": "experiments.surgery.permutation.permutation",
+    "permute": "experiments.surgery.permutation.permute",
     "prune": "pruning.pruning.prune",
-    "reinitialization": "experiments.surgery.reinitialization.reinitialization",
+    "reinit": "experiments.surgery.reinitialization.reinit",
     "report": "report.making.report",
     "skip": "experiments.surgery.skipping.skip",
     "probing": "experiments.probing.probing.probing",

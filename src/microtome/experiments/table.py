@@ -87,6 +87,7 @@ _ALL = (
     Entry(
         name="reinitialization",
         verb="reinit",
+        path="surgery.reinitialization.Reinitialization",
         asks="Which blocks' pretrained weights matter, against depth alone?",
         takes="encoder",
         trains=True,
@@ -96,6 +97,7 @@ _ALL = (
     Entry(
         name="permutation",
         verb="permute",
+        path="surgery.permutation.Permutation",
         asks="Does the order of the blocks matter, and alike in different tasks?",
         takes="encoder",
         trains=True,
@@ -105,6 +107,7 @@ _ALL = (
     Entry(
         name="dropping",
         verb="drop",
+        path="surgery.dropping.Dropping",
         asks="Which blocks can be left out before fine-tuning?",
         takes="encoder",
         trains=True,

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...arguments import checked
 from ...checks import check_level, check_seeds, several, whole_number
+from ...context import Context
 from ...encoders.encoder import Encoder
 from ...errors import InputError, MissingExtraError
 from ...extraction.texts import make_texts
@@ -22,9 +23,10 @@ from ...training.recipe import Recipe, find_recipe
 from ...version import VERSION
 from ..cell_errors import Sample, center_of, points_of
 from ..citations import cited
+from ..inputs import open_encoder, open_task
 from ..layer_similarity import SAMPLE, Recorded, alike, record_models
 from ..run_curves import counts, failures, rows_of
-from ..runs import Done, open_encoder, open_task, run_all
+from ..runs import Done, run_all
 from ..tuned_models import BASE, layer_curve, told_provenance
 from .claims import said_center, said_unit, said_value
 from .learning_rates import (
@@ -116,7 +118,12 @@ def tuning_ways(
     trials = seeds[: whole_number("trial_seeds", trial_seeds, 1)]
     runs = rate_runs(ways, rates=rates, seeds=trials, recipe=recipe, train_size=train_size, **options)
     given = (encoder, task) if options.get("at_once", 1) != 1 else (opened, asked)
-    running: dict[str, Any] = {"recipe": recipe, **options, "keep_models": True}
+    context = Context(
+        device=options.get("device", "cpu"),
+        **{name: options[name] for name in ("store", "threads", "command", "progress") if name in options},
+    )
+    settings = {name: value for name, value in options.items() if not hasattr(context, name)}
+    running: dict[str, Any] = {"recipe": recipe, **settings, "keep_models": True, "context": context}
     tried = run_all(*given, runs, **running)
     chosen = choose_rates(tried, asked, match)
     wanted = [
