@@ -50,9 +50,10 @@ class LoadingOptions:
         opened = []
         for model in models:
             tuned = hasattr(model, "encoder") and hasattr(model, "evaluation")
+            label = {"name": next(labels)} if isinstance(model, str | os.PathLike) else {}
             reference = self.reference(model.encoder if tuned else model)
             if isinstance(reference, Mapping):
-                opened.append(load(**{"name": next(labels, None), "device": device, **reference}))
+                opened.append(load(**{"device": device, **reference, **label}))
             else:
                 opened.append(as_encoder(reference))
         return opened
