@@ -13,6 +13,8 @@ from ..tasks.task import Task
 from .base import option
 
 ROLES = ("text", "pair", "label", "group", "kind", "labels")
+# Rows that are compared at most by default: RSA looks at every pair of them.
+SAMPLE = 5_000
 PAIRS = ("text", "pair", "label")
 # `read={"column.text": "sentence"}` says which column is the text.
 COLUMN = "column."
@@ -146,7 +148,7 @@ class SampleOptions:
 
     rows: str = option("What one row is.", "token", choices=("cls", "mean", "token", "word"), panel="Rows")
     sample: int | None = option(
-        "Use a random sample of at most N rows.", 5_000, least=10, panel="Rows", metavar="N"
+        "Use a random sample of at most N rows.", SAMPLE, least=10, panel="Rows", metavar="N"
     )
     seed: int = option(
         "Seed of the sample, the random baselines and the half-samples.", 0, panel="Statistics"
