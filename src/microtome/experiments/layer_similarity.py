@@ -212,6 +212,7 @@ def record_models(
     *,
     storage: str = "float32",
     same: bool = True,
+    visit: Callable[[str, Any], None] | None = None,
     context: Context | None = None,
 ) -> Recorded:
     """
@@ -228,6 +229,8 @@ def record_models(
         How rows are stored on disk.
     same : bool
         Whether all models must have the tokens and the layers of the first.
+    visit : callable, optional
+        Called with the name and the encoder of each model after its rows, while it is loaded.
     context : Context, optional
 
     Returns
@@ -255,6 +258,8 @@ def record_models(
             progress=context.named(name).progress,
         )
         digests[name] = encoder.digest
+        if visit is not None:
+            visit(name, loaded)
     layers = _numbered(next(iter(activations.values())))
     return Recorded(activations=activations, digests=digests, layers=layers, rows=rows, unit=rows.unit)
 
