@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from .errors import MicrotomeError as MicrotomeError
     from .experiments.change.change import change as change
     from .experiments.change.domains import domains as domains
-    from .experiments.change.localization import localized as localized
+    from .experiments.change.localization import localize as localize
     from .experiments.change.trajectory import trajectory as trajectory
-    from .experiments.change.tuning_methods import tuning_ways as tuning_ways
+    from .experiments.change.tuning_methods import tuning_methods as tuning_methods
     from .experiments.prediction import predictive_validity as predictive_validity
     from .experiments.probing.mdl import description_length as description_length
     from .experiments.probing.probing import probing as probing
@@ -90,10 +90,10 @@ _PUBLIC = {
     "skipping": "experiments.surgery.skipping.skipping",
     "probing": "experiments.probing.probing.probing",
     "change": "experiments.change.change.change",
-    "domains": "experiments.change.change.domains.domains",
-    "localized": "experiments.change.change.localization.localized",
-    "trajectory": "experiments.change.change.trajectory.trajectory",
-    "tuning_ways": "experiments.change.change.tuning_methods.tuning_ways",
+    "domains": "experiments.change.domains.domains",
+    "localize": "experiments.change.localization.localize",
+    "trajectory": "experiments.change.trajectory.trajectory",
+    "tuning_methods": "experiments.change.tuning_methods.tuning_methods",
     "description_length": "experiments.probing.probing.mdl.description_length",
     "task_probing": "experiments.probing.probing.task_probing.task_probing",
     "truncation": "experiments.surgery.truncation.truncation",

@@ -8,15 +8,12 @@ import typer
 
 from ..experiments.table import EXPERIMENTS
 from ..version import VERSION
-from .change import change
 from .compare import compare
 from .cutting import skip, truncate
 from .demo import demo
-from .domains import domains
 from .drop import drop
 from .extract import extract
 from .finetune import evaluate, finetune
-from .localize import localize
 from .ls import ls
 from .parsing import Verb
 from .permute import permute
@@ -28,9 +25,7 @@ from .report import report
 from .sharing import taken_apart
 from .similarity import similarity
 from .store import store
-from .trajectory import trajectory
 from .verbs import verb as derived
-from .ways import ways
 
 
 def command() -> Any:
@@ -47,7 +42,7 @@ def command() -> Any:
     app.callback()(_start)
     verbs = (similarity, extract, compare, finetune, evaluate)
     verbs += (truncate, skip, reinit, permute, drop, prune)
-    verbs += (probe, change, domains, localize, ways, trajectory)
+    verbs += (probe,)
     for verb in (*verbs, report, pretrain, ls, demo):
         app.command(cls=Verb, no_args_is_help=verb is not demo)(taken_apart(verb))
     for entry in EXPERIMENTS.values():

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from ...context import Context
-from ...errors import InputError, MissingExtraError
+from ...errors import InputError, MissingExtraError, must
 from ...extraction.texts import Texts, make_texts
 from ...findings.results import Curve, Result
 from ...measures.table import chosen_all
@@ -132,6 +132,8 @@ class TuningMethods(MeasureOptions, TextOptions, Grid):
             _check_peft()
         plan = super().plan(context)
         grid = plan.inputs
+        if len(grid.tasks) > 1:
+            raise must("task", "one", [task.name for task in grid.tasks])
         task = grid.tasks[0]
         texts = make_texts(split_corpus(task, task.validation)) if self.on is None else self.texts()
         rows = plan_text({BASE: grid.encoder}, texts, self.row_options(grid.recipe.longest))
@@ -237,7 +239,7 @@ class TuningMethods(MeasureOptions, TextOptions, Grid):
             references=cited(
                 *(CITED[method] for method in methods if method in CITED), measures=self.measures
             ),
-            methods=self._methods(grid, recorded, sound),
+            methods=self._methods(grid, recorded, [name for name, method in methods.items() if method.tried]),
             warnings=(*recorded.warnings, *_warnings(methods, self.seeds), *failures(grid.done)),
             more=MappingProxyType(
                 {
@@ -262,7 +264,7 @@ class TuningMethods(MeasureOptions, TextOptions, Grid):
             ),
         )
 
-    def _methods(self, grid: GridRuns, recorded: Recorded, sound: Mapping[str, TunedMethod]) -> str:
+    def _methods(self, grid: GridRuns, recorded: Recorded, methods: Sequence[str]) -> str:
         targets = {WEAKEST: "the best score of the weakest method", BEST: "the best score of that method"}
         target = targets.get(str(self.match), f"{self.match} points")
         recipe = grid.recipe
@@ -272,7 +274,7 @@ class TuningMethods(MeasureOptions, TextOptions, Grid):
         trials = ", ".join(map(str, self._trials))
         return (
             f"{grid.encoder.name} was fine-tuned on {grid.task.title} by several tuning methods "
-            f"({', '.join(_DESCRIPTIONS.get(method, method) for method in sound)}) with the recipe "
+            f"({', '.join(_DESCRIPTIONS.get(method, method) for method in methods)}) with the recipe "
             f"{recipe.name} (batches of {recipe.batch}, {length}; seeds {', '.join(map(str, self.seeds))}), "
             f"each at a learning rate of its own: of a few rates, tried with seed {trials} and not above the "
             f"best of them, the one whose score is nearest to {target}. Base and tuned models were compared "
