@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from .errors import MicrotomeError as MicrotomeError
     from .experiments.change.change import change as change
     from .experiments.change.domains import domains as domains
-    from .experiments.change.localization import localized as localized
+    from .experiments.change.localization import localize as localize
     from .experiments.change.trajectory import trajectory as trajectory
-    from .experiments.change.tuning_methods import tuning_ways as tuning_ways
+    from .experiments.change.tuning_methods import tuning_methods as tuning_methods
     from .experiments.probing.mdl import description_length as description_length
     from .experiments.probing.probing import probing as probing
     from .experiments.probing.task_probing import task_probing as task_probing
@@ -78,9 +78,9 @@ _PUBLIC = {
     "probing": "experiments.probing.probing.probing",
     "change": "experiments.change.change.change",
     "domains": "experiments.change.domains.domains",
-    "localized": "experiments.change.localization.localized",
+    "localize": "experiments.change.localization.localize",
     "trajectory": "experiments.change.trajectory.trajectory",
-    "tuning_ways": "experiments.change.tuning_methods.tuning_ways",
+    "tuning_methods": "experiments.change.tuning_methods.tuning_methods",
     "description_length": "experiments.probing.mdl.description_length",
     "task_probing": "experiments.probing.task_probing.task_probing",
     "truncate": "experiments.surgery.truncation.truncate",

@@ -8,13 +8,10 @@ import typer
 
 from ..experiments.table import EXPERIMENTS
 from ..version import VERSION
-from .change import change
 from .compare import compare
 from .demo import demo
-from .domains import domains
 from .extract import extract
 from .finetune import evaluate, finetune
-from .localize import localize
 from .ls import ls
 from .parsing import Verb
 from .pretrain import pretrain
@@ -24,9 +21,7 @@ from .report import report
 from .sharing import taken_apart
 from .similarity import similarity
 from .store import store
-from .trajectory import trajectory
 from .verbs import verb as derived
-from .ways import ways
 
 
 def command() -> Any:
@@ -42,8 +37,7 @@ def command() -> Any:
     )
     app.callback()(_start)
     verbs = (similarity, extract, compare, finetune, evaluate)
-    verbs += (prune,)
-    verbs += (probe, change, domains, localize, ways, trajectory)
+    verbs += (prune, probe)
     for verb in (*verbs, report, pretrain, ls, demo):
         app.command(cls=Verb, no_args_is_help=verb is not demo)(taken_apart(verb))
     for entry in EXPERIMENTS.values():

@@ -82,10 +82,12 @@ def option(help: str, default: Any = MISSING, **facts: Any) -> Any:
 
 
 def options_of(kind: type[Any]) -> Iterator[tuple[Field[Any], Option]]:
-    """List the options of an experiment: required ones first, then its own, then those it shares."""
+    """List the options of an experiment: required ones first, arguments before them, then its own."""
     declared = [(f, f.metadata[_KEY]) for f in fields(kind) if _KEY in f.metadata]
     own = vars(kind).get("__annotations__", {})
-    yield from sorted(declared, key=lambda pair: (not is_required(pair[0]), pair[0].name not in own))
+    yield from sorted(
+        declared, key=lambda pair: (not is_required(pair[0]), not pair[1].argument, pair[0].name not in own)
+    )
 
 
 def is_required(option_field: Field[Any]) -> bool:

@@ -104,8 +104,8 @@ class GridRuns:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
-    """An encoder is fine-tuned at every point of a grid, with every seed."""
+class TrainingGrid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
+    """Options and plan of experiments that fine-tune one encoder at every point of a grid, with every seed."""
 
     model: Any = option("Model: hub id, folder or zoo:NAME.", argument=True, panel="Input", metavar="MODEL")
     task: Any = option(f"{TASK_HELP} May be repeated.", repeated=True, panel="Input", metavar="TASK")
@@ -117,26 +117,6 @@ class Grid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
     @abstractmethod
     def grid(self, encoder: Any) -> list[Run]:
         """List the fine-tunings: every point of the grid with every seed."""
-
-    @abstractmethod
-    def summarize(self, runs: GridRuns) -> Result:
-        """Make curves and findings from the outcomes of one task."""
-
-    def combine(self, results: Sequence[Result], runs: Sequence[GridRuns]) -> Result:
-        """Make one result of several tasks, where an experiment takes them together."""
-        return results[0]
-
-    def train(self, inputs: GridInputs, place: int, context: Context) -> tuple[list[Done], Any]:
-        """
-        Fine-tune for one task.
-
-        Returns
-        -------
-        outcomes : list of Done
-        choices : object
-            See `GridRuns`.
-        """
-        return self.fine_tune(inputs, place, inputs.runs, context), None
 
     def plan(self, context: Context) -> Plan:
         """Open encoder and tasks, and check and count the fine-tunings."""
@@ -161,27 +141,6 @@ class Grid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
             inputs=GridInputs(encoder=encoder, tasks=tasks, runs=runs, recipe=recipe, references=references),
             notes=task_notes(tasks),
         )
-
-    def run(self, plan: Plan, context: Context) -> Result:
-        """Fine-tune where the store has no outcome yet, and summarize."""
-        started, inputs, outcomes = time.monotonic(), plan.inputs, []
-        for place, task in enumerate(inputs.tasks):
-            done, choices = self.train(
-                inputs, place, context.named(task.name) if len(inputs.tasks) > 1 else context
-            )
-            outcomes.append(
-                GridRuns(
-                    encoder=inputs.encoder,
-                    task=task,
-                    done=done,
-                    recipe=inputs.recipe,
-                    settings=self._settings(),
-                    context=context,
-                    started=started,
-                    choices=choices,
-                )
-            )
-        return self.combine([self.summarize(runs) for runs in outcomes], outcomes)
 
     def fine_tune(
         self,
@@ -208,3 +167,49 @@ class Grid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
     def _settings(self) -> dict[str, Any]:
         head = {} if self.head is None else {"head": self.head}
         return {"precision": self.dtype, **head}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid(TrainingGrid):
+    """An encoder is fine-tuned at every point of a grid, with every seed, and each task is summarized."""
+
+    @abstractmethod
+    def summarize(self, runs: GridRuns) -> Result:
+        """Make curves and findings from the outcomes of one task."""
+
+    def combine(self, results: Sequence[Result], runs: Sequence[GridRuns]) -> Result:
+        """Make one result of several tasks, where an experiment takes them together."""
+        return results[0]
+
+    def train(self, inputs: GridInputs, place: int, context: Context) -> tuple[list[Done], Any]:
+        """
+        Fine-tune for one task.
+
+        Returns
+        -------
+        outcomes : list of Done
+        choices : object
+            See `GridRuns`.
+        """
+        return self.fine_tune(inputs, place, inputs.runs, context), None
+
+    def run(self, plan: Plan, context: Context) -> Result:
+        """Fine-tune where the store has no outcome yet, and summarize."""
+        started, inputs, outcomes = time.monotonic(), plan.inputs, []
+        for place, task in enumerate(inputs.tasks):
+            done, choices = self.train(
+                inputs, place, context.named(task.name) if len(inputs.tasks) > 1 else context
+            )
+            outcomes.append(
+                GridRuns(
+                    encoder=inputs.encoder,
+                    task=task,
+                    done=done,
+                    recipe=inputs.recipe,
+                    settings=self._settings(),
+                    context=context,
+                    started=started,
+                    choices=choices,
+                )
+            )
+        return self.combine([self.summarize(runs) for runs in outcomes], outcomes)

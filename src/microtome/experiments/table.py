@@ -126,6 +126,7 @@ _ALL = (
     Entry(
         name="change",
         verb="change",
+        path="change.change.Change",
         asks="What did fine-tuning change, and in which layers?",
         takes="changed",
         trains=False,
@@ -135,6 +136,7 @@ _ALL = (
     Entry(
         name="domains",
         verb="domains",
+        path="change.domains.Domains",
         asks="Did it change sentences of the task more than others?",
         takes="changed",
         trains=False,
@@ -142,8 +144,9 @@ _ALL = (
         source="Merchant et al. 2020",
     ),
     Entry(
-        name="tuning_ways",
-        verb="ways",
+        name="tuning_methods",
+        verb="tuning-methods",
+        path="change.tuning_methods.TuningMethods",
         asks="Where does the change sit when only adapters, biases or the head learn?",
         takes="encoder",
         trains=True,
@@ -151,9 +154,10 @@ _ALL = (
         source="microtome, Hu et al. 2022, Ben Zaken et al. 2022",
     ),
     Entry(
-        name="localized",
+        name="localization",
         verb="localize",
-        asks="In which layers do single neurons count, beyond rotated layers?",
+        path="change.localization.Localization",
+        asks="In which layers do single neurons matter, beyond rotated layers?",
         takes="models",
         trains=False,
         protocols=("W-E3", "B-12"),
@@ -162,6 +166,7 @@ _ALL = (
     Entry(
         name="trajectory",
         verb="trajectory",
+        path="change.trajectory.Trajectory",
         asks="How do layers come to be what they are, along a training?",
         takes="checkpoints",
         trains=False,
