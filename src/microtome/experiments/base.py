@@ -6,6 +6,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
+from numbers import Integral
 from typing import Any, ClassVar, Literal
 
 from ..arguments import check_value
@@ -146,10 +147,10 @@ class Experiment(ABC):
             self._check(option_field, facts)
 
     def _check(self, option_field: Field[Any], facts: Option) -> None:
-        name, value = option_field.name, getattr(self, option_field.name)
+        name, value = option_field.name, _plain(getattr(self, option_field.name))
         if str(option_field.type).startswith("Sequence[") and value is not None:
-            value = several(value)
-            object.__setattr__(self, name, value)
+            value = tuple(_plain(part) for part in several(value))
+        object.__setattr__(self, name, value)
         check_value(name, str(option_field.type), value)
         if name.endswith("seeds") and value is not None and len(set(value)) != (len(value) or -1):
             raise must(name, "one or more, each once", list(value))
@@ -175,6 +176,11 @@ class Experiment(ABC):
         context = (context or Context()).resolved()
         with using_threads(context.threads):
             return self.run(self.plan(context), context)
+
+
+def _plain(value: Any) -> Any:
+    """A whole number of numpy as one of Python, since addresses in the store are made of plain values."""
+    return int(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
 
 
 def as_function(kind: type[Experiment], name: str) -> Callable[..., Result]:

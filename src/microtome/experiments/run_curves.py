@@ -255,7 +255,7 @@ def beyond_margin(curve: Curve, score: Score, margin: float = MARGIN) -> list[in
 
 
 def compare_points(
-    task: Task, left: Points, right: Points, *, points: Sequence[X], level: float
+    task: Task, first: Points, second: Points, *, points: Sequence[X], level: float
 ) -> list[tuple[X, Comparison, float]]:
     """
     Compare two arms on the same examples, with Holm's correction over points.
@@ -263,7 +263,7 @@ def compare_points(
     Parameters
     ----------
     task : Task
-    left, right : Points
+    first, second : Points
     points : sequence of int, float or str
         Those to compare; the ones where all runs of an arm diverged are left out.
     level : float
@@ -275,9 +275,9 @@ def compare_points(
     """
     score, comparisons = find_score(task.main), []
     for x in points:
-        one_side, other_side = left.at(x), right.at(x)
-        if one_side is not None and other_side is not None:
-            comparison = compare_scores(score, one_side, other_side, labels=task.labels, level=level)
+        answers, reference = first.at(x), second.at(x)
+        if answers is not None and reference is not None:
+            comparison = compare_scores(score, answers, reference, labels=task.labels, level=level)
             comparisons.append((x, comparison))
     adjusted = holm([comparison.p for _, comparison in comparisons])
     return [(x, comparison, p) for (x, comparison), p in zip(comparisons, adjusted, strict=True)]

@@ -116,13 +116,13 @@ class Reinitialization(Grid):
         for size, fixed in product(sizes, updates):
             shared: dict[str, Any] = {"size": size, "updates": fixed}
             variants = product(self.plans, self.schemes, several(self.bias), self.layernorm)
-            own = [Arm(plan=p, scheme=s, bias=b, layernorm=n, **shared) for p, s, b, n in variants]
-            arms += own
+            changed = [Arm(plan=p, scheme=s, bias=b, layernorm=n, **shared) for p, s, b, n in variants]
+            arms += changed
             if self.truncation_control and "progressive" in self.plans:
                 arms.append(Arm(plan=TRUNCATED, **shared))
             if set(self.plans) - {"progressive"}:
                 arms.append(Arm(plan=FULL, **shared))
-                arms += list(dict.fromkeys(arm.like(SCRATCH, same_scheme=True) for arm in own))
+                arms += list(dict.fromkeys(arm.like(SCRATCH, same_scheme=True) for arm in changed))
         return arms
 
     def grid(self, encoder: Any) -> list[Run]:
@@ -259,9 +259,9 @@ class _Outcomes:
     def _control_findings(self, arm: Arm) -> list[str]:
         """Compare re-initialized blocks with none in their place."""
         task, level = self.runs.task, self.runs.context.level
-        own, cut = self.points(arm), self.points(arm.like(TRUNCATED))
-        depths = [k for k in own.x if k in cut.x and k != self.depth]
-        tests = compare_points(task, own, cut, points=depths, level=level)
+        changed, cut = self.points(arm), self.points(arm.like(TRUNCATED))
+        depths = [k for k in changed.x if k in cut.x and k != self.depth]
+        tests = compare_points(task, changed, cut, points=depths, level=level)
         significant = [(k, comparison, p) for k, comparison, p in tests if p < 1 - level]
         if tests and not significant:
             return [
