@@ -103,9 +103,7 @@ def find_checkpoints(
     return tuple(checkpoints[step] for step in sorted(checkpoints))
 
 
-def missing_checkpoints(
-    training: Any, *, store: str | os.PathLike[str] | None = None
-) -> tuple[str, ...]:
+def missing_checkpoints(training: Any, *, store: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
     """
     Name the checkpoints of a fine-tuning that the store no longer has.
 
@@ -122,9 +120,7 @@ def missing_checkpoints(
     if not _is_tuning(training):
         return ()
     last, folders = _kept_folders(training, store)
-    records = {
-        k: read_record(folder / RECORD)["specification"] for k, folder in enumerate(folders) if folder
-    }
+    records = {k: read_record(folder / RECORD)["specification"] for k, folder in enumerate(folders) if folder}
     if not records:
         return ()
     with as_written(last / RUN):

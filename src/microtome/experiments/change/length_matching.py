@@ -139,7 +139,9 @@ def _inputs(corpus: Iterable[Example], template: str) -> list[Example]:
     ]
 
 
-def _consecutive(unpaired: Sequence[int], groups: Sequence[str]) -> tuple[list[tuple[int, int]], dict[str, str]]:
+def _consecutive(
+    unpaired: Sequence[int], groups: Sequence[str]
+) -> tuple[list[tuple[int, int]], dict[str, str]]:
     """
     Pair sentences that follow each other, those of one document first.
 

@@ -99,9 +99,7 @@ class Trajectory(ComparisonOptions, RowOptions, TaskOptions, TextOptions, Experi
     task: Any = option(f"Also score every checkpoint. {TASK_HELP}", None, panel="Input", metavar="TASK")
     start: Any = option("The model before the first update, as step 0.", None, panel="Input", metavar="MODEL")
     split: str | None = option("Split to score on; the validation split when absent.", None, panel="Input")
-    linear_probes: bool = option(
-        "Fit linear probes also where checkpoints have heads of their own.", True
-    )
+    linear_probes: bool = option("Fit linear probes also where checkpoints have heads of their own.", True)
     train_size: int | None = option(
         "Training examples of the linear probes; all that fit into memory when absent.", None, least=1
     )
@@ -200,9 +198,7 @@ class Trajectory(ComparisonOptions, RowOptions, TaskOptions, TextOptions, Experi
         )
         return self._result(course, inputs, context, started)
 
-    def _result(
-        self, course: Course, inputs: TrajectoryInputs, context: Context, started: float
-    ) -> Result:
+    def _result(self, course: Course, inputs: TrajectoryInputs, context: Context, started: float) -> Result:
         recorded, scoring, task = course.recorded, course.scoring, course.task
         change = {end: change_of(course, end) for end in ("first", "last")}
         curves, order = curves_of(course), order_of(course, draws=self.draws, seed=self.seed)

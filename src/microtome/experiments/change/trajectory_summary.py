@@ -88,9 +88,7 @@ def change_of(course: Course, end: str) -> dict[str, Any]:
         change at each step; None where nothing has changed.
     """
     samples = course.similarity_to(end)
-    document: dict[str, list[Any]] = {
-        name: [] for name in ("values", "low", "high", "band_low", "band_high")
-    }
+    document: dict[str, list[Any]] = {name: [] for name in ("values", "low", "high", "band_low", "band_high")}
     centers: list[dict[str, float] | None] = []
     for place in range(len(course.steps)):
         sample = samples.alone(place)
@@ -251,7 +249,11 @@ def checkpoint_documents(course: Course) -> list[dict[str, Any]]:
 def curve_document(curve: Curve) -> dict[str, Any]:
     """A curve as plain data."""
     fields = ("values", "low", "high", "band_low", "band_high")
-    return {"name": curve.name, "x": list(curve.x), **{name: getattr(curve, name).tolist() for name in fields}}
+    return {
+        "name": curve.name,
+        "x": list(curve.x),
+        **{name: getattr(curve, name).tolist() for name in fields},
+    }
 
 
 def long_rows(
