@@ -78,7 +78,7 @@ BAD: Mapping[str, Sequence[Any]] = {
     **dict.fromkeys(
         ("method", "plan", "schemes", "strategies", "then", "parts", "kinds"), ("nope", "", 3, [3])
     ),
-    **dict.fromkeys(("arms", "ways", "solvers"), ("nope", "", 3, [3], [])),
+    **dict.fromkeys(("arms", "methods", "solvers"), ("nope", "", 3, [3], [])),
     **dict.fromkeys(("dtype", "precision"), ("float3", "", 3, None, "int8")),
     "autocast": ("float3", "", 3),
     "device": ("abacus", 3.5, [], "cuda:99", "meta"),
@@ -188,8 +188,8 @@ def samples(good: Path, store: Path) -> dict[str, tuple[tuple[Any, ...], dict[st
         "compare": (([bert, first],), {"on": text, **kept}),
         "change": ((bert, [first, second], text), {**kept, **few}),
         "domains": ((bert, [first, second], text, str(good / "others.txt")), {**kept, **few}),
-        "localized": (([bert, first, second], text), {**kept, **few, "rotations": 2}),
-        "trajectory": ((str(good / "zoo"), text), {**kept, "sample": 100, "draws": 50}),
+        "localize": (([bert, first, second], text), {**kept, **few, "rotations": 2}),
+        "trajectory": ((str(good / "zoo"), text), {**kept, "sample": 100, "draws": 100}),
         "finetune": ((bert, own, "wu2020"), {**kept, **quick}),
         "evaluate": ((tuned, own), {}),
         "open_tuned": ((str(good / "results" / "finetune" / "seed-1"), own), {}),
@@ -200,9 +200,9 @@ def samples(good: Path, store: Path) -> dict[str, tuple[tuple[Any, ...], dict[st
         "reinitialization": ((bert, own), {"seeds": (1,), "width": 2, **kept, **quick}),
         "permutation": ((bert, own), {"permutations": (1,), **kept, **quick}),
         "dropping": ((bert, own), {"count": 1, "strategies": "top", "seeds": (1,), **kept, **quick}),
-        "tuning_ways": (
+        "tuning_methods": (
             (bert, own),
-            {"ways": "head", "rates": {"head": [1e-2]}, "seeds": (1,), **few, **kept, **quick},
+            {"methods": "head", "rates": {"head": [1e-2]}, "seeds": (1,), **few, **kept, **quick},
         ),
         "prune": ((tuned, own, 99.0), {"speed": False, **kept}),
         "probing": ((bert, str(good / "tagged.conllu")), {"twin": False, **kept}),
@@ -297,7 +297,7 @@ OWN: Mapping[tuple[str, str], Sequence[Any]] = {
     ("Freeze", "embeddings"): (),
     ("task", "data"): (),
     ("localization", "direction"): ("nope", "", 3, None),
-    ("tuning_ways", "on"): (3, "nowhere/at/all", object(), [1, 2]),
+    ("tuning_methods", "on"): (3, "nowhere/at/all", object(), [1, 2]),
     ("prune", "on"): ("nope", 3, []),
     ("prune", "recover"): (-1, "x", 1.5),
     ("probing", "on"): (None, 3, "nowhere/at/all", [], object(), ["a", None]),
