@@ -236,7 +236,8 @@ class Localization(ComparisonOptions, RowOptions, TextOptions, LoadingOptions, E
             "described, of centered neurons up to the component that reaches 99 % of the variance; as coded, "
             "of standardized neurons with a component less, both means over the layers whose neurons are "
             f"looked for and z-scored over all layers. Intervals of {level * 100:g} % are by "
-            f"{self.halves} half-samples of {recorded.unit}s, all with the same rotations. Computed with microtome {VERSION}."
+            f"{self.halves} half-samples of {recorded.unit}s, all with the same rotations. Computed with "
+            f"microtome {VERSION}."
         )
 
 
