@@ -88,8 +88,8 @@ def requests(good: Path) -> dict[str, tuple[str, ...]]:
         "change": (bert, first, second, "--on", text, *few),
         "domains": (bert, first, second, "--inside", text, "--outside", other, *few),
         "localize": (bert, first, second, "--on", text, *few, "--rotations", "2"),
-        "ways": (
-            *(bert, *tuning, "--ways", "full,head", "--rates", "full=1e-3", "--rates", "head=1e-2"),
+        "tuning-methods": (
+            *(bert, *tuning, "--methods", "full,head", "--rates", "full=1e-3", "--rates", "head=1e-2"),
             *("--seeds", "1,2", "--sample", "100", "--halves", "10", "--head", "stock"),
         ),
         "trajectory": (str(good / "zoo"), "--on", text, "--sample", "100", "--threads", "1"),

@@ -117,8 +117,8 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         ),
         "localize": "localize base runs/seed-1 --on lines.txt --sample 300 --rotations 3 --halves 4",
         "ways": (
-            f"ways base {CATS} {FEW} --ways full,lora,bitfit,head --rates full=1e-3,3e-3 --rates lora=1e-2 "
-            "--rates bitfit=1e-2 --rates head=1e-2 --seeds 1,2 --sample 300 --halves 4"
+            f"tuning-methods base {CATS} {FEW} --methods full,lora,bitfit,head --rates full=1e-3,3e-3 "
+            "--rates lora=1e-2 --rates bitfit=1e-2 --rates head=1e-2 --seeds 1,2 --sample 300 --halves 4"
         ),
         "trajectory": f"trajectory course/seed-0 --on lines.txt {CATS} --start base --sample 300",
         "pretrain": (

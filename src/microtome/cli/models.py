@@ -12,17 +12,6 @@ if TYPE_CHECKING:
     from ..extraction.texts import Texts
     from ..rows.planning import Rows
 
-BaseArgument = Annotated[
-    str, typer.Argument(metavar="BASE", help="The model before: hub id or folder.", show_default=False)
-]
-TunedArgument = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="TUNED...",
-        help="What fine-tuning made of it, one a seed; two or more give the ceiling.",
-        show_default=False,
-    ),
-]
 ModelsArgument = Annotated[
     list[str],
     typer.Argument(metavar="MODEL...", help="Hub ids or folders of models.", show_default=False),
@@ -41,11 +30,6 @@ SpecialOption = Annotated[str, typer.Option(help="Tokens that a model adds, in a
 LongestOption = Annotated[int | None, typer.Option(help="Tokens of an example at most.", show_default=False)]
 SampleOption = Annotated[
     int | None, typer.Option(help="So many rows, drawn with the seed.", show_default=False)
-]
-MostRowsOption = Annotated[int, typer.Option(min=10, help="Rows at most, drawn with the seed.")]
-MeasuresOption = Annotated[
-    str,
-    typer.Option("--measures", "-m", help="Names of `microtome ls measures`, commas between them."),
 ]
 HalvesOption = Annotated[
     int, typer.Option(min=2, max=100_000, help="Half-samples for intervals that need them.")

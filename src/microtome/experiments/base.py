@@ -152,7 +152,7 @@ class Experiment(ABC):
             value = tuple(_plain(part) for part in several(value))
         object.__setattr__(self, name, value)
         check_value(name, str(option_field.type), value)
-        if name.endswith("seeds") and value is not None and len(set(value)) != (len(value) or -1):
+        if name.endswith("seeds") and isinstance(value, tuple) and len(set(value)) != (len(value) or -1):
             raise must(name, "one or more, each once", list(value))
         for part in several(value):
             if facts.choices and part is not None and part not in facts.choices:

@@ -51,9 +51,9 @@ class LoadingOptions:
         labels = iter(distinct_names(named) if named else ())
         opened = []
         for model in models:
-            tuned = hasattr(model, "encoder") and hasattr(model, "evaluation")
             label = {"name": next(labels)} if isinstance(model, str | os.PathLike) else {}
-            reference = self.reference(model.encoder if tuned else model)
+            tuned = hasattr(model, "evaluation")
+            reference = self.reference(getattr(model, "encoder", model) if tuned else model)
             if isinstance(reference, Mapping):
                 opened.append(load(**{"device": device, **reference, **label}))
             else:

@@ -42,7 +42,7 @@ TITLES: Mapping[str, str] = {
     "probing": "What can be read out of each layer",
     "change": "What fine-tuning changed",
     "domains": "In and out of domain",
-    "tuning_ways": "Ways of tuning",
+    "tuning_ways": "Tuning methods",
     "localization": "Single neurons",
     "trajectory": "Along a training",
 }

@@ -77,8 +77,8 @@ class Change(MeasureOptions, RowOptions, TextOptions, TunedOptions, Experiment):
     name = "change"
 
     random_baselines: Any = option(
-        "Number of randomly initialized copies of the base, as the lower reference (1 when absent); in Python "
-        "also models.",
+        "Number of randomly initialized copies of the base, as the lower reference (1 when absent); in "
+        "Python also models.",
         1,
         most=1_000,
         read=_read_count,
@@ -165,8 +165,8 @@ def _warnings(models: TunedModels) -> tuple[str, ...]:
     warnings = []
     if len(models.tuned) < 2:
         warnings.append(
-            "There is no upper reference, and nothing can be said about other seeds: one fine-tuned model was "
-            "given."
+            "There is no upper reference, and nothing can be said about other seeds: one fine-tuned model "
+            "was given."
         )
     if not models.random:
         warnings.append("There is no lower reference: no random baseline was requested.")

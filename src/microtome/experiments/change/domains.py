@@ -110,7 +110,7 @@ class Domains(MeasureOptions, RowOptions, TunedOptions, Experiment):
         texts = make_texts(matched.first), make_texts(matched.second)
         options = self.row_options(self.longest)
         rows = plan_text(models.all, texts[0], options), plan_text(models.all, texts[1], options)
-        if not np.array_equal(*(np.unique(side.examples) for side in rows)):
+        if not np.array_equal(np.unique(rows[0].examples), np.unique(rows[1].examples)):
             raise InputError(
                 "both texts must have rows of the same inputs to be paired, but the sampled rows are of "
                 "different ones; use rows='token', or sample=None."

@@ -145,9 +145,9 @@ def _consecutive(
     """
     Pair sentences that follow each other, those of one document first.
 
-    A pair of two documents is correlated with both of them. So only the last sentence of a document with an odd number
-    of them is paired with that of another, rather than left out, and those two documents count as one: there
-    is at most one such sentence in each, so that no more than two are ever joined.
+    A pair of two documents is correlated with both of them. So only the last sentence of a document with an
+    odd number of them is paired with that of another, rather than left out, and those two documents count as
+    one: there is at most one such sentence in each, so that no more than two are ever joined.
 
     Parameters
     ----------

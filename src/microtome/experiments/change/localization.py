@@ -231,12 +231,13 @@ class Localization(ComparisonOptions, RowOptions, TextOptions, LoadingOptions, E
             f"Layers of {' and '.join(recorded.activations)} were compared by the mean largest absolute "
             f"correlation of single neurons on {recorded.rows.sentence()} of {recorded.rows.extent()}. From "
             f"the value of each pair its mean over {self.rotations} random rotations of both layers was "
-            f"subtracted, and the difference was averaged over the other layers (direction: {self.direction}). "
-            "Published scores (Wu et al. 2020) subtract the mean SVCCA instead: as described, of centered "
-            "neurons up to the component that reaches 99 % of the variance; as coded, of standardized neurons "
-            "with a component less, both means over the layers whose neurons are looked for and z-scored over "
-            f"all layers. Intervals of {level * 100:g} % are by {self.halves} half-samples of "
-            f"{recorded.unit}s, all with the same rotations. Computed with microtome {VERSION}."
+            f"subtracted, and the difference was averaged over the other layers (direction: "
+            f"{self.direction}). Published scores (Wu et al. 2020) subtract the mean SVCCA instead: as "
+            "described, of centered neurons up to the component that reaches 99 % of the variance; as coded, "
+            "of standardized neurons with a component less, both means over the layers whose neurons are "
+            f"looked for and z-scored over all layers. Intervals of {level * 100:g} % are by "
+            f"{self.halves} half-samples of {recorded.unit}s, all with the same rotations. Computed with "
+            f"microtome {VERSION}."
         )
 
 

@@ -90,8 +90,8 @@ class Trajectory(ComparisonOptions, RowOptions, TaskOptions, TextOptions, Experi
     name = "trajectory"
 
     checkpoints: Any = option(
-        "Folder with checkpoints in step-N, as pretrain and finetune keep them; in Python also what `finetune` "
-        "returned, or a mapping of steps to models.",
+        "Folder with checkpoints in step-N, as pretrain and finetune keep them; in Python also what "
+        "`finetune` returned, or a mapping of steps to models.",
         argument=True,
         panel="Input",
         metavar="DIR",

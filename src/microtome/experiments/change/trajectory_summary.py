@@ -348,9 +348,9 @@ def course_methods(course: Course, name: str) -> str:
         f"{len(course.steps)} checkpoints of {name}, from step {course.steps[0]:,} to step "
         f"{course.steps[-1]:,}, were read on {recorded.rows.sentence()} of {recorded.rows.extent()}. Layers "
         f"of each were compared with one another, and with those of the first and the last checkpoint, by "
-        f"{course.similarity.measure}. At each, a run of at least three layers is a block if its least similar "
-        "pair is more similar than any pair across its border, and certain if the simultaneous interval of "
-        f"this margin, over {recorded.unit}s and all runs, is positive."
+        f"{course.similarity.measure}. At each, a run of at least three layers is a block if its least "
+        "similar pair is more similar than any pair across its border, and certain if the simultaneous "
+        f"interval of this margin, over {recorded.unit}s and all runs, is positive."
     ]
     if course.task is not None:
         scorers = dict.fromkeys(_SCORERS[reading.by] for reading in course.readings)

@@ -87,8 +87,8 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
         metavar="lora=1e-4,3e-4",
     )
     match: str | float = option(
-        "Target score of all methods: weakest (the best score of the weakest method), best (each method's own "
-        "best), or a number in points.",
+        "Target score of all methods: weakest (the best score of the weakest method), best (each method's "
+        "own best), or a number in points.",
         WEAKEST,
         read=read_match,
         metavar="SCORE",
@@ -115,7 +115,7 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
             raise InputError("read must be given with on, but it is absent.")
 
     def grid(self, encoder: Any) -> list[Run]:
-        """List the runs: all rates with the trial seeds, and the first rate of each method with the others."""
+        """List the runs: all rates with the trial seeds, the first rate of each method with the others."""
         recipe, runs = self.chosen_recipe(), []
         for method in self.methods:
             for place, rate in enumerate(rates_of(method, self.rates, recipe.rate)):
@@ -144,7 +144,7 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
         )
 
     def run(self, plan: Plan, context: Context) -> Result:
-        """Try the rates, fine-tune at the chosen ones with all seeds, and compare the models with the base."""
+        """Try the rates, fine-tune at the chosen ones with all seeds, and compare models with the base."""
         started, inputs, task = time.monotonic(), plan.inputs, plan.inputs.tasks[0]
         tried = self.fine_tune(inputs, 0, [run for run in inputs.runs if run.seed in self._trials], context)
         chosen = choose_rates(tried, task, self.match)
@@ -259,8 +259,8 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
             f"{recipe.name} (batches of {recipe.batch}, {length}; seeds {', '.join(map(str, self.seeds))}), "
             f"each at a learning rate of its own: of a few rates, tried with seed {trials} and not above the "
             f"best of them, the one whose score is nearest to {target}. Base and tuned models were compared "
-            f"on {recorded.rows.sentence()} of {recorded.rows.extent()}. The center of the change is the mean "
-            f"layer, weighted by 1 - similarity; intervals of {grid.context.level * 100:g} % are over "
+            f"on {recorded.rows.sentence()} of {recorded.rows.extent()}. The center of the change is the "
+            f"mean layer, weighted by 1 - similarity; intervals of {grid.context.level * 100:g} % are over "
             f"{recorded.unit}s and seeds. Computed with microtome {VERSION}."
         )
 
@@ -313,8 +313,8 @@ def _center_differences(
         start = (
             f"By {label}, the change of {name} is {side} that of {first}"
             if side
-            else f"By {label}, the center of the change of {name} is not significantly different from that of "
-            f"{first}"
+            else f"By {label}, the center of the change of {name} is not significantly different from that "
+            f"of {first}"
         )
         sentence = (
             f"{start}: centers differ by {value_text(difference, 2)} layers ({level * 100:g} %, unit: "
