@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from ..checks import several
 from ..errors import InputError, must, unknown
 from ..extraction.texts import Texts, make_texts
 from ..tasks.task import Task
@@ -38,6 +40,27 @@ class LoadingOptions:
                     raise must(name, "left out for a model that is open already", getattr(self, name))
             return model
         return {"source": str(model), "revision": self.revision, "tokenizer": self.tokenizer, **more}
+
+    def open_models(self, models: Any, device: str) -> list[Any]:
+        """Load models that are given by name, each once, and take open ones as they are; names must differ."""
+        from ..encoders.loading import load
+        from ..extraction.extracting import as_encoder
+
+        references = [self.reference(model) for model in several(models)]
+        if not references:
+            raise must("models", "at least one", 0)
+        labels = iter(model_labels([str(ref["source"]) for ref in references if isinstance(ref, Mapping)]))
+        encoders = [
+            load(**{"name": next(labels), "device": device, **reference})
+            if isinstance(reference, Mapping)
+            # What `finetune` returns has the encoder in it.
+            else as_encoder(reference.encoder if hasattr(reference, "evaluation") else reference)
+            for reference in references
+        ]
+        names = [encoder.name for encoder in encoders]
+        if len(set(names)) < len(names):
+            raise must("models", "named differently", names)
+        return encoders
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +178,35 @@ def open_encoder(reference: Any) -> Any:
         name = getattr(reference, "name", type(reference).__name__)
         raise InputError(f"{name} must be a model of transformers to be fine-tuned, but it is none.")
     return reference
+
+
+def model_labels(names: Sequence[str]) -> list[str]:
+    """
+    Name models by the ends of their paths, with as many folders as it takes to tell them apart.
+
+    Examples
+    --------
+    >>> model_labels(["zoo:masked", "runs/seed-1", "others/seed-1"])
+    ['masked', 'runs-seed-1', 'others-seed-1']
+    """
+    short = [(Path(name).name or name).removeprefix("zoo:") for name in names]
+    # One folder can be written in several ways.
+    models = [os.path.abspath(name) if os.path.isdir(name) else name for name in names]
+    folders = [[part for part in Path(name).parts if part != Path(name).anchor] for name in names]
+    labels, parts = short, 2
+    while len(set(labels)) < len(set(models)) and parts <= max(map(len, folders)):
+        labels = [
+            label if labels.count(label) == 1 else "-".join(folder[-parts:])
+            for label, folder in zip(labels, folders, strict=True)
+        ]
+        parts += 1
+    for identities in (models, labels):
+        repeated = [
+            label for label, name in zip(short, identities, strict=True) if identities.count(name) > 1
+        ]
+        if repeated:
+            raise InputError(f"names of models must differ, but {repeated[0]!r} stands twice.")
+    return labels
 
 
 def task_notes(tasks: Sequence[Task]) -> tuple[str, ...]:
