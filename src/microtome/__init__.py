@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from .experiments.change.trajectory import trajectory as trajectory
     from .experiments.change.tuning_methods import tuning_ways as tuning_ways
     from .experiments.prediction import predictive_validity as predictive_validity
-    from .experiments.probing.mdl import description_length as description_length
-    from .experiments.probing.probing import probing as probing
-    from .experiments.probing.task_probing import task_probing as task_probing
+    from .experiments.probing.probing import probe as probe
     from .experiments.surgery.dropping import dropping as dropping
     from .experiments.surgery.freezing import freeze as freeze
     from .experiments.surgery.permutation import permutation as permutation
@@ -88,14 +86,12 @@ _PUBLIC = {
     "reinitialization": "experiments.surgery.reinitialization.reinitialization",
     "report": "report.making.report",
     "skipping": "experiments.surgery.skipping.skipping",
-    "probing": "experiments.probing.probing.probing",
+    "probe": "experiments.probing.probing.probe",
     "change": "experiments.change.change.change",
     "domains": "experiments.change.change.domains.domains",
     "localized": "experiments.change.change.localization.localized",
     "trajectory": "experiments.change.change.trajectory.trajectory",
     "tuning_ways": "experiments.change.change.tuning_methods.tuning_ways",
-    "description_length": "experiments.probing.probing.mdl.description_length",
-    "task_probing": "experiments.probing.probing.task_probing.task_probing",
     "truncation": "experiments.surgery.truncation.truncation",
     "corpus": "tasks.corpus.corpus",
     "evaluate": "training.evaluating.evaluate",

@@ -21,7 +21,6 @@ from .ls import ls
 from .parsing import Verb
 from .permute import permute
 from .pretrain import pretrain
-from .probe import probe
 from .prune import prune
 from .reinit import reinit
 from .report import report
@@ -47,7 +46,7 @@ def command() -> Any:
     app.callback()(_start)
     verbs = (similarity, extract, compare, finetune, evaluate)
     verbs += (truncate, skip, reinit, permute, drop, prune)
-    verbs += (probe, change, domains, localize, ways, trajectory)
+    verbs += (change, domains, localize, ways, trajectory)
     for verb in (*verbs, report, pretrain, ls, demo):
         app.command(cls=Verb, no_args_is_help=verb is not demo)(taken_apart(verb))
     for entry in EXPERIMENTS.values():
