@@ -98,15 +98,16 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "prune": f"prune runs/seed-1 {CATS} --max-drop 20 --on validation --certify-on test --out small",
         "prune, nothing": f"prune runs/seed-1 {CATS} --max-drop 1 --on validation --seed 4",
         "probe, parts of speech": (
-            "probe base runs/seed-1 --on treebank --target upos --control --out study/upos"
+            "probe base runs/seed-1 --on treebank --target upos --control-task --out study/upos"
         ),
         "probe, control draws": (
-            "probe base --on treebank --target deprel --control-draws 2 --control --no-twin --size 8"
+            "probe base --on treebank --target deprel --control-draws 2 --control-task --random-baselines 0 "
+            "--size 8"
         ),
-        "probe, bits": "probe base --on treebank --target upos --mdl --control",
+        "probe, bits": "probe base --on treebank --target upos --mdl --control-task",
         "probe, spans": "probe base --on names --target entities --layers single,mix --steps 20",
-        "probe, distances": "probe base --on treebank --target dep-distance --no-twin",
-        "probe, depths": "probe base --on treebank --target dep-depth --no-twin",
+        "probe, distances": "probe base --on treebank --target dep-distance --random-baselines 0",
+        "probe, depths": "probe base --on treebank --target dep-depth --random-baselines 0",
         "probe, task": f"probe base --target task:cats {COLUMNS} --epochs 1 --seeds 0,1",
         "change": (
             "change base runs/seed-1 runs/seed-2 --on lines.txt --sample 300 --halves 6 --out study/change"

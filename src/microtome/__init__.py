@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from .experiments.change.localization import localize as localize
     from .experiments.change.trajectory import trajectory as trajectory
     from .experiments.change.tuning_methods import tuning_methods as tuning_methods
-    from .experiments.probing.mdl import description_length as description_length
-    from .experiments.probing.probing import probing as probing
-    from .experiments.probing.task_probing import task_probing as task_probing
+    from .experiments.probing.probing import probe as probe
     from .experiments.surgery.dropping import drop as drop
     from .experiments.surgery.freezing import freeze as freeze
     from .experiments.surgery.permutation import permute as permute
@@ -75,14 +73,12 @@ _PUBLIC = {
     "reinit": "experiments.surgery.reinitialization.reinit",
     "report": "report.making.report",
     "skip": "experiments.surgery.skipping.skip",
-    "probing": "experiments.probing.probing.probing",
+    "probe": "experiments.probing.probing.probe",
     "change": "experiments.change.change.change",
     "domains": "experiments.change.domains.domains",
     "localize": "experiments.change.localization.localize",
     "trajectory": "experiments.change.trajectory.trajectory",
     "tuning_methods": "experiments.change.tuning_methods.tuning_methods",
-    "description_length": "experiments.probing.mdl.description_length",
-    "task_probing": "experiments.probing.task_probing.task_probing",
     "truncate": "experiments.surgery.truncation.truncate",
     "corpus": "tasks.corpus.corpus",
     "evaluate": "training.evaluating.evaluate",

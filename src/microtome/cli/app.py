@@ -15,7 +15,6 @@ from .finetune import evaluate, finetune
 from .ls import ls
 from .parsing import Verb
 from .pretrain import pretrain
-from .probe import probe
 from .prune import prune
 from .report import report
 from .sharing import taken_apart
@@ -37,7 +36,7 @@ def command() -> Any:
     )
     app.callback()(_start)
     verbs = (similarity, extract, compare, finetune, evaluate)
-    verbs += (prune, probe)
+    verbs += (prune,)
     for verb in (*verbs, report, pretrain, ls, demo):
         app.command(cls=Verb, no_args_is_help=verb is not demo)(taken_apart(verb))
     for entry in EXPERIMENTS.values():

@@ -35,6 +35,8 @@ class Option:
         Where `--help` shows it.
     argument : bool
         Whether it is typed without a name on the command line.
+    positional : bool
+        Whether Python takes it without its name, although it has a default.
     name : str, optional
         On the command line, where it is not that of the field.
     choices : sequence of str
@@ -51,6 +53,7 @@ class Option:
     help: str
     panel: Panel = "Model"
     argument: bool = False
+    positional: bool = False
     name: str | None = None
     choices: Sequence[str] = ()
     least: float | None = None
@@ -229,18 +232,14 @@ def as_function(kind: type[Experiment], name: str) -> Callable[..., Result]:
 
 
 def _signature(own: Mapping[str, Field[Any]], shared: Mapping[str, Field[Any]]) -> inspect.Signature:
-    parameters = [
-        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=f.type)
-        for name, f in own.items()
-        if is_required(f)
-    ]
+    positional, named = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    parameters = []
     for name, f in (*own.items(), *shared.items()):
-        if not is_required(f):
-            parameters.append(
-                inspect.Parameter(
-                    name, inspect.Parameter.KEYWORD_ONLY, default=default_of(f), annotation=f.type
-                )
-            )
+        facts = f.metadata.get(_KEY)
+        kind = positional if is_required(f) or (facts and facts.positional) else named
+        default = inspect.Parameter.empty if is_required(f) else default_of(f)
+        parameters.append(inspect.Parameter(name, kind, default=default, annotation=f.type))
+    parameters.sort(key=lambda parameter: parameter.kind)
     parameters.append(
         inspect.Parameter(
             "context", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Context | None"

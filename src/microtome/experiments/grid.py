@@ -105,7 +105,7 @@ class GridRuns:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingGrid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
-    """Options and plan of experiments that fine-tune one encoder at every point of a grid, with every seed."""
+    """Options and plan of experiments that fine-tune one encoder at every point of a grid."""
 
     model: Any = option("Model: hub id, folder or zoo:NAME.", argument=True, panel="Input", metavar="MODEL")
     task: Any = option(f"{TASK_HELP} May be repeated.", repeated=True, panel="Input", metavar="TASK")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..checks import several
 from ..errors import InputError, must, unknown
 from ..extraction.texts import Texts, make_texts
 from ..tasks.task import Task
@@ -41,24 +42,27 @@ class LoadingOptions:
             return model
         return {"source": str(model), "revision": self.revision, "tokenizer": self.tokenizer, **more}
 
-    def open_models(self, models: Sequence[Any], device: str) -> list[Any]:
-        """Open models to be compared: encoders, fine-tuned models, or names, which are made to differ."""
+    def open_models(self, models: Any, device: str) -> list[Any]:
+        """Load models that are given by name, each once, and take open ones as they are."""
         from ..encoders.loading import load
         from ..encoders.names import distinct_names
         from ..extraction.extracting import as_encoder
 
-        named = [str(model) for model in models if isinstance(model, str | os.PathLike)]
-        labels = iter(distinct_names(named) if named else ())
-        opened = []
-        for model in models:
-            label = {"name": next(labels)} if isinstance(model, str | os.PathLike) else {}
-            tuned = hasattr(model, "evaluation")
-            reference = self.reference(getattr(model, "encoder", model) if tuned else model)
-            if isinstance(reference, Mapping):
-                opened.append(load(**{"device": device, **reference, **label}))
-            else:
-                opened.append(as_encoder(reference))
-        return opened
+        # What `finetune` returns has the encoder in it.
+        references = [
+            self.reference(model.encoder if hasattr(model, "evaluation") else model)
+            for model in several(models)
+        ]
+        if not references:
+            raise must("models", "at least one", 0)
+        sources = [str(ref["source"]) for ref in references if isinstance(ref, Mapping)]
+        labels = iter(distinct_names(sources) if sources else ())
+        return [
+            load(**{"name": next(labels), "device": device, **reference})
+            if isinstance(reference, Mapping)
+            else as_encoder(reference)
+            for reference in references
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -117,7 +117,8 @@ _ALL = (
     Entry(
         name="probing",
         verb="probe",
-        asks="What can be read out of each layer?",
+        path="probing.probing.Probing",
+        asks="What does each layer encode of an annotation or a task?",
         takes="layers",
         trains=False,
         protocols=("M-E1", "M-E2", "T-E4"),

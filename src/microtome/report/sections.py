@@ -49,7 +49,7 @@ TITLES: Mapping[str, str] = {
 # What follows on the name of a model where a sentence begins with it; other words may only look like one.
 _BEHIND = (":", " (", "/", " against ")
 # Models that no result is named after.
-_TWINS = ("random twin",)
+_TWINS = ("random baseline",)
 # Probes that nothing is drawn for, so that there are no seeds that could be covered.
 _UNSEEDED = ("linear", "online code")
 # Their differences are what an intervention costs; those of others are told by the experiment itself.
