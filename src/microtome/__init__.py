@@ -9,9 +9,7 @@ from .version import VERSION
 
 if TYPE_CHECKING:
     from .comparison.attention import attention_similarity_matrix as attention_similarity_matrix
-    from .comparison.compare import compare as compare
     from .comparison.similarity import similarity as similarity
-    from .comparison.similarity import similarity_matrix as similarity_matrix
     from .comparison.structure import convergence as convergence
     from .comparison.structure import find_blocks as find_blocks
     from .comparison.structure import find_localization as find_localization
@@ -31,6 +29,9 @@ if TYPE_CHECKING:
     from .experiments.probing.mdl import description_length as description_length
     from .experiments.probing.probing import probing as probing
     from .experiments.probing.task_probing import task_probing as task_probing
+    from .experiments.similarity.comparison import compare as compare
+    from .experiments.similarity.extraction import extract as extract
+    from .experiments.similarity.matrix import similarity_matrix as similarity_matrix
     from .experiments.surgery.dropping import dropping as dropping
     from .experiments.surgery.freezing import freeze as freeze
     from .experiments.surgery.permutation import permutation as permutation
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from .experiments.surgery.skipping import skipping as skipping
     from .experiments.surgery.truncation import truncation as truncation
     from .experiments.table import EXPERIMENTS as EXPERIMENTS
-    from .extraction.extracting import extract as extract
     from .findings.blocks import block_structure as block_structure
     from .findings.change import change_profile as change_profile
     from .findings.localization import localization as localization
@@ -75,7 +75,7 @@ __version__ = VERSION
 _PUBLIC = {
     "apply": "interventions.applying.apply",
     "attention_similarity_matrix": "comparison.attention.attention_similarity_matrix",
-    "compare": "comparison.compare.compare",
+    "compare": "experiments.similarity.comparison.compare",
     "convergence": "comparison.structure.convergence",
     "find_blocks": "comparison.structure.find_blocks",
     "find_localization": "comparison.structure.find_localization",
@@ -99,7 +99,7 @@ _PUBLIC = {
     "truncation": "experiments.surgery.truncation.truncation",
     "corpus": "tasks.corpus.corpus",
     "evaluate": "training.evaluating.evaluate",
-    "extract": "extraction.extracting.extract",
+    "extract": "experiments.similarity.extraction.extract",
     "finetune": "training.finetuning.finetune",
     "held_out": "tasks.subset.held_out",
     "load": "encoders.loading.load",
@@ -107,7 +107,7 @@ _PUBLIC = {
     "over_seeds": "training.multi_seed.over_seeds",
     "series": "encoders.series.series",
     "similarity": "comparison.similarity.similarity",
-    "similarity_matrix": "comparison.similarity.similarity_matrix",
+    "similarity_matrix": "experiments.similarity.matrix.similarity_matrix",
     "task": "tasks.loading.task",
     "watch": "comparison.watching.watch",
     "block_structure": "findings.blocks.block_structure",

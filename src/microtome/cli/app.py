@@ -9,12 +9,10 @@ import typer
 from ..experiments.table import EXPERIMENTS
 from ..version import VERSION
 from .change import change
-from .compare import compare
 from .cutting import skip, truncate
 from .demo import demo
 from .domains import domains
 from .drop import drop
-from .extract import extract
 from .finetune import evaluate, finetune
 from .localize import localize
 from .ls import ls
@@ -26,7 +24,6 @@ from .prune import prune
 from .reinit import reinit
 from .report import report
 from .sharing import taken_apart
-from .similarity import similarity
 from .store import store
 from .trajectory import trajectory
 from .verbs import verb as derived
@@ -45,7 +42,7 @@ def command() -> Any:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_start)
-    verbs = (similarity, extract, compare, finetune, evaluate)
+    verbs = (finetune, evaluate)
     verbs += (truncate, skip, reinit, permute, drop, prune)
     verbs += (probe, change, domains, localize, ways, trajectory)
     for verb in (*verbs, report, pretrain, ls, demo):

@@ -96,39 +96,15 @@ def load_models(
 ) -> list[Encoder]:
     """Load models, and random twins of the first one; models of one name are told apart by their folders."""
     from ..encoders.loading import load
+    from ..encoders.naming import distinct_names
 
-    labels = _told_apart(names)
+    labels = distinct_names(names)
     shared = {"revision": revision, "tokenizer": tokenizer, "device": device, "autocast": autocast}
     found = [load(given, name=label, **shared) for given, label in zip(names, labels, strict=True)]
     return found + [
         load(names[0], name=f"{labels[0]}-random{seed}", random_init=True, seed=seed, **shared)
         for seed in twins
     ]
-
-
-def _told_apart(names: Sequence[str]) -> list[str]:
-    """What models are called: the ends of their paths, with as many folders as tell them apart."""
-    import os
-    from pathlib import Path
-
-    from ..errors import InputError
-
-    short = [(Path(name).name or name).removeprefix("zoo:") for name in names]
-    # One folder can be written in several ways.
-    models = [os.path.abspath(name) if os.path.isdir(name) else name for name in names]
-    folders = [[part for part in Path(name).parts if part != Path(name).anchor] for name in names]
-    labels, parts = short, 2
-    while len(set(labels)) < len(set(models)) and parts <= max(map(len, folders)):
-        labels = [
-            label if labels.count(label) == 1 else "-".join(each[-parts:])
-            for label, each in zip(labels, folders, strict=True)
-        ]
-        parts += 1
-    for kind in (models, labels):
-        twice = [label for label, one in zip(short, kind, strict=True) if kind.count(one) > 1]
-        if twice:
-            raise InputError(f"names of models must differ, but {twice[0]!r} stands twice.")
-    return labels
 
 
 def read_texts(given: str, options: Sequence[str], option_name: str = "--read") -> Texts:

@@ -9,8 +9,7 @@ from typing import Any, get_type_hints
 
 from .finetune import ColumnsOption, DataOption, HeldOutOption, PairsOption
 from .models import LongestOption, MostRowsOption, RevisionOption, RowsOption, StoreOption, TokenizerOption
-from .show import JsonOption, OutOption, QuietOption, Screen
-from .similarity import DeviceOption, SeedOption, ThreadsOption
+from .show import DeviceOption, JsonOption, OutOption, QuietOption, Screen, SeedOption, ThreadsOption
 from .surgery import (
     AtOnceOption,
     DryRunOption,

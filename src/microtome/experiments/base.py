@@ -12,8 +12,8 @@ from ..arguments import check_value
 from ..checks import several
 from ..context import Context
 from ..errors import must, unknown
-from ..findings.results import Result
 from ..runtime import using_threads
+from ..store.outfolder import FILES
 
 Panel = Literal["Input", "Rows", "Model", "Statistics", "Output"]
 # Recipe values and other settings that a function takes by name, as `finetune` does.
@@ -41,6 +41,10 @@ class Option:
     least, most : float, optional
     repeated : bool
         Whether the command line takes it several times, once per value.
+    positional : bool
+        Whether the Python function takes it by position though it has a default.
+    short : str, optional
+        A second flag on the command line, such as "-m".
     metavar : str, optional
         What stands for the value in `--help`.
     read : callable, optional
@@ -55,6 +59,8 @@ class Option:
     least: float | None = None
     most: float | None = None
     repeated: bool = False
+    positional: bool = False
+    short: str | None = None
     metavar: str | None = None
     read: Callable[[str], Any] | None = None
 
@@ -107,8 +113,8 @@ class Plan:
 
     Parameters
     ----------
-    name : str
-        Of the task or text, for the folder of a result among several.
+    name : str, optional
+        Of the task, for the folder of a result among several.
     summary : mapping
         Counts and sizes, as `--dry-run --json` prints them.
     sentence : str
@@ -119,7 +125,7 @@ class Plan:
         What a user should know before the run.
     """
 
-    name: str
+    name: str = ""
     summary: Mapping[str, Any]
     sentence: str
     inputs: Any = field(repr=False)
@@ -138,6 +144,12 @@ class Experiment(ABC):
     name: ClassVar[str]
     # Whether one result covers several tasks; else each task has its own.
     together: ClassVar[bool] = False
+    # Settings of a context that have no effect on it.
+    unused: ClassVar[frozenset[str]] = frozenset()
+    # The class of its result.
+    returns: ClassVar[str] = "Result"
+    # The files that `--out` writes, as names or patterns.
+    files: ClassVar[tuple[str, ...]] = FILES
 
     def __post_init__(self) -> None:
         for option_field, facts in options_of(type(self)):
@@ -151,7 +163,8 @@ class Experiment(ABC):
         check_value(name, str(option_field.type), value)
         if name.endswith("seeds") and value is not None and len(set(value)) != (len(value) or -1):
             raise must(name, "one or more, each once", list(value))
-        for part in several(value):
+        limited = facts.choices or facts.least is not None or facts.most is not None
+        for part in several(value) if limited else ():
             if facts.choices and part is not None and part not in facts.choices:
                 raise unknown(name, part, facts.choices)
             number = isinstance(part, int | float)
@@ -165,17 +178,17 @@ class Experiment(ABC):
         """Open models and data, refuse what cannot work, and count what there is to do."""
 
     @abstractmethod
-    def run(self, plan: Plan, context: Context) -> Result:
-        """Do what was planned; what the store already has is read from there."""
+    def run(self, plan: Plan, context: Context) -> Any:
+        """Do what was planned, and give a result; what the store already has is read from there."""
 
-    def execute(self, context: Context | None = None) -> Result:
+    def execute(self, context: Context | None = None) -> Any:
         """Plan and run."""
         context = (context or Context()).resolved()
         with using_threads(context.threads):
             return self.run(self.plan(context), context)
 
 
-def as_function(kind: type[Experiment], name: str) -> Callable[..., Result]:
+def as_function(kind: type[Experiment], name: str) -> Callable[..., Any]:
     """
     Make the Python function of an experiment: its options, then those of a `Context`, by name.
 
@@ -190,10 +203,10 @@ def as_function(kind: type[Experiment], name: str) -> Callable[..., Result]:
     """
     known = dict(options_of(kind))
     own = {f.name: f for f in known}
-    shared = {f.name: f for f in fields(Context)}
-    signature = _signature(own, shared)
+    shared = {f.name: f for f in fields(Context) if f.name not in kind.unused}
+    signature = _signature(known, shared)
 
-    def call(*arguments: Any, **named: Any) -> Result:
+    def call(*arguments: Any, **named: Any) -> Any:
         loose = {key: named.pop(key) for key in list(named) if key not in signature.parameters}
         if loose and CHANGES not in own:
             first = next(iter(loose))
@@ -219,25 +232,22 @@ def as_function(kind: type[Experiment], name: str) -> Callable[..., Result]:
     return call
 
 
-def _signature(own: Mapping[str, Field[Any]], shared: Mapping[str, Field[Any]]) -> inspect.Signature:
+def _signature(own: Mapping[Field[Any], Option], shared: Mapping[str, Field[Any]]) -> inspect.Signature:
+    placed = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    named = inspect.Parameter.KEYWORD_ONLY
+    kinds = {f: placed if is_required(f) or facts.positional else named for f, facts in own.items()}
+    kinds |= dict.fromkeys(shared.values(), named)
     parameters = [
-        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=f.type)
-        for name, f in own.items()
-        if is_required(f)
-    ]
-    for name, f in (*own.items(), *shared.items()):
-        if not is_required(f):
-            parameters.append(
-                inspect.Parameter(
-                    name, inspect.Parameter.KEYWORD_ONLY, default=default_of(f), annotation=f.type
-                )
-            )
-    parameters.append(
         inspect.Parameter(
-            "context", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Context | None"
+            f.name,
+            kind,
+            default=inspect.Parameter.empty if is_required(f) else default_of(f),
+            annotation=f.type,
         )
-    )
-    return inspect.Signature(parameters, return_annotation=Result)
+        for f, kind in kinds.items()
+    ]
+    parameters.append(inspect.Parameter("context", named, default=None, annotation="Context | None"))
+    return inspect.Signature(sorted(parameters, key=lambda parameter: parameter.kind))
 
 
 def _docstring(kind: type[Experiment], own: Mapping[Field[Any], Option], shared: Mapping[str, Any]) -> str:
@@ -245,5 +255,5 @@ def _docstring(kind: type[Experiment], own: Mapping[Field[Any], Option], shared:
     for option_field, facts in own.items():
         optional = "" if is_required(option_field) else ", optional"
         lines += [f"{option_field.name} : {option_field.type}{optional}", f"    {facts.help}"]
-    lines += [f"{', '.join(shared)}, context", "    See `Context`.", "", "Returns", "-------", "Result"]
+    lines += [f"{', '.join(shared)}, context", "    See `Context`.", "", "Returns", "-------", kind.returns]
     return "\n".join(lines)

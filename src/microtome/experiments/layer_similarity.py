@@ -201,7 +201,7 @@ def record_models(
             texts,
             planned,
             shelf=shelf,
-            dtype=dtype,
+            storage=dtype,
             command=command,
             progress=_named(progress, name),
         )

@@ -25,10 +25,10 @@ class Entry:
         On the command line; empty where there is none.
     asks : str
         The question.
-    takes : {"tuned", "encoder", "layers", "changed", "models", "checkpoints", "results"}
-        A fine-tuned model, an encoder that is then fine-tuned, one whose layers are read as they are, one
-        before and after fine-tuning, several to be compared, one along its training, or what other
-        experiments found.
+    takes : {"files", "tuned", "encoder", "layers", "changed", "models", "checkpoints", "results"}
+        Files of layers, a fine-tuned model, an encoder that is then fine-tuned, one whose layers are read as
+        they are, one before and after fine-tuning, several to be compared, one along its training, or what
+        other experiments found.
     trains : bool
         Whether whole models are trained.
     protocols : tuple of str
@@ -42,7 +42,7 @@ class Entry:
     name: str
     verb: str
     asks: str
-    takes: Literal["tuned", "encoder", "layers", "changed", "models", "checkpoints", "results"]
+    takes: Literal["files", "tuned", "encoder", "layers", "changed", "models", "checkpoints", "results"]
     trains: bool
     protocols: tuple[str, ...]
     source: str
@@ -55,6 +55,36 @@ class Entry:
 
 
 _ALL = (
+    Entry(
+        name="similarity",
+        verb="similarity",
+        path="similarity.matrix.SimilarityMatrix",
+        asks="How similar are the layers in these files?",
+        takes="files",
+        trains=False,
+        protocols=(),
+        source="microtome",
+    ),
+    Entry(
+        name="extraction",
+        verb="extract",
+        path="similarity.extraction.Extraction",
+        asks="What are the hidden states of each layer on a corpus?",
+        takes="layers",
+        trains=False,
+        protocols=(),
+        source="microtome",
+    ),
+    Entry(
+        name="comparison",
+        verb="compare",
+        path="similarity.comparison.Comparison",
+        asks="How similar are the layers of several models, and do they form blocks?",
+        takes="models",
+        trains=False,
+        protocols=("W-E1", "W-E2", "P-E1"),
+        source="Wu et al. 2020, Phang et al. 2021",
+    ),
     Entry(
         name="truncation",
         verb="truncate",

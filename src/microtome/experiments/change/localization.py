@@ -199,7 +199,7 @@ def choose_rows(
     """Check which rows were asked for; the paper took all words, so with `exact` that is the default."""
     if exact is not None:
         rows, sample = rows or "word", None if sample == SAMPLE else sample
-    return row_options(rows or "token", sample=sample, longest=longest, seed=seed, exact=exact)
+    return row_options(rows or "token", sample=sample, longest=longest, seed=seed, published=exact)
 
 
 def _by_name(models: Any, device: str) -> dict[str, Any]:
