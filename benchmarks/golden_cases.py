@@ -68,7 +68,8 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         ),
         "evaluate": f"evaluate runs/seed-1 {CATS} --against runs/seed-2 --split test",
         "compare, words": (
-            "compare base runs/seed-1 --on lines.txt --rows word --random-baselines 1 --certainty --out study/words"
+            "compare base runs/seed-1 --on lines.txt --rows word --random-baselines 1 --certainty "
+            "--out study/words"
         ),
         "compare, tokenizers": (
             "compare base causal elmo --on documents.txt --read blank_lines=documents --rows word "

@@ -197,9 +197,9 @@ def test_rows_that_are_drawn() -> None:
     assert mean["linear_cka"].n == 50
     other = mt.similarity_matrix([np.hstack([place, place**2])], [x], "linear_cka", rows=50, seed=4)
     assert other["linear_cka"].values != mean["linear_cka"].values
-    assert mt.similarity_matrix([x], [y], rows=500)["debiased_cka"].n == 120
+    assert mt.similarity_matrix([x], [y], sample=500)["debiased_cka"].n == 120
     ids = np.repeat(np.arange(24), 5)
-    drawn = mt.similarity_matrix([x], [y], rows=52, clusters=ids)["debiased_cka"]
+    drawn = mt.similarity_matrix([x], [y], sample=52, clusters=ids)["debiased_cka"]
     assert drawn.n == 50  # whole clusters only
 
 
