@@ -36,6 +36,7 @@ ReadOption = Annotated[
     typer.Option("--read", help="An option of the corpus's reader, as name=value.", show_default=False),
 ]
 RowsOption = Annotated[str, typer.Option(help="What one row is: cls, mean, token or word.")]
+LongestOption = Annotated[int | None, typer.Option(help="Tokens of an example at most.", show_default=False)]
 MostRowsOption = Annotated[int, typer.Option(min=10, help="Rows at most, drawn with the seed.")]
 MeasuresOption = Annotated[
     str,

@@ -403,8 +403,8 @@ def test_what_cannot_be_compared_is_one_sentence(base: Any, other: Any, tmp_path
     )
     assert wrong(base, on=[], store=store) == "texts must be at least one, but the list is empty."
     assert "that exists" in wrong(base, on="nowhere.conllu", store=store)
-    said = wrong(base, measures="attention_js", precison="exact", store=store)
-    assert said.endswith("but got 'precison'. Did you mean precision?")
+    with pytest.raises(TypeError, match=r"compare: got an unexpected keyword argument 'precison'\."):
+        mt.compare([base], on=CORPUS, precison="exact")
     given = "a model must be what microtome.load gives, a hub id or a folder, but got "
     assert wrong(base.model, store=store) == f"{given}'BertModel'."
     assert wrong(3, store=store) == f"{given}'int'."
