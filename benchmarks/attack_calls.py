@@ -66,20 +66,23 @@ BAD: Mapping[str, Sequence[Any]] = {
     **dict.fromkeys(("permutations",), (-1, 1.5, "x", _NAN, [-1], 10**40)),
     **dict.fromkeys(("train_size", "longest", "steps", "epochs", "size"), (0, -1, 1.5j, "x", _NAN, [1])),
     "sample": (0, -1, 1.5, "x", _NAN, [1], 1),
-    **dict.fromkeys(("tokens", "beam", "width", "fixed_updates", "trial_seeds"), (0, -1, "x", _NAN, [1])),
+    **dict.fromkeys(
+        ("batch_tokens", "beam", "width", "fixed_updates", "trial_seeds"), (0, -1, "x", _NAN, [1])
+    ),
     "remove_top": (-1, 1.5, "x", 99),
+    "random_baselines": (-1, 1.5, "x", _NAN),
     "threads": (0, -1, 1.5, "x", 100_000),
     "memory": ("lots", "", -1, 0, _NAN, [], "1XB"),
     "rows": ("nope", "", 3, None, ["x"], b"x"),
     **dict.fromkeys(("subword", "special", "template", "direction", "recipe", "target", "match"), _NAMES),
     **dict.fromkeys(("scheme", "layernorm", "activation", "reads", "pooler", "schedule"), _NAMES),
-    **dict.fromkeys(("exact", "head", "probe", "split", "on_split"), ("nope", "", 3, ["x"])),
+    **dict.fromkeys(("exact", "published", "head", "probe", "split", "on_split"), ("nope", "", 3, ["x"])),
     **dict.fromkeys(("measure", "measures"), ("nope", "", 3, None, [], [3], "svcca:threshold=9", b"rsa")),
     **dict.fromkeys(
         ("method", "plan", "schemes", "strategies", "then", "parts", "kinds"), ("nope", "", 3, [3])
     ),
     **dict.fromkeys(("arms", "methods", "solvers"), ("nope", "", 3, [3], [])),
-    **dict.fromkeys(("dtype", "precision"), ("float3", "", 3, None, "int8")),
+    **dict.fromkeys(("dtype", "precision", "storage"), ("float3", "", 3, None, "int8")),
     "autocast": ("float3", "", 3),
     "device": ("abacus", 3.5, [], "cuda:99", "meta"),
     "clusters": (3, "nowhere.npy", np.zeros(3), np.zeros((60, 2)), np.full(60, _NAN), [None] * 60, {}),

@@ -8,9 +8,7 @@ import typer
 
 from ..experiments.table import EXPERIMENTS
 from ..version import VERSION
-from .compare import compare
 from .demo import demo
-from .extract import extract
 from .finetune import evaluate, finetune
 from .ls import ls
 from .parsing import Verb
@@ -18,7 +16,6 @@ from .pretrain import pretrain
 from .prune import prune
 from .report import report
 from .sharing import taken_apart
-from .similarity import similarity
 from .store import store
 from .verbs import verb as derived
 
@@ -35,8 +32,7 @@ def command() -> Any:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_start)
-    verbs = (similarity, extract, compare, finetune, evaluate)
-    verbs += (prune,)
+    verbs = (finetune, evaluate, prune)
     for verb in (*verbs, report, pretrain, ls, demo):
         app.command(cls=Verb, no_args_is_help=verb is not demo)(taken_apart(verb))
     for entry in EXPERIMENTS.values():

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .reading import read_numbers
-from .show import JsonOption, QuietOption, Screen
-from .similarity import ThreadsOption
+from .show import JsonOption, QuietOption, Screen, ThreadsOption
 
 if TYPE_CHECKING:
     from ..demonstration.running import Demonstration

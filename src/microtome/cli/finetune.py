@@ -11,8 +11,7 @@ import typer
 from ..rounding import at_least, at_most, between
 from .models import RevisionOption, StoreOption, TokenizerOption
 from .reading import open_noted, read_head, read_numbers, read_values, task_options
-from .show import JsonOption, OutOption, QuietOption, Screen
-from .similarity import DeviceOption, ThreadsOption
+from .show import DeviceOption, JsonOption, OutOption, QuietOption, Screen, ThreadsOption
 from .surgery import check
 
 if TYPE_CHECKING:

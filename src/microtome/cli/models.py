@@ -25,31 +25,21 @@ ReadOption = Annotated[
     typer.Option("--read", help="An option of the corpus's reader, as name=value.", show_default=False),
 ]
 RowsOption = Annotated[str, typer.Option(help="What one row is: cls, mean, token or word.")]
-SubwordOption = Annotated[str, typer.Option(help="Which sub-words stand for a word: last, first or mean.")]
-SpecialOption = Annotated[str, typer.Option(help="Tokens that a model adds, in a mean: out or in.")]
 LongestOption = Annotated[int | None, typer.Option(help="Tokens of an example at most.", show_default=False)]
-SampleOption = Annotated[
-    int | None, typer.Option(help="So many rows, drawn with the seed.", show_default=False)
+MostRowsOption = Annotated[int, typer.Option(min=10, help="Rows at most, drawn with the seed.")]
+MeasuresOption = Annotated[
+    str,
+    typer.Option("--measures", "-m", help="Names of `microtome ls measures`, commas between them."),
 ]
 HalvesOption = Annotated[
     int, typer.Option(min=2, max=100_000, help="Half-samples for intervals that need them.")
 ]
 ExactOption = Annotated[str | None, typer.Option(help="Rows as a paper took them: wu.", show_default=False)]
-DtypeOption = Annotated[str, typer.Option(help="How rows are stored: float32, float16 or bfloat16.")]
-TokensOption = Annotated[
-    int | None, typer.Option(help="Tokens that run together; found by itself.", show_default=False)
-]
 StoreOption = Annotated[
     str | None, typer.Option("--store", help="The folder of the store.", show_default=False)
 ]
 RevisionOption = Annotated[
     str | None, typer.Option(help="Branch, tag or commit of models on the hub.", show_default=False)
-]
-AutocastOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Mixed precision on a GPU: matrix products in float16 or bfloat16.", show_default=False
-    ),
 ]
 TokenizerOption = Annotated[
     str | None,
@@ -75,20 +65,14 @@ def load_models(
     revision: str | None = None,
     tokenizer: str | None = None,
     device: str = "cpu",
-    autocast: str | None = None,
-    twins: Sequence[int] = (),
 ) -> list[Encoder]:
-    """Load models, and random twins of the first one; models of one name are told apart by their folders."""
+    """Load models; those of the same name are named after their folders too."""
     from ..encoders.loading import load
     from ..encoders.names import distinct_names
 
     labels = distinct_names(names)
-    shared = {"revision": revision, "tokenizer": tokenizer, "device": device, "autocast": autocast}
-    found = [load(given, name=label, **shared) for given, label in zip(names, labels, strict=True)]
-    return found + [
-        load(names[0], name=f"{labels[0]}-random{seed}", random_init=True, seed=seed, **shared)
-        for seed in twins
-    ]
+    shared = {"revision": revision, "tokenizer": tokenizer, "device": device}
+    return [load(name, name=label, **shared) for name, label in zip(names, labels, strict=True)]
 
 
 def read_texts(given: str, options: Sequence[str], option_name: str = "--read") -> Texts:

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from .reading import read_numbers, read_values
-from .show import JsonOption, QuietOption, Screen
-from .similarity import DeviceOption, ThreadsOption
+from .show import DeviceOption, JsonOption, QuietOption, Screen, ThreadsOption
 from .surgery import check
 
 

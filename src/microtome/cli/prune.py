@@ -10,8 +10,7 @@ import typer
 from .finetune import ColumnsOption, DataOption, HeldOutOption, PairsOption, TaskOption, note_head
 from .models import StoreOption
 from .reading import open_noted, read_values, task_options
-from .show import JsonOption, QuietOption, Screen
-from .similarity import DeviceOption, ThreadsOption
+from .show import DeviceOption, JsonOption, QuietOption, Screen, ThreadsOption
 from .surgery import check
 
 if TYPE_CHECKING:

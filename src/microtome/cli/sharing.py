@@ -9,8 +9,7 @@ from typing import Any, get_type_hints
 
 from .finetune import ColumnsOption, DataOption, HeldOutOption, PairsOption
 from .models import RevisionOption, StoreOption, TokenizerOption
-from .show import JsonOption, OutOption, QuietOption, Screen
-from .similarity import DeviceOption, ThreadsOption
+from .show import DeviceOption, JsonOption, OutOption, QuietOption, Screen, ThreadsOption
 from .surgery import (
     AtOnceOption,
     DryRunOption,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass
+from dataclasses import MISSING, Field, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -17,9 +17,6 @@ from ..reading import read_names, read_numbers, read_pairs, read_values
 from .results import print_result, write_result
 from .show import Screen
 from .surgery import check
-
-if TYPE_CHECKING:
-    from ..findings.results import Result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +29,7 @@ class _Parameter:
     panel: str
     default: Any = MISSING
     flag: str = ""
+    short: str | None = None
     argument: bool = False
     metavar: str | None = None
     least: float | None = None
@@ -43,7 +41,7 @@ class _Parameter:
         if self.argument:
             declared = typer.Argument(metavar=self.metavar, **shown)
         else:
-            names = [self.flag] if self.flag else []
+            names = [name for name in (self.flag, self.short) if name]
             limits = {"min": self.least, "max": self.most}
             declared = typer.Option(
                 *names, metavar=self.metavar, rich_help_panel=self.panel, **limits, **shown
@@ -140,7 +138,7 @@ def verb(kind: type[Experiment], name: str) -> Callable[..., None]:
     context = inspect.Parameter("parsed", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     parameters = [_derived(f, facts).parameter() for f, facts in known.values()]
     parameters.sort(key=lambda one: one.default is not inspect.Parameter.empty)
-    parameters += [shared.parameter() for shared in _SHARED]
+    parameters += [shared.parameter() for shared in _SHARED if shared.name not in kind.unused]
     call.__signature__ = inspect.Signature([context, *parameters])  # pyright: ignore[reportFunctionMemberAccess]
     call.__annotations__ = {one.name: one.annotation for one in (context, *parameters)}
     call.__name__, call.__doc__ = name, _summary(kind)
@@ -178,6 +176,7 @@ def _derived(option_field: Field[Any], facts: Option) -> _Parameter:
         panel=facts.panel,
         default=default,
         flag=flag,
+        short=facts.short,
         argument=facts.argument,
         metavar=metavar,
         least=facts.least if limited else None,
@@ -220,8 +219,8 @@ def _run(kind: type[Experiment], options: Mapping[str, Any], shared: Mapping[str
     from ..runtime import using_threads
 
     screen = Screen(json=shared["json"], quiet=shared["quiet"])
-    settings = {name: shared[name] for name in ("device", "level", "threads", "store")}
-    check(kind.name, out=shared["out"], **settings)
+    settings = {f.name: shared[f.name] for f in fields(Context) if f.name in shared}
+    check(kind.name, kind.files, out=shared["out"], stores="store" not in kind.unused, **settings)
     context = Context(**settings, command=command).resolved()
     experiments = [kind(**each) for each in _by_task(kind, options)]
     with screen.working(), using_threads(context.threads):
@@ -232,14 +231,14 @@ def _run(kind: type[Experiment], options: Mapping[str, Any], shared: Mapping[str
     if shared["dry_run"]:
         _show_plans(screen, plans)
         return
-    results: list[Result] = []
+    results: list[Any] = []
     for one, plan, folder in zip(experiments, plans, folders, strict=True):
         screen.note(plan.sentence)
         with screen.working() as progress, using_threads(context.threads):
             result = one.run(plan, context.reporting(progress))
-        write_result(screen, result, folder)
+        result = write_result(screen, result, folder)
         if not screen.json:
-            print_result(screen, result)
+            print_result(screen, result, folder)
         results.append(result)
     if screen.json:
         documents = [result.document() for result in results]
@@ -260,7 +259,11 @@ def _by_task(kind: type[Experiment], options: Mapping[str, Any]) -> Iterator[dic
 
 
 def _show_plans(screen: Screen, plans: Sequence[Plan]) -> None:
-    documents = [{"format": "microtome/plan/1", "task": plan.name, **plan.summary} for plan in plans]
+    names = [{"task": plan.name} if plan.name else {} for plan in plans]
+    documents = [
+        {"format": "microtome/plan/1", **name, **plan.summary}
+        for name, plan in zip(names, plans, strict=True)
+    ]
     if len(plans) == 1:
         screen.result(documents[0], plans[0].sentence)
     elif screen.json:

@@ -93,14 +93,13 @@ def compare_layers(bench: Bench, encoder: Any, runs: Sequence[Tuned], twins: Seq
     twins : sequence of Encoder
         Random ones, as a floor; perhaps none.
     """
-    from ..comparison.compare import compare
     from ..encoders.loading import load
-    from ..findings.record import with_source, write
+    from ..experiments.similarity.comparison import compare
     from ..tasks.corpus import split_corpus
 
     names = tuned_names(encoder.name, bench.plan)
     tuned = [load(run.folder, name=name) for run, name in zip(runs, names, strict=True)]
-    maps = compare(
+    found = compare(
         [encoder, *tuned, *twins],
         on=split_corpus(bench.task, bench.task.validation),
         rows="cls",
@@ -108,8 +107,7 @@ def compare_layers(bench: Bench, encoder: Any, runs: Sequence[Tuned], twins: Seq
         longest=bench.plan.longest,
         **bench.keeping,
     )
-    found = with_source(maps, command=bench.command, inputs=[])
-    write(found, bench.out / "compare" / encoder.name, findings=maps.findings)
+    found.save(bench.out / "compare" / encoder.name)
     if twins:
         _draw(bench, found["debiased_cka"], encoder.name)
 

@@ -25,9 +25,9 @@ class Entry:
         On the command line; empty where there is none.
     asks : str
         The question.
-    takes : {"tuned", "encoder", "layers", "changed", "models", "checkpoints"}
-        A fine-tuned model, an encoder that is then fine-tuned, one whose layers are read as they are, one
-        before and after fine-tuning, several to be compared, or one along its training.
+    takes : {"files", "tuned", "encoder", "layers", "changed", "models", "checkpoints"}
+        Files of layers, a fine-tuned model, an encoder that is then fine-tuned, one whose layers are read as
+        they are, one before and after fine-tuning, several to be compared, or one along its training.
     trains : bool
         Whether whole models are trained.
     protocols : tuple of str
@@ -41,7 +41,7 @@ class Entry:
     name: str
     verb: str
     asks: str
-    takes: Literal["tuned", "encoder", "layers", "changed", "models", "checkpoints"]
+    takes: Literal["files", "tuned", "encoder", "layers", "changed", "models", "checkpoints"]
     trains: bool
     protocols: tuple[str, ...]
     source: str
@@ -54,6 +54,36 @@ class Entry:
 
 
 _ALL = (
+    Entry(
+        name="similarity",
+        verb="similarity",
+        path="similarity.matrix.SimilarityMatrix",
+        asks="How similar are the layers in these files?",
+        takes="files",
+        trains=False,
+        protocols=(),
+        source="microtome",
+    ),
+    Entry(
+        name="extraction",
+        verb="extract",
+        path="similarity.extraction.Extraction",
+        asks="What are the hidden states of each layer on a corpus?",
+        takes="layers",
+        trains=False,
+        protocols=(),
+        source="microtome",
+    ),
+    Entry(
+        name="comparison",
+        verb="compare",
+        path="similarity.comparison.Comparison",
+        asks="How similar are the layers of several models, and do they form blocks?",
+        takes="models",
+        trains=False,
+        protocols=("W-E1", "W-E2", "P-E1"),
+        source="Wu et al. 2020, Phang et al. 2021",
+    ),
     Entry(
         name="truncation",
         verb="truncate",

@@ -15,7 +15,7 @@ from microtome.encoders.loading import load
 from microtome.errors import InputError
 from microtome.experiments.change.change import change
 from microtome.experiments.change.domains import domains
-from microtome.extraction.extracting import extract
+from microtome.experiments.similarity.extraction import extract
 from microtome.figures.captions import title_of
 from microtome.findings.results import open_result
 from microtome.report.sections import title_of as section_title
