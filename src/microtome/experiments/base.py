@@ -44,8 +44,6 @@ class Option:
     least, most : float, optional
     repeated : bool
         Whether the command line takes it several times, once per value.
-    positional : bool
-        Whether the Python function takes it by position though it has a default.
     short : str, optional
         A second flag on the command line, such as "-m".
     metavar : str, optional
