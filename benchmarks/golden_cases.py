@@ -215,7 +215,7 @@ def find_blocks() -> Any:
 
 
 def validity() -> Any:
-    """Does the similarity of layers predict_trees costs, where one measure does by construction."""
+    """Does the similarity of layers predict costs, where one measure does by construction."""
     import microtome as mt
 
     case = sys.modules[mt.predictive_validity.__module__].Case
