@@ -109,7 +109,7 @@ BAD: Mapping[str, Sequence[str]] = {
     "--control-draws": ("-1", "x", "1.5"),
     "--steps": ("0", "-1", "x"),
     "--size": ("0", "-1", "x"),
-    "--solver": ("nope", ""),
+    "--solvers": ("nope", ""),
     "--epochs": ("0", "-1", "x"),
     "--template": ("nope", ""),
     "--direction": ("nope", "", "in,nope"),

@@ -1,4 +1,4 @@
-"""What can be cut out of fine-tuned models, and does the similarity of their layers foretell it?
+"""What can be cut out of fine-tuned models, and does the similarity of their layers predict it?
 
 For each task, models that were fine-tuned with several seeds are cut after each layer (with the tuned head,
 with heads tuned further, and on the encoder before tuning), and every span of their blocks is skipped. Maps

@@ -14,17 +14,17 @@ SOLVERS = ("published", "converged")
 
 
 def read_curves(job: Job, encoder: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the task's answers out of every layer, by published heads and by converged readouts."""
+    """Read the task's answers out of every layer, by published and by logistic-regression heads."""
     from curve_agreement import seed_curves
 
-    from microtome.experiments.probing.rows import TWIN
-    from microtome.experiments.probing.task_probing import task_probing
+    from microtome.experiments.probing.inputs import RANDOM_BASELINE
+    from microtome.experiments.probing.probing import probe
 
     task = open_task(options["reinit_task"], options["data"])
     size = min(options["reads"], len(task.split(task.train)))
-    found = task_probing(
+    found = probe(
         encoder,
-        task,
+        target=task,
         train_size=size,
         seeds=options["reinit_seeds"],
         store=options["store"],
@@ -32,7 +32,7 @@ def read_curves(job: Job, encoder: Any, options: Mapping[str, Any]) -> dict[str,
     )
     layers = list(range(1, encoder.depth + 1))
     curves: dict[str, Any] = {}
-    for model, label in ((encoder.name, "base"), (TWIN, "twin")):
+    for model, label in ((encoder.name, "base"), (RANDOM_BASELINE, "twin")):
         curves[label] = {
             solver: seed_curves(found.rows, "layer", layers, model=model, solver=solver).tolist()
             for solver in SOLVERS

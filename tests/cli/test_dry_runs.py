@@ -53,7 +53,7 @@ def request(verb: str, place: Path) -> list[str]:
         "permute": grid,
         "drop": [*grid, "--count", "1", "--strategies", "top"],
         "prune": [tuned, *task],
-        "probe": [bert, "--on", str(place / "trees.conllu"), "--no-twin"],
+        "probe": [bert, "--on", str(place / "trees.conllu"), "--random-baselines", "0"],
         "change": [bert, tuned, "--on", text, "--twins", "0"],
         "domains": [bert, tuned, "--inside", text, "--outside", text],
         "localize": [bert, "--on", text],
