@@ -137,7 +137,7 @@ def test_row_measures_fit_into_little_memory_or_say_so() -> None:
         whole = mt.similarity_matrix(layers, None, measure)
         same(whole, mt.similarity_matrix(layers, None, measure, memory="120KB"), 1e-12)
     with pytest.raises(
-        InputError, match=r"^rsa must fit two layers of 100 rows into memory=.*fewer rows \(rows=\)"
+        InputError, match=r"^rsa must fit two layers of 100 rows into memory=.*fewer rows \(sample=\)"
     ):
         mt.similarity_matrix(layers, None, "rsa", memory="1KB")
 

@@ -30,6 +30,7 @@ def test_an_experiment_has_a_verb_with_the_shared_options(name: str) -> None:
     options = {option for parameter in verb.params for option in parameter.opts}
     # What a verb reads, a corpus or a task; and what is drawn: models or probes with seeds, or rows with one.
     reads, drawn = {
+        "files": ({"--measures", "--sample"}, "--seed"),
         "tuned": ({"--task", "--data"}, "--seeds"),
         "encoder": ({"--task", "--data"}, "--seeds"),
         "layers": ({"--on", "--target"}, "--seeds"),
@@ -37,7 +38,8 @@ def test_an_experiment_has_a_verb_with_the_shared_options(name: str) -> None:
         "models": ({"--on", "--sample"}, "--seed"),
         "checkpoints": ({"--on", "--task", "--sample"}, "--seed"),
     }[EXPERIMENTS[name].takes]
-    assert {*reads, drawn, "--out", "--json", "--quiet", "--store", "--device", "--threads"} <= options
+    assert {*reads, drawn, "--out", "--json", "--quiet", "--device", "--threads"} <= options
+    assert ("--store" in options) == (EXPERIMENTS[name].takes != "files")
     assert "--dry-run" in options
 
 

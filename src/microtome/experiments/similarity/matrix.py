@@ -116,7 +116,9 @@ class SimilarityMatrix(MeasureOptions, Experiment):
     names: Sequence[str] | None = option("Names of the left layers.", None, panel="Input")
     right_names: Sequence[str] | None = option("Names of the right layers.", None, panel="Input")
     spectra: bool = option("Add the variance spectrum of each layer to the result.", False, panel="Output")
-    seed: int = option("Seed of the sample, the half-samples and the permutations.", 0, panel="Statistics")
+    seed: int = option(
+        "Seed of the sample, the half-samples and the permutations.", 0, least=0, panel="Statistics"
+    )
 
     def plan(self, context: Context) -> Plan:
         """Open the layers, check them against each other, and estimate time and memory; reads no rows."""
