@@ -384,8 +384,8 @@ def test_tensorboard_sees_the_same_losses(folder: Path, task: Any, tmp_path: Pat
         ({"seed": -1}, "seed must be a whole number of at least 0, but got -1."),
         ({"checkpoints": [9]}, "checkpoints must be updates between 1 and 6, but got 9."),
         ({"checkpoints": "sometimes"}, "checkpoints must be 'epochs' or numbers of updates"),
-        ({"precision": "int8"}, "precision must be one of float32, tf32, bfloat16, float16, but got 'int8'."),
-        ({"precision": "tf32"}, "precision must be float32, bfloat16 or float16 on a CPU, but got 'tf32'."),
+        ({"dtype": "int8"}, "dtype must be one of float32, tf32, bfloat16, float16, but got 'int8'."),
+        ({"dtype": "tf32"}, "dtype must be float32, bfloat16 or float16 on a CPU, but got 'tf32'."),
         ({"seeds": {"head": 3}}, "seeds must be for init, order and subset"),
     ],
 )

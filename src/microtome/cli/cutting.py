@@ -66,7 +66,7 @@ class _Request:
             "recipe": self.recipe,
             "train_size": self.tuning.train_size,
             "device": self.working.device,
-            "precision": self.tuning.precision,
+            "dtype": self.tuning.dtype,
             **given_head(self.tuning.head),
         }
 
@@ -153,10 +153,10 @@ def _requests(
 ) -> list[_Request]:
     """Check the options, for each task; those in `trained` are for models that are fine-tuned first."""
     from ..errors import must
-    from ..training.loop import PRECISIONS
+    from ..training.loop import DTYPES
 
-    if tuning.precision not in PRECISIONS:
-        raise must("--precision", f"one of {', '.join(PRECISIONS)}", tuning.precision)
+    if tuning.dtype not in DTYPES:
+        raise must("--dtype", f"one of {', '.join(DTYPES)}", tuning.dtype)
     drawn = read_numbers("--seeds", seeds) if seeds else []
     if drawn and len(models) != 1:
         raise must("the number of models", "1 where --seeds are given, since it is fine-tuned", len(models))
@@ -165,10 +165,10 @@ def _requests(
         "set": ", ".join(tuning.change) or None,
         "train_size": tuning.train_size,
         "head": tuning.head,
-        "precision": None if tuning.precision == Tuning().precision else tuning.precision,
+        "dtype": None if tuning.dtype == Tuning().dtype else tuning.dtype,
         **asdict(loading),
     }
-    for name in (*trained, "head", "precision", *asdict(loading)):
+    for name in (*trained, "head", "dtype", *asdict(loading)):
         if given[name] is not None and not drawn:
             option = f"--{name.replace('_', '-')}"
             raise must(option, "given with --seeds, for a model that is fine-tuned first", given[name])

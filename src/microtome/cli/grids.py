@@ -78,7 +78,7 @@ def _plan(
 
     training, working = grid.training, grid.working
     (loaded, encoder), tasks, recipe = model, [task for _, task in given], how["recipe"]
-    where = {"device": working.device, "precision": training.precision}
+    where = {"device": working.device, "dtype": training.dtype}
     for task in tasks:
         check_runs(encoder, task, runs, recipe=recipe, **where, **given_head(training.head))
     counts = [count_updates(runs, task, recipe) for task in tasks]

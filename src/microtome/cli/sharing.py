@@ -14,10 +14,10 @@ from .similarity import DeviceOption, SeedOption, ThreadsOption
 from .surgery import (
     AtOnceOption,
     DryRunOption,
+    DtypeOption,
     HeadOption,
     KeepModelsOption,
     LevelOption,
-    PrecisionOption,
     SetOption,
     TrainSizeOption,
     check,
@@ -82,7 +82,7 @@ class Tuning:
     train_size: TrainSizeOption = None
     head: HeadOption = None
     at_once: AtOnceOption = 1
-    precision: PrecisionOption = "float32"
+    dtype: DtypeOption = "float32"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

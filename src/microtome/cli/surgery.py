@@ -27,7 +27,7 @@ HeadOption = Annotated[
         show_default=False,
     ),
 ]
-PrecisionOption = Annotated[str, typer.Option(help="float32, tf32 (on a GPU), bfloat16 or float16.")]
+DtypeOption = Annotated[str, typer.Option(help="float32, tf32 (on a GPU), bfloat16 or float16.")]
 AtOnceOption = Annotated[int, typer.Option(min=1, max=256, help="Models that train side by side.")]
 KeepModelsOption = Annotated[
     bool,

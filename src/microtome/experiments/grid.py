@@ -14,7 +14,7 @@ from ..findings.results import Result
 from ..findings.words import counted
 from ..tasks.task import Task
 from ..training.heads import read_head
-from ..training.loop import PRECISIONS
+from ..training.loop import DTYPES
 from ..training.recipe import Recipe, find_recipe
 from .base import Experiment, Plan, option
 from .checking import check_runs
@@ -43,7 +43,7 @@ class TrainingOptions:
         read=read_head,
     )
     at_once: int = option("Number of models that train in parallel processes.", 1, least=1, most=256)
-    dtype: str = option("Arithmetic of matrix products in training.", "float32", choices=PRECISIONS)
+    dtype: str = option("Arithmetic of matrix products in training.", "float32", choices=DTYPES)
 
     def chosen_recipe(self) -> Recipe:
         """The recipe with its changed values."""
@@ -175,4 +175,4 @@ class Grid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
 
     def _settings(self, context: Context) -> dict[str, Any]:
         head = {} if self.head is None else {"head": self.head}
-        return {"device": context.device, "precision": self.dtype, **head}
+        return {"device": context.device, "dtype": self.dtype, **head}

@@ -119,7 +119,7 @@ def run_all(
     at_once: int = 1,
     threads: int | None = None,
     device: str = "cpu",
-    precision: str = "float32",
+    dtype: str = "float32",
     store: str | os.PathLike[str] | None = None,
     keep_models: bool = False,
     progress: Progress | None = None,
@@ -141,7 +141,7 @@ def run_all(
         Processes that train at the same time; 1 trains here.
     threads : int, optional
         Of each process; as many as here when absent.
-    device, precision, store, command
+    device, dtype, store, command
         As in `finetune`.
     keep_models : bool
         Whether the store keeps the weights of every run, or only its answers and its course. Runs whose
@@ -167,7 +167,7 @@ def run_all(
 
     chosen = find_recipe(recipe)
     with using_threads(threads):
-        options = {"recipe": chosen, "device": device, "precision": precision, **values}
+        options = {"recipe": chosen, "device": device, "dtype": dtype, **values}
         keeping = {"store": store, "command": command, "keep_models": keep_models}
         opened, asked = open_encoder(encoder), open_task(task)
         one = partial(_run_one, opened, asked, Shelf(store), options=options, keeping=keeping)

@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..arguments import checked
+from ..context import Progress
 from ..encoders.loading import WINDOWS
 from ..errors import InputError
 from ..inference.answers import Answers
 from ..inference.estimate import Estimate
 from ..inference.pairing import Comparison, compare_scores
 from ..inference.scoring import score_interval
+from ..runtime import name_device
 from ..scores.table import find_score
 from ..store.reading import as_written, read_columns, read_record
 from ..tasks.baselines import baseline
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
 
 # Maximum number of tokens in a batch, padding included.
 TOKENS = {"cpu": 2_048, "cuda": 65_536}
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,7 +279,7 @@ def evaluate(
     split: str | None = None,
     longest: int | None = None,
     level: float = 0.95,
-    device: str = "cpu",
+    device: str = "auto",
     progress: Progress | None = None,
 ) -> Evaluation:
     """
@@ -296,7 +296,7 @@ def evaluate(
         Maximum number of tokens per example; as in training, or the model's own limit, when absent.
     level : float
         Of the intervals.
-    device : str
+    device : {"auto", "cpu", "cuda"}
         For a model that is given as a folder.
     progress : callable, optional
 
@@ -311,7 +311,7 @@ def evaluate(
     from .saving import open_model
 
     started = time.monotonic()
-    net, encoder, longest, stride = open_model(model, task, longest=longest, device=device)
+    net, encoder, longest, stride = open_model(model, task, longest=longest, device=name_device(device))
     precision = _precision_of(model)
     scored_split = task.split(split or task.validation, labeled=task.kind != "language_modeling")
     options = {"longest": longest, "stride": stride, "autocast": products_in(precision, net.device.type)}

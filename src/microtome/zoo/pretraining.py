@@ -17,7 +17,7 @@ from ..errors import InputError, must
 from ..randomness import generator, repeatable
 from ..store.address import address, is_address
 from ..store.outfolder import check_foreign
-from ..training.cuda_graphs import Replay
+from ..training.cuda_graphs import CudaGraphs
 from ..training.progress import LOG, Log, read_state, write_state
 from ..training.stopping import Stopping
 from .designs import Design
@@ -217,7 +217,7 @@ def _learning(learner: Learner, design: Design, device: str) -> Callable[[torch.
 
     weights = list(learner.parameters())
     if device == "cuda":
-        graph = Replay(losses_of, weights, design.clip)
+        graph = CudaGraphs(losses_of, weights, design.clip)
         return lambda batch: graph({"ids": batch})
 
     def learn(batch: torch.Tensor) -> torch.Tensor:

@@ -98,7 +98,7 @@ def tuning_ways(
     seed : int
         Of the rows and half-samples.
     **options
-        Of `run_all` (at_once, threads, device, precision, store, progress, command), of `finetune`, and
+        Of `run_all` (at_once, threads, device, dtype, store, progress, command), of `finetune`, and
         values of the recipe. The weights of all runs stay in the store.
 
     Returns

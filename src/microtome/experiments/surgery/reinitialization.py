@@ -84,7 +84,7 @@ def reinitialization(
     recipe : str or Recipe
     level : float
     **options
-        Of `run_all` (at_once, threads, device, precision, store, keep_models, progress, command), of
+        Of `run_all` (at_once, threads, device, dtype, store, keep_models, progress, command), of
         `finetune`, and values of the recipe.
 
     Returns

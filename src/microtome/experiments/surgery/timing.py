@@ -34,7 +34,7 @@ def freezing_costs(
     recipe: str | Recipe,
     repeats: int = 5,
     device: str = "cpu",
-    precision: str = "float32",
+    dtype: str = "float32",
     store: str | os.PathLike[str] | None = None,
     command: str = "",
     **values: Any,
@@ -52,7 +52,7 @@ def freezing_costs(
         The longest examples of its training split's beginning make the batch.
     cases : mapping of str to Freeze or None
         One of them None: nothing frozen.
-    recipe, device, precision, store, command
+    recipe, device, dtype, store, command
         As in `finetune`.
     repeats : int
         Turns that count, after one that does not.
@@ -68,14 +68,14 @@ def freezing_costs(
         `update_ratio`, `memory_ratio` to nothing frozen, times as medians over turns with
         `backward_low` and `backward_high`, the smallest and the largest.
     """
-    asked = ask(encoder, task, recipe, device=device, precision=precision, **values)
+    asked = ask(encoder, task, recipe, device=device, dtype=dtype, **values)
     told = {"cases": {name: repr(case) for name, case in cases.items()}, "repeats": repeats}
     specification = {"version": 2, "run": dict(asked.specification), **told}
     with Shelf(store).work(kind=KIND, specification=specification, command=command) as work:
         entry = work.entry
         if entry is None:
             method = str(values.get("method", "full"))
-            found = _measure(asked, cases, repeats, device, precision, method)
+            found = _measure(asked, cases, repeats, device, dtype, method)
             (work.folder / FILE).write_text(json.dumps(found))
             entry = work.finish({"model": encoder.name, "task": task.name})
     return json.loads((Path(entry.folder) / FILE).read_text())
@@ -86,7 +86,7 @@ def _measure(
     cases: Mapping[str, Freeze | None],
     repeats: int,
     device: str,
-    precision: str,
+    dtype: str,
     method: Any,
 ) -> list[dict[str, Any]]:
     from ...training.inputs import collate, encode
@@ -96,7 +96,7 @@ def _measure(
 
     plain = apply(asked.encoder)
     frozen = {name: _names(plain, case) for name, case in cases.items()}
-    accelerator = make_accelerator(device, precision)
+    accelerator = make_accelerator(device, dtype)
     whole = build(asked.encoder, asked.task, asked.head, seed=asked.seeds.init).to(accelerator.device)
     some = asked.data.items[: 8 * asked.recipe.batch]
     features = encode(
