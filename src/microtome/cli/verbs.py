@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -17,9 +17,6 @@ from ..reading import read_names, read_numbers, read_pairs, read_values
 from .results import print_result, write_result
 from .show import Screen
 from .surgery import check
-
-if TYPE_CHECKING:
-    from ..findings.results import Result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +137,7 @@ def verb(kind: type[Experiment], name: str) -> Callable[..., None]:
     context = inspect.Parameter("parsed", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     parameters = [_derived(f, facts).parameter() for f, facts in known.values()]
     parameters.sort(key=lambda one: one.default is not inspect.Parameter.empty)
-    parameters += [shared.parameter() for shared in _SHARED]
+    parameters += [shared.parameter() for shared in _SHARED if shared.name not in known]
     call.__signature__ = inspect.Signature([context, *parameters])  # pyright: ignore[reportFunctionMemberAccess]
     call.__annotations__ = {one.name: one.annotation for one in (context, *parameters)}
     call.__name__, call.__doc__ = name, _summary(kind)
@@ -221,18 +218,22 @@ def _run(kind: type[Experiment], options: Mapping[str, Any], shared: Mapping[str
 
     screen = Screen(json=shared["json"], quiet=shared["quiet"])
     settings = {name: shared[name] for name in ("device", "level", "threads", "store")}
-    check(kind.name, out=shared["out"], **settings)
+    # An experiment that writes its result itself has a folder among its own options.
+    out = shared.get("out")
+    check(out=options.get("out", out), **settings)
     context = Context(**settings, command=command).resolved()
     experiments = [kind(**each) for each in _by_task(kind, options)]
+    if options.get("out", out) is not None:
+        experiments[0].check_out(options.get("out", out))
     with screen.working(), using_threads(context.threads):
         plans = [one.plan(context) for one in experiments]
-    folders = _folders(plans, shared["out"], kind.name)
+    folders = _folders(plans, out, experiments)
     for note in dict.fromkeys(note for plan in plans for note in plan.notes):
         screen.note(note)
     if shared["dry_run"]:
         _show_plans(screen, plans)
         return
-    results: list[Result] = []
+    results: list[Any] = []
     for one, plan, folder in zip(experiments, plans, folders, strict=True):
         screen.note(plan.sentence)
         with screen.working() as progress, using_threads(context.threads):
@@ -245,6 +246,8 @@ def _run(kind: type[Experiment], options: Mapping[str, Any], shared: Mapping[str
         documents = [result.document() for result in results]
         joined = {"format": "microtome/results/1", "results": documents}
         screen.result(documents[0] if len(documents) == 1 else joined, "")
+    if any(getattr(result, "failure", None) for result in results):
+        raise typer.Exit(1)
 
 
 def _by_task(kind: type[Experiment], options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -269,10 +272,8 @@ def _show_plans(screen: Screen, plans: Sequence[Plan]) -> None:
         screen.sentences([plan.sentence for plan in plans])
 
 
-def _folders(plans: Sequence[Plan], out: Path | None, kind: str) -> list[Path | None]:
+def _folders(plans: Sequence[Plan], out: Path | None, experiments: Sequence[Experiment]) -> list[Path | None]:
     """Where each result goes: the folder itself for one, a folder in it for each of several."""
-    from ..findings.record import check_earlier
-
     names = ["".join(c if c.isalnum() or c in "-_." else "-" for c in plan.name) for plan in plans]
     for name in names:
         if names.count(name) > 1:
@@ -282,6 +283,6 @@ def _folders(plans: Sequence[Plan], out: Path | None, kind: str) -> list[Path | 
             )
     if out is None or len(plans) == 1:
         return [out] * len(plans)
-    for name in names:
-        check_earlier(out / name, kind)
+    for experiment, name in zip(experiments, names, strict=True):
+        experiment.check_out(out / name)
     return [out / name for name in names]

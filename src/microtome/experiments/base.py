@@ -6,12 +6,14 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from ..arguments import check_value
 from ..checks import several
 from ..context import Context
 from ..errors import must, unknown
+from ..findings.record import check_earlier
 from ..findings.results import Result
 from ..runtime import using_threads
 
@@ -165,10 +167,14 @@ class Experiment(ABC):
         """Open models and data, refuse what cannot work, and count what there is to do."""
 
     @abstractmethod
-    def run(self, plan: Plan, context: Context) -> Result:
+    def run(self, plan: Plan, context: Context) -> Any:
         """Do what was planned; what the store already has is read from there."""
 
-    def execute(self, context: Context | None = None) -> Result:
+    def check_out(self, folder: Path) -> None:
+        """Refuse a folder with files of others that the result would replace."""
+        check_earlier(folder, self.name)
+
+    def execute(self, context: Context | None = None) -> Any:
         """Plan and run."""
         context = (context or Context()).resolved()
         with using_threads(context.threads):

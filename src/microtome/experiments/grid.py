@@ -25,8 +25,8 @@ RECIPE_HELP = "Recipe: a name of `microtome ls recipes`."
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingOptions:
-    """How models are fine-tuned."""
+class RecipeOptions:
+    """Values of a training."""
 
     recipe: str | Recipe = option(RECIPE_HELP, "devlin2019")
     changes: Mapping[str, Any] = option(
@@ -36,6 +36,17 @@ class TrainingOptions:
         repeated=True,
         metavar="NAME=VALUE",
     )
+    dtype: str = option("Arithmetic of matrix products in training.", "float32", choices=DTYPES)
+
+    def chosen_recipe(self) -> Recipe:
+        """The recipe with its changed values."""
+        return find_recipe(self.recipe, **self.changes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(RecipeOptions):
+    """How models are fine-tuned."""
+
     train_size: int | None = option("Train on N examples.", None, least=1, metavar="N")
     head: Any = option(
         "Head: stock, jiant, own, or its parts as reads=cls,dense=1,pooler=none; the recipe's when absent.",
@@ -43,11 +54,6 @@ class TrainingOptions:
         read=read_head,
     )
     at_once: int = option("Number of models that train in parallel processes.", 1, least=1, most=256)
-    dtype: str = option("Arithmetic of matrix products in training.", "float32", choices=DTYPES)
-
-    def chosen_recipe(self) -> Recipe:
-        """The recipe with its changed values."""
-        return find_recipe(self.recipe, **self.changes)
 
 
 @dataclass(frozen=True, kw_only=True)
