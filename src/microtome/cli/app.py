@@ -15,14 +15,11 @@ from .demo import demo
 from .domains import domains
 from .drop import drop
 from .extract import extract
-from .finetune import evaluate, finetune
 from .localize import localize
 from .ls import ls
 from .parsing import Verb
 from .permute import permute
-from .pretrain import pretrain
 from .probe import probe
-from .prune import prune
 from .reinit import reinit
 from .report import report
 from .sharing import taken_apart
@@ -45,10 +42,10 @@ def command() -> Any:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_start)
-    verbs = (similarity, extract, compare, finetune, evaluate)
-    verbs += (truncate, skip, reinit, permute, drop, prune)
+    verbs = (similarity, extract, compare)
+    verbs += (truncate, skip, reinit, permute, drop)
     verbs += (probe, change, domains, localize, ways, trajectory)
-    for verb in (*verbs, report, pretrain, ls, demo):
+    for verb in (*verbs, report, ls, demo):
         app.command(cls=Verb, no_args_is_help=verb is not demo)(taken_apart(verb))
     for entry in EXPERIMENTS.values():
         if entry.path:

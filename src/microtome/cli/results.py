@@ -8,10 +8,11 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..rounding import between
 from .show import MOST_COLUMNS, Screen
+from .tuning import FILES_OF, TABLES_OF
 
 if TYPE_CHECKING:
     from ..findings.results import Curve, Result, SpanMap, X
@@ -39,11 +40,15 @@ def show_result(screen: Screen, result: Result, out: Path | None) -> None:
     print_result(screen, result)
 
 
-def write_result(screen: Screen, result: Result, out: Path | None) -> None:
+def write_result(screen: Screen, result: Any, out: Path | None) -> None:
     """Note the warnings of a result, and write its files and figures where a folder was asked for."""
     for sentence in result.warnings:
         screen.note(f"warning: {sentence}{'' if sentence.endswith('.') else '.'}")
     if out is None:
+        return
+    if kind_of(result) in FILES_OF:
+        result.save(out)
+        FILES_OF[kind_of(result)](screen, result, out)
         return
     from ..figures.earlier import remove_earlier
     from ..figures.panels import save_figures
@@ -58,8 +63,16 @@ def write_result(screen: Screen, result: Result, out: Path | None) -> None:
     screen.note(f"Written to {out}: {', '.join(written)} and {len(drawn)} figures.")
 
 
-def print_result(screen: Screen, result: Result) -> None:
+def kind_of(result: Any) -> str:
+    """The verb of a result that is no `Result` of an experiment; empty for one that is."""
+    return getattr(result, "kind", "")
+
+
+def print_result(screen: Screen, result: Any) -> None:
     """Print a result as tables and sentences."""
+    if kind_of(result) in TABLES_OF:
+        TABLES_OF[kind_of(result)](screen, result)
+        return
     for head, rows, notes in (*_curve_tables(result), *_saving_tables(result), *_span_tables(result)):
         screen.rows(head, rows, [*notes, ""])
     screen.sentences(result.findings)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
-from .finetune import ColumnsOption, DataOption, HeldOutOption, PairsOption
+import typer
+
 from .models import LongestOption, MostRowsOption, RevisionOption, RowsOption, StoreOption, TokenizerOption
 from .show import JsonOption, OutOption, QuietOption, Screen
 from .similarity import DeviceOption, SeedOption, ThreadsOption
@@ -22,6 +23,41 @@ from .surgery import (
     TrainSizeOption,
     check,
 )
+
+TaskOption = Annotated[
+    str,
+    typer.Option(
+        help="A name of `microtome ls tasks`, a card (.toml), or a table of one's own.", show_default=False
+    ),
+]
+DataOption = Annotated[
+    str | None,
+    typer.Option(help="The folder of the task's original files; else the hub.", show_default=False),
+]
+ColumnsOption = Annotated[
+    list[str],
+    typer.Option(
+        "--column",
+        help="Of a table of one's own, as text=NAME, label=NAME, pair=NAME (the second text), group=NAME; or "
+        "kind=regression, kind=classification, labels=no,yes.",
+        show_default=False,
+    ),
+]
+PairsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT,OTHER,SCORE",
+        help="The columns of a table of pairs: both texts, and the class or score.",
+        show_default=False,
+    ),
+]
+HeldOutOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Cut so many examples off the validation split to be scored on, and train on the rest.",
+        show_default=False,
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .finetune import TaskOption
 from .grids import Grid, ModelArgument, RecipeOption, run_grid
 from .models import HalvesOption, MeasuresOption, ReadOption
 from .reading import read_names, read_numbers, read_values
-from .sharing import Loading, Sampled, Shown, TaskFiles, Training, Working
+from .sharing import Loading, Sampled, Shown, TaskFiles, TaskOption, Training, Working
 from .surgery import SeedsOption
 
 if TYPE_CHECKING:

@@ -25,10 +25,10 @@ class Entry:
         On the command line; empty where there is none.
     asks : str
         The question.
-    takes : {"tuned", "encoder", "layers", "changed", "models", "checkpoints", "results"}
+    takes : {"tuned", "encoder", "layers", "changed", "models", "checkpoints", "results", "text"}
         A fine-tuned model, an encoder that is then fine-tuned, one whose layers are read as they are, one
-        before and after fine-tuning, several to be compared, one along its training, or what other
-        experiments found.
+        before and after fine-tuning, several to be compared, one along its training, what other
+        experiments found, or a text.
     trains : bool
         Whether whole models are trained.
     protocols : tuple of str
@@ -42,7 +42,7 @@ class Entry:
     name: str
     verb: str
     asks: str
-    takes: Literal["tuned", "encoder", "layers", "changed", "models", "checkpoints", "results"]
+    takes: Literal["tuned", "encoder", "layers", "changed", "models", "checkpoints", "results", "text"]
     trains: bool
     protocols: tuple[str, ...]
     source: str
@@ -55,6 +55,46 @@ class Entry:
 
 
 _ALL = (
+    Entry(
+        name="finetune",
+        verb="finetune",
+        path="tuning.finetuning.FineTuning",
+        asks="How well does a model do after fine-tuning, over seeds?",
+        takes="encoder",
+        trains=True,
+        protocols=(),
+        source="microtome",
+    ),
+    Entry(
+        name="evaluate",
+        verb="evaluate",
+        path="tuning.evaluation.ModelEvaluation",
+        asks="How well does a fine-tuned model do, alone or against another one?",
+        takes="tuned",
+        trains=False,
+        protocols=(),
+        source="microtome",
+    ),
+    Entry(
+        name="prune",
+        verb="prune",
+        path="tuning.pruning.Pruning",
+        asks="How many blocks can be removed within a margin that is set beforehand?",
+        takes="tuned",
+        trains=False,
+        protocols=(),
+        source="microtome",
+    ),
+    Entry(
+        name="pretrain",
+        verb="pretrain",
+        path="tuning.pretraining.Pretraining",
+        asks="How is a small encoder pretrained?",
+        takes="text",
+        trains=True,
+        protocols=(),
+        source="microtome",
+    ),
     Entry(
         name="truncation",
         verb="truncate",
