@@ -28,7 +28,7 @@ from microtome.tasks.subset import subset
 from microtome.tasks.task import Task
 from microtome.training.multi_seed import finetune_seeds, over_seeds
 from microtome.training.progress import STATE
-from microtome.training.writing import runs_document
+from microtome.training.writing import TunedRuns
 
 SIZES = {"train": 96, "validation": 40, "test": 8, "held_out": 8}
 QUICK: dict[str, Any] = {"steps": 6, "batch": 8, "rate": 1e-3, "longest": 32}
@@ -250,7 +250,7 @@ def test_a_guess_is_that_of_the_whole_training_split(folder: Path, tmp_path: Pat
     shares = [item.target == 1 for item in task.split("validation")]
     assert run.evaluation.baseline["accuracy"] == pytest.approx(np.mean(shares))
     assert mt.evaluate(run.folder, task).baseline == run.evaluation.baseline
-    told = runs_document([run], over_seeds([run]), command="")["runs"][0]["evaluation"]
+    told = TunedRuns(runs=(run,)).document()["runs"][0]["evaluation"]
     assert told["baseline"] == dict(run.evaluation.baseline)
 
 

@@ -51,8 +51,7 @@ def export(pruned: Pruned, folder: str | os.PathLike[str]) -> Path:
     check_folder(place)
     if pruned.model is None:
         raise InputError(
-            f"a model to be exported must be certified, but nothing can be cut safely out of "
-            f"{pruned.name}: {pruned.findings[0]}"
+            f"a model to be exported must be certified, but {pruned.name} is not: {pruned.findings[0]}"
         )
     model = pruned.model
 
