@@ -82,9 +82,8 @@ def test_seeds_give_checkpoints_scores_and_a_mean(
     assert (f"Mean of accuracy over {seeds}: " if sound else none) in said
     assert "nan" not in said
     assert main([*alone, "--seeds", "1"]) == 0
-    assert (
-        told["runs"][0]["failure"] or "warning: one seed tells nothing of others" in capsys.readouterr().err
-    )
+    shown = capsys.readouterr().err
+    assert told["runs"][0]["failure"] or "warning: one seed tells nothing of others" in shown
 
     assert main(["evaluate", str(out / "seed-1"), *own(table), "--json"]) == 0
     scored = json.loads(capsys.readouterr().out)
@@ -123,7 +122,7 @@ def test_a_dry_run_trains_nothing(
     [
         (["--task", "rtee"], "task must be one of"),
         (["--task", "polarity", "--recipe", "sgd"], "recipe must be one of"),
-        (["--task", "polarity", "--set", "rate"], "--set must be NAME=VALUE"),
+        (["--task", "polarity", "--set", "rate"], "--set must be name=value"),
         (["--task", "polarity", "--set", "rate=fast"], "rate must be above 0, but got 'fast'."),
         (["--task", "polarity", "--seeds", "one"], "--seeds must be numbers with commas between them"),
         (["--task", "polarity", "--checkpoints", "now"], "--checkpoints must be numbers with commas"),
