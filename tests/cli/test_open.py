@@ -25,7 +25,7 @@ WORDS = {
     "finetune": ["BASE", "TASK", *TUNING, "--seeds", "1"],
     "evaluate": ["ONE", "TASK"],
     "prune": ["ONE", "TASK", "--max-drop", "99"],
-    "pretrain": ["masked", "--corpus", "TEXT", *DESIGN, "--threads", "1"],
+    "pretrain": ["replaced", "--corpus", "TEXT", *DESIGN, "--set", "generator=1,32", "--threads", "1"],
     "skip": ["ONE", "TWO", "TASK"],
     "change": ["BASE", "ONE", "TWO", "--on", "TEXT", "--sample", "60", "--halves", "2"],
 }
