@@ -108,8 +108,10 @@ class FineTuning(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
     def run(self, plan: Plan, context: Context) -> TunedRuns:
         """Fine-tune with the seeds that the store does not have yet."""
         started, inputs = time.monotonic(), plan.inputs
+        model, task = inputs.references if self.at_once > 1 else (inputs.encoder, inputs.task)
         runs = finetune_seeds(
-            *(inputs.references if self.at_once > 1 else (inputs.encoder, inputs.task)),
+            model,
+            task,
             self.seeds,
             at_once=self.at_once,
             vectorized=self.vectorized,
