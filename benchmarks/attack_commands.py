@@ -148,7 +148,7 @@ READ: Mapping[str, Sequence[str]] = {
     "--start": _PLACES,
     "--base": _PLACES,
     "--against": _PLACES,
-    "--tokens": ("empty", "binary", "fifo"),
+    "--token-cache": ("empty", "binary", "fifo"),
 }
 _NOWHERE = ("nowhere", "", "/dev/null/x", "a" * 300, "\udcff/x", "/proc/self/mem")
 _OUTS = ("file", "file/below", "/proc/nothing", "/dev/null", "x" * 300, "")

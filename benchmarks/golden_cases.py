@@ -96,8 +96,8 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         ),
         "drop": f"drop base {CATS} {FEW} --count 2 --random-draws 2 --seeds 1,2 --train-size 64",
         "drop, head": f"drop base {CATS} {FEW} --count 1 --strategies top,bottom --then head,none --seeds 1",
-        "prune": f"prune runs/seed-1 {CATS} --max-drop 20 --on validation --certify-on test --out small",
-        "prune, nothing": f"prune runs/seed-1 {CATS} --max-drop 1 --on validation --seed 4",
+        "prune": f"prune runs/seed-1 {CATS} --max-drop 20 --split validation --certify-on test --out small",
+        "prune, nothing": f"prune runs/seed-1 {CATS} --max-drop 1 --split validation --seed 4",
         "probe, parts of speech": (
             "probe base runs/seed-1 --on treebank --target upos --control-task --out study/upos"
         ),

@@ -60,7 +60,7 @@ def redrawn_curves(job: Job, encoder: Any, options: Mapping[str, Any]) -> dict[s
     # Updates are the same for every size: with fewer examples, passes would make fewer of them.
     common: dict[str, Any] = {
         "head": head_of("cls1", encoder),
-        "precision": options["precision"],
+        "dtype": options["precision"],
         "device": options["device"],
         "store": options["store"],
         "command": options["command"],
@@ -110,8 +110,8 @@ def _tuned(
 ) -> list[Any]:
     """Tune models of one shape: as one on a GPU, where each is too small to fill it."""
     import microtome as mt
-    from microtome.training.multi_seed import finetune_abreast
+    from microtome.training.multi_seed import finetune_vectorized
 
     if device == "cuda" and task.kind in ("classification", "regression"):
-        return finetune_abreast(encoders, task, "tamkin2020", seeds=[seed], **common)
+        return finetune_vectorized(encoders, task, "tamkin2020", seeds=[seed], **common)
     return [mt.finetune(one, task, "tamkin2020", seed=seed, **common) for one in encoders]

@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _interruptible():
             from .app import command
 
-            code = command().main(
+            code = command(_verb(arguments)).main(
                 arguments,
                 prog_name="microtome",
                 standalone_mode=False,
@@ -71,6 +71,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if code == INTERRUPTED:
         _say("interrupted; nothing is left running, and the same command starts again.")
     return code if isinstance(code, int) else DONE
+
+
+def _verb(arguments: Sequence[str]) -> str:
+    """The verb among the arguments; empty where none is typed."""
+    return next((argument for argument in arguments if not argument.startswith("-")), "")
 
 
 def _open_streams() -> None:
@@ -141,7 +146,7 @@ def _smaller(arguments: Sequence[str]) -> str:
     """Say which options of the verb make it take less memory; nothing where it has none."""
     from .app import command
 
-    verb = command().commands.get(next(iter(arguments), ""))
+    verb = command(_verb(arguments)).commands.get(_verb(arguments))
     there = {option for one in getattr(verb, "params", ()) for option in one.opts}
     if "--sample" in there:
         there -= {"--rows"}  # a kind of rows; it is a number where there is no --sample

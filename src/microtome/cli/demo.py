@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .reading import read_numbers
+from ..reading import read_numbers
 from .show import JsonOption, QuietOption, Screen, ThreadsOption
 
 if TYPE_CHECKING:

@@ -130,8 +130,8 @@ def _experiments(screen: Screen) -> None:
     from ..experiments.table import EXPERIMENTS
 
     if screen.json:
-        told = [{**asdict(one), "protocols": list(one.protocols)} for one in EXPERIMENTS.values()]
-        screen.result({"format": "microtome/experiments/1", "experiments": told}, "")
+        entries = [{**asdict(entry), "protocols": list(entry.protocols)} for entry in EXPERIMENTS.values()]
+        screen.result({"format": "microtome/experiments/1", "experiments": entries}, "")
         return
     needs = {
         "files": "files of layers",
@@ -141,14 +141,12 @@ def _experiments(screen: Screen) -> None:
         "changed": "a model before and after fine-tuning, and texts",
         "models": "models and a text",
         "checkpoints": "checkpoints of a training, and a text",
-        "results": "results of others",
+        "files": "files or folders of layers",
+        "text": "a text",
     }
     screen.rows(
-        ["experiment", "verb", "what it asks", "needs", "source"],
-        [
-            [one.name, one.verb or "in Python", one.asks, needs[one.takes], one.source]
-            for one in EXPERIMENTS.values()
-        ],
+        ["experiment", "what it does", "needs", "source"],
+        [[entry.verb, entry.summary, needs[entry.takes], entry.source] for entry in EXPERIMENTS.values()],
     )
 
 

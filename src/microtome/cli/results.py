@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..rounding import between
+from .model_results import FILES_OF, TABLES_OF
 from .show import MOST_COLUMNS, Screen, print_map
 
 if TYPE_CHECKING:
@@ -45,6 +46,10 @@ def write_result(screen: Screen, result: Any, out: Path | None) -> Any:
         screen.note(f"warning: {sentence}{'' if sentence.endswith('.') else '.'}")
     if out is None:
         return result
+    if kind_of(result) in FILES_OF:
+        result.save(out)
+        FILES_OF[kind_of(result)](screen, result, out)
+        return result
     again = (out / "result.json").is_file()
     written = ", ".join(path.name for path in result.save(out))
     save_figures = _figures_of(result)
@@ -59,6 +64,11 @@ def write_result(screen: Screen, result: Any, out: Path | None) -> Any:
         remove_earlier(out / "figures", drawn)
     screen.note(f"Written to {out}: {written} and {len(drawn)} figures.")
     return result
+
+
+def kind_of(result: Any) -> str:
+    """The verb of a result that is no `Result` of an experiment; empty for one that is."""
+    return getattr(result, "kind", "")
 
 
 def _figures_of(result: Any) -> Callable[[Any, Path], Sequence[Path]] | None:
@@ -82,6 +92,9 @@ def print_result(screen: Screen, result: Any, out: Path | None = None) -> None:
     from ..findings.maps import Maps
     from ..findings.results import Result
 
+    if kind_of(result) in TABLES_OF:
+        TABLES_OF[kind_of(result)](screen, result)
+        return
     if isinstance(result, Maps):
         for similarity_map in result.values():
             print_map(similarity_map, out)

@@ -16,7 +16,6 @@ from ..experiments.base import Experiment, Option, Plan, default_of, is_required
 from ..reading import read_names, read_numbers, read_pairs, read_values
 from .results import print_result, write_result
 from .show import Screen
-from .surgery import check
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +137,8 @@ def verb(kind: type[Experiment], name: str) -> Callable[..., None]:
     context = inspect.Parameter("parsed", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     parameters = [_derived(f, facts).parameter() for f, facts in known.values()]
     parameters.sort(key=lambda one: one.default is not inspect.Parameter.empty)
-    parameters += [shared.parameter() for shared in _SHARED if shared.name not in kind.unused]
+    skipped = {*kind.unused, *known}
+    parameters += [shared.parameter() for shared in _SHARED if shared.name not in skipped]
     call.__signature__ = inspect.Signature([context, *parameters])  # pyright: ignore[reportFunctionMemberAccess]
     call.__annotations__ = {one.name: one.annotation for one in (context, *parameters)}
     call.__name__, call.__doc__ = name, _summary(kind)
@@ -216,16 +216,28 @@ def _read(option_field: Field[Any], facts: Option, value: Any) -> Any:
 
 def _run(kind: type[Experiment], options: Mapping[str, Any], shared: Mapping[str, Any], command: str) -> None:
     """Plan all, then show the plans or run them one after the other."""
+    from ..findings.record import check_folder
     from ..runtime import using_threads
+    from ..store.shelf import Shelf
 
     screen = Screen(json=shared["json"], quiet=shared["quiet"])
     settings = {f.name: shared[f.name] for f in fields(Context) if f.name in shared}
-    check(kind.name, kind.files, out=shared["out"], stores="store" not in kind.unused, **settings)
+    # An experiment that writes its result itself has a folder among its own options.
+    out = shared.get("out")
+    folder = options.get("out", out)
     context = Context(**settings, command=command).resolved()
+    with using_threads(context.threads):
+        pass  # refused before anything is loaded
+    if "store" not in kind.unused:
+        Shelf(context.store)
+    if folder is not None:
+        check_folder(folder)
     experiments = [kind(**each) for each in _by_task(kind, options)]
+    if folder is not None:
+        experiments[0].check_out(folder)
     with screen.working(), using_threads(context.threads):
         plans = [one.plan(context) for one in experiments]
-    folders = _folders(plans, shared["out"], kind.name)
+    folders = _folders(plans, out, experiments)
     for note in dict.fromkeys(note for plan in plans for note in plan.notes):
         screen.note(note)
     if shared["dry_run"]:
@@ -244,6 +256,8 @@ def _run(kind: type[Experiment], options: Mapping[str, Any], shared: Mapping[str
         documents = [result.document() for result in results]
         joined = {"format": "microtome/results/1", "results": documents}
         screen.result(documents[0] if len(documents) == 1 else joined, "")
+    if any(getattr(result, "failure", None) for result in results):
+        raise typer.Exit(1)
 
 
 def _by_task(kind: type[Experiment], options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -272,10 +286,8 @@ def _show_plans(screen: Screen, plans: Sequence[Plan]) -> None:
         screen.sentences([plan.sentence for plan in plans])
 
 
-def _folders(plans: Sequence[Plan], out: Path | None, kind: str) -> list[Path | None]:
+def _folders(plans: Sequence[Plan], out: Path | None, experiments: Sequence[Experiment]) -> list[Path | None]:
     """Where each result goes: the folder itself for one, a folder in it for each of several."""
-    from ..findings.record import check_earlier
-
     names = ["".join(c if c.isalnum() or c in "-_." else "-" for c in plan.name) for plan in plans]
     for name in names:
         if names.count(name) > 1:
@@ -285,6 +297,6 @@ def _folders(plans: Sequence[Plan], out: Path | None, kind: str) -> list[Path | 
             )
     if out is None or len(plans) == 1:
         return [out] * len(plans)
-    for name in names:
-        check_earlier(out / name, kind)
+    for experiment, name in zip(experiments, names, strict=True):
+        experiment.check_out(out / name)
     return [out / name for name in names]

@@ -69,14 +69,13 @@ def tune(bench: Bench, encoder: Any, seeds: Sequence[int], folder: str) -> list[
     list of Tuned
     """
     from ..training.finetuning import finetune
-    from ..training.multi_seed import over_seeds
-    from ..training.writing import runs_document, write_runs
+    from ..training.writing import TunedRuns
 
     told = bench.plan.training(encoder.name)
     runs = [
         finetune(encoder, bench.task, seed=seed, **told, **_named(bench, f"seed {seed}")) for seed in seeds
     ]
-    write_runs(bench.out / folder, runs, runs_document(runs, over_seeds(runs), command=bench.command))
+    TunedRuns(runs=tuple(runs), command=bench.command).save(bench.out / folder)
     return runs
 
 
@@ -166,10 +165,10 @@ def prune_first(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> Unseen | N
         None where nothing can be cut safely, and where every run failed: a model that gives one answer to
         everything can lose nothing.
     """
-    from ..pruning.exporting import forget_pruned, write_pruned
+    from ..pruning.exporting import forget_pruned
     from ..pruning.pruning import prune
     from ..training.evaluating import evaluate
-    from ..training.writing import evaluation_document, forget_evaluation, write_evaluation
+    from ..training.writing import EvaluationResult, forget_evaluation
 
     plan, name = bench.plan, encoder.name
     place, beside = bench.out / "prune" / name, bench.out / "evaluate" / name
@@ -181,7 +180,7 @@ def prune_first(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> Unseen | N
     found = prune(
         run, bench.task, plan.max_drop, certify_on="rest", confirm_on="test", seed=0, **bench.keeping
     )
-    write_pruned(found, place)
+    found.save(place)
     if not found.certified:
         forget_evaluation(beside)
         return None
@@ -197,14 +196,14 @@ def prune_first(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> Unseen | N
         # The same look at the same examples that confirmed it.
         level=found.level if found.confirmed is None else found.confirmed.level,
     )
-    told = evaluation_document(
-        unseen.found,
-        whole,
+    result = EvaluationResult(
+        evaluation=unseen.found,
+        reference=whole,
         model=f"{name} with {unseen.kept} of {unseen.depth} blocks",
         against=f"{name} with all {unseen.depth}",
         command=bench.command,
     )
-    write_evaluation(beside, unseen.found, told)
+    result.save(beside)
     return unseen
 
 
@@ -219,17 +218,18 @@ def hold_against_floor(bench: Bench, run: Tuned, twin: Tuned) -> None:
         Of one seed.
     """
     from ..training.evaluating import evaluate
-    from ..training.writing import evaluation_document, write_evaluation
+    from ..training.writing import EvaluationResult
 
     both = [evaluate(one, bench.task, split="test", progress=bench.progress) for one in (run, twin)]
     name = bench.plan.encoders[0]
-    told = evaluation_document(
-        *both,
+    result = EvaluationResult(
+        evaluation=both[0],
+        reference=both[1],
         model=f"{name} (seed {run.seeds.order})",
         against=f"{twin_name(bench.plan)} (seed {twin.seeds.order})",
         command=bench.command,
     )
-    write_evaluation(bench.out / FLOOR / "evaluate", both[0], told)
+    result.save(bench.out / FLOOR / "evaluate")
 
 
 def _named(bench: Bench, what: str) -> dict[str, Any]:

@@ -7,12 +7,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from numbers import Integral
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from ..arguments import check_value
 from ..checks import several
 from ..context import Context
 from ..errors import must, unknown
+from ..findings.record import check_earlier
 from ..runtime import using_threads
 from ..store.outfolder import FILES
 
@@ -183,6 +185,10 @@ class Experiment(ABC):
     @abstractmethod
     def run(self, plan: Plan, context: Context) -> Any:
         """Do what was planned, and give a result; what the store already has is read from there."""
+
+    def check_out(self, folder: Path) -> None:
+        """Refuse a folder with files of others that the result would replace."""
+        check_earlier(folder, self.name, self.files)
 
     def execute(self, context: Context | None = None) -> Any:
         """Plan and run."""
