@@ -134,7 +134,6 @@ def _experiments(screen: Screen) -> None:
         screen.result({"format": "microtome/experiments/1", "experiments": entries}, "")
         return
     needs = {
-        "files": "files of layers",
         "tuned": "a fine-tuned model",
         "encoder": "an encoder, which is fine-tuned",
         "layers": "an encoder and an annotated corpus",
