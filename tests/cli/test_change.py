@@ -183,7 +183,7 @@ def test_layers_are_scored_as_the_paper_did(
         (["localize", "BASE", "BASE", "--on", "TEXT"], TWICE),
         (["localize", "BASE", "BASE/", "--on", "TEXT"], TWICE),
         (["localize", "BASE", "--on", "TEXT", "--direction", "up"], "--direction must be in or out"),
-        (["localize", "BASE", "--on", "TEXT", "--exact", "liu"], "exact must be 'wu', but got 'liu'"),
+        (["localize", "BASE", "--on", "TEXT", "--exact", "liu"], "published must be 'wu', but got 'liu'"),
     ],
 )
 def test_what_cannot_be_is_refused(
