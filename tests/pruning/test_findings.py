@@ -71,13 +71,13 @@ def test_a_bound_is_never_rounded_below_itself() -> None:
     assert "at most 1.39 (95 %" in confirmation_finding(passed.found, "test", "points", higher=True)
 
 
-def test_what_the_most_frequent_answer_gets_stands_beside() -> None:
+def test_the_majority_baseline_stands_beside() -> None:
     strong = Standing(score="accuracy", value=0.9, baseline=0.5125, beats=True, ahead=True)
     given: dict[str, Any] = {"cheapest": None, "share": None, "higher": True, "standing": strong}
     *_, text = pruning_findings([step(None, p=0.01)], 3, "points", **given)
     assert text == (
-        "accuracy there is 0.900 of the whole model, 0.880 of the smaller one, and 0.512 of the most "
-        "frequent answer."
+        "accuracy there is 0.900 of the whole model, 0.880 of the smaller one, and 0.512 of the "
+        "majority baseline."
     )
     *_, text = pruning_findings([step(None)], 3, "points", **given)
     assert text == "accuracy there is 0.900 of the whole model, and 0.512 of the majority baseline."
