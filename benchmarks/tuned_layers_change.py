@@ -114,11 +114,11 @@ def domain_changes(
 
 def frozen(job: Job, encoder: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """Scores with the bottom frozen: nothing, half of the blocks, all but two."""
-    from microtome.experiments.surgery.freezing import freezing
+    from microtome.experiments.surgery.freezing import freeze
     from microtome.training.stock import SEQUENCE
 
     task = open_task(job.what, options["data"])
-    found = freezing(
+    found = freeze(
         encoder,
         task,
         ks=sorted({0, encoder.depth // 2, max(0, encoder.depth - 2)}),

@@ -36,7 +36,7 @@ def test_results_have_one_protocol_and_models_are_opened_once(
 ) -> None:
     encoder, task = encoder_of("bert"), cats.cats_task()
     context = Context(store=tmp_path / "store", command="microtome finetune").resolved()
-    tuning = FineTuning(model=encoder, task=task, recipe="wu2020", changes=RECIPE, seeds=1)
+    tuning = FineTuning(model=encoder, task=task, recipe="wu2020", changes=RECIPE, seeds=(1,))
     plan = tuning.plan(context)
     assert plan.summary["seeds"] == [1]
     runs = tuning.run(plan, context)
