@@ -68,7 +68,7 @@ def test_every_step_is_told_and_has_a_result(done: Demonstration, steps: list[st
 
 
 def test_the_report_is_what_report_makes_of_the_folder(done: Demonstration) -> None:
-    again = collect(done.page.parent, made=done.document["made"])
+    again = collect(done.page.parent, date=done.document["made"])
     assert json.dumps(again) == json.dumps(done.document)
     text = done.page.read_text(encoding="utf-8")
     assert "microtome/report/1" in text

@@ -33,7 +33,7 @@ def report(
     from ..report.writing import write_page
 
     screen = Screen(json=json, quiet=quiet)
-    document = collect(folder, made=datetime.date.today().isoformat())
+    document = collect(folder, date=datetime.date.today().isoformat())
     page = write_page(document, folder / PAGE if out is None else out)
     for one in document["provenance"]:
         problem = dict(one["facts"]).get("problem")

@@ -126,7 +126,7 @@ def demonstrate(
         found = steps.prune_first(bench, encoder, runs)
         unseen += [] if found is None else [found]
     say("the report")
-    document = collect(place, made=datetime.date.today().isoformat())
+    document = collect(place, date=datetime.date.today().isoformat())
     page = write_page(document, place / PAGE)
     return Demonstration(
         page=page,
