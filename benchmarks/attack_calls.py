@@ -208,7 +208,6 @@ def samples(good: Path, store: Path) -> dict[str, tuple[tuple[Any, ...], dict[st
         "probing": ((bert, str(good / "tagged.conllu")), {"twin": False, **kept}),
         "description_length": ((bert, str(good / "tagged.conllu")), {"twin": False, **kept}),
         "task_probing": ((bert, own), {"twin": False, "epochs": 1, "seeds": (0,), **kept}),
-        "predictive_validity": (([],), {}),
         "report": ((str(good / "results"),), {"file": str(store.parent / "page.html")}),
         "open": ((str(good / "results" / "compare"),), {}),
         "apply": ((bert, mt.Truncate(keep=2)), {}),

@@ -240,7 +240,7 @@ def simulate(job: tuple[str, int, int, int], *, seed: int, layers: int, features
         own, both = math.sqrt(1 - SHARED), math.sqrt(SHARED)
         other = [both * one + own * rng.standard_normal(one.shape) for one in stack]
         population = SHARED * population
-    finding = mt.find_blocks(list(stack), other, clusters=ids, threads=1)
+    finding = mt.analysis.find_blocks(list(stack), other, clusters=ids, threads=1)
     truth = block_structure(population, two_stacks=two)
     blocks = {(block.first, block.last) for top in truth.blocks for block in top.walk()}
     certain = {(block.first, block.last) for block in finding.certain}

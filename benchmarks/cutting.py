@@ -60,9 +60,9 @@ def measure(
         Documents of all results.
     """
     import torch
+    from predictive_validity import Case, predictive_validity
 
     import microtome as mt
-    from microtome.experiments.prediction import Case
     from microtome.figures.panels import save_figures
 
     if threads is not None:
@@ -73,8 +73,8 @@ def measure(
         task = mt.task(name, data=data.get(name))
         if name in held_out:
             task = mt.held_out(task, held_out[name])
-        cut = mt.truncation(folders, task, base=base, train_size=train_size, store=store, device=device)
-        skipped = mt.skipping(folders, task, store=store, device=device)
+        cut = mt.truncate(folders, task, base=base, train_size=train_size, store=store, device=device)
+        skipped = mt.skip(folders, task, store=store, device=device)
         found["truncation"][name], found["skipping"][name] = cut.document(), skipped.document()
         if figures is not None:
             for result, what in ((cut, "truncation"), (skipped, "skipping")):
@@ -89,7 +89,7 @@ def measure(
             spans = skipped.spans[1 + place] if len(folders) > 1 else skipped.spans[0]
             similarity = {measure: one.values for measure, one in maps.items()}
             cases.append(Case(model="MiniLM", task=name, seed=place + 1, cost=spans, similarity=similarity))
-    found["prediction"] = mt.predictive_validity(cases).document()
+    found["prediction"] = predictive_validity(cases).document()
     where = torch.cuda.get_device_name() if device == "cuda" else f"{torch.get_num_threads()} threads"
     found["machine"] = (
         f"{platform.machine()}, {where}, torch {torch.__version__}, Python {platform.python_version()}"

@@ -7,7 +7,6 @@ Calls give nested mappings and lists of numbers.
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -179,20 +178,26 @@ def structure() -> Any:
     neuron, svcca = (
         mt.similarity_matrix(layers, measures=name)[name].values for name in ("neuron_correlation", "svcca")
     )
-    matched = mt.layer_matching(cka)
+    matched = mt.analysis.layer_matching(cka)
     return {
-        "change": fields(mt.change_profile(cka), "change center top_third"),
+        "change": fields(mt.analysis.change_profile(cka), "change center top_third"),
         "matching": {
             **fields(matched, "accuracy within_one chance best"),
             "low": matched.interval.low,
             "high": matched.interval.high,
         },
-        "mantel": fields(mt.mantel(neuron, svcca, permutations=99), "correlation p"),
-        "monotonicity": fields(mt.monotonicity(svcca), "tau violated"),
-        "localization": mt.localization(neuron, svcca).scores,
-        "localization, described": mt.localization(neuron, svcca, zscore=False, direction="out").scores,
-        "rotations": fields(mt.find_localization(layers[:4], rotations=3), "value rotated_mean rotated_sd"),
-        "convergence": fields(mt.convergence(layers[0], layers[1]), "sizes values low high null_mean"),
+        "mantel": fields(mt.analysis.mantel(neuron, svcca, permutations=99), "correlation p"),
+        "monotonicity": fields(mt.analysis.monotonicity(svcca), "tau violated"),
+        "localization": mt.analysis.localization(neuron, svcca).scores,
+        "localization, described": mt.analysis.localization(
+            neuron, svcca, zscore=False, direction="out"
+        ).scores,
+        "rotations": fields(
+            mt.analysis.find_localization(layers[:4], rotations=3), "value rotated_mean rotated_sd"
+        ),
+        "convergence": fields(
+            mt.analysis.convergence(layers[0], layers[1]), "sizes values low high null_mean"
+        ),
     }
 
 
@@ -200,7 +205,7 @@ def find_blocks() -> Any:
     """Every number that a finding of blocks has."""
     import microtome as mt
 
-    finding: Any = mt.find_blocks(np.load("blocks.npy"))
+    finding: Any = mt.analysis.find_blocks(np.load("blocks.npy"))
     if not hasattr(finding, "blocks"):  # one border in the whole stack, as blocks were defined before
         names = "border border_other contrast standard_error z gap gap_ratio plain_border plain_contrast"
         return {**fields(finding, names), "low": finding.interval.low, "high": finding.interval.high}
@@ -216,9 +221,9 @@ def find_blocks() -> Any:
 
 def validity() -> Any:
     """Does the similarity of layers foretell costs, where one measure does by construction."""
-    import microtome as mt
 
-    case = sys.modules[mt.predictive_validity.__module__].Case
+    from predictive_validity import Case, predictive_validity
+
     rng = np.random.default_rng(10)
 
     def walk(depth: int) -> np.ndarray:
@@ -234,8 +239,8 @@ def validity() -> Any:
                 i, j = np.triu_indices(6, 1)
                 cost[i, j - 1] = apart[i, j] + 0.3 * rng.random(len(i))
                 similar = {"good": np.exp(-apart), "noise": np.exp(-walk(5))}
-                cases.append(case(model=model, task=task, seed=seed, cost=cost, similarity=similar))
-    return dict(mt.predictive_validity(cases).more)
+                cases.append(Case(model=model, task=task, seed=seed, cost=cost, similarity=similar))
+    return dict(predictive_validity(cases).more)
 
 
 def interventions() -> Any:

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 from .version import VERSION
 
 if TYPE_CHECKING:
+    from . import analysis as analysis
     from .comparison.attention import attention_similarity_matrix as attention_similarity_matrix
     from .comparison.compare import compare as compare
     from .comparison.similarity import similarity as similarity
     from .comparison.similarity import similarity_matrix as similarity_matrix
-    from .comparison.structure import convergence as convergence
-    from .comparison.structure import find_blocks as find_blocks
-    from .comparison.structure import find_localization as find_localization
     from .comparison.watching import watch as watch
     from .context import Context as Context
     from .corpora.table import CORPORA as CORPORA
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from .experiments.change.localization import localized as localized
     from .experiments.change.trajectory import trajectory as trajectory
     from .experiments.change.tuning_methods import tuning_ways as tuning_ways
-    from .experiments.prediction import predictive_validity as predictive_validity
     from .experiments.probing.mdl import description_length as description_length
     from .experiments.probing.probing import probing as probing
     from .experiments.probing.task_probing import task_probing as task_probing
@@ -35,16 +32,10 @@ if TYPE_CHECKING:
     from .experiments.surgery.freezing import freeze as freeze
     from .experiments.surgery.permutation import permutation as permutation
     from .experiments.surgery.reinitialization import reinitialization as reinitialization
-    from .experiments.surgery.skipping import skipping as skipping
-    from .experiments.surgery.truncation import truncation as truncation
+    from .experiments.surgery.skipping import skip as skip
+    from .experiments.surgery.truncation import truncate as truncate
     from .experiments.table import EXPERIMENTS as EXPERIMENTS
     from .extraction.extracting import extract as extract
-    from .findings.blocks import block_structure as block_structure
-    from .findings.change import change_profile as change_profile
-    from .findings.localization import localization as localization
-    from .findings.mantel import mantel as mantel
-    from .findings.matching import layer_matching as layer_matching
-    from .findings.monotonicity import monotonicity as monotonicity
     from .findings.opening import open_found as open  # noqa: F401
     from .interventions.applying import apply as apply
     from .interventions.freeze import Freeze as Freeze
@@ -76,27 +67,23 @@ _PUBLIC = {
     "apply": "interventions.applying.apply",
     "attention_similarity_matrix": "comparison.attention.attention_similarity_matrix",
     "compare": "comparison.compare.compare",
-    "convergence": "comparison.structure.convergence",
-    "find_blocks": "comparison.structure.find_blocks",
-    "find_localization": "comparison.structure.find_localization",
     "dropping": "experiments.surgery.dropping.dropping",
     "freeze": "experiments.surgery.freezing.freeze",
     "Context": "context.Context",
     "permutation": "experiments.surgery.permutation.permutation",
-    "predictive_validity": "experiments.prediction.predictive_validity",
     "prune": "pruning.pruning.prune",
     "reinitialization": "experiments.surgery.reinitialization.reinitialization",
     "report": "report.making.report",
-    "skipping": "experiments.surgery.skipping.skipping",
+    "skip": "experiments.surgery.skipping.skip",
     "probing": "experiments.probing.probing.probing",
     "change": "experiments.change.change.change",
-    "domains": "experiments.change.change.domains.domains",
-    "localized": "experiments.change.change.localization.localized",
-    "trajectory": "experiments.change.change.trajectory.trajectory",
-    "tuning_ways": "experiments.change.change.tuning_methods.tuning_ways",
-    "description_length": "experiments.probing.probing.mdl.description_length",
-    "task_probing": "experiments.probing.probing.task_probing.task_probing",
-    "truncation": "experiments.surgery.truncation.truncation",
+    "domains": "experiments.change.domains.domains",
+    "localized": "experiments.change.localization.localized",
+    "trajectory": "experiments.change.trajectory.trajectory",
+    "tuning_ways": "experiments.change.tuning_methods.tuning_ways",
+    "description_length": "experiments.probing.mdl.description_length",
+    "task_probing": "experiments.probing.task_probing.task_probing",
+    "truncate": "experiments.surgery.truncation.truncate",
     "corpus": "tasks.corpus.corpus",
     "evaluate": "training.evaluating.evaluate",
     "extract": "extraction.extracting.extract",
@@ -110,12 +97,6 @@ _PUBLIC = {
     "similarity_matrix": "comparison.similarity.similarity_matrix",
     "task": "tasks.loading.task",
     "watch": "comparison.watching.watch",
-    "block_structure": "findings.blocks.block_structure",
-    "change_profile": "findings.change.change_profile",
-    "layer_matching": "findings.matching.layer_matching",
-    "localization": "findings.localization.localization",
-    "mantel": "findings.mantel.mantel",
-    "monotonicity": "findings.monotonicity.monotonicity",
     "CORPORA": "corpora.table.CORPORA",
     "FAMILIES": "encoders.table.FAMILIES",
     "EXPERIMENTS": "experiments.table.EXPERIMENTS",
@@ -136,10 +117,12 @@ _PUBLIC = {
 }
 
 # `from microtome import *` must not hide the builtin `open`.
-__all__ = [*(name for name in _PUBLIC if name != "open"), "__version__"]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*(name for name in _PUBLIC if name != "open"), "analysis", "__version__"]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "analysis":
+        return import_module(".analysis", __name__)
     if name in _PUBLIC:
         module, _, attribute = _PUBLIC[name].rpartition(".")
         return getattr(import_module(f".{module}", __name__), attribute)
@@ -147,4 +130,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*_PUBLIC, "__version__"])
+    return sorted([*_PUBLIC, "analysis", "__version__"])

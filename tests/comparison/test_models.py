@@ -46,8 +46,8 @@ def test_change_and_matching_are_those_of_the_block() -> None:
     block = np.array([[1.0, 0.4, 0.3], [0.5, 0.9, 0.6], [0.7, 0.4, 0.5]])
     said = say(pair(block, *names), ["a", "b"], {"b": "a"})
     assert said == [
-        f"From a to b, by debiased_cka: {mt.change_profile(block).sentence(names[1])}",
-        f"a in b, by debiased_cka: {mt.layer_matching(block).sentence(names[0])}",
+        f"From a to b, by debiased_cka: {mt.analysis.change_profile(block).sentence(names[1])}",
+        f"a in b, by debiased_cka: {mt.analysis.layer_matching(block).sentence(names[0])}",
     ]
     assert "Layer b/2 changed most (0.50)" in said[0]
 

@@ -46,7 +46,7 @@ def test_blocks_are_those_of_the_recorded_rows(folder: Path, tmp_path: Path) -> 
     acts = mt.extract(
         mt.load(folder / "deep", name="deep"), str(folder / "lines.txt"), store=folder / "store"
     )
-    expected = mt.find_blocks(list(acts.layers), clusters=acts.rows.clusters)
+    expected = mt.analysis.find_blocks(list(acts.layers), clusters=acts.rows.clusters)
     assert one.finding.best is not None
     assert expected.best is not None
     assert one.finding.best.margin == pytest.approx(expected.best.margin)

@@ -29,7 +29,7 @@ def chain(
 
 @pytest.mark.parametrize("clusters", [None, np.repeat(np.arange(100), 5)])
 def test_a_planted_block_is_found_and_named(clusters: np.ndarray | None) -> None:
-    found = mt.find_blocks(chain((3, 6)), clusters=clusters)
+    found = mt.analysis.find_blocks(chain((3, 6)), clusters=clusters)
     # The layers below share less with the block than among themselves, so they form one too.
     below, block = found.blocks
     assert (below.first, below.last, below.certain) == (0, 2, True)
@@ -41,7 +41,7 @@ def test_a_planted_block_is_found_and_named(clusters: np.ndarray | None) -> None
 
 
 def test_equal_steps_are_no_blocks() -> None:
-    found = mt.find_blocks(chain(None))
+    found = mt.analysis.find_blocks(chain(None))
     assert found.blocks == ()
     assert found.headline() == "The layers form no blocks."
 
@@ -71,19 +71,19 @@ def test_blocks_that_two_models_share() -> None:
     rng = generator(1, "other")
     stack = chain((3, 6))
     other = [0.7 * x + 0.7 * rng.standard_normal(x.shape) for x in stack]
-    found = mt.find_blocks(stack, other)
+    found = mt.analysis.find_blocks(stack, other)
     assert [(block.first, block.last) for block in found.certain] == [(0, 2), (3, 6)]
     # A model with a block elsewhere has none in common with it.
-    assert not mt.find_blocks(stack, chain((1, 4))).certain
+    assert not mt.analysis.find_blocks(stack, chain((1, 4))).certain
     with pytest.raises(InputError, match="asked of models with equally many layers, but got '9 and 8'"):
-        mt.find_blocks(stack, other[1:])
+        mt.analysis.find_blocks(stack, other[1:])
 
 
 def test_a_biased_value_falls_towards_the_debiased_one_as_rows_are_added() -> None:
     rng = generator(2, "layers")
     signal = rng.standard_normal((1600, 4))
     x, y = (signal @ rng.standard_normal((4, 30)) + 3 * rng.standard_normal((1600, 30)) for _ in range(2))
-    biased, debiased = (mt.convergence(x, y, name) for name in ("linear_cka", "debiased_cka"))
+    biased, debiased = (mt.analysis.convergence(x, y, name) for name in ("linear_cka", "debiased_cka"))
     assert biased.sizes == debiased.sizes == (50, 100, 200, 400, 800, 1600)
     assert (np.diff(biased.values - debiased.values) < 0).all()
     assert (biased.values > debiased.values).all()
@@ -95,16 +95,16 @@ def test_a_biased_value_falls_towards_the_debiased_one_as_rows_are_added() -> No
 
 def test_convergence_works_on_few_rows_and_says_which_sizes_it_takes() -> None:
     x = generator(2, "few").standard_normal((20, 3))
-    assert mt.convergence(x, x + 1, "linear_cka").sizes == (10, 20)
+    assert mt.analysis.convergence(x, x + 1, "linear_cka").sizes == (10, 20)
     with pytest.raises(InputError, match="at least two numbers of rows between 8 and 20"):
-        mt.convergence(x, x, sizes=[5, 20])
+        mt.analysis.convergence(x, x, sizes=[5, 20])
 
 
 def test_localization_is_the_loss_under_rotation() -> None:
     rng = generator(3, "local")
     x = rng.standard_normal((800, 10))
     y = x[:, ::-1] + 0.5 * rng.standard_normal((800, 10))
-    found = mt.find_localization([x], [y], rotations=20)
+    found = mt.analysis.find_localization([x], [y], rotations=20)
     plain = neuron_correlation(x, y)
     turned = []
     for draw in range(40):
@@ -119,10 +119,10 @@ def test_a_rotated_copy_is_not_localized() -> None:
     rng = generator(4, "spread")
     x = rng.standard_normal((2000, 10))
     Q = np.linalg.qr(rng.standard_normal((10, 10)))[0]
-    found = mt.find_localization([x], [x @ Q], rotations=20)
+    found = mt.analysis.find_localization([x], [x @ Q], rotations=20)
     assert abs(found.value[0, 0]) < 0.1
 
 
 def test_one_rotation_is_refused() -> None:
     with pytest.raises(InputError, match="rotations must be a whole number of at least 2, but got 1"):
-        mt.find_localization(chain(None), rotations=1)
+        mt.analysis.find_localization(chain(None), rotations=1)

@@ -29,7 +29,7 @@ def finding() -> BlockFinding:
     for _ in range(8):
         x = x + 0.3 * rng.normal(size=x.shape)
         layers.append(x.copy())
-    return mt.find_blocks(layers)
+    return mt.analysis.find_blocks(layers)
 
 
 @pytest.mark.parametrize(

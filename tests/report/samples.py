@@ -13,7 +13,6 @@ import numpy as np
 
 import microtome as mt
 from figures.resulting import make_curve, make_result, make_spans
-from microtome.experiments.prediction import Case
 from microtome.findings.maps import Maps
 from microtome.findings.results import Result
 from microtome.findings.stackblocks import StackBlocks
@@ -64,7 +63,7 @@ def comparison(*, certainty: bool = True, told: bool = True, seed: int = 0) -> M
             stack=model,
             measure="debiased_cka",
             names=tuple(f"{model}/{k}" for k in range(LAYERS)),
-            finding=mt.find_blocks(layers),
+            finding=mt.analysis.find_blocks(layers),
         )
         for model, layers in found.items()
         if certainty
@@ -216,29 +215,6 @@ def pruned(tested: Sequence[Drop], *, confirmed: Drop | None = None) -> Pruned:
     )
 
 
-def prediction() -> Result:
-    """How well two measures foretell costs in three tasks."""
-    rng = np.random.default_rng(1)
-    cases = []
-    for task in ("rte", "sst2", "qqp"):
-        i, j = np.indices((6, 6))
-        cost = np.where(j >= i, (j - i + 1) * 0.1 + 0.05 * rng.normal(size=(6, 6)), np.nan)
-        alike = np.eye(7)
-        a, b = np.triu_indices(7, 1)
-        alike[a, b] = alike[b, a] = 1 - cost[a, b - 1]
-        noise = rng.uniform(size=(7, 7))
-        cases.append(
-            Case(
-                model="tuned",
-                task=task,
-                seed=1,
-                cost=cost,
-                similarity={"debiased_cka": alike, "svcca": (noise + noise.T) / 2},
-            )
-        )
-    return mt.predictive_validity(cases)
-
-
 def write_json(document: Any, folder: Path) -> None:
     """Write a document as the result of a folder."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -251,7 +227,6 @@ def study(folder: Path) -> Path:
     truncation().save(folder / "cuts" / "layers")
     skipping().save(folder / "cuts" / "spans")
     freezing().save(folder / "freeze")
-    prediction().save(folder / "foretold")
     one = estimate(0.8, 0.75, 0.84, unit="example", n=277)
     mean = estimate(0.8, 0.76, 0.84, unit="seed", n=2)
     write_json(finetuning([one, one], mean), folder / "runs")

@@ -14,7 +14,7 @@ import samples
 import tiny
 from microtome.encoders.loading import load
 from microtome.experiments.models import cut_answers, opened
-from microtome.experiments.surgery.skipping import skipping
+from microtome.experiments.surgery.skipping import skip
 from microtome.pruning.opening import kept_answers, open_subject
 from microtome.store.shelf import Shelf
 from microtome.tasks.task import Task
@@ -70,7 +70,7 @@ def test_tf32_is_float32_where_the_device_has_no_other(folder_in: Any, task: Tas
         for precision in ("tf32", "float32")
     ]
     assert answers[0] == answers[1]
-    found = skipping(folder_in("tf32"), task, split="train", store=tmp_path)
+    found = skip(folder_in("tf32"), task, split="train", store=tmp_path)
     assert found.findings
     assert products_in("tf32", "cpu") is None
 

@@ -91,7 +91,7 @@ def test_one_goes_all_the_way_through(tmp_path: Path) -> None:
     )
     texts = split_corpus(task, "validation")
     maps = mt.compare([encoder, mt.load(run.folder, name="tuned")], on=texts, rows="cls", store=tmp_path)
-    cut = mt.truncation(run, task, arms=("untuned",), store=tmp_path)
+    cut = mt.truncate(run, task, arms=("untuned",), store=tmp_path)
     torch.set_num_threads(before_threads)
     inside = [place for place, name in enumerate(maps["debiased_cka"].left) if not name.endswith("/0")]
     assert len(inside) == 24

@@ -10,7 +10,6 @@ from ..experiments.table import EXPERIMENTS
 from ..version import VERSION
 from .change import change
 from .compare import compare
-from .cutting import skip, truncate
 from .demo import demo
 from .domains import domains
 from .drop import drop
@@ -46,7 +45,7 @@ def command() -> Any:
     )
     app.callback()(_start)
     verbs = (similarity, extract, compare, finetune, evaluate)
-    verbs += (truncate, skip, reinit, permute, drop, prune)
+    verbs += (reinit, permute, drop, prune)
     verbs += (probe, change, domains, localize, ways, trajectory)
     for verb in (*verbs, report, pretrain, ls, demo):
         app.command(cls=Verb, no_args_is_help=verb is not demo)(taken_apart(verb))

@@ -136,10 +136,10 @@ def cut_layers(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> None:
         Before fine-tuning.
     runs : sequence of Tuned
     """
-    from ..experiments.surgery.skipping import skipping
-    from ..experiments.surgery.truncation import truncation
+    from ..experiments.surgery.skipping import skip
+    from ..experiments.surgery.truncation import truncate
 
-    found = truncation(
+    found = truncate(
         list(runs),
         bench.task,
         arms=ARMS,
@@ -148,7 +148,7 @@ def cut_layers(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> None:
         **bench.keeping,
     )
     found.save(bench.out / "truncate" / encoder.name)
-    skipping(list(runs), bench.task, **bench.keeping).save(bench.out / "skip" / encoder.name)
+    skip(list(runs), bench.task, **bench.keeping).save(bench.out / "skip" / encoder.name)
 
 
 def prune_first(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> Unseen | None:

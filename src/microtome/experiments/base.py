@@ -216,6 +216,7 @@ def as_function(kind: type[Experiment], name: str) -> Callable[..., Result]:
     call.__module__ = kind.__module__
     call.__doc__ = _docstring(kind, known, shared)
     call.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
+    call.experiment = kind  # pyright: ignore[reportFunctionMemberAccess]
     return call
 
 

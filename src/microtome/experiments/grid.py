@@ -28,7 +28,7 @@ RECIPE_HELP = "Recipe: a name of `microtome ls recipes`."
 class TrainingOptions:
     """How models are fine-tuned."""
 
-    recipe: str | Recipe = option(RECIPE_HELP, "devlin2019")
+    recipe: str | Recipe | None = option(RECIPE_HELP, "devlin2019")
     changes: Mapping[str, Any] = option(
         "Change a value of the recipe, such as rate=2e-5. May be repeated.",
         {},
@@ -47,7 +47,7 @@ class TrainingOptions:
 
     def chosen_recipe(self) -> Recipe:
         """The recipe with its changed values."""
-        return find_recipe(self.recipe, **self.changes)
+        return find_recipe(self.recipe or "devlin2019", **self.changes)
 
 
 @dataclass(frozen=True, kw_only=True)

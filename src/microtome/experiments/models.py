@@ -72,6 +72,11 @@ class Opened:
     precision: str = "float32"
     encoder: Any = field(repr=False, default=None)
 
+    @property
+    def depth(self) -> int:
+        """Number of blocks."""
+        return len(self.model.family.blocks_of(self.model.base))
+
 
 def opened(given: Any, task: Task, *, device: str | None = None) -> list[Opened]:
     """
@@ -94,7 +99,7 @@ def opened(given: Any, task: Task, *, device: str | None = None) -> list[Opened]
     if not several:
         raise must("tuned models", "at least one", 0)
     found = [_open(each, task, place, device or "cpu") for place, each in enumerate(several)]
-    depths = {len(one.model.family.blocks_of(one.model.base)) for one in found}
+    depths = {one.depth for one in found}
     if len(depths) > 1:
         raise InputError(
             f"models of one setting must have as many blocks each, but they have {_listed(depths)}."
@@ -279,6 +284,7 @@ def _open(given: Any, task: Task, place: int, device: str) -> Opened:
         name = f"{told['model']}-{told['task']}" if told else None
         longest, stride = read_windows(folder)
         encoder: Any = load(given, name=name, device=device)
+        _check_head(folder, encoder, task)
         return _opened(
             encoder.name,
             load_task_model(given, task, device=device),
@@ -294,6 +300,21 @@ def _open(given: Any, task: Task, place: int, device: str) -> Opened:
     if hasattr(given, "model") and hasattr(given, "tokenizer"):
         return _opened(given.name, build(given, task, "own"), given, seed=place)
     raise must("a tuned model", "what finetune returned, a checkpoint with a head, or its folder", given)
+
+
+def _check_head(folder: Path, encoder: Any, task: Task) -> None:
+    """Refuse a model that has no head for the task."""
+    from ..training.saving import HEAD_JSON
+    from ..training.stock import stock_class
+
+    if (folder / HEAD_JSON).is_file():
+        return
+    kind = stock_class(encoder.config, task.kind, causal=encoder.family.causal)
+    if kind is None or type(encoder.model) is not kind:
+        raise InputError(
+            f"{encoder.name} must be fine-tuned for {task.kind}, or be given with seeds to be fine-tuned "
+            f"first, but it is a {type(encoder.model).__name__}."
+        )
 
 
 def _run(folder: Path) -> dict[str, Any]:

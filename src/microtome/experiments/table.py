@@ -25,10 +25,9 @@ class Entry:
         On the command line; empty where there is none.
     asks : str
         The question.
-    takes : {"tuned", "encoder", "layers", "changed", "models", "checkpoints", "results"}
+    takes : {"tuned", "encoder", "layers", "changed", "models", "checkpoints"}
         A fine-tuned model, an encoder that is then fine-tuned, one whose layers are read as they are, one
-        before and after fine-tuning, several to be compared, one along its training, or what other
-        experiments found.
+        before and after fine-tuning, several to be compared, or one along its training.
     trains : bool
         Whether whole models are trained.
     protocols : tuple of str
@@ -42,7 +41,7 @@ class Entry:
     name: str
     verb: str
     asks: str
-    takes: Literal["tuned", "encoder", "layers", "changed", "models", "checkpoints", "results"]
+    takes: Literal["tuned", "encoder", "layers", "changed", "models", "checkpoints"]
     trains: bool
     protocols: tuple[str, ...]
     source: str
@@ -58,6 +57,7 @@ _ALL = (
     Entry(
         name="truncation",
         verb="truncate",
+        path="surgery.truncation.Truncation",
         asks="How well does a head read each layer, as it is, tuned further, or on the model before tuning?",
         takes="tuned",
         trains=False,
@@ -67,6 +67,7 @@ _ALL = (
     Entry(
         name="skipping",
         verb="skip",
+        path="surgery.skipping.Skipping",
         asks="What does leaving out each span of blocks cost?",
         takes="tuned",
         trains=False,
@@ -162,15 +163,6 @@ _ALL = (
         takes="checkpoints",
         trains=False,
         protocols=("B-7",),
-        source="microtome",
-    ),
-    Entry(
-        name="predictive_validity",
-        verb="",
-        asks="Does the similarity of layers foretell what can be cut?",
-        takes="results",
-        trains=False,
-        protocols=("B-3",),
         source="microtome",
     ),
 )

@@ -21,7 +21,7 @@ from ..version import VERSION
 from .courses import course_parts
 from .panels import map_parts
 from .sections import Section, result_parts
-from .tables import evaluate_parts, finetune_parts, more_parts, prediction_parts, prune_parts
+from .tables import evaluate_parts, finetune_parts, more_parts, prune_parts
 
 FORMAT = "microtome/report/1"
 FINETUNE, EVALUATE, PRUNE = "microtome/finetune/1", "microtome/evaluate/1", "microtome/prune/1"
@@ -30,7 +30,7 @@ ORDER = (
     *(FINETUNE, EVALUATE, MAPS),
     *(f"microtome/{name}/1" for name in ("truncation", "skipping", "freezing", "reinitialization")),
     *(f"microtome/{name}/1" for name in ("permutation", "dropping")),
-    *(PRUNE, "microtome/prediction/1"),
+    PRUNE,
 )
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OSError, RecursionError)
 # A number such as 1e25 in the place of a count.
@@ -233,8 +233,6 @@ def _parts(source: ResultFile, label: str) -> list[Section]:
     if isinstance(content, Maps):
         return map_parts(content, file, label)
     if isinstance(content, Result):
-        if content.experiment == "prediction":
-            return prediction_parts(content, file, label)
         return [
             *result_parts(content, file, label),
             *course_parts(content, file, label),

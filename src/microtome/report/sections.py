@@ -22,8 +22,8 @@ LAYERED = frozenset(
         "layers kept",
         "blocks kept",
         "blocks frozen",
-        "block re-initialized",
         "block redrawn",
+        "block re-initialized",
         "first block redrawn",
         "first block re-initialized",
         "first block kept",
@@ -38,7 +38,7 @@ TITLES: Mapping[str, str] = {
     "truncation": "Truncation",
     "skipping": "Skipping spans of blocks",
     "freezing": "Freezing",
-    "reinitialization": "Re-initialized blocks",
+    "reinitialization": "Blocks re-initialized",
     "permutation": "Blocks in other orders",
     "dropping": "Blocks dropped",
     "probing": "What can be read out of each layer",
@@ -47,7 +47,6 @@ TITLES: Mapping[str, str] = {
     "tuning_ways": "Tuning methods",
     "localization": "Single neurons",
     "trajectory": "Along a training",
-    "prediction": "Predicting what can be cut",
 }
 # What follows on the name of a model where a sentence begins with it; other words may only look like one.
 _BEHIND = (":", " (", "/", " against ")

@@ -6,11 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ..experiments.prediction_words import adjusted_p
-from ..experiments.prediction_words import findings as prediction_findings
 from ..findings.results import Result
 from ..findings.words import at_most, between, number
-from .sections import Section, section, title_of, tuned_name, with_models
+from .sections import Section, section, tuned_name, with_models
 from .sentences import Statement, counted, doubt, percent
 from .verdicts import pruned, tuned, value_of
 
@@ -208,73 +206,6 @@ def prune_parts(document: Mapping[str, Any], file: str, label: str) -> list[Sect
     ]
 
 
-def prediction_parts(result: Result, file: str, label: str) -> list[Section]:
-    """
-    Make the section on how well measures predict what cuts cost.
-
-    Parameters
-    ----------
-    result : Result
-        Of predictive validity.
-    file, label : str
-        As in `result_parts`.
-
-    Returns
-    -------
-    list of Section
-    """
-    table, ranking = result.more["measures"], list(result.more["ranking"])
-    level = float(result.more["level"])
-    names = {what: list(result.provenance.get(f"{what}s", [])) for what in ("model", "task")}
-    adjusted = adjusted_p(table, ranking)
-    clear = any(p < 1 - level for p in adjusted.values())
-    sentences = prediction_findings({m: _undefined(table[m]) for m in ranking}, ranking, names, level)
-    return [
-        section(
-            "scores",
-            title=title_of(result, label),
-            task=result.task,
-            model=result.model,
-            basis="rank correlation of the similarity of layers i and j with the cost of skipping blocks "
-            f"i + 1 to j, negative where similar layers can be cut between; {percent(level)} intervals",
-            file=file,
-            # The first sentence is the verdict.
-            statements=[
-                Statement(text=text, sure=clear and k == 0, headline=k == 0)
-                for k, text in enumerate(sentences)
-            ],
-            columns=["measure", "with cost", "beyond length and depth", "gain in an unseen task", "unit"],
-            rows=[
-                [
-                    measure,
-                    *(_effect(table[measure][name]) for name in ("spearman", "partial", "gain_out_of_task")),
-                    str(table[measure]["partial"].get("unit") or ""),
-                ]
-                for measure in ranking
-            ],
-        )
-    ]
-
-
-def _undefined(record: Mapping[str, Any]) -> dict[str, Any]:
-    """What JSON has no sign for, as it was before it was written."""
-    out: dict[str, Any] = {}
-    for name, value in record.items():
-        if isinstance(value, Mapping):
-            out[name] = {**value, "mean": value_of(value.get("mean"))}
-        else:
-            out[name] = math.nan if value is None else value
-    return out
-
-
-def _effect(effect: Mapping[str, Any]) -> str:
-    value, low, high = (value_of(effect.get(key)) for key in ("mean", "low", "high"))
-    if not math.isfinite(value):
-        return "undefined"
-    has_interval = math.isfinite(low) and math.isfinite(high)
-    return f"{number(value)} {between(low, high)}" if has_interval else number(value)
-
-
 def more_parts(result: Result, file: str, label: str) -> list[Section]:
     """
     Make sections of the small tables that an experiment has beside its curves.
@@ -369,3 +300,11 @@ def _with_interval(score: Mapping[str, Any] | None) -> str:
 
 def _plain(value: Any, digits: int = 2) -> str:
     return "" if value is None else number(value_of(value), digits)
+
+
+def _effect(effect: Mapping[str, Any]) -> str:
+    value, low, high = (value_of(effect.get(key)) for key in ("mean", "low", "high"))
+    if not math.isfinite(value):
+        return "undefined"
+    has_interval = math.isfinite(low) and math.isfinite(high)
+    return f"{number(value)} {between(low, high)}" if has_interval else number(value)

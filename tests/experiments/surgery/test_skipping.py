@@ -19,7 +19,7 @@ from microtome.encoders.cutting import keep_blocks
 from microtome.encoders.loading import load
 from microtome.errors import InputError, UnknownNameError
 from microtome.experiments.models import opened
-from microtome.experiments.surgery.skipping import skipping, span_findings
+from microtome.experiments.surgery.skipping import skip, span_findings
 from microtome.findings.results import Result, SpanMap, open_result
 from microtome.randomness import generator
 from microtome.scores.table import SCORES
@@ -90,7 +90,7 @@ def one_map(result: Result, name: str) -> SpanMap:
 
 
 def test_every_span_costs_what_a_really_cut_model_loses(runs: list[Any], task: Task, tmp_path: Path) -> None:
-    result = skipping(runs[0], task, store=tmp_path)
+    result = skip(runs[0], task, store=tmp_path)
     (found,) = result.spans
     assert found.full == pytest.approx(runs[0].score.value)
     split = task.split("validation")
@@ -107,7 +107,7 @@ def test_every_span_costs_what_a_really_cut_model_loses(runs: list[Any], task: T
 
 
 def test_several_seeds_are_averaged_and_shown_alone(runs: list[Any], task: Task, tmp_path: Path) -> None:
-    result = skipping(runs, task, store=tmp_path)
+    result = skip(runs, task, store=tmp_path)
     assert [one.name for one in result.spans] == [
         "cost of skipping",
         "cost of skipping, seed 1",
@@ -126,10 +126,10 @@ def test_several_seeds_are_averaged_and_shown_alone(runs: list[Any], task: Task,
 
 def test_a_second_call_reads_what_the_first_one_kept(runs: list[Any], task: Task, tmp_path: Path) -> None:
     told: list[Any] = []
-    first = skipping(runs[0], task, store=tmp_path, progress=lambda *said: told.append(said), command="skip")
+    first = skip(runs[0], task, store=tmp_path, progress=lambda *said: told.append(said), command="skip")
     assert told
     told.clear()
-    again = skipping(str(runs[0].folder), task, store=tmp_path, progress=lambda *said: told.append(said))
+    again = skip(str(runs[0].folder), task, store=tmp_path, progress=lambda *said: told.append(said))
     assert not told
     np.testing.assert_array_equal(first.spans[0].values, again.spans[0].values)
     assert first.model == again.model
@@ -148,7 +148,7 @@ def test_a_failed_run_is_left_out_and_named(runs: list[Any], task: Task, tmp_pat
         (failed / path.name).write_bytes(path.read_bytes())
     told = json.loads((failed / "run.json").read_text())
     (failed / "run.json").write_text(json.dumps({**told, "failure": "diverged: loss is NaN"}))
-    result = skipping([runs[0], failed], task, store=tmp_path / "store")
+    result = skip([runs[0], failed], task, store=tmp_path / "store")
     assert len(result.spans) == 1
     assert result.warnings[0].endswith("seed 2 was left out: diverged: loss is NaN.")
 
@@ -166,7 +166,7 @@ def test_blocks_that_do_nothing_are_found_to_cost_nothing_in_language_models(
                 if name in encoder.family.outputs:
                     for weight in module.parameters():
                         weight.zero_()
-    result = skipping(encoder, spoken(model_type), store=tmp_path / "store")
+    result = skip(encoder, spoken(model_type), store=tmp_path / "store")
     (found,) = result.spans
     for span in ((2, 2), (2, 3), (3, 3)):
         assert cell(found, *span) == pytest.approx(0, abs=1e-3)
@@ -179,7 +179,7 @@ def test_blocks_that_do_nothing_are_found_to_cost_nothing_in_language_models(
 
 def test_shared_blocks_cost_by_how_many_are_left(tmp_path: Path, task: Task) -> None:
     encoder = load(tiny.save_checkpoint(tmp_path / "model", "albert", head="MaskedLM"))
-    result = skipping(encoder, spoken("albert"), store=tmp_path / "store")
+    result = skip(encoder, spoken("albert"), store=tmp_path / "store")
     (found,) = result.spans
     assert cell(found, 1, 1) == cell(found, 2, 2) == cell(found, 3, 3)
     assert cell(found, 1, 2) == cell(found, 2, 3)
@@ -187,7 +187,7 @@ def test_shared_blocks_cost_by_how_many_are_left(tmp_path: Path, task: Task) -> 
 
 
 def test_what_is_found_is_said_with_its_doubt(runs: list[Any], task: Task, tmp_path: Path) -> None:
-    result = skipping(runs[0], task, store=tmp_path, level=0.9)
+    result = skip(runs[0], task, store=tmp_path, level=0.9)
     said = result.findings[0]
     assert said.startswith("Of single blocks, leaving out block ")
     assert "(90%, unit: example)" in said
@@ -201,15 +201,15 @@ def test_what_is_found_is_said_with_its_doubt(runs: list[Any], task: Task, tmp_p
 
 def test_what_makes_no_sense_is_refused(runs: list[Any], task: Task, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="level must be between 0 and 1, but got 95"):
-        skipping(runs[0], task, level=95, store=tmp_path)
+        skip(runs[0], task, level=95, store=tmp_path)
     with pytest.raises(UnknownNameError, match="split of cats must be one of train, validation"):
-        skipping(runs[0], task, split="nowhere", store=tmp_path)
+        skip(runs[0], task, split="nowhere", store=tmp_path)
     assert not (tmp_path / "entries").exists()
 
 
 def test_opened_models_can_be_handed_on(runs: list[Any], task: Task, tmp_path: Path) -> None:
     models = opened(runs, task)
-    one: Callable[..., Result] = skipping
+    one: Callable[..., Result] = skip
     np.testing.assert_array_equal(
         one(models, task, store=tmp_path).spans[0].values, one(runs, task, store=tmp_path).spans[0].values
     )

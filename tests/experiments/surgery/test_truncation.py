@@ -20,7 +20,7 @@ import tiny
 from microtome.encoders.cutting import keep_blocks
 from microtome.errors import InputError, UnknownNameError
 from microtome.experiments import layer_heads as headarms
-from microtome.experiments.surgery.truncation import truncation
+from microtome.experiments.surgery.truncation import truncate
 from microtome.experiments.surgery.truncation_claims import said_cut, said_heads
 from microtome.experiments.truncation_curves import Said, gain_of
 from microtome.findings.results import Result, open_result
@@ -69,7 +69,7 @@ def runs(folder: Path, task: Any, store: Path) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def found(runs: list[Any], folder: Path, task: Any, store: Path) -> Result:
-    return truncation(runs[0], task, base=folder, store=store, command="microtome truncate")
+    return truncate(runs[0], task, base=folder, store=store, command="microtome truncate")
 
 
 def scores(task: Any, answers: list[Any]) -> float:
@@ -182,7 +182,7 @@ def test_training_the_head_helps_only_where_the_band_of_the_paired_difference_sa
 
 def test_a_head_that_is_the_tuned_one_gains_nothing(runs: list[Any], task: Any, store: Path) -> None:
     for given in (runs[0], runs):
-        found = truncation(given, task, store=store, arms=["tuned"], head_seeds=(0, 1), rate=1e-12, steps=1)
+        found = truncate(given, task, store=store, arms=["tuned"], head_seeds=(0, 1), rate=1e-12, steps=1)
         np.testing.assert_array_equal(found[GAIN].values, np.zeros(3))
         assert "is not shown to help at any layer" in " ".join(found.findings)
 
@@ -197,25 +197,25 @@ def test_heads_learn_from_what_their_model_was_trained_on(
     own = [subset(task.split("train"), 24, seed=seed) for seed in (1, 2)]
     told: dict[str, Any] = {"arms": ["converged"], "store": store}
     for given in (few, [one.folder for one in few]):
-        found = truncation(given, task, base=folder, **told)
+        found = truncate(given, task, base=folder, **told)
         assert [one["digest"] for one in found.provenance["train"]] == [one.digest for one in own]
         assert not any("not known" in said for said in found.warnings)
         assert "24 examples of cats/train, that each model was trained on" in found.methods
     guesses = [one.evaluation.baseline["accuracy"] for one in few]
     assert found.lines["most frequent answer"] == pytest.approx(np.mean(guesses))
     # Fewer of them are drawn among them; more are refused.
-    fewer = truncation(few[1], task, train_size=10, **told).provenance["train"]
+    fewer = truncate(few[1], task, train_size=10, **told).provenance["train"]
     assert fewer == [{"examples": 10, "digest": subset(own[1], 10, seed=2).digest}]
     with pytest.raises(InputError, match="train_size must be at most 24, what bert-cats was trained on"):
-        truncation(few[0], task, train_size=25, **told)
+        truncate(few[0], task, train_size=25, **told)
     # Without a record, or with other data under the same names, nobody knows.
     bare = tmp_path / "bare"
     shutil.copytree(few[0].folder, bare)
     (bare / "run.json").unlink()
-    found = truncation(bare, task, **told)
+    found = truncate(bare, task, **told)
     assert found.provenance["train"][0]["examples"] == 64
     assert any("was trained on is not known" in said for said in found.warnings)
-    found = truncation(few[0], cats.cats_task(train=60, validation=40), **told)
+    found = truncate(few[0], cats.cats_task(train=60, validation=40), **told)
     assert found.provenance["train"][0]["examples"] == 60
     assert any("was trained on is not known" in said for said in found.warnings)
 
@@ -224,7 +224,7 @@ def test_the_whole_model_is_scored_in_the_precision_of_its_run(folder: Path, tas
     from microtome.experiments.models import opened
 
     run = mt.finetune(mt.load(folder), task, "wu2020", seed=1, store=store, precision="bfloat16", **QUICK)
-    found = truncation(run.folder, task, store=store, arms=["untuned"])
+    found = truncate(run.folder, task, store=store, arms=["untuned"])
     assert found.provenance["precision"] == "bfloat16"
     assert opened(run, task)[0].precision == "bfloat16"
     assert found["UNTUNED"].values[-1] == run.score.value
@@ -240,7 +240,7 @@ def test_asked_again_it_is_read(
 
     monkeypatch.setattr(headarms.Vectors, "_rows", never)
     monkeypatch.setattr("microtome.training.cut_store.predict_cuts", never)
-    again = truncation(runs[0].folder, task, base=folder, store=store, command="microtome truncate")
+    again = truncate(runs[0].folder, task, base=folder, store=store, command="microtome truncate")
     for name in CURVES:
         np.testing.assert_array_equal(again[name].values, found[name].values)
     assert again.findings == found.findings
@@ -255,8 +255,8 @@ def test_a_result_is_saved_and_opened(found: Result, tmp_path: Path) -> None:
 def test_several_seeds_make_one_curve(
     found: Result, runs: list[Any], folder: Path, task: Any, store: Path
 ) -> None:
-    both = truncation(runs, task, base=folder, store=store)
-    singles = [found, truncation(runs[1], task, base=folder, store=store)]
+    both = truncate(runs, task, base=folder, store=store)
+    singles = [found, truncate(runs[1], task, base=folder, store=store)]
     for name in CURVES:
         wanted = np.mean([one[name].values for one in singles], axis=0)
         np.testing.assert_allclose(both[name].values, wanted, atol=1e-12)
@@ -333,18 +333,18 @@ def test_intervals_that_are_wide_for_want_of_seeds_are_told_with_what_seeds_gave
 
 def test_a_run_that_failed_is_not_averaged(runs: list[Any], task: Any, store: Path) -> None:
     bad = replace(runs[1], failure="diverged: the loss was no number")
-    both = truncation([runs[0], bad], task, arms=["untuned", "converged"], store=store)
-    alone = truncation(runs[0], task, arms=["untuned", "converged"], store=store)
+    both = truncate([runs[0], bad], task, arms=["untuned", "converged"], store=store)
+    alone = truncate(runs[0], task, arms=["untuned", "converged"], store=store)
     for name in ("UNTUNED", "TUNED converged"):
         np.testing.assert_allclose(both[name].values, alone[name].values)
     assert both.warnings[0].endswith("seed 2 was left out: diverged: the loss was no number.")
-    only = truncation(bad, task, arms=["untuned"], store=store)
+    only = truncate(bad, task, arms=["untuned"], store=store)
     assert "is looked at although its training failed: diverged" in only.warnings[0]
     assert np.isfinite(only["UNTUNED"].values).all()
 
 
 def test_without_the_encoder_before_there_is_a_note(runs: list[Any], task: Any, store: Path) -> None:
-    found = truncation(runs[0], task, store=store, head_seeds=(0,), steps=2)
+    found = truncate(runs[0], task, store=store, head_seeds=(0,), steps=2)
     assert [one.name for one in found.curves] == ["UNTUNED", "TUNED", "TUNED converged", GAIN]
     assert any("TUNEDORIG was left out" in said and "(base)" in said for said in found.warnings)
 
@@ -352,12 +352,14 @@ def test_without_the_encoder_before_there_is_a_note(runs: list[Any], task: Any, 
 def test_fewer_examples_are_drawn_and_said(
     runs: list[Any], task: Any, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = truncation(runs[0], task, store=store, arms=["converged"], train_size=24, train_seed=3)
+    found = truncate(runs[0], task, store=store, arms=["converged"], train_size=24, train_seed=3)
     assert [one["examples"] for one in found.provenance["train"]] == [24]
     # Three layers of 32 numbers of 4 bytes: room for 10 examples.
     monkeypatch.setattr(headarms, "MOST", {"cpu": 3 * 32 * 4 * 10})
-    found = truncation(runs[0], task, store=store, arms=["converged"])
-    assert any("Heads were trained on 10 of 64 examples" in said for said in found.warnings)
+    found = truncate(runs[0], task, store=store, arms=["converged"])
+    assert any(
+        "Heads were trained on a random sample of 10 of 64 examples" in said for said in found.warnings
+    )
 
 
 @pytest.mark.parametrize("kind", list(SCORES))
@@ -368,7 +370,7 @@ def test_every_kind_of_task_is_truncated(encoder_of: Callable[..., Any], tmp_pat
     encoder = encoder_of("bert" if kind != "language_modeling" else "gpt2")
     model = build(encoder, task, seed=1)
     save(model, tmp_path / "tuned", encoder.tokenizer)
-    found = truncation(
+    found = truncate(
         tmp_path / "tuned", task, base=encoder, store=tmp_path / "store", head_seeds=(0,), steps=2
     )
     expected = {"UNTUNED"}
@@ -394,7 +396,7 @@ def test_families_are_truncated(
     encoder = encoder_of(model_type)
     model = build(encoder, task, seed=1)
     save(model, tmp_path / "tuned", encoder.tokenizer)
-    found = truncation(
+    found = truncate(
         tmp_path / "tuned", task, base=encoder, store=tmp_path / "store", head_seeds=(0,), steps=2
     )
     assert tuple(one.name for one in found.curves) == (*CURVES, GAIN)
@@ -403,21 +405,21 @@ def test_families_are_truncated(
 
 
 def test_bad_input_gets_a_sentence(runs: list[Any], task: Any, store: Path, tmp_path: Path) -> None:
-    with pytest.raises(UnknownNameError, match="arm must be one of"):
-        truncation(runs[0], task, arms=["tunned"], store=store)
+    with pytest.raises(UnknownNameError, match="arms must be one of"):
+        truncate(runs[0], task, arms=["tunned"], store=store)
     with pytest.raises(InputError, match="level must be between 0 and 1"):
-        truncation(runs[0], task, level=95, store=store)
+        truncate(runs[0], task, level=95, store=store)
     deeper = tiny.save_checkpoint(tmp_path / "deeper", "bert", num_hidden_layers=4)
     with pytest.raises(InputError, match="base must have 3 blocks, as bert-cats has, but deeper has 4"):
-        truncation(runs[0], task, base=deeper, store=store)
+        truncate(runs[0], task, base=deeper, store=store)
 
 
 def test_one_head_seed_may_be_a_number(runs: list[Any], task: Any, store: Path) -> None:
-    found = truncation(runs[0], task, store=store, arms=["tuned"], head_seeds=3, steps=2)
+    found = truncate(runs[0], task, store=store, arms=["tuned"], head_seeds=3, steps=2)
     assert found.provenance["head_seeds"] == [3]
     for wrong in ((), "0,1", (0, 0), (0, -1), 1.5, True):
-        with pytest.raises(InputError, match=r"head_seeds must be .*whole number"):
-            truncation(runs[0], task, store=store, head_seeds=wrong)  # pyright: ignore[reportArgumentType]
+        with pytest.raises(InputError, match=r"head_seeds must be (one or more, each once|.*whole number)"):
+            truncate(runs[0], task, store=store, head_seeds=wrong)  # pyright: ignore[reportArgumentType]
 
 
 def test_a_base_that_cannot_be_opened_is_told_before_the_work(
@@ -428,4 +430,4 @@ def test_a_base_that_cannot_be_opened_is_told_before_the_work(
 
     monkeypatch.setattr("microtome.experiments.surgery.truncation.cut_answers", never)
     with pytest.raises(InputError, match="none"):
-        truncation(runs[0], task, base=tmp_path / "none", store=tmp_path)
+        truncate(runs[0], task, base=tmp_path / "none", store=tmp_path)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import cats
-from microtome.experiments.surgery.truncation import truncation
+from microtome.experiments.surgery.truncation import truncate
 from microtome.training.evaluating import write_windows
 from microtome.training.modeling import build
 from microtome.training.saving import save
@@ -25,7 +25,7 @@ def truncated(encoder: Any, head: str, tmp_path: Path, **options: Any) -> Any:
     if not folder.exists():
         save(build(encoder, task, head, seed=3), folder, encoder.tokenizer)
         write_windows(folder, 16, None)
-    return truncation(folder, task, base=encoder, arms=ARMS, store=tmp_path / "store", **{**SHORT, **options})
+    return truncate(folder, task, base=encoder, arms=ARMS, store=tmp_path / "store", **{**SHORT, **options})
 
 
 def test_a_pooler_is_trained_with_the_head_or_kept(encoder_of: Callable[..., Any], tmp_path: Path) -> None:
@@ -75,5 +75,5 @@ def test_heads_of_a_model_of_unknown_recipe_learn_as_in_the_paper(
 
 
 def test_what_becomes_of_the_pooler_is_one_of_two(encoder_of: Callable[..., Any], tmp_path: Path) -> None:
-    with pytest.raises(KeyError, match="what becomes of the pooler must be one of kept, trained"):
+    with pytest.raises(KeyError, match="pooler must be one of kept, trained"):
         truncated(encoder_of("electra"), "stock", tmp_path, pooler="frozen")

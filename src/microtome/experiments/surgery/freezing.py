@@ -68,7 +68,7 @@ class Freezing(Grid):
     )
     measure_time: bool = option("Measure time and memory of an update for every number of blocks.", True)
     repeats: int = option("Number of repeats of each time measurement.", 5, least=1)
-    recipe: str | Recipe = option(RECIPE_HELP, "wu2020")
+    recipe: str | Recipe | None = option(RECIPE_HELP, "wu2020")
 
     def grid(self, encoder: Any) -> list[Run]:
         """List the fine-tunings: every part, number of frozen blocks and seed."""

@@ -1,128 +1,100 @@
-"""What does leaving out each span of blocks cost? All spans of a tuned model, scored without training."""
+"""Skipping experiment (Phang et al. 2021): the cost of leaving out every span of blocks."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ...arguments import checked
+from ...context import Context
 from ...encoders.versions import provenance
-from ...errors import must
 from ...findings.intervals import bound_for_all, with_own_interval
 from ...findings.results import Result, SpanMap
 from ...findings.scorecurves import span_map
+from ...findings.words import counted
 from ...scores.declare import Score
 from ...scores.table import find_score
 from ...tasks.items import Split
 from ...tasks.task import Task
-from ...training.cuts import depth_of, every_span
+from ...training.cuts import every_span
 from ...version import VERSION
+from ..base import Plan, as_function
 from ..baselines import plain_weak, weak_models
 from ..citations import cited
-from ..models import Opened, Progress, as_answers, cut_answers, guess_line, named_seeds, opened, sound
+from ..models import Opened, as_answers, cut_answers, guess_line, named_seeds, sound
 from ..run_curves import MARGIN
-
-if TYPE_CHECKING:
-    import os
+from .fine_tuned import FineTunedExperiment
 
 MEAN = "cost of skipping"
 
 
-@checked
-def skipping(
-    tuned: Any,
-    task: Task,
-    *,
-    split: str | None = None,
-    level: float = 0.95,
-    store: str | os.PathLike[str] | None = None,
-    device: str | None = None,
-    progress: Progress | None = None,
-    command: str = "",
-) -> Result:
+@dataclass(frozen=True, kw_only=True)
+class Skipping(FineTunedExperiment):
     """
-    Leave out every span of blocks of a fine-tuned model, and score what is left without training it.
+    Skip every span of blocks of fine-tuned models, and score what is left (Phang et al. 2021).
 
-    Parameters
-    ----------
-    tuned : Tuned, Encoder or path, or a list of them
-        What `finetune` returned, a checkpoint with a head for the task, or its folder. Several are one
-        setting trained with several seeds.
-    task : Task
-        Of any kind; a language model is scored by its perplexity.
-    split : str, optional
-        To score on; the task's validation split when absent.
-    level : float
-        Of intervals and bands.
-    store : path, optional
-        The folder of the store: answers are kept there, and read when they are asked for again.
-    device : str, optional
-        For models that are given by their folders.
-    progress : callable, optional
-    command : str
-        What a user types to do it again.
-
-    Returns
-    -------
-    Result
-        A map of costs, score of the whole model minus score without the blocks first..last, as the mean over
-        seeds; with several seeds also a map for each. With all blocks left out the head reads the
-        embedding output.
-
-    References
-    ----------
-    Phang et al. 2021.
+    Nothing is trained. The result has a map of costs, the score of the whole model minus the score without
+    the blocks first..last, as the mean of the seeds; with several seeds also a map for each. With all blocks
+    skipped the head reads the embedding output. A language model is scored by its perplexity.
     """
-    started = time.monotonic()
-    if not 0 < level < 1:
-        raise must("level", "between 0 and 1", level)
-    models, left_out = sound(opened(tuned, task, device=device))
-    judged = task.split(split or task.validation, labeled=task.kind != "language_modeling")
-    depth, seeds = depth_of(models[0].model), named_seeds(models)
-    spans = every_span(depth)
-    cuts = [tuple(range(1, depth + 1)), *spans.values()]
-    keeping: dict[str, Any] = {"store": store, "progress": progress, "command": command}
-    # answers[seed][cut][example], the whole model first.
-    answers = [cut_answers(one, task, judged, cuts, **keeping) for one in models]
 
-    def mapped(name: str, places: Sequence[int]) -> SpanMap:
-        given = [
-            as_answers(judged, [answers[p][cut] for p in places], [seeds[p] for p in places])
-            for cut in range(len(cuts))
-        ]
-        found = dict(zip(spans, given[1:], strict=True))
-        return span_map(name, depth, found, given[0], task.main, task.labels, level=level)
+    name = "skipping"
 
-    whole = mapped(MEAN, range(len(models)))
-    alone = [mapped(f"{MEAN}, seed {seed}", [place]) for place, seed in enumerate(seeds)]
-    score = find_score(task.main)
-    lines = guess_line(task, judged)
-    full = as_answers(judged, [each[0] for each in answers], seeds)
-    weak = weak_models(task, full, lines, MEAN, level=level)
-    rows = _rows(task, judged, seeds, spans, answers, score)
-    return Result(
-        experiment="skipping",
-        model=models[0].name,
-        task=task.name,
-        split=judged.name,
-        score=score.name,
-        points=score.points,
-        higher_is_better=score.higher_is_better,
-        spans=(whole, *alone) if len(models) > 1 else (whole,),
-        lines=MappingProxyType({"whole model": whole.full, **lines}),
-        rows=rows,
-        findings=tuple(found.sentence("the whole model") for found in weak.values())
-        or span_findings(whole, score, alone),
-        methods=_methods(models, task, judged, score, depth, level),
-        references=cited("phang2021"),
-        warnings=(*left_out, *judged.notes),
-        more=MappingProxyType({"depth": depth, **plain_weak(weak)}),
-        provenance=MappingProxyType(_provenance(models, task, judged, seeds, started, command)),
-    )
+    def plan(self, context: Context) -> Plan:
+        """Open models and task, and count the spans."""
+        inputs = self.open(context, trained=("recipe", "changes", "train_size"))
+        spans = inputs.depth * (inputs.depth + 1) // 2
+        return self.as_plan(inputs, f"{counted(spans, 'span')} of blocks", {"spans": spans})
+
+    def run(self, plan: Plan, context: Context) -> Result:
+        """Score all spans, and make the maps and findings."""
+        started, (inputs, _) = time.monotonic(), plan.inputs
+        models, failures = sound(self.fine_tuned(inputs, context))
+        task, scored, depth, level = inputs.task, inputs.scored, inputs.depth, context.level
+        seeds, spans, score = named_seeds(models), every_span(depth), find_score(task.main)
+        cuts = [tuple(range(1, depth + 1)), *spans.values()]
+        # predictions[seed][cut][example], the whole model first.
+        predictions = [cut_answers(model, task, scored, cuts, **context.keeping) for model in models]
+
+        def span_costs(name: str, places: Sequence[int]) -> SpanMap:
+            answers = [
+                as_answers(scored, [predictions[p][cut] for p in places], [seeds[p] for p in places])
+                for cut in range(len(cuts))
+            ]
+            by_span = dict(zip(spans, answers[1:], strict=True))
+            return span_map(name, depth, by_span, answers[0], task.main, task.labels, level=level)
+
+        costs = span_costs(MEAN, range(len(models)))
+        by_seed = [span_costs(f"{MEAN}, seed {seed}", [place]) for place, seed in enumerate(seeds)]
+        lines = guess_line(task, scored)
+        full = as_answers(scored, [cuts_of_seed[0] for cuts_of_seed in predictions], seeds)
+        weak = weak_models(task, full, lines, MEAN, level=level)
+        return Result(
+            experiment=self.name,
+            model=models[0].name,
+            task=task.name,
+            split=scored.name,
+            score=score.name,
+            points=score.points,
+            higher_is_better=score.higher_is_better,
+            spans=(costs, *by_seed) if len(models) > 1 else (costs,),
+            lines=MappingProxyType({"whole model": costs.full, **lines}),
+            rows=_rows(task, scored, seeds, spans, predictions, score),
+            findings=tuple(standing.sentence("the whole model") for standing in weak.values())
+            or span_findings(costs, score, by_seed),
+            methods=_methods(models, task, scored, score, depth, level),
+            references=cited("phang2021"),
+            warnings=(*failures, *scored.notes),
+            more=MappingProxyType({"depth": depth, **plain_weak(weak)}),
+            provenance=MappingProxyType(_provenance(models, task, scored, seeds, started, context.command)),
+        )
+
+
+skip = as_function(Skipping, "skip")
 
 
 def _rows(

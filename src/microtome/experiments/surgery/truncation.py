@@ -1,262 +1,215 @@
-"""How well does a head read each layer? As it is, tuned further, or on the encoder before it was tuned."""
+"""Truncation experiment (Phang et al. 2021): score a head at every layer."""
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ...arguments import checked
+from ...context import Context
 from ...encoders.versions import provenance
 from ...findings.results import Result
 from ...scores.table import find_score
-from ...tasks.items import Split
 from ...tasks.task import Task
-from ...training.cuts import depth_of, every_truncation
-from ...training.recipe import Recipe
+from ...training.cuts import every_truncation
+from ..base import Plan, as_function
 from ..baselines import plain_weak, weak_models
 from ..citations import cited
-from ..layer_heads import (
-    Arm,
-    Vectors,
-    converged_arm,
-    fresh_model,
-    trained_arm,
-)
-from ..models import Opened, cut_answers, guess_line, named_seeds
+from ..inputs import open_encoder
+from ..layer_heads import Arm, Vectors, converged_arm, fresh_model, trained_arm
+from ..models import cut_answers, guess_line, named_seeds
 from ..truncation_curves import Said, by_seed, costs_of, curve_of, cut_costs, gain_of, model_answers
+from .fine_tuned import check_base
 from .truncation_claims import said_cut, said_heads
 from .truncation_methods import methods
-from .truncation_plan import ARMS, NAMES, prepared
-
-if TYPE_CHECKING:
-    import os
-
-Progress = Callable[[str, int, int], None]
+from .truncation_plan import NAMES, Prepared, TruncationOptions, prepare
 
 
-@checked
-def truncation(
-    tuned: Any,
-    task: Task,
-    *,
-    base: Any = None,
-    split: str | None = None,
-    arms: Sequence[str] = ARMS,
-    head_seeds: int | Sequence[int] = (0, 1, 2),
-    pooler: str = "trained",
-    recipe: str | Recipe | None = None,
-    train_size: int | None = None,
-    train_seed: int | None = None,
-    level: float = 0.95,
-    store: str | os.PathLike[str] | None = None,
-    device: str = "cpu",
-    progress: Progress | None = None,
-    command: str = "",
-    **values: Any,
-) -> Result:
+@dataclass(frozen=True, kw_only=True)
+class Truncation(TruncationOptions):
     """
-    Cut a fine-tuned model after each of its layers, and score what a head makes of what is left.
+    Score a head at every layer of fine-tuned models (Phang et al. 2021).
 
     UNTUNED is the tuned encoder cut after a layer, with the tuned head as it is. TUNED trains that head
-    further on the layer, with the encoder left as it is. TUNEDORIG trains a fresh head on the layer of the
-    encoder before it was fine-tuned. A pooler that the head reads is a part of it, unless it is kept; that of
-    TUNEDORIG begins as the checkpoint's own, where it has one. The converged arms put a linear readout in
-    place of the head, fitted until nothing is left to gain: logistic regression for classes, ridge for
-    numbers.
+    further on the layer, with the encoder left as it is. TUNEDORIG trains a newly initialized head on the
+    layer of the encoder before it was fine-tuned. A pooler that the head reads is a part of it, unless it is
+    kept; that of TUNEDORIG begins as the checkpoint's own, where it has one. The converged arms put a
+    converged linear probe in place of the head: logistic regression for classes, ridge regression for
+    numbers. UNTUNED is always there: the others are compared with it.
 
-    Parameters
-    ----------
-    tuned : Tuned, Encoder or path, or a list of them
-        What `finetune` returned, a checkpoint with a head for the task, or its folder. Several are one
-        setting trained with several seeds.
-    task : Task
-    base : Encoder or path, optional
-        The encoder before fine-tuning; without it there is no TUNEDORIG.
-    split : str, optional
-        To score on; the task's validation split when absent.
-    arms : sequence of {"untuned", "tuned", "tunedorig", "converged"}
-        UNTUNED is always there: the others are compared with it.
-    head_seeds : int or sequence of int
-        Heads are trained once with each.
-    pooler : {"trained", "kept"}
-        What becomes, in TUNED and TUNEDORIG, of the pooler that a head reads: it is trained with the head, or
-        it stays as the model has it, so that the output head alone is trained.
-    recipe : str or Recipe, optional
-        Of the heads; when absent that of the tuned model, or "phang2021" where it is not known.
-    train_size : int, optional
-        Heads learn from the examples that the model itself was trained on, each from those of its own model,
-        and TUNEDORIG from those of the first; from the training split, with a warning, where they are not
-        known. From so many of them when given, else from all that fit into memory.
-    train_seed : int, optional
-        That some of them are drawn with; when absent the one that the model's own were drawn with, or 0.
-    level : float
-        Of intervals and bands.
-    store : path, optional
-        The folder of the store: answers are kept there, and read when they are asked for again.
-    device : str
-        For models that are given by their folders.
-    progress : callable, optional
-    command : str
-        What a user types to do it again.
-    **values
-        Other values of the recipe.
-
-    Returns
-    -------
-    Result
-        Curves over "layers kept", named UNTUNED, TUNED, TUNEDORIG, TUNED converged and TUNEDORIG converged,
-        and "difference TUNED", that of TUNED and UNTUNED on the same examples and models.
-
-    References
-    ----------
-    Phang et al. 2021.
+    Heads are trained on the examples that the model itself was trained on; on the training split, with a
+    warning, where they are not known. The result has curves over "layers kept", and "difference TUNED", that
+    of TUNED and UNTUNED on the same examples and models.
     """
-    started = time.monotonic()
-    asked = prepared(
-        tuned,
-        task,
-        base=base,
-        split=split,
-        arms=arms,
-        head_seeds=head_seeds,
-        pooler=pooler,
-        recipe=recipe,
-        train_size=train_size,
-        train_seed=train_seed,
-        level=level,
-        device=device,
-        **values,
-    )
-    models, judged, chosen, wanted = asked.models, asked.judged, asked.recipe, asked.arms
-    encoder, trains, head_seeds = asked.base, asked.trains, asked.head_seeds
-    depth, first = depth_of(models[0].model), models[0]
-    keeping: dict[str, Any] = {"store": store, "command": command}
-    said: dict[str, list[Arm]] = {"untuned": []}
+
+    name = "truncation"
+
+    def plan(self, context: Context) -> Plan:
+        """Open models, task and base, and decide what the heads are trained on."""
+        inputs = self.open(context)
+        base = self.base
+        if isinstance(base, str | os.PathLike):
+            base = open_encoder({"source": os.fspath(base), "device": context.device})
+        elif base is None and self.seeds is not None:
+            base = inputs.encoder
+        prepared = None
+        if self.seeds is None:
+            prepared = prepare(self, inputs, inputs.models, base)
+        elif base is not None:
+            check_base(base, inputs.depth, inputs.encoder.name)
+        arms = list(prepared.arms if prepared else self.arms)
+        return self.as_plan(
+            inputs,
+            f"heads at {inputs.depth} layers: {', '.join(arms)}",
+            {"arms": arms, "head_seeds": list(self.head_seeds)},
+            (prepared, base),
+        )
+
+    def run(self, plan: Plan, context: Context) -> Result:
+        """Score the cuts, train the heads, and make curves and findings."""
+        started = time.monotonic()
+        inputs, (prepared, base) = plan.inputs
+        if prepared is None:
+            prepared = prepare(self, inputs, self.fine_tuned(inputs, context), base)
+        arms = _score_arms(prepared, inputs.task, context)
+        return _result(prepared, inputs.task, arms, context, started)
+
+
+truncate = as_function(Truncation, "truncate")
+
+
+def _score_arms(prepared: Prepared, task: Task, context: Context) -> dict[str, list[Arm]]:
+    """The predictions of every arm, one entry per model."""
+    models, recipe, head_seeds = prepared.models, prepared.recipe, prepared.head_seeds
+    depth, first = models[0].depth, models[0]
+    stored: dict[str, Any] = {"store": context.store, "command": context.command}
+    heads: dict[str, Any] = {"seeds": head_seeds, "still": prepared.still, **context.keeping}
     cuts = list(every_truncation(depth).values())
-    for one in models:
-        found = cut_answers(one, task, judged, cuts, progress=progress, **keeping)
-        said["untuned"].append(Arm(runs=("tuned",), answers=[found], failed=(), told={}))
-    for one, train in zip(models, trains, strict=False):
-        vectors = Vectors(one, task, train, judged, progress=progress)
-        if "tuned" in wanted:
-            arm = trained_arm(
-                vectors, chosen, seeds=head_seeds, still=asked.still, progress=progress, **keeping
-            )
-            said.setdefault("tuned", []).append(arm)
-        if "converged" in wanted:
-            said.setdefault("converged", []).append(converged_arm(vectors, **keeping))
+    arms: dict[str, list[Arm]] = {"untuned": []}
+    for model in models:
+        predictions = cut_answers(model, task, prepared.judged, cuts, **context.keeping)
+        arms["untuned"].append(Arm(runs=("tuned",), answers=[predictions], failed=(), told={}))
+    for model, train in zip(models, prepared.trains, strict=False):
+        vectors = Vectors(model, task, train, prepared.judged, progress=context.progress)
+        if "tuned" in prepared.arms:
+            arms.setdefault("tuned", []).append(trained_arm(vectors, recipe, **heads))
+        if "converged" in prepared.arms:
+            arms.setdefault("converged", []).append(converged_arm(vectors, **stored))
+    encoder = prepared.base
     if encoder is not None:
-        vectors = _base_vectors(encoder, first, task, trains[0], judged, head_seeds, progress)
-        if "tunedorig" in wanted:
-            said["tunedorig"] = [
-                trained_arm(
-                    vectors,
-                    chosen,
-                    seeds=head_seeds,
-                    fresh=lambda seed: fresh_model(encoder, task, first.model, seed),
-                    still=asked.still,
-                    progress=progress,
-                    **keeping,
-                )
-            ]
-        if "converged" in wanted:
-            said["converged before"] = [converged_arm(vectors, **keeping)]
+        vectors = _base_vectors(prepared, task, context)
+        if "tunedorig" in prepared.arms:
+
+            def initialize(seed: int) -> Any:
+                return fresh_model(encoder, task, first.model, seed)
+
+            arms["tunedorig"] = [trained_arm(vectors, recipe, fresh=initialize, **heads)]
+        if "converged" in prepared.arms:
+            arms["converged before"] = [converged_arm(vectors, **stored)]
+    return arms
+
+
+def _result(
+    prepared: Prepared, task: Task, arms: Mapping[str, list[Arm]], context: Context, started: float
+) -> Result:
+    models, scored, level = prepared.models, prepared.judged, context.level
+    first, depth, seeds = models[0], models[0].depth, named_seeds(models)
     gathered = {
         name: Said(
             name=NAMES[name],
-            split=judged,
-            arms=tuple(found),
-            seeds=named_seeds(models) if len(found) == len(models) else (first.seed,),
+            split=scored,
+            arms=tuple(entries),
+            seeds=seeds if len(entries) == len(models) else (first.seed,),
         )
-        for name, found in said.items()
+        for name, entries in arms.items()
     }
-    curves = {name: curve_of(each, task, level) for name, each in gathered.items()}
+    curves = {name: curve_of(arm, task, level) for name, arm in gathered.items()}
     if "tuned" in gathered:
         curves["gain"] = gain_of(gathered["tuned"], gathered["untuned"], task, level)
-    score, each = find_score(task.main), by_seed(gathered, task)
+    score, scores = find_score(task.main), by_seed(gathered, task)
     costs = cut_costs(gathered["untuned"], task, level)
-    lines, whole = guess_line(task, judged), model_answers(gathered["untuned"], 0, depth - 1)
-    weak = weak_models(task, whole, lines, NAMES["untuned"], level=level)
-    findings = [found.sentence("the whole model") for found in weak.values()]
+    lines = guess_line(task, scored)
+    predictions = model_answers(gathered["untuned"], 0, depth - 1)
+    weak = weak_models(task, predictions, lines, NAMES["untuned"], level=level)
+    findings = [standing.sentence("the whole model") for standing in weak.values()]
     if not weak:
-        findings += [*said_cut(costs, score, depth, each["untuned"]), *said_heads(curves, score, each, lines)]
+        findings += [
+            *said_cut(costs, score, depth, scores["untuned"]),
+            *said_heads(curves, score, scores, lines),
+        ]
     return Result(
-        experiment="truncation",
+        experiment=Truncation.name,
         model=first.name,
         task=task.name,
-        split=judged.name,
+        split=scored.name,
         score=score.name,
         points=score.points,
         higher_is_better=score.higher_is_better,
         curves=tuple(curves[name] for name in (*NAMES, "gain") if name in curves),
         lines=MappingProxyType(lines),
-        rows=tuple(row for each in gathered.values() for row in each.rows(task)),
+        rows=tuple(row for arm in gathered.values() for row in arm.rows(task)),
         findings=tuple(findings),
-        methods=methods(asked, task, curves, level),
+        methods=methods(prepared, task, curves, level),
         references=cited("phang2021"),
-        warnings=(*asked.notes, *_warnings(gathered)),
+        warnings=(*prepared.notes, *_warnings(gathered)),
         more=MappingProxyType(
             {
                 "depth": depth,
                 "cost": {
-                    "each": each["untuned"] - each["untuned"][:, -1:],
+                    "each": scores["untuned"] - scores["untuned"][:, -1:],
                     **costs_of(costs),
                 },
-                **({"gain": {"each": each["gain"]}} if "gain" in each else {}),
-                "heads": {NAMES[n]: [dict(arm.told) for arm in said[n]] for n in said if n != "untuned"},
+                **({"gain": {"each": scores["gain"]}} if "gain" in scores else {}),
+                "heads": {NAMES[n]: [dict(arm.told) for arm in arms[n]] for n in arms if n != "untuned"},
                 **plain_weak(weak),
             }
         ),
         provenance=MappingProxyType(
             provenance(
                 {
-                    "models": [one.digest for one in models],
-                    "seeds": list(named_seeds(models)),
-                    "head_seeds": list(head_seeds),
-                    "task": task.digest(judged.name),
+                    "models": [model.digest for model in models],
+                    "seeds": list(seeds),
+                    "head_seeds": list(prepared.head_seeds),
+                    "task": task.digest(scored.name),
                     "task_source": task.source,
-                    "train": [{"examples": len(each), "digest": each.digest} for each in trains],
-                    "recipe": {"name": chosen.name, **chosen.specification()},
+                    "train": [{"examples": len(t), "digest": t.digest} for t in prepared.trains],
+                    "recipe": {"name": prepared.recipe.name, **prepared.recipe.specification()},
                     "device": first.model.device.type,
                     "precision": first.precision,
                     "seconds": round(time.monotonic() - started, 3),
-                    "command": command,
+                    "command": context.command,
                 }
             )
         ),
     )
 
 
-def _base_vectors(
-    encoder: Any,
-    one: Opened,
-    task: Task,
-    train: Split,
-    judged: Split,
-    seeds: tuple[int, ...],
-    progress: Progress | None,
-) -> Vectors:
-    # The head is drawn anew, so all that counts of it is its kind.
-    digest = f"{encoder.digest}|{one.model.head}|{type(one.model.net).__name__}"
-    known = replace(one, name=encoder.name, tokenizer=encoder.tokenizer, digest=digest, encoder=encoder)
+def _base_vectors(prepared: Prepared, task: Task, context: Context) -> Vectors:
+    """Vectors of the encoder before fine-tuning."""
+    encoder, model = prepared.base, prepared.models[0]
+    # The head is initialized again, so all that counts of it is its kind.
+    digest = f"{encoder.digest}|{model.model.head}|{type(model.model.net).__name__}"
+    before = replace(model, name=encoder.name, tokenizer=encoder.tokenizer, digest=digest, encoder=encoder)
 
     def make() -> Any:
-        return fresh_model(encoder, task, one.model, seeds[0])
+        return fresh_model(encoder, task, model.model, prepared.head_seeds[0])
 
-    return Vectors(known, task, train, judged, make=make, progress=progress)
+    train = prepared.trains[0]
+    return Vectors(before, task, train, prepared.judged, make=make, progress=context.progress)
 
 
 def _warnings(gathered: Mapping[str, Said]) -> list[str]:
-    said = []
-    for each in gathered.values():
-        for arm in each.arms:
-            said += [
-                f"{each.name}, layer {x}, head seed {run} was left out: {why}." for x, run, why in arm.failed
+    warnings = []
+    for curve in gathered.values():
+        for arm in curve.arms:
+            warnings += [
+                f"{curve.name}, layer {x}, head seed {run} was left out: {reason}."
+                for x, run, reason in arm.failed
             ]
-            open_ = [str(x + 1) for x, done in enumerate(arm.told.get("converged", ())) if not done]
-            if open_:
-                said.append(f"{each.name} did not converge at layer {', '.join(open_)}.")
-    return list(dict.fromkeys(said))
+            layers = [str(x + 1) for x, done in enumerate(arm.told.get("converged", ())) if not done]
+            if layers:
+                warnings.append(f"{curve.name} did not converge at layer {', '.join(layers)}.")
+    return list(dict.fromkeys(warnings))

@@ -1,4 +1,4 @@
-"""What exactly is a truncation asked to do? Everything opened and checked, before any head is read."""
+"""Preparation of a truncation: which heads are trained, from which examples, by which recipe."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ...errors import InputError, must, unknown
+from ...checks import several
+from ...errors import must
 from ...tasks.items import Split
 from ...tasks.subset import subset
 from ...tasks.task import Task
-from ...training.cuts import depth_of
 from ...training.head_inputs import heads_refusal
 from ...training.layer_heads import pooler_names
 from ...training.recipe import Recipe, find_recipe
 from ...training.tuned import RUN
+from ..base import option
 from ..layer_heads import fitting_size, readout_refusal
-from ..models import Opened, opened, sound, trained_on
+from ..models import Opened, sound, trained_on
+from .fine_tuned import RECIPE, FineTunedExperiment, TunedInputs, check_base
 
 ARMS = ("untuned", "tuned", "tunedorig", "converged")
 POOLER = ("trained", "kept")
-# Of Phang et al. 2021, for heads of models whose own recipe is not known.
-RECIPE = "phang2021"
 NAMES: Mapping[str, str] = MappingProxyType(
     {
         "untuned": "UNTUNED",
@@ -34,6 +34,23 @@ NAMES: Mapping[str, str] = MappingProxyType(
         "converged before": "TUNEDORIG converged",
     }
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TruncationOptions(FineTunedExperiment):
+    """Options of a truncation."""
+
+    base: Any = option("Model before fine-tuning, for the arm tunedorig.", None, panel="Input")
+    arms: Sequence[str] = option("Heads to score.", ARMS, choices=ARMS)
+    head_seeds: Sequence[int] = option("Seeds of the trained heads.", (0, 1, 2))
+    pooler: str = option(
+        "Pooler that a head reads, in TUNED and TUNEDORIG: trained with the head, or kept.",
+        "trained",
+        choices=POOLER,
+    )
+    train_seed: int | None = option(
+        "Seed of the sample of training examples; that of the model's own when absent.", None
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,108 +92,80 @@ class Prepared:
     notes: tuple[str, ...]
 
 
-def prepared(
-    tuned: Any,
-    task: Task,
-    *,
-    base: Any = None,
-    split: str | None = None,
-    arms: Sequence[str] = ARMS,
-    head_seeds: int | Sequence[int] = (0, 1, 2),
-    pooler: str = "trained",
-    recipe: str | Recipe | None = None,
-    train_size: int | None = None,
-    train_seed: int | None = None,
-    level: float = 0.95,
-    device: str = "cpu",
-    **values: Any,
+def prepare(
+    truncation: TruncationOptions, inputs: TunedInputs, models: Sequence[Opened], base: Any
 ) -> Prepared:
     """
-    Open everything that `truncation` needs, and refuse what it would refuse.
+    Decide what the heads of a truncation are trained on, and refuse what cannot work.
 
     Parameters
     ----------
-    tuned, task, base, split, arms, head_seeds, pooler, recipe, train_size, train_seed, level, device
-        As in `truncation`.
-    **values
-        Other values of the recipe.
+    truncation : Truncation
+        The options.
+    inputs : TunedInputs
+    models : sequence of Opened
+        The fine-tuned models.
+    base : Encoder, optional
+        The encoder before fine-tuning.
 
     Returns
     -------
     Prepared
     """
-    wanted, seeds = _check_arms(arms), _check_seeds(head_seeds)
-    if pooler not in POOLER:
-        raise unknown("what becomes of the pooler", pooler, POOLER)
-    if not 0 < level < 1:
-        raise must("level", "between 0 and 1", level)
-    models, left_out = sound(opened(tuned, task, device=device))
-    judged = task.split(split or task.validation, labeled=task.kind != "language_modeling")
-    chosen = find_recipe(_recipe_of(tuned) if recipe is None else recipe, **values)
-    wanted, refused = _possible(wanted, task.kind, base)
-    notes: list[str] = [*left_out, *refused]
-    notes += [f"{task.name}: {task.card['note']}."] if task.card.get("note") else []
-    encoder = None
-    if base is not None and wanted != ["untuned"]:
-        encoder = _base(base, models[0])
-    trains, known = [], True
-    if wanted != ["untuned"]:
-        trains, known, told = _train_splits(task, models, train_size, train_seed)
-        notes += told
-        chosen.rising(chosen.updates(len(trains[0])))
+    task = inputs.task
+    sound_models, failures = sound(models)
+    arms = ["untuned", *(arm for arm in ARMS[1:] if arm in truncation.arms)]
+    arms, notes = _possible(arms, task.kind, base)
+    notes = [*failures, *notes]
+    recipe = find_recipe(truncation.recipe or _recipe_of(truncation), **truncation.changes)
+    encoder, train_splits, known = None, [], True
+    if arms != ["untuned"]:
+        if base is not None:
+            check_base(base, sound_models[0].depth, sound_models[0].name)
+            encoder = base
+        # Models that are fine-tuned here know their examples, which groups may make fewer than the size.
+        size = None if truncation.seeds else truncation.train_size
+        train_splits, known, sizes = _train_splits(task, sound_models, size, truncation.train_seed)
+        notes += sizes
+        recipe.rising(recipe.updates(len(train_splits[0])))
     return Prepared(
-        models=models,
-        judged=judged,
-        recipe=chosen,
-        head_seeds=seeds,
-        arms=wanted,
+        models=sound_models,
+        judged=inputs.scored,
+        recipe=recipe,
+        head_seeds=tuple(truncation.head_seeds),
+        arms=arms,
         base=encoder,
-        trains=trains,
+        trains=train_splits,
         known=known,
-        still=pooler_names(models[0].model) if pooler == "kept" else frozenset(),
+        still=pooler_names(sound_models[0].model) if truncation.pooler == "kept" else frozenset(),
         notes=tuple(notes),
     )
 
 
-def _check_arms(arms: Sequence[str]) -> list[str]:
-    given = [arms] if isinstance(arms, str) else list(arms)
-    for each in given:
-        if each not in ARMS:
-            raise unknown("arm", each, ARMS)
-    return ["untuned", *(each for each in ARMS[1:] if each in given)]
-
-
-def _check_seeds(given: int | Sequence[int]) -> tuple[int, ...]:
-    seeds = tuple(given) if isinstance(given, Sequence | range) and not isinstance(given, str) else (given,)
-    fine = all(isinstance(each, int) and not isinstance(each, bool) and each >= 0 for each in seeds)
-    if not seeds or not fine or len(set(seeds)) < len(seeds):
-        raise must("head_seeds", "one or more different whole numbers of at least 0", given)
-    return seeds  # pyright: ignore[reportReturnType]
-
-
-def _possible(wanted: list[str], kind: str, base: Any) -> tuple[list[str], list[str]]:
-    """Leave out what the kind of task or what was given does not allow, and say so."""
+def _possible(arms: list[str], kind: str, base: Any) -> tuple[list[str], list[str]]:
+    """Leave out arms that the kind of task or a missing base does not allow, with a note for each."""
     refused, notes = {}, []
-    for each in wanted[1:]:
-        why = readout_refusal(kind) if each == "converged" else heads_refusal(kind)
-        if each == "tunedorig" and base is None:
-            why = "TUNEDORIG must be given the encoder before fine-tuning (base), but there is none."
-        if why is not None:
-            refused[each] = why
-            notes.append(f"{NAMES[each]} was left out: {why}")
-    if "converged" in wanted and "converged" not in refused and base is None and "tunedorig" not in wanted:
+    for arm in arms[1:]:
+        reason = readout_refusal(kind) if arm == "converged" else heads_refusal(kind)
+        if arm == "tunedorig" and base is None:
+            reason = "TUNEDORIG must be given the encoder before fine-tuning (base), but there is none."
+        if reason is not None:
+            refused[arm] = reason
+            notes.append(f"{NAMES[arm]} was left out: {reason}")
+    if "converged" in arms and "converged" not in refused and base is None and "tunedorig" not in arms:
         notes.append("TUNEDORIG converged was left out: the encoder before fine-tuning (base) was not given.")
-    return [each for each in wanted if each not in refused], list(dict.fromkeys(notes))
+    return [arm for arm in arms if arm not in refused], list(dict.fromkeys(notes))
 
 
-def _recipe_of(tuned: Any) -> str | Recipe:
-    one = tuned[0] if isinstance(tuned, list | tuple) else tuned
-    if isinstance(getattr(one, "recipe", None), Recipe):
-        return one.recipe
-    if isinstance(one, str | Path) and (Path(one) / RUN).is_file():
-        told = json.loads((Path(one) / RUN).read_text())
-        given = told["recipe_values"]
-        return Recipe(name=told["recipe"], **{**given, "betas": tuple(given["betas"])})
+def _recipe_of(truncation: TruncationOptions) -> str | Recipe:
+    """The recipe that the models themselves were fine-tuned with, where it is known."""
+    first = several(truncation.tuned)[0]
+    if isinstance(getattr(first, "recipe", None), Recipe):
+        return first.recipe
+    if truncation.seeds is None and isinstance(first, str | Path) and (Path(first) / RUN).is_file():
+        record = json.loads((Path(first) / RUN).read_text())
+        values = record["recipe_values"]
+        return Recipe(name=record["recipe"], **{**values, "betas": tuple(values["betas"])})
     return RECIPE
 
 
@@ -184,52 +173,29 @@ def _train_splits(
     task: Task, models: Sequence[Opened], size: int | None, seed: int | None
 ) -> tuple[list[Split], bool, list[str]]:
     """What heads of each model learn from: what the model itself did, where that is known."""
-    found, known, notes = [], True, []
-    for one in models:
-        train = trained_on(one, task)
+    splits, known, notes = [], True, []
+    for model in models:
+        train = trained_on(model, task)
         if train is None:
             known = False
             train = task.split(task.train, labeled=True)
             notes.append(
-                f"Which examples {one.name} was trained on is not known: its heads learned from "
+                f"Which examples {model.name} was trained on is not known: its heads learned from "
                 f"{task.name}/{task.train}, which may be more."
             )
-        drawn = (one.train_seed or 0) if seed is None else seed
+        subset_seed = (model.train_seed or 0) if seed is None else seed
         if size is not None:
             if size > len(train):
-                raise must("train_size", f"at most {len(train):,}, what {one.name} was trained on", size)
-            found.append(subset(train, size, seed=drawn))
+                raise must("train_size", f"at most {len(train):,}, what {model.name} was trained on", size)
+            splits.append(subset(train, size, seed=subset_seed))
             continue
-        fits = fitting_size(one, train)
-        if fits is not None:
-            part = subset(train, fits, seed=drawn)
+        limit = fitting_size(model, train)
+        if limit is not None:
+            part = subset(train, limit, seed=subset_seed)
             notes.append(
-                f"Heads were trained on {len(part):,} of {len(train):,} examples, drawn with seed {drawn}: "
-                "the vectors of more would not fit into memory."
+                f"Heads were trained on a random sample of {len(part):,} of {len(train):,} examples (seed "
+                f"{subset_seed}): the vectors of more would not fit into memory."
             )
             train = part
-        found.append(train)
-    return found, known, list(dict.fromkeys(notes))
-
-
-def check_base(base: Any, depth: int, name: str) -> None:
-    """
-    Refuse an encoder before fine-tuning that has not as many blocks as the tuned model.
-
-    Parameters
-    ----------
-    base : Encoder
-    depth, name
-        Of the tuned model.
-    """
-    found = getattr(base, "depth", None)
-    if found != depth:
-        raise InputError(f"base must have {depth} blocks, as {name} has, but {base.name} has {found}.")
-
-
-def _base(base: Any, one: Opened) -> Any:
-    from ...encoders.loading import load
-
-    encoder = base if hasattr(base, "family") else load(base, device=str(one.model.device))
-    check_base(encoder, depth_of(one.model), one.name)
-    return encoder
+        splits.append(train)
+    return splits, known, list(dict.fromkeys(notes))

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import must
-from .squares import read_map
+from microtome.errors import must
+from microtome.findings.squares import read_map
 
 Array = NDArray[np.float64]
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from span_validity import FEWEST, RIDGE
 
-from ..findings.validity import FEWEST, RIDGE
-from ..findings.words import between, number, p_value
-from ..inference.holm import holm
-from ..version import VERSION
+from microtome.findings.words import between, number, p_value
+from microtome.inference.holm import holm
+from microtome.version import VERSION
 
 Table = Mapping[str, Mapping[str, Any]]
 

@@ -14,13 +14,8 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-
-from ..arguments import checked
-from ..encoders.versions import provenance
-from ..errors import InputError, must
-from ..findings.mantel import mantel
-from ..findings.results import Result, SpanMap
-from ..findings.validity import (
+from predictive_validity_words import findings, methods, warnings
+from span_validity import (
     FEWEST,
     Spans,
     foretold,
@@ -28,8 +23,13 @@ from ..findings.validity import (
     rank_correlation,
     spans_of,
 )
-from ..inference.scoring import quantile
-from .prediction_words import findings, methods, warnings
+
+from microtome.arguments import checked
+from microtome.encoders.versions import provenance
+from microtome.errors import InputError, must
+from microtome.findings.mantel import mantel
+from microtome.findings.results import Result, SpanMap
+from microtome.inference.scoring import quantile
 
 EFFECTS = ("spearman", "partial", "gain_out_of_task", "gain_out_of_model")
 LEFT_OUT = ("task", "model")
@@ -85,7 +85,7 @@ def predictive_validity(cases: Sequence[Case], *, level: float = 0.95, seed: int
 
     Notes
     -----
-    See `microtome.findings.validity` for the exact regressions. Intervals are t over the means of tasks
+    See `span_validity` for the exact regressions. Intervals are t over the means of tasks
     where there are three or more, over those of models where these are three or more and tell a wider one or
     tasks are few, else over pairs of model and task, or cases, with the reason told.
     """

@@ -10,9 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from sklearn.linear_model import LinearRegression, Ridge
-
-from microtome.errors import InputError
-from microtome.findings.validity import (
+from span_validity import (
     RIDGE,
     Spans,
     foretold,
@@ -20,6 +18,8 @@ from microtome.findings.validity import (
     rank_correlation,
     spans_of,
 )
+
+from microtome.errors import InputError
 from microtome.randomness import generator
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from predictive_validity import Case, predictive_validity
+from predictive_validity_words import adjusted_p
 
 from microtome.errors import InputError
-from microtome.experiments.prediction import Case, predictive_validity
-from microtome.experiments.prediction_words import adjusted_p
 from microtome.findings.results import SpanMap, open_result
 from microtome.randomness import generator
 

@@ -1,0 +1,156 @@
+"""Experiments on fine-tuned models: given as they are, or fine-tuned first with several seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...checks import several
+from ...context import Context
+from ...errors import InputError, must
+from ...findings.words import counted
+from ...tasks.items import Split
+from ...tasks.task import Task
+from ...training.checking import check_seeds
+from ...training.multi_seed import finetune_seeds
+from ...training.recipe import Recipe, find_recipe
+from ..base import Experiment, Plan, option
+from ..grid import TrainingOptions
+from ..inputs import TASK_HELP, LoadingOptions, TaskOptions, open_encoder, open_task, task_notes
+from ..models import Opened, opened
+
+# The recipe of Phang et al. 2021, for models whose own is not known.
+RECIPE = "phang2021"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunedInputs:
+    """
+    What an experiment on fine-tuned models has opened.
+
+    Parameters
+    ----------
+    task : Task
+    scored : Split
+    models : list of Opened
+        The fine-tuned models; empty where they are to be fine-tuned first.
+    encoder : Encoder, optional
+        The model to fine-tune first.
+    depth : int
+    """
+
+    task: Task
+    scored: Split
+    models: list[Opened] = field(repr=False)
+    encoder: Any = field(repr=False, default=None)
+    depth: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class FineTunedExperiment(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
+    """An experiment on fine-tuned models of one setting, one model per seed."""
+
+    tuned: Any = option(
+        "Fine-tuned models, one per seed; or, with seeds, one model to fine-tune first.",
+        argument=True,
+        repeated=True,
+        panel="Input",
+        metavar="MODEL...",
+    )
+    task: Any = option(f"{TASK_HELP} May be repeated.", repeated=True, panel="Input", metavar="TASK")
+    split: str | None = option("Split to score on; validation when absent.", None, panel="Input")
+    seeds: Sequence[int] | None = option("Fine-tune MODEL first with these seeds, as 1,2,3 or 1-3.", None)
+    recipe: str | Recipe | None = option(
+        "Recipe: a name of `microtome ls recipes`; the model's own, or phang2021, when absent.", None
+    )
+
+    def open(self, context: Context, *, trained: Sequence[str] = ()) -> TunedInputs:
+        """Open task and models; options named in `trained` need seeds, as those of a fine-tuning do."""
+        models = several(self.tuned)
+        if self.seeds is not None and len(models) != 1:
+            raise must("the number of models", "1 with seeds, since it is fine-tuned first", len(models))
+        if self.seeds is None:
+            for name in (*trained, "head", "dtype", "revision", "tokenizer"):
+                if getattr(self, name) not in (None, {}, type(self).__dataclass_fields__[name].default):
+                    raise must(
+                        name, "left out without seeds, with which a model is fine-tuned", getattr(self, name)
+                    )
+        task = open_task(self.task_reference(self.task))
+        scored = task.split(self.split or task.validation, labeled=task.kind != "language_modeling")
+        if self.seeds is None:
+            tuned = opened(list(models), task, device=context.device)
+            return TunedInputs(task=task, scored=scored, models=tuned, depth=tuned[0].depth)
+        encoder = open_encoder(self.reference(models[0]))
+        check_seeds(encoder, task, self.seeds, **self._training(context))
+        return TunedInputs(task=task, scored=scored, models=[], encoder=encoder, depth=encoder.depth)
+
+    def as_plan(self, inputs: TunedInputs, work: str, summary: dict[str, Any], prepared: Any = None) -> Plan:
+        """Put the plan together: what is scored, what is fine-tuned first, and the work that follows."""
+        task, updates = inputs.task, 0
+        name = inputs.models[0].name if inputs.models else inputs.encoder.name
+        models = len(self.seeds or inputs.models)
+        made = counted(models, "fine-tuned model")
+        if self.seeds:
+            recipe = self._recipe()
+            train = task.split(task.train)
+            updates = recipe.updates(min(self.train_size or len(train), len(train))) * models
+            made = (
+                f"first fine-tuned with {counted(models, 'seed')}, {counted(updates, 'update')} in all, "
+                + (f"by the recipe {recipe.name}")
+            )
+        sentence = (
+            f"{name}, {inputs.depth} blocks; {task.title}, {inputs.scored.name} "
+            f"({len(inputs.scored):,} examples); {made}; {work}"
+        )
+        counts = {
+            "models": models,
+            "blocks": inputs.depth,
+            "examples": len(inputs.scored),
+            "updates": updates,
+        }
+        return Plan(
+            name=task.name,
+            summary={**counts, **summary},
+            sentence=sentence,
+            inputs=(inputs, prepared),
+            notes=task_notes([task]),
+        )
+
+    def fine_tuned(self, inputs: TunedInputs, context: Context) -> list[Opened]:
+        """The models of the plan; those to be fine-tuned first are, or come from the store."""
+        if self.seeds is None:
+            return inputs.models
+        apart = self.at_once > 1
+        model, task = several(self.tuned)[0], self.task_reference(self.task)
+        tuned = finetune_seeds(
+            self.reference(model) if apart else inputs.encoder,
+            task if apart else inputs.task,
+            self.seeds,
+            at_once=self.at_once,
+            threads=context.threads,
+            **context.keeping,
+            **self._training(context),
+        )
+        return opened(list(tuned), inputs.task, device=context.device)
+
+    def _recipe(self) -> Recipe:
+        return find_recipe(RECIPE if self.recipe is None else self.recipe, **self.changes)
+
+    def _training(self, context: Context) -> dict[str, Any]:
+        """Options of `finetune`."""
+        head = {} if self.head is None else {"head": self.head}
+        return {
+            "recipe": self._recipe(),
+            "train_size": self.train_size,
+            "device": context.device,
+            "precision": self.dtype,
+            **head,
+        }
+
+
+def check_base(base: Any, depth: int, name: str) -> None:
+    """Refuse an encoder before fine-tuning that has another number of blocks than the tuned model."""
+    blocks = getattr(base, "depth", None)
+    if blocks != depth:
+        raise InputError(f"base must have {depth} blocks, as {name} has, but {base.name} has {blocks}.")
