@@ -26,7 +26,7 @@ Needs = Literal["moments", "rows", "attention"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
+class MeasureOption:
     """
     One option of a measure.
 
@@ -133,7 +133,7 @@ class Measure:
     prepare : callable, optional
         For rows: `prepare(x, options)` does the work that is needed once per layer on its rows, a float64
         tensor of shape (rows, features).
-    options : mapping of str to Option
+    options : mapping of str to MeasureOption
         The options of the measure, by name.
     varying : mapping of str to callable, optional
         Declarations that depend on the options: field name to a function of the options.
@@ -160,7 +160,7 @@ class Measure:
     needs: Needs
     compute: Callable[..., Any]
     prepare: Callable[..., Any] | None = None
-    options: Mapping[str, Option] = field(default_factory=lambda: MappingProxyType({}))
+    options: Mapping[str, MeasureOption] = field(default_factory=lambda: MappingProxyType({}))
     varying: Mapping[str, Callable[[Mapping[str, Any]], Any]] = field(
         default_factory=lambda: MappingProxyType({})
     )
@@ -190,18 +190,18 @@ class Chosen:
         return getattr(self.measure, name)
 
 
-def choose(measure: Measure, given: Mapping[str, Any] | None = None) -> Chosen:
+def choose(measure: Measure, values: Mapping[str, Any] | None = None) -> Chosen:
     """
     Fix the options of a measure.
 
     Parameters
     ----------
     measure : Measure
-    given : mapping, optional
+    values : mapping, optional
         Option names to values, or to their text; other options keep their defaults.
     """
     options = {name: option.default for name, option in measure.options.items()}
-    for name, value in (given or {}).items():
+    for name, value in (values or {}).items():
         if name not in options:
             if not options:
                 raise InputError(f"{measure.name} has no options, but got {name!r}.")

@@ -17,7 +17,7 @@ _ABSENT: Any = object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ElmoOptions:
     """
     The content of a JSON file, addressed by dotted names such as `lstm.dim`.
 
@@ -106,7 +106,7 @@ def content_of(path: Path) -> bytes:
         raise InputError(f"{path} must be a readable file, but got: {problem}.") from problem
 
 
-def parse_options(content: bytes, source: str) -> Options:
+def parse_options(content: bytes, source: str) -> ElmoOptions:
     """
     Parse the content of a JSON file.
 
@@ -118,7 +118,7 @@ def parse_options(content: bytes, source: str) -> Options:
 
     Returns
     -------
-    Options
+    ElmoOptions
     """
     try:
         values = json.loads(content)
@@ -126,4 +126,4 @@ def parse_options(content: bytes, source: str) -> Options:
         raise InputError(f"{source} must be JSON, but it cannot be read as such.") from problem
     if not isinstance(values, dict):
         raise InputError(f"{source} must hold a JSON object, but it holds a {type(values).__name__}.")
-    return Options(source=source, values=values)
+    return ElmoOptions(source=source, values=values)
