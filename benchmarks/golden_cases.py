@@ -220,7 +220,7 @@ def find_blocks() -> Any:
 
 
 def validity() -> Any:
-    """Does the similarity of layers foretell costs, where one measure does by construction."""
+    """Does the similarity of layers predict costs, where one measure does by construction."""
 
     from predictive_validity import Case, predictive_validity
 

@@ -220,7 +220,7 @@ HEADER = (
     "score",
     "mean over seeds [95 %, t]",
     "one seed [95 %, examples]",
-    "most frequent answer",
+    "majority baseline",
     "scored on",
     "trained on",
     "updates",
