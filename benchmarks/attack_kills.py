@@ -23,7 +23,8 @@ SECONDS = 600.0
 PATIENCE = 60.0  # seconds that a process may take to end after SIGTERM
 VERBS = (
     *("similarity", "extract", "compare", "finetune", "evaluate", "truncate", "skip", "freeze", "reinit"),
-    *("permute", "drop", "prune", "probe", "change", "domains", "localize", "ways", "trajectory", "pretrain"),
+    *("permute", "drop", "prune", "probe", "change", "domains", "localize", "tuning-methods"),
+    *("trajectory", "pretrain"),
     "report",
 )
 _WITHOUT_STORE = ("similarity", "evaluate", "report", "pretrain")

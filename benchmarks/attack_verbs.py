@@ -78,7 +78,7 @@ def requests(good: Path) -> dict[str, tuple[str, ...]]:
         "skip": (first, second, *task, "--threads", "1"),
         "freeze": (bert, *tuning, "--seeds", "1,2", "--ks", "1,2", "--no-measure-time"),
         "reinit": (bert, *tuning, "--seeds", "1", "--width", "2"),
-        "permute": (bert, *tuning, "--seeds", "1", "--permutations", "1-3"),
+        "permute": (bert, *tuning, "--seeds", "1", "--order-seeds", "1-3"),
         "drop": (bert, *tuning, "--seeds", "1", "--strategies", "top,bottom", "--count", "1"),
         "prune": (first, *task, "--max-drop", "99", "--threads", "1"),
         "probe": (
@@ -88,8 +88,8 @@ def requests(good: Path) -> dict[str, tuple[str, ...]]:
         "change": (bert, first, second, "--on", text, *few),
         "domains": (bert, first, second, "--inside", text, "--outside", other, *few),
         "localize": (bert, first, second, "--on", text, *few, "--rotations", "2"),
-        "ways": (
-            *(bert, *tuning, "--ways", "full,head", "--rates", "full=1e-3", "--rates", "head=1e-2"),
+        "tuning-methods": (
+            *(bert, *tuning, "--methods", "full,head", "--rates", "full=1e-3", "--rates", "head=1e-2"),
             *("--seeds", "1,2", "--sample", "100", "--halves", "10", "--head", "stock"),
         ),
         "trajectory": (str(good / "zoo"), "--on", text, "--sample", "100", "--threads", "1"),

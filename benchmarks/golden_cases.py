@@ -87,26 +87,27 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "skip": f"skip runs/seed-1 runs/seed-2 {CATS} --out study/skip",
         "freeze": f"freeze base {CATS} {FEW} --ks 0,2,4 --seeds 1,2 --no-measure-time",
         "reinit": (
-            f"reinit base {CATS} {FEW} --plan progressive --schemes library,tamkin_code --no-control "
-            "--seeds 1,2 --train-size 64"
+            f"reinit base {CATS} {FEW} --plans progressive --schemes library,tamkin_code "
+            "--no-truncation-control --seeds 1,2 --train-size 64"
         ),
         "permute": (
-            f"permute base {CATS} --task dogs {FEW} --permutations 1-2 --kinds random,reverse --seeds 1,2"
+            f"permute base {CATS} --task dogs {FEW} --order-seeds 1-2 --kinds random,reverse --seeds 1,2"
         ),
         "drop": f"drop base {CATS} {FEW} --count 2 --random-draws 2 --seeds 1,2 --train-size 64",
         "drop, head": f"drop base {CATS} {FEW} --count 1 --strategies top,bottom --then head,none --seeds 1",
         "prune": f"prune runs/seed-1 {CATS} --max-drop 20 --on validation --certify-on test --out small",
         "prune, nothing": f"prune runs/seed-1 {CATS} --max-drop 1 --on validation --seed 4",
         "probe, parts of speech": (
-            "probe base runs/seed-1 --on treebank --target upos --control --out study/upos"
+            "probe base runs/seed-1 --on treebank --target upos --control-task --out study/upos"
         ),
         "probe, control draws": (
-            "probe base --on treebank --target deprel --control-draws 2 --control --no-twin --size 8"
+            "probe base --on treebank --target deprel --control-draws 2 --control-task --random-baselines 0 "
+            "--size 8"
         ),
-        "probe, bits": "probe base --on treebank --target upos --mdl --control",
+        "probe, bits": "probe base --on treebank --target upos --mdl --control-task",
         "probe, spans": "probe base --on names --target entities --layers single,mix --steps 20",
-        "probe, distances": "probe base --on treebank --target dep-distance --no-twin",
-        "probe, depths": "probe base --on treebank --target dep-depth --no-twin",
+        "probe, distances": "probe base --on treebank --target dep-distance --random-baselines 0",
+        "probe, depths": "probe base --on treebank --target dep-depth --random-baselines 0",
         "probe, task": f"probe base --target task:cats {COLUMNS} --epochs 1 --seeds 0,1",
         "change": (
             "change base runs/seed-1 runs/seed-2 --on lines.txt --sample 300 --halves 6 --out study/change"
@@ -117,8 +118,8 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         ),
         "localize": "localize base runs/seed-1 --on lines.txt --sample 300 --rotations 3 --halves 4",
         "ways": (
-            f"ways base {CATS} {FEW} --ways full,lora,bitfit,head --rates full=1e-3,3e-3 --rates lora=1e-2 "
-            "--rates bitfit=1e-2 --rates head=1e-2 --seeds 1,2 --sample 300 --halves 4"
+            f"tuning-methods base {CATS} {FEW} --methods full,lora,bitfit,head --rates full=1e-3,3e-3 "
+            "--rates lora=1e-2 --rates bitfit=1e-2 --rates head=1e-2 --seeds 1,2 --sample 300 --halves 4"
         ),
         "trajectory": f"trajectory course/seed-0 --on lines.txt {CATS} --start base --sample 300",
         "pretrain": (

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-from microtome.findings.validity import rank_correlation
+from span_validity import rank_correlation
 
 from microtome.errors import must, unknown
 from microtome.inference.scoring import quantile

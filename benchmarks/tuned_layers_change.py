@@ -30,7 +30,7 @@ def common_sentences(options: Mapping[str, Any]) -> list[Any]:
 
 
 def changes(encoder: Any, runs: Sequence[Any], options: Mapping[str, Any], aside: Path) -> dict[str, Any]:
-    """Similarity of base and tuned in every layer, between two seeds above and a random twin below."""
+    """Similarity of base and tuned in every layer, between two seeds and a random baseline."""
     import microtome as mt
 
     found = mt.change(

@@ -16,8 +16,8 @@ SOLVERS = ("published", "converged")
 def read_curves(job: Job, encoder: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """Read the task's answers out of every layer, by published heads and by converged readouts."""
     from curve_agreement import seed_curves
-
     from microtome.experiments.probing.rows import TWIN
+
     from microtome.experiments.probing.task_probing import task_probing
 
     task = open_task(options["reinit_task"], options["data"])
@@ -51,7 +51,7 @@ def read_curves(job: Job, encoder: Any, options: Mapping[str, Any]) -> dict[str,
 
 def redrawn_curves(job: Job, encoder: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """Keep the lowest k blocks, redraw those above, tune all on some examples, and score; for every k."""
-    from microtome.experiments.surgery.reinit_plan import planned
+    from microtome.experiments.surgery.reinitialization import Reinitialization
     from microtome.interventions.applying import apply
     from microtome.scores.table import find_score
 
@@ -74,8 +74,10 @@ def redrawn_curves(job: Job, encoder: Any, options: Mapping[str, Any]) -> dict[s
     points = list(range(encoder.depth + 1))
     guess, means = float("nan"), {}
     for seed in seeds:
-        runs = planned(encoder, seeds=[seed], plan="progressive", schemes=(job.what,), control=False)
-        order = {run.x: run for run in runs}
+        plan = Reinitialization(
+            model=encoder, task=task, seeds=seed, schemes=job.what, truncation_control=False
+        )
+        order = {run.x: run for run in plan.grid(encoder)}
         changed = [apply(encoder, *order[k].interventions) for k in points]
         tuned = _tuned(changed, task, seed, common, options["device"])
         means[seed] = [one.score.value for one in tuned]

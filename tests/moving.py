@@ -9,8 +9,12 @@ import torch
 
 import cats
 import tiny
+from microtome.context import Context
 from microtome.encoders.loading import load
+from microtome.experiments.layer_similarity import Recorded, plan_text, record_models
+from microtome.extraction.texts import make_texts
 from microtome.randomness import generator
+from microtome.rows.options import row_options
 
 WORDS = (*cats.KNOWN, "cat", "tea", "sit", "on", "it", "who", "likes", "a")
 
@@ -80,3 +84,10 @@ def collapsed(folder: Path) -> Any:
         if isinstance(each, torch.nn.LayerNorm):
             each.weight.data.zero_()
     return found
+
+
+def recorded_on(models: dict[str, Any], text: Any, store: Path, **rows: Any) -> Recorded:
+    """Rows of models, of which the first is open; tokens unless others are named."""
+    texts, opened = make_texts(text), {k: v for k, v in models.items() if hasattr(v, "source")}
+    planned = plan_text(opened, texts, row_options(rows.pop("rows", "token"), **rows))
+    return record_models(models, texts, planned, context=Context(store=store, device="cpu"))

@@ -22,16 +22,14 @@ if TYPE_CHECKING:
     from .errors import MicrotomeError as MicrotomeError
     from .experiments.change.change import change as change
     from .experiments.change.domains import domains as domains
-    from .experiments.change.localization import localized as localized
+    from .experiments.change.localization import localize as localize
     from .experiments.change.trajectory import trajectory as trajectory
-    from .experiments.change.tuning_methods import tuning_ways as tuning_ways
-    from .experiments.probing.mdl import description_length as description_length
-    from .experiments.probing.probing import probing as probing
-    from .experiments.probing.task_probing import task_probing as task_probing
-    from .experiments.surgery.dropping import dropping as dropping
+    from .experiments.change.tuning_methods import tuning_methods as tuning_methods
+    from .experiments.probing.probing import probe as probe
+    from .experiments.surgery.dropping import drop as drop
     from .experiments.surgery.freezing import freeze as freeze
-    from .experiments.surgery.permutation import permutation as permutation
-    from .experiments.surgery.reinitialization import reinitialization as reinitialization
+    from .experiments.surgery.permutation import permute as permute
+    from .experiments.surgery.reinitialization import reinit as reinit
     from .experiments.surgery.skipping import skip as skip
     from .experiments.surgery.truncation import truncate as truncate
     from .experiments.table import EXPERIMENTS as EXPERIMENTS
@@ -67,22 +65,20 @@ _PUBLIC = {
     "apply": "interventions.applying.apply",
     "attention_similarity_matrix": "comparison.attention.attention_similarity_matrix",
     "compare": "comparison.compare.compare",
-    "dropping": "experiments.surgery.dropping.dropping",
+    "drop": "experiments.surgery.dropping.drop",
     "freeze": "experiments.surgery.freezing.freeze",
     "Context": "context.Context",
-    "permutation": "experiments.surgery.permutation.permutation",
+    "permute": "experiments.surgery.permutation.permute",
     "prune": "pruning.pruning.prune",
-    "reinitialization": "experiments.surgery.reinitialization.reinitialization",
+    "reinit": "experiments.surgery.reinitialization.reinit",
     "report": "report.making.report",
     "skip": "experiments.surgery.skipping.skip",
-    "probing": "experiments.probing.probing.probing",
+    "probe": "experiments.probing.probing.probe",
     "change": "experiments.change.change.change",
     "domains": "experiments.change.domains.domains",
-    "localized": "experiments.change.localization.localized",
+    "localize": "experiments.change.localization.localize",
     "trajectory": "experiments.change.trajectory.trajectory",
-    "tuning_ways": "experiments.change.tuning_methods.tuning_ways",
-    "description_length": "experiments.probing.mdl.description_length",
-    "task_probing": "experiments.probing.task_probing.task_probing",
+    "tuning_methods": "experiments.change.tuning_methods.tuning_methods",
     "truncate": "experiments.surgery.truncation.truncate",
     "corpus": "tasks.corpus.corpus",
     "evaluate": "training.evaluating.evaluate",

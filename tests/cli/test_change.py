@@ -62,7 +62,7 @@ def opened(out: Path, capsys: Capture) -> str:
     return (out / "report.html").read_text()
 
 
-def test_a_change_is_shown_between_ceiling_and_floor(
+def test_a_change_is_shown_between_two_references(
     models: list[str], text: str, store: list[str], tmp_path: Path, capsys: Capture
 ) -> None:
     words = ["change", *models, "--on", text, "--sample", "150", "--halves", "4", *store]
@@ -81,10 +81,10 @@ def test_a_change_is_shown_between_ceiling_and_floor(
     assert "{song2012" in references
     page = opened(tmp_path, capsys)
     assert "rsa: base to tuned" in page
-    assert main([*words, "--twins", "0", "--measures", "debiased_cka"]) == 0
+    assert main([*words, "--random-baselines", "0", "--measures", "debiased_cka"]) == 0
     shown = capsys.readouterr()
     assert shown.err.startswith("3 models, 12 layers, 150 rows")
-    assert "There is no floor: no random twin was asked for." in shown.err
+    assert "There is no lower reference: no random baseline was requested." in shown.err
     # Differences of similarities are small, and shown with the digits that they need.
     assert "+0.0000 [+0.0000, +0.0000]" in shown.out
     assert "Similarity on lines: " in shown.out
@@ -95,7 +95,17 @@ def test_documents_of_a_text_are_named_as_the_unit(
 ) -> None:
     path = place / "documents.txt"
     path.write_text("\n\n".join("\n".join(sentences(4, seed=seed)) for seed in range(12)) + "\n")
-    words = ["change", *models, "--on", str(path), "--twins", "0", "--measures", "debiased_cka", *store]
+    words = [
+        "change",
+        *models,
+        "--on",
+        str(path),
+        "--random-baselines",
+        "0",
+        "--measures",
+        "debiased_cka",
+        *store,
+    ]
     assert main([*words, "--read", "blank_lines=documents"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "unit: document and model" in shown
@@ -148,12 +158,12 @@ def test_layers_are_scored_for_their_neurons(
 def test_layers_are_scored_as_the_paper_did(
     models: list[str], text: str, store: list[str], tmp_path: Path, capsys: Capture
 ) -> None:
-    words = ["localize", models[0], "--on", text, "--halves", "2", "--rotations", "2", "--exact", "wu"]
+    words = ["localize", models[0], "--on", text, "--halves", "2", "--rotations", "2", "--published", "wu"]
     assert main([*words, *store, "--dry-run"]) == 0
     assert "one row a word: its last sub-word; no special tokens in the input" in capsys.readouterr().out
     assert main([*words, *store, "--out", str(tmp_path), "--json"]) == 0
     document = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
-    assert document["more"]["exact"] == "wu"
+    assert document["more"]["published"] == "wu"
     assert document["more"]["svcca"] == {
         "published, as described": "svcca",
         "published, as coded": "svcca:scaling=standardize:inclusive=False",
@@ -182,8 +192,11 @@ def test_layers_are_scored_as_the_paper_did(
         (["domains", "BASE", "BASE/", "--inside", "TEXT", "--outside", "TEXT"], TWICE),
         (["localize", "BASE", "BASE", "--on", "TEXT"], TWICE),
         (["localize", "BASE", "BASE/", "--on", "TEXT"], TWICE),
-        (["localize", "BASE", "--on", "TEXT", "--direction", "up"], "--direction must be in or out"),
-        (["localize", "BASE", "--on", "TEXT", "--exact", "liu"], "exact must be 'wu', but got 'liu'"),
+        (["localize", "BASE", "--on", "TEXT", "--direction", "up"], "direction must be one of in, out"),
+        (
+            ["localize", "BASE", "--on", "TEXT", "--published", "liu"],
+            "published must be one of wu, but got 'liu'",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(

@@ -49,7 +49,7 @@ def request(verb: str, place: Path) -> list[str]:
         "truncate": [tuned, *task, "--set", "steps=2"],
         "skip": [tuned, *task],
         "freeze": [*grid, "--no-measure-time"],
-        "reinit": [*grid, "--no-control"],
+        "reinit": [*grid, "--no-truncation-control"],
         "permute": grid,
         "drop": [*grid, "--count", "1", "--strategies", "top"],
         "prune": [tuned, *task],

@@ -29,8 +29,8 @@ WORDS = {
 SLOW = {
     "truncate": ["ONE", "TWO", "TASK", "--head-seeds", "0"],
     "freeze": ["BASE", "TASK", *TUNING, "--seeds", "1"],
-    "reinit": ["BASE", "TASK", *TUNING, "--seeds", "1", "--plan", "single"],
-    "permute": ["BASE", "TASK", *TUNING, "--seeds", "1", "--permutations", "1"],
+    "reinit": ["BASE", "TASK", *TUNING, "--seeds", "1", "--plans", "single"],
+    "permute": ["BASE", "TASK", *TUNING, "--seeds", "1", "--order-seeds", "1"],
     "drop": ["BASE", "TASK", *TUNING, "--seeds", "1", "--count", "1", "--strategies", "top"],
     "ways": ["BASE", "TASK", *TUNING, "--ways", "full,head", "--seeds", "1,2", "--sample", "60"],
     "probe": ["BASE", "--target", "task:DATA", *("--column", "text=words", "--column", "label=mood")],

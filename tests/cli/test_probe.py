@@ -35,11 +35,11 @@ def test_the_plan_says_what_would_be_done(model: str, table: str, capsys: pytest
     assert main([*words, "--dry-run"]) == 0
     said = capsys.readouterr().out
     assert "80 examples" in said
-    assert "published heads (100 updates of 8, 3 seeds) and converged readouts at all layers" in said.replace(
+    assert "published heads (100 updates of 8, 3 seeds) and logistic-regression heads" in said.replace(
         "\n", " "
     )
-    assert "and a random twin" in said.replace("\n", " ")
-    assert main([*words, "--dry-run", "--json", "--solver", "converged", "--train-size", "16"]) == 0
+    assert "and a random baseline" in said.replace("\n", " ")
+    assert main([*words, "--dry-run", "--json", "--solvers", "converged", "--train-size", "16"]) == 0
     plan = json.loads(capsys.readouterr().out)
     assert plan["examples"]["train"] == 16
     assert plan["solvers"] == ["converged"]
@@ -62,10 +62,10 @@ def test_the_result_is_taken_by_a_report(
     assert main([*words, *out, "--json"]) == 0
     heard = capsys.readouterr()
     document = json.loads(heard.out)
-    assert "published heads (10 updates of 8, 2 seeds) and converged readouts at all layers" in heard.err
+    assert "published heads (10 updates of 8, 2 seeds) and logistic-regression heads" in heard.err
     assert document["format"] == "microtome/probing/1"
     assert document["provenance"]["command"].startswith("microtome probe")
-    assert {one["name"] for one in document["curves"]} >= {"tiny (published)", "random twin (converged)"}
+    assert {one["name"] for one in document["curves"]} >= {"tiny (published)", "random baseline (converged)"}
     assert list((tmp_path / "out" / "figures").iterdir())
     assert main(["report", str(tmp_path / "out")]) == 0
     page = (tmp_path / "out" / "report.html").read_text()
@@ -78,23 +78,26 @@ def test_the_result_is_taken_by_a_report(
     [
         (
             ["--target", "upos"],
-            "--on must name a file with the annotation to read upos from, but it is absent",
+            "on must name a file with the annotation upos, but it is absent",
         ),
-        (["--target", "task:rte", "--control"], "--control must be given with another --target than a task"),
+        (
+            ["--target", "task:rte", "--control-task"],
+            "control_task must be given with another target than a task",
+        ),
         (
             ["--target", "task:rte", "--on", "x.conllu"],
-            "--on must be given with another --target than a task",
+            "on must be given with another target than a task",
         ),
-        (["--target", "task:rte", "--steps", "3"], "--steps must be given with another --target than a task"),
+        (["--target", "task:rte", "--steps", "3"], "steps must be given with another target than a task"),
         (
             ["--target", "task:rte", "--layers", "mix"],
-            "--layers must be given with another --target",
+            "layers must be given with another target",
         ),
         (["--on", "x", "--layers", "top"], "a name of --layers must be one of mix, single, upto"),
-        (["--on", "x", "--mdl", "--probe", "edge"], "--mdl must be given one seed, and none of --probe"),
-        (["--on", "x", "--solver", "published"], "--solver must be given with --target task:NAME."),
-        (["--on", "x", "--data", "x"], "--data must be given with --target task:NAME."),
-        (["--target", "task:polarity", "--solver", "exact"], "a name of --solver must be one of"),
+        (["--on", "x", "--mdl", "--probe", "edge"], "mdl must be given one seed, and none of probe"),
+        (["--on", "x", "--solvers", "published"], "solvers must be given with a target task:NAME."),
+        (["--on", "x", "--data", "x"], "data must be given with a target task:NAME."),
+        (["--target", "task:polarity", "--solvers", "exact"], "a name of --solvers must be one of"),
         (["--target", "task:ret"], "Did you mean rte?"),
         (["--target", "task:polarity", "--epochs", "0"], "epochs must be above 0"),
     ],
@@ -114,8 +117,8 @@ def test_layers_are_mixed_by_an_edge_probe(
     names.write_text("\n".join(line for k in range(40) for line in ("the O", words[k % 2], "")))
     asked = ["probe", model, "--on", str(names), "--target", "entities", "--layers", "single,upto"]
     assert main([*asked, "--dry-run"]) == 0
-    assert "entities of 29 sentences to learn from" in capsys.readouterr().out
-    assert main([*asked, "--dry-run", "--json", "--no-twin"]) == 0
+    assert "entities: edge probes trained on 29 sentences" in capsys.readouterr().out
+    assert main([*asked, "--dry-run", "--json", "--random-baselines", "0"]) == 0
     plan = json.loads(capsys.readouterr().out)
     assert plan["models"] == ["tiny"]
     # All 40 sentences of two words, and rows of all layers with the embeddings, four bytes a number.
@@ -126,10 +129,19 @@ def test_layers_are_mixed_by_an_edge_probe(
     assert "absent" in capsys.readouterr().err
     assert main(["probe", model, "--on", "/nope", "--target", "upos"]) == 2
     assert "the corpus of upos must be a file or a folder that exists" in capsys.readouterr().err
-    out = ["--steps", "20", "--no-twin", "--store", str(tmp_path / "store"), "--out", str(tmp_path / "out")]
+    out = [
+        "--steps",
+        "20",
+        "--random-baselines",
+        "0",
+        "--store",
+        str(tmp_path / "store"),
+        "--out",
+        str(tmp_path / "out"),
+    ]
     assert main([*asked, *out, "--json"]) == 0
     heard = capsys.readouterr()
-    assert heard.err.startswith("entities of 29 sentences to learn from")
+    assert heard.err.startswith("entities: edge probes trained on 29 sentences")
     document = json.loads(heard.out, parse_constant=pytest.fail)
     assert document["more"]["layers"] == ["single", "upto"]
     assert {one["name"] for one in document["curves"]} >= {"tiny", "tiny (layers 0 to l)"}

@@ -66,11 +66,7 @@ def test_groups_share_no_name() -> None:
     """One option cannot be of two groups of a verb."""
     from microtome.cli import sharing
 
-    for pair in (
-        (sharing.Compared, sharing.Working),
-        (sharing.Training, sharing.Sampled),
-        (sharing.TaskFiles, sharing.Loading),
-    ):
+    for pair in ((sharing.TaskFiles, sharing.Loading),):
         first, second = (set(each.__dataclass_fields__) for each in pair)
         assert not first & second
     assert Shown().screen.json is False
@@ -95,7 +91,7 @@ def test_groups_share_no_name() -> None:
         ("skip tuned --task rte", "skipping"),
         ("trajectory run --on text", "trajectory"),
         ("truncate tuned --task rte", "truncation"),
-        ("ways base --task rte", "tuning_ways"),
+        ("tuning-methods base --task rte", "tuning_ways"),
     ],
 )
 @pytest.mark.parametrize("dry", [True, False])

@@ -131,16 +131,16 @@ def test_freezing_shows_scores_differences_and_savings(
     assert again["provenance"]["command"].startswith("microtome freeze")
 
 
-def test_redrawing_permuting_and_dropping(
+def test_re_initializing_permuting_and_dropping(
     model: str, task: list[str], store: list[str], capsys: Capture
 ) -> None:
     shared = [*task, *QUICK, *store, "--seeds", "1"]
-    redrawn = told(capsys, ["reinit", model, *shared, "--plan", "single", "--sizes", "16,all"])
-    assert {curve["name"] for curve in redrawn["curves"]} >= {
+    fresh = told(capsys, ["reinit", model, *shared, "--plans", "single", "--sizes", "16,all"])
+    assert {curve["name"] for curve in fresh["curves"]} >= {
         "single, library",
         "single, library, 16 examples",
     }
-    moved = told(capsys, ["permute", model, *shared, "--permutations", "1-2", "--order", "3,2,1"])
+    moved = told(capsys, ["permute", model, *shared, "--order-seeds", "1-2", "--order", "3,2,1"])
     assert moved["curves"][0]["x"] == [1, 2]
     assert {"full", "scratch"} <= set(moved["lines"])
     words = ["drop", model, *shared, "--count", "1", "--strategies", "top,similarity,random"]
@@ -151,7 +151,7 @@ def test_redrawing_permuting_and_dropping(
 def test_several_tasks_are_trained_on_the_same_orders(
     model: str, store: list[str], task: list[str], capsys: Capture
 ) -> None:
-    words = ["permute", model, *task, "--task", "polarity", *QUICK, *store, "--permutations", "1"]
+    words = ["permute", model, *task, "--task", "polarity", *QUICK, *store, "--order-seeds", "1"]
     # A table's columns cannot be those of another task.
     assert main(words) == 2
     assert capsys.readouterr().err.count("\n") == 1
@@ -164,9 +164,9 @@ def test_several_tasks_are_trained_on_the_same_orders(
     [
         (["freeze", "--ks", "1,3", "--parts", "bottom", "--seeds", "1,2"], 6),
         (["freeze", "--seeds", "1"], 7),
-        (["reinit", "--seeds", "1-3", "--no-control"], 12),
+        (["reinit", "--seeds", "1-3", "--no-truncation-control"], 12),
         # Three blocks have six orders, and the first one is their own.
-        (["permute", "--permutations", "1-40"], 7),
+        (["permute", "--order-seeds", "1-40"], 7),
         # Without the last block by two strategies, and two that stand for what layers will say.
         (["drop", "--count", "1", "--seeds", "1", "--random-draws", "3"], 6),
     ],
@@ -211,13 +211,13 @@ def test_a_dry_run_of_cuts_counts_spans(model: str, task: list[str], tmp_path: P
         ("freeze", ["--ks", "9"], "ks must be numbers of blocks between 0 and 3"),
         ("freeze", ["--parts", "middle"], "a name of --parts must be one of bottom, top"),
         ("freeze", ["--seeds", "1,1"], "--seeds must be one number or more, each once"),
-        ("reinit", ["--plan", "all"], "a name of --plan must be one of"),
+        ("reinit", ["--plans", "all"], "a name of --plans must be one of"),
         ("reinit", ["--schemes", "zeros"], "a name of --schemes must be one of"),
         ("reinit", ["--sizes", "few"], "--sizes must be numbers above 0 or all"),
-        ("reinit", ["--sizes", "8", "--train-size", "8"], "--train-size must be absent where --sizes"),
+        ("reinit", ["--sizes", "8", "--train-size", "8"], "train_size must be left out where sizes"),
         ("permute", ["--order", "1,2"], "orders must be all of the 3 blocks"),
         ("permute", ["--kinds", "sort"], "a name of --kinds must be one of"),
-        ("drop", ["--count", "3"], "--count must be numbers of blocks between 1 and 2"),
+        ("drop", ["--count", "3"], "count must be numbers of blocks between 1 and 2"),
         ("drop", ["--strategies", "best"], "a name of --strategies must be one of"),
         ("drop", ["--measure", "nothing"], "measure must be one of"),
         ("drop", ["--device", "tpu"], "device must be"),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+import tokenizers
+import tokenizers.models
 from hypothesis import HealthCheck, given, settings
 
 import tiny
@@ -204,3 +208,16 @@ def test_windows_without_room_are_refused() -> None:
         tokenizer.windows([("a", "b")], longest=12, stride=8)
     with pytest.raises(InputError, match=r"^stride must be a whole number of at least 0, but got -1\.$"):
         tokenizer.windows([("a", "b")], stride=-1)
+
+
+def test_a_tokenizer_that_cannot_be_written_is_refused_in_one_sentence() -> None:
+    # Two tokens of one id: the merge is written with either name, and one of them cannot be read again.
+    refusals = 0
+    for size in range(2, 27):
+        vocabulary = {chr(ord("a") + k): k for k in range(size)} | {"ab": size, "y" * 20: 1}
+        backend = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, [("a", "b")]))
+        with contextlib.suppress(InputError):
+            Tokenizer(backend)
+            continue
+        refusals += 1
+    assert refusals > 0

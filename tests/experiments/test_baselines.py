@@ -23,7 +23,7 @@ ACCURACY = SCORES["accuracy"]
 CLAIMS = (
     "can go",
     "costs most",
-    "ruled out",
+    "excluded",
     "best layer",
     "helps",
     "shown to help",
@@ -56,10 +56,10 @@ def failed(tmp_path_factory: pytest.TempPathFactory, encoder_of: Callable[..., A
     [
         ("truncation", {"arms": ["untuned"]}),
         ("skipping", {}),
-        ("freezing", {"ks": [3], "measure_time": False}),
-        ("reinitialization", {"control": False, "plan": "single"}),
-        ("permutation", {"permutations": [1, 2]}),
-        ("dropping", {"count": 1, "strategies": ["top", "random"], "random_draws": 2}),
+        ("freeze", {"ks": [3], "measure_time": False}),
+        ("reinit", {"truncation_control": False, "plans": "single"}),
+        ("permute", {"order_seeds": [1, 2]}),
+        ("drop", {"count": 1, "strategies": ["top", "random"], "random_draws": 2}),
     ],
 )
 def test_nothing_is_concluded_from_a_model_that_learned_nothing(

@@ -1,4 +1,4 @@
-"""Sentences of one document err together, and intervals of a change go by document."""
+"""Sentences of one document are correlated, and intervals of a change go by document."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from microtome.experiments.cell_errors import Sample, apart, points_of
 from microtome.experiments.change.change import change
 from microtome.experiments.change.domains import domains
 from microtome.experiments.change.length_matching import match_lengths
-from microtome.experiments.change.localization import localized
-from microtome.experiments.layer_similarity import Recorded, alike
+from microtome.experiments.change.localization import localize
+from microtome.experiments.layer_similarity import Recorded, compare_layers
 from microtome.extraction.extracting import extract
 from microtome.extraction.texts import make_texts
 from microtome.inference.influence import projected
@@ -27,7 +27,7 @@ from microtome.rows.options import row_options
 from microtome.rows.planning import Rows
 from moving import WORDS, moved, saved, sentences
 
-CKA: dict[str, Any] = {"measures": "debiased_cka", "twin": 0}
+CKA: dict[str, Any] = {"measures": "debiased_cka", "random_baselines": 0}
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_the_interval_is_that_of_leaving_out_documents(place: Path, tmp_path: Pa
 
 def test_what_was_really_used_is_said(place: Path, tmp_path: Path) -> None:
     base, tuned = load(place), [moved(place, 3, seed=seed) for seed in (1, 2)]
-    found = change(base, tuned, moody(12, 4), halves=4, twin=0, store=tmp_path)
+    found = change(base, tuned, moody(12, 4), halves=4, random_baselines=0, store=tmp_path)
     assert {one.unit for one in found.curves} == {"document and model", "document"}
     assert "of 48 sentences in 12 documents." in found.methods
     assert "are over documents and fine-tuning seeds" in found.methods
@@ -107,7 +107,7 @@ def test_what_was_really_used_is_said(place: Path, tmp_path: Path) -> None:
     assert not any("unit: sentence" in one for one in found.findings)
     assert {one.n for one in found.curves} == {48}
     assert not any("taken as independent" in one for one in found.warnings)
-    neurons = localized({"base": place}, moody(12, 4), halves=2, rotations=2, store=tmp_path)
+    neurons = localize({"base": place}, moody(12, 4), halves=2, rotations=2, store=tmp_path)
     assert {one.unit for one in neurons.curves} == {"document"}
     assert "by 2 half-samples of documents" in neurons.methods
     whole = change(base, tuned[0], moody(12, 4), rows="mean", store=tmp_path, **CKA)
@@ -127,7 +127,7 @@ def test_rows_in_the_store_serve_a_text_with_and_without_documents(place: Path, 
 
 
 def test_with_few_documents_nothing_is_lost_and_it_is_said(place: Path, tmp_path: Path) -> None:
-    given: dict[str, Any] = {"halves": 4, "twin": 0, "store": tmp_path}
+    given: dict[str, Any] = {"halves": 4, "random_baselines": 0, "store": tmp_path}
     text = in_documents(sentences(40, seed=1), 20)
     few = change(load(place), moved(place, 3), text, **given)
     plain = [Example(id=one.id, text=one.text) for one in text]
@@ -178,8 +178,8 @@ def test_texts_of_other_documents_err_apart(place: Path, tmp_path: Path) -> None
         own = one / t.ppf(0.975, inner), other / t.ppf(0.975, outer)
         assert both == pytest.approx(t.ppf(0.975, min(inner, outer)) * np.hypot(*own), rel=1e-6)
     assert any("unit: document)" in one for one in found.findings)
-    assert "Intervals of 95% are over documents:" in found.methods
-    assert "Intervals of 95% are over documents or sentences:" in mixed.methods
+    assert "Intervals of 95 % are over documents:" in found.methods
+    assert "Intervals of 95 % are over documents or sentences:" in mixed.methods
 
 
 def test_each_text_says_when_its_documents_are_too_few(place: Path, tmp_path: Path) -> None:
@@ -242,12 +242,14 @@ def drawn(seed: int, documents: int, *, told: bool = True) -> Recorded:
         )
         for name, each in zip(("base", "tuned"), states, strict=True)
     }
-    return Recorded(found=found, digests={}, layers=(0,), rows=rows, unit=rows.unit)
+    return Recorded(activations=found, digests={}, layers=(0,), rows=rows, unit=rows.unit)
 
 
 def similarity_of(recorded: Recorded) -> Any:
     given: dict[str, Any] = {"left": ["base"], "right": ["tuned"]}
-    return points_of(alike(recorded, "debiased_cka", **given)["debiased_cka"].sample([("base", "tuned")]))
+    return points_of(
+        compare_layers(recorded, "debiased_cka", **given)["debiased_cka"].sample([("base", "tuned")])
+    )
 
 
 def covered(documents: int, datasets: int, *, told: bool, truth: float) -> float:

@@ -12,10 +12,11 @@ from microtome.comparison.similarity import similarity, similarity_matrix
 from microtome.encoders.loading import load
 from microtome.errors import InputError, SmallSampleWarning, UnknownNameError
 from microtome.experiments.cell_errors import points_of
-from microtome.experiments.layer_similarity import alike, called, random_twin, record_models
+from microtome.experiments.layer_similarity import called, compare_layers, plan_text, random_copy
 from microtome.experiments.tuned_models import layer_curve
 from microtome.extraction.texts import make_texts
-from moving import moved, saved, sentences
+from microtome.rows.options import row_options
+from moving import moved, recorded_on, saved, sentences
 
 TEXT = sentences(70, seed=1)
 
@@ -26,10 +27,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_no_more_rows_than_asked_for_and_the_same_for_all(place: Path, tmp_path: Path) -> None:
-    models = {"base": load(place), "twin": random_twin(load(place), 3)}
-    found = record_models(models, make_texts(TEXT), sample=50, store=tmp_path)
+    models = {"base": load(place), "twin": random_copy(load(place), 3)}
+    found = recorded_on(models, TEXT, tmp_path, sample=50)
     assert len(found.rows) == 50
-    assert [one.layers[0].shape for one in found.found.values()] == [(50, 32), (50, 32)]
+    assert [one.layers[0].shape for one in found.activations.values()] == [(50, 32), (50, 32)]
     assert found.layers == (0, 1, 2, 3)
     assert found.digests["base"] != found.digests["twin"]
     assert load(place).digest == found.digests["base"]
@@ -43,37 +44,37 @@ def test_every_cell_is_the_similarity_of_that_layer_in_two_models(place: Path, t
         return moved(place, 2)
 
     models = {"base": load(place), "again": load(place), "moved": later}
-    recorded = record_models(models, make_texts(TEXT), store=tmp_path)
+    recorded = recorded_on(models, TEXT, tmp_path)
     assert loaded == ["moved"]
     assert recorded.unit == "sentence"
     assert recorded.examples == 70
-    found = alike(recorded, ["debiased_cka", "rsa"], halves=4)
+    found = compare_layers(recorded, ["debiased_cka", "rsa"], halves=4)
     one = found["debiased_cka"]
     assert one.values.shape == (4, 3, 3)
     assert one.errors.shape == (4, 3, 3, 70)
     np.testing.assert_array_equal(one.values[:, 0, 1], 1)
     np.testing.assert_array_equal(one.errors[:, 0, 1], 0)
-    x, y = (recorded.found[name].layers[3] for name in ("base", "moved"))
+    x, y = (recorded.activations[name].layers[3] for name in ("base", "moved"))
     expected = similarity(x, y, clusters=recorded.clusters)
     assert one.values[3, 0, 2] == pytest.approx(float(expected), abs=1e-6)
     some = one.sample([("base", "moved"), ("base", "again")])
     np.testing.assert_array_equal(some.values, [one.values[:, 0, 2], one.values[:, 0, 1]])
     assert found["rsa"].errors.shape == (4, 3, 3, 4)
-    against = alike(recorded, "debiased_cka", left=["base"], right=["moved"])["debiased_cka"]
+    against = compare_layers(recorded, "debiased_cka", left=["base"], right=["moved"])["debiased_cka"]
     np.testing.assert_allclose(against.values[:, 0, 0], one.values[:, 0, 2])
     with pytest.raises(UnknownNameError, match="option must be one of memory, precision, threads"):
-        alike(recorded, "rsa", speed=3)
+        compare_layers(recorded, "rsa", speed=3)
 
 
 def test_what_is_undefined_has_the_reason_of_its_map(place: Path, tmp_path: Path) -> None:
     models = {"base": load(place), "moved": moved(place, 2)}
-    recorded = record_models(models, make_texts(TEXT), sample=40, store=tmp_path)
-    x, y = (recorded.found[name].layers[3] for name in models)
+    recorded = recorded_on(models, TEXT, tmp_path, sample=40)
+    x, y = (recorded.activations[name].layers[3] for name in models)
     with pytest.warns(SmallSampleWarning):
         (expected,) = similarity_matrix([x], [y], "pwcca")["pwcca"].reasons[0]
     assert expected is not None
     assert "add up to more than" in expected
-    one = alike(recorded, "pwcca", halves=4)["pwcca"]
+    one = compare_layers(recorded, "pwcca", halves=4)["pwcca"]
     assert one.reasons[3][0][1] == expected
     curve = layer_curve("a", recorded, points_of(one.sample([("base", "moved")])))
     assert curve.reasons[3] == expected
@@ -84,9 +85,9 @@ def test_names_and_twins_leave_the_encoder_alone(place: Path) -> None:
     other, before = called(base, "other"), base.digest
     assert (base.name, other.name) == (place.name, "other")
     assert other.model is base.model
-    twins = [random_twin(base, seed) for seed in (1, 1, 2)]
+    twins = [random_copy(base, seed) for seed in (1, 1, 2)]
     assert base.digest == before
     assert twins[0].digest == twins[1].digest != twins[2].digest
     assert "all weights re-initialized (seed 1)" in twins[0].source.changes
     with pytest.raises(InputError, match="models must be at least one"):
-        record_models({}, make_texts(TEXT))
+        plan_text({}, make_texts(TEXT), row_options("token"))

@@ -1,4 +1,4 @@
-"""Do runs count as they should, and is what cannot be meant refused before anything is trained?"""
+"""Curves of runs: which runs are included, intervals over draws, and refusals before training."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from scipy import stats
 import cats
 from microtome.checks import check_seeds
 from microtome.errors import InputError
-from microtome.experiments.run_curves import curves_of, failures, gathered
+from microtome.experiments.run_curves import curves_of, failures, gather_points
 from microtome.experiments.runs import Done, Run
-from microtome.experiments.surgery.dropping import dropping
-from microtome.experiments.surgery.freezing import freezing
-from microtome.experiments.surgery.permutation import permutation
+from microtome.experiments.surgery.dropping import drop
+from microtome.experiments.surgery.freezing import freeze
+from microtome.experiments.surgery.permutation import permute
 from microtome.experiments.surgery.random_choice import curves_over_draws
-from microtome.experiments.surgery.reinitialization import reinitialization
+from microtome.experiments.surgery.reinitialization import reinit
 
 Encoders = Callable[..., Any]
 TASK = cats.cats_task()
@@ -45,17 +45,17 @@ def test_runs_with_one_answer_count_and_runs_that_diverged_do_not() -> None:
     runs = [done(0, seed, 0.9, failure=same if seed == 1 else None) for seed in (1, 2)]
     runs += [done(1, 1, 0.5, failure=same), done(1, 2, 0.5, failure=same), done(1, 3, 0.8)]
     runs += [done(2, 1, 0.1, failure="diverged: loss is nan at update 3"), done(2, 2, 0.7)]
-    points = gathered(runs, SPLIT, "arm")
+    points = gather_points(runs, SPLIT, "arm")
     scores, differences = curves_of(points, TASK, points.at(0), axis="x", level=0.95, against="nothing")
     np.testing.assert_allclose(scores.values, [0.9, 0.6, 0.7])
     np.testing.assert_allclose(differences.values, [0, -0.3, -0.2])
-    assert "2 of 3 runs gave one answer to everything, and count" in str(scores.reasons[1])
+    assert "2 of 3 runs predict one class for every example, and are included" in str(scores.reasons[1])
     assert "1 of 2 runs was left out" in str(scores.reasons[2])
     told = failures(runs)
     assert told == (
-        "arm 2, seed 1 was left out: diverged: loss is nan at update 3.",
-        "arm 0: 1 of 2 runs gave one answer to everything, and counts.",
-        "arm 1: 2 of 3 runs gave one answer to everything, and count.",
+        "arm 2, seed 1 is excluded: diverged: loss is nan at update 3.",
+        "arm 0: 1 of 2 runs predicts one class for every example, and is included.",
+        "arm 1: 2 of 3 runs predict one class for every example, and are included.",
     )
 
 
@@ -64,7 +64,7 @@ def test_more_seeds_do_not_narrow_what_few_draws_say() -> None:
         runs = [done(0, seed, 0.9 + seed / 60) for seed in range(3)]
         shares = {1: 0.3, 2: 0.8}
         runs += [done(2, s, share, draw=d) for d, share in shares.items() for s in range(seeds)]
-        points = gathered(runs, SPLIT, "arm")
+        points = gather_points(runs, SPLIT, "arm")
         found = curves_of(points, TASK, points.at(0), axis="x", level=0.95, against="nothing")
         return curves_over_draws(found, runs, TASK, "arm", 0)
 
@@ -83,7 +83,7 @@ def test_bands_are_no_narrower_than_those_of_the_draws_alone() -> None:
     shares = {0: (0.9, 0.92, 0.95), 1: (0.7, 0.72, 0.78), 2: (0.3, 0.5, 0.8)}
     runs = [done(0, seed, share) for seed, share in enumerate(shares[0])]
     runs += [done(x, 0, share, draw=1 + d) for x in (1, 2) for d, share in enumerate(shares[x])]
-    points = gathered(runs, SPLIT, "arm")
+    points = gather_points(runs, SPLIT, "arm")
     found = curves_of(points, TASK, points.at(0), axis="x", level=0.95, against="nothing")
     scores, _ = curves_over_draws(found, runs, TASK, "arm", 0)
     for x in (0, 1, 2):
@@ -101,13 +101,13 @@ def test_seeds_may_come_from_numpy(given: Any, found: tuple[int, ...]) -> None:
     assert all(type(one) is int for one in check_seeds(given))
 
 
-@pytest.mark.parametrize("experiment", [freezing, reinitialization, permutation, dropping])
+@pytest.mark.parametrize("experiment", [freeze, reinit, permute, drop])
 @pytest.mark.parametrize(
     ("given", "words"),
     [
         ({"level": 95}, "level must be between 0 and 1, but got 95"),
-        ({"seeds": 1.5}, r"seeds must be a whole number or whole numbers, but got 1\.5"),
-        ({"seeds": "12"}, "seeds must be a whole number or whole numbers, but got '12'"),
+        ({"seeds": 1.5}, r"seeds must be whole numbers, but got \(1\.5,\)"),
+        ({"seeds": "12"}, r"seeds must be whole numbers, but got \('12',\)"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_first(

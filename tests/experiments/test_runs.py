@@ -1,4 +1,4 @@
-"""Are many runs known by what they are, never trained twice, and told in the order asked?"""
+"""Runs of an experiment: addresses, no training twice, and the order of outcomes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ import pytest
 
 import cats
 import tiny
+from microtome.context import Context
 from microtome.encoders.loading import load
 from microtome.errors import InputError
-from microtome.experiments.runs import Run, count_updates, open_encoder, open_task, run_all
+from microtome.experiments.inputs import open_encoder, open_task
+from microtome.experiments.runs import Run, count_updates, run_all
 from microtome.interventions.freeze import Freeze
 from microtome.interventions.reinit import Reinit
 from microtome.interventions.truncate import Truncate
@@ -36,10 +38,10 @@ RUNS = [
 def trained(
     encoder: Any, task: Any, runs: list[Run], store: Path, **options: Any
 ) -> tuple[list[Any], list[str]]:
-    """What became of runs, and what was heard of them while they went on."""
+    """Outcomes of runs, and their messages of progress."""
     heard: list[str] = []
-    given = {**FEW, "progress": lambda what, *_: heard.append(what), **options}
-    return run_all(encoder, task, runs, recipe="wu2020", store=store, **given), heard
+    context = Context(store=store, device="cpu", progress=lambda what, *_: heard.append(what))
+    return run_all(encoder, task, runs, context=context, recipe="wu2020", **FEW, **options), heard
 
 
 def test_each_run_is_a_fine_tuning_and_is_made_once(encoder_of: Encoders, tmp_path: Path) -> None:
@@ -96,11 +98,13 @@ def test_runs_side_by_side_are_those_one_after_the_other(tmp_path: Path) -> None
 ALONE = """
 import json, sys
 import cats
+from microtome.context import Context
 from microtome.encoders.loading import load
 from microtome.experiments.runs import Run, run_all
 folder, store, seeds, values = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), json.loads(sys.argv[4])
 runs = [Run(arm="whole", x=0, seed=seed) for seed in seeds]
-done = run_all(load(folder), cats.cats_task(), runs, recipe="wu2020", store=store, **values)
+context = Context(store=store, device="cpu")
+done = run_all(load(folder), cats.cats_task(), runs, context=context, recipe="wu2020", **values)
 print(json.dumps({one.run.seed: one.answers for one in done}))
 """
 
@@ -135,11 +139,11 @@ def test_runs_are_counted_before_they_begin() -> None:
 
 def test_what_cannot_be_run(encoder_of: Encoders, tmp_path: Path) -> None:
     task = cats.cats_task()
-    with pytest.raises(InputError, match="at_once must be 1 for an encoder and a task that are open here"):
+    with pytest.raises(InputError, match="at_once must be 1 for an encoder and a task that are open already"):
         trained(encoder_of("bert"), task, RUNS, tmp_path, at_once=2)
     with pytest.raises(InputError, match="at_once must be a whole number above 0, but got 0"):
         trained(encoder_of("bert"), task, RUNS, tmp_path, at_once=0)
-    with pytest.raises(InputError, match=r"task must be what microtome\.task gives, or what it"):
+    with pytest.raises(InputError, match=r"task must be a name, what microtome\.task gives"):
         open_task("rte")
     with pytest.raises(InputError, match="must be a model of transformers to be fine-tuned"):
         open_encoder("bert")

@@ -59,9 +59,9 @@ def test_files_are_the_same_each_time(tmp_path) -> None:
 
 
 def test_axes_of_their_own_have_files_of_their_own(tmp_path) -> None:
-    curves = (make_curve("a", VALUES), make_curve("b", VALUES, axis="first block redrawn"))
+    curves = (make_curve("a", VALUES), make_curve("b", VALUES, axis="first block re-initialized"))
     paths = save_figures(make_result(curves=curves), tmp_path, ["png"])
-    assert [p.name for p in paths] == ["scores_layers_kept.png", "scores_first_block_redrawn.png"]
+    assert [p.name for p in paths] == ["scores_layers_kept.png", "scores_first_block_re-initialized.png"]
 
 
 def test_formats_and_folders_are_checked(tmp_path) -> None:

@@ -346,7 +346,7 @@ def test_results_of_one_name_are_told_apart(tmp_path: Path) -> None:
 
 
 def _probing(**more: Any) -> Result:
-    """What probes of words find in three models and a random twin."""
+    """What probes of words find in three models and a random baseline."""
     given: dict[str, Any] = {
         "experiment": "probing",
         "model": "masked, seed-1, replaced",
@@ -355,7 +355,7 @@ def _probing(**more: Any) -> Result:
         "findings": (
             "masked (all layers): upos is read from all layers at once.",
             "replaced against masked: less is read at layers 1 and 2.",
-            "random twin against masked: less is read at layer 2.",
+            "random baseline against masked: less is read at layer 2.",
             "Without any layer: most frequent 0.200.",
         ),
         "more": {"probe": "edge"},

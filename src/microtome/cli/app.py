@@ -8,28 +8,19 @@ import typer
 
 from ..experiments.table import EXPERIMENTS
 from ..version import VERSION
-from .change import change
 from .compare import compare
 from .demo import demo
-from .domains import domains
-from .drop import drop
 from .extract import extract
 from .finetune import evaluate, finetune
-from .localize import localize
 from .ls import ls
 from .parsing import Verb
-from .permute import permute
 from .pretrain import pretrain
-from .probe import probe
 from .prune import prune
-from .reinit import reinit
 from .report import report
 from .sharing import taken_apart
 from .similarity import similarity
 from .store import store
-from .trajectory import trajectory
 from .verbs import verb as derived
-from .ways import ways
 
 
 def command() -> Any:
@@ -45,8 +36,7 @@ def command() -> Any:
     )
     app.callback()(_start)
     verbs = (similarity, extract, compare, finetune, evaluate)
-    verbs += (reinit, permute, drop, prune)
-    verbs += (probe, change, domains, localize, ways, trajectory)
+    verbs += (prune,)
     for verb in (*verbs, report, pretrain, ls, demo):
         app.command(cls=Verb, no_args_is_help=verb is not demo)(taken_apart(verb))
     for entry in EXPERIMENTS.values():

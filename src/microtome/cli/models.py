@@ -12,17 +12,6 @@ if TYPE_CHECKING:
     from ..extraction.texts import Texts
     from ..rows.planning import Rows
 
-BaseArgument = Annotated[
-    str, typer.Argument(metavar="BASE", help="The model before: hub id or folder.", show_default=False)
-]
-TunedArgument = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="TUNED...",
-        help="What fine-tuning made of it, one a seed; two or more give the ceiling.",
-        show_default=False,
-    ),
-]
 ModelsArgument = Annotated[
     list[str],
     typer.Argument(metavar="MODEL...", help="Hub ids or folders of models.", show_default=False),
@@ -41,11 +30,6 @@ SpecialOption = Annotated[str, typer.Option(help="Tokens that a model adds, in a
 LongestOption = Annotated[int | None, typer.Option(help="Tokens of an example at most.", show_default=False)]
 SampleOption = Annotated[
     int | None, typer.Option(help="So many rows, drawn with the seed.", show_default=False)
-]
-MostRowsOption = Annotated[int, typer.Option(min=10, help="Rows at most, drawn with the seed.")]
-MeasuresOption = Annotated[
-    str,
-    typer.Option("--measures", "-m", help="Names of `microtome ls measures`, commas between them."),
 ]
 HalvesOption = Annotated[
     int, typer.Option(min=2, max=100_000, help="Half-samples for intervals that need them.")
@@ -96,39 +80,15 @@ def load_models(
 ) -> list[Encoder]:
     """Load models, and random twins of the first one; models of one name are told apart by their folders."""
     from ..encoders.loading import load
+    from ..encoders.names import distinct_names
 
-    labels = _told_apart(names)
+    labels = distinct_names(names)
     shared = {"revision": revision, "tokenizer": tokenizer, "device": device, "autocast": autocast}
     found = [load(given, name=label, **shared) for given, label in zip(names, labels, strict=True)]
     return found + [
         load(names[0], name=f"{labels[0]}-random{seed}", random_init=True, seed=seed, **shared)
         for seed in twins
     ]
-
-
-def _told_apart(names: Sequence[str]) -> list[str]:
-    """What models are called: the ends of their paths, with as many folders as tell them apart."""
-    import os
-    from pathlib import Path
-
-    from ..errors import InputError
-
-    short = [(Path(name).name or name).removeprefix("zoo:") for name in names]
-    # One folder can be written in several ways.
-    models = [os.path.abspath(name) if os.path.isdir(name) else name for name in names]
-    folders = [[part for part in Path(name).parts if part != Path(name).anchor] for name in names]
-    labels, parts = short, 2
-    while len(set(labels)) < len(set(models)) and parts <= max(map(len, folders)):
-        labels = [
-            label if labels.count(label) == 1 else "-".join(each[-parts:])
-            for label, each in zip(labels, folders, strict=True)
-        ]
-        parts += 1
-    for kind in (models, labels):
-        twice = [label for label, one in zip(short, kind, strict=True) if kind.count(one) > 1]
-        if twice:
-            raise InputError(f"names of models must differ, but {twice[0]!r} stands twice.")
-    return labels
 
 
 def read_texts(given: str, options: Sequence[str], option_name: str = "--read") -> Texts:
@@ -143,22 +103,8 @@ def read_texts(given: str, options: Sequence[str], option_name: str = "--read") 
     return make_texts(given, **said)
 
 
-def cost(
-    encoders: Sequence[Encoder], rows: Rows, *, dtype: str = "float32", kept: bool = True
-) -> tuple[str, dict[str, Any]]:
-    """Say what a run would take, before it starts: rows, layers and, where rows are kept, bytes on disk."""
-    layers = sum(len(encoder.layers) for encoder in encoders)
-    each = 4 if dtype == "float32" else 2
-    size = each * len(rows) * sum(sum(encoder.widths) for encoder in encoders) if kept else 0
-    models = f"{len(encoders)} model{'' if len(encoders) == 1 else 's'}"
-    sentence = f"{models}, {layers} layers, {rows.sentence()}"
-    if kept:
-        sentence += f": about {max(size / 1e6, 1):,.0f} MB of {dtype} rows in the store"
-    return sentence, {
-        "models": [encoder.name for encoder in encoders],
-        "layers": layers,
-        "rows": len(rows),
-        "bytes": size,
-        "lost": dict(rows.lost),
-        "truncated": dict(rows.truncated),
-    }
+def cost(encoders: Sequence[Encoder], rows: Rows, *, dtype: str = "float32", kept: bool = True) -> Any:
+    """What a run would take, before it starts."""
+    from ..rows.cost import row_cost
+
+    return row_cost(encoders, rows, storage=dtype, kept=kept)

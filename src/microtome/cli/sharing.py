@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, get_type_hints
 
 from .finetune import ColumnsOption, DataOption, HeldOutOption, PairsOption
-from .models import LongestOption, MostRowsOption, RevisionOption, RowsOption, StoreOption, TokenizerOption
+from .models import RevisionOption, StoreOption, TokenizerOption
 from .show import JsonOption, OutOption, QuietOption, Screen
-from .similarity import DeviceOption, SeedOption, ThreadsOption
+from .similarity import DeviceOption, ThreadsOption
 from .surgery import (
     AtOnceOption,
     DryRunOption,
@@ -38,15 +38,6 @@ class TaskFiles:
         from .reading import task_options
 
         return task_options(task, self.data, self.column, self.held_out, self.pairs)
-
-    def check_alone(self, task: str | None, train_size: int | None = None) -> None:
-        """Refuse options of a task where none is given."""
-        from ..errors import must
-
-        given = {**asdict(self), "train_size": train_size}
-        for name, value in given.items():
-            if task is None and value not in (None, []):
-                raise must(f"--{name.replace('_', '-')}", "given with --task", value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,35 +81,6 @@ class Training(Tuning):
     """The same, where there are so many models that they are not kept."""
 
     keep_models: KeepModelsOption = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sampled:
-    """Which rows of a text models are compared on."""
-
-    rows: RowsOption = "token"
-    sample: MostRowsOption = 5_000
-    seed: SeedOption = 0
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """As experiments take them."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compared(Sampled):
-    """The same, where no recipe says how long an input may be."""
-
-    longest: LongestOption = None
-
-    def planned(self, encoders: Sequence[Any], texts: Any, progress: Any) -> Any:
-        """The rows that would be compared: those of the first model, which the others have too."""
-        from ..rows.options import row_options
-        from ..rows.planning import input_length, plan_at_most
-
-        options = row_options(**{**self.given, "longest": input_length(encoders, self.longest)})
-        return plan_at_most(texts.examples, encoders[:1], options, progress=progress)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

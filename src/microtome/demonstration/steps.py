@@ -108,10 +108,10 @@ def compare_layers(bench: Bench, encoder: Any, runs: Sequence[Tuned], baselines:
         longest=bench.plan.longest,
         **bench.keeping,
     )
-    found = with_source(maps, command=bench.command, inputs=[])
-    write(found, bench.out / "compare" / encoder.name, findings=maps.findings)
+    sourced_maps = with_source(maps, command=bench.command, inputs=[])
+    write(sourced_maps, bench.out / "compare" / encoder.name, findings=maps.findings)
     if baselines:
-        _draw(bench, found["debiased_cka"], encoder.name)
+        _draw(bench, sourced_maps["debiased_cka"], encoder.name)
 
 
 def _draw(bench: Bench, similarity_map: Map, name: str) -> None:
@@ -141,7 +141,7 @@ def cut_layers(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> None:
     from ..experiments.surgery.skipping import skip
     from ..experiments.surgery.truncation import truncate
 
-    found = truncate(
+    truncation = truncate(
         list(runs),
         bench.task,
         arms=ARMS,
@@ -149,7 +149,7 @@ def cut_layers(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> None:
         train_size=bench.plan.head_examples,
         **bench.keeping,
     )
-    found.save(bench.out / "truncate" / encoder.name)
+    truncation.save(bench.out / "truncate" / encoder.name)
     skip(list(runs), bench.task, **bench.keeping).save(bench.out / "skip" / encoder.name)
 
 
@@ -182,33 +182,33 @@ def prune_first(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> Unseen | N
         forget_pruned(place)
         forget_evaluation(beside)
         return None
-    found = prune(
+    pruned = prune(
         run, bench.task, plan.max_drop, certify_on="rest", confirm_on="test", seed=0, **bench.keeping
     )
-    write_pruned(found, place)
-    if not found.certified:
+    write_pruned(pruned, place)
+    if not pruned.certified:
         forget_evaluation(beside)
         return None
-    whole = evaluate(run, bench.task, split="test", progress=bench.progress)
+    full_scores = evaluate(run, bench.task, split="test", progress=bench.progress)
     unseen = judge_unseen(
         name,
         place,
-        whole,
+        full_scores,
         bench.task,
-        blocks=(len(found.kept), found.depth),
+        blocks=(len(pruned.kept), pruned.depth),
         longest=plan.longest,
         max_drop=plan.max_drop,
         # The same look at the same examples that confirmed it.
-        level=found.level if found.confirmed is None else found.confirmed.level,
+        level=pruned.level if pruned.confirmed is None else pruned.confirmed.level,
     )
-    told = evaluation_document(
+    document = evaluation_document(
         unseen.evaluation,
-        whole,
+        full_scores,
         model=f"{name} with {unseen.kept} of {unseen.depth} blocks",
         against=f"{name} with all {unseen.depth}",
         command=bench.command,
     )
-    write_evaluation(beside, unseen.evaluation, told)
+    write_evaluation(beside, unseen.evaluation, document)
     return unseen
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +82,8 @@ class Tokenizer:
     def __init__(
         self, backend: tokenizers.Tokenizer, *, pad: int = 0, longest: int | None = None, typed: bool = False
     ) -> None:
-        self._whole = type(backend).from_str(backend.to_str())
+        with _library_failures():
+            self._whole = type(backend).from_str(backend.to_str())
         self._whole.no_padding()
         self._whole.no_truncation()
         self._cut: dict[tuple[int, bool], tokenizers.Tokenizer] = {}
@@ -291,12 +293,18 @@ class Tokenizer:
 
 
 def _encode(tokenizer: Any, inputs: Sequence[Any], **options: Any) -> list[Any]:
-    """Encode a batch; a tokenizer.json that the library takes may still make it fail."""
-    try:
+    with _library_failures():
         return tokenizer.encode_batch(inputs, **options)
+
+
+@contextmanager
+def _library_failures() -> Iterator[None]:
+    """Refuse a tokenizer.json that the library reads and then fails on."""
+    try:
+        yield
     except BaseException as error:
-        # The library's Rust code has panicked, which is no Exception to Python.
-        if type(error).__name__ != "PanicException":
+        # A panic of its Rust code is no Exception to Python; other errors have no class of their own.
+        if type(error) is not Exception and type(error).__name__ != "PanicException":
             raise
         raise InputError(f"tokenizer.json must be whole, but its library failed: {error}.") from error
 

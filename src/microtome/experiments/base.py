@@ -6,6 +6,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
+from numbers import Integral
 from typing import Any, ClassVar, Literal
 
 from ..arguments import check_value
@@ -34,6 +35,8 @@ class Option:
         Where `--help` shows it.
     argument : bool
         Whether it is typed without a name on the command line.
+    positional : bool
+        Whether Python takes it without its name, although it has a default.
     name : str, optional
         On the command line, where it is not that of the field.
     choices : sequence of str
@@ -50,6 +53,7 @@ class Option:
     help: str
     panel: Panel = "Model"
     argument: bool = False
+    positional: bool = False
     name: str | None = None
     choices: Sequence[str] = ()
     least: float | None = None
@@ -82,10 +86,12 @@ def option(help: str, default: Any = MISSING, **facts: Any) -> Any:
 
 
 def options_of(kind: type[Any]) -> Iterator[tuple[Field[Any], Option]]:
-    """List the options of an experiment: required ones first, then its own, then those it shares."""
+    """List the options of an experiment: required ones first, arguments before them, then its own."""
     declared = [(f, f.metadata[_KEY]) for f in fields(kind) if _KEY in f.metadata]
     own = vars(kind).get("__annotations__", {})
-    yield from sorted(declared, key=lambda pair: (not is_required(pair[0]), pair[0].name not in own))
+    yield from sorted(
+        declared, key=lambda pair: (not is_required(pair[0]), not pair[1].argument, pair[0].name not in own)
+    )
 
 
 def is_required(option_field: Field[Any]) -> bool:
@@ -144,12 +150,12 @@ class Experiment(ABC):
             self._check(option_field, facts)
 
     def _check(self, option_field: Field[Any], facts: Option) -> None:
-        name, value = option_field.name, getattr(self, option_field.name)
+        name, value = option_field.name, _plain(getattr(self, option_field.name))
         if str(option_field.type).startswith("Sequence[") and value is not None:
-            value = several(value)
-            object.__setattr__(self, name, value)
+            value = tuple(_plain(part) for part in several(value))
+        object.__setattr__(self, name, value)
         check_value(name, str(option_field.type), value)
-        if name.endswith("seeds") and value is not None and len(set(value)) != (len(value) or -1):
+        if name.endswith("seeds") and isinstance(value, tuple) and len(set(value)) != (len(value) or -1):
             raise must(name, "one or more, each once", list(value))
         for part in several(value):
             if facts.choices and part is not None and part not in facts.choices:
@@ -173,6 +179,11 @@ class Experiment(ABC):
         context = (context or Context()).resolved()
         with using_threads(context.threads):
             return self.run(self.plan(context), context)
+
+
+def _plain(value: Any) -> Any:
+    """A whole number of numpy as one of Python, since addresses in the store are made of plain values."""
+    return int(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
 
 
 def as_function(kind: type[Experiment], name: str) -> Callable[..., Result]:
@@ -221,18 +232,14 @@ def as_function(kind: type[Experiment], name: str) -> Callable[..., Result]:
 
 
 def _signature(own: Mapping[str, Field[Any]], shared: Mapping[str, Field[Any]]) -> inspect.Signature:
-    parameters = [
-        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=f.type)
-        for name, f in own.items()
-        if is_required(f)
-    ]
+    positional, named = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    parameters = []
     for name, f in (*own.items(), *shared.items()):
-        if not is_required(f):
-            parameters.append(
-                inspect.Parameter(
-                    name, inspect.Parameter.KEYWORD_ONLY, default=default_of(f), annotation=f.type
-                )
-            )
+        facts = f.metadata.get(_KEY)
+        kind = positional if is_required(f) or (facts and facts.positional) else named
+        default = inspect.Parameter.empty if is_required(f) else default_of(f)
+        parameters.append(inspect.Parameter(name, kind, default=default, annotation=f.type))
+    parameters.sort(key=lambda parameter: parameter.kind)
     parameters.append(
         inspect.Parameter(
             "context", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Context | None"

@@ -1,4 +1,4 @@
-"""Models that do not beat the majority baseline: which they are, and how a result keeps them."""
+"""Models that do not beat the majority baseline, and their record in a result."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def weak_models(
     ----------
     task : Task
     answers : Answers
-        Of the whole models.
+        Predictions of the complete models.
     lines : mapping of str to float
         Of `guess_line`.
     name : str
-        Of the curve or span map that rests on them.
+        Name of the curve or span map that rests on them.
     level : float
 
     Returns
@@ -38,42 +38,42 @@ def weak_models(
     dict of str to Standing
         By that name; empty where the baseline is beaten, and where there is none.
     """
-    found = against_baseline(task.main, answers, lines.get(GUESS, math.nan), task.labels, level=level)
-    return {} if found is None or found.beats else {name: found}
+    standing = against_baseline(task.main, answers, lines.get(GUESS, math.nan), task.labels, level=level)
+    return {} if standing is None or standing.beats else {name: standing}
 
 
 def plain_weak(weak: Mapping[str, Standing]) -> dict[str, Any]:
-    """What `Result.more` keeps of models that do not beat the majority baseline; nothing where all do."""
-    return {WEAK: {name: found.plain() for name, found in weak.items()}} if weak else {}
+    """The record of `Result.more` for models that do not beat the majority baseline; empty where all do."""
+    return {WEAK: {name: standing.plain() for name, standing in weak.items()}} if weak else {}
 
 
 def below_baseline(
-    task: Task, reference: Answers | None, done: Sequence[Done], *, level: float
+    task: Task, reference: Answers | None, outcomes: Sequence[Done], *, level: float
 ) -> Standing | None:
     """
-    Find out that what an arm is held against does not beat the majority baseline.
+    Test whether the reference of an arm fails to beat the majority baseline.
 
     Parameters
     ----------
     task : Task
     reference : Answers or None
-        Of the model that nothing was done to.
-    done : sequence of Done
-        Runs, which know the baseline.
+        Predictions of the model without an intervention.
+    outcomes : sequence of Done
+        Runs with the score of the baseline.
     level : float
 
     Returns
     -------
     Standing or None
-        None where it beats the baseline, and where there is no baseline or no sound run.
+        None where it beats the baseline, and where there is no baseline or all runs diverged.
     """
     if reference is None:
         return None
-    found = against_baseline(task.main, reference, baseline_of(done), task.labels, level=level)
-    return None if found is None or found.beats else found
+    standing = against_baseline(task.main, reference, baseline_of(outcomes), task.labels, level=level)
+    return None if standing is None or standing.beats else standing
 
 
-def baseline_of(done: Sequence[Done]) -> float:
-    """The score of the most frequent answer; NaN where it is not known."""
-    known = [run.baseline for run in done if math.isfinite(run.baseline)]
-    return float(np.mean(known)) if known else math.nan
+def baseline_of(outcomes: Sequence[Done]) -> float:
+    """The score of the majority baseline; NaN where it is undefined."""
+    scores = [outcome.baseline for outcome in outcomes if math.isfinite(outcome.baseline)]
+    return float(np.mean(scores)) if scores else math.nan

@@ -1,4 +1,4 @@
-"""What would the runs of an experiment refuse? Asked before the first of them begins."""
+"""Checks of the runs of an experiment before the first of them begins."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def check_runs(
     encoder: Any, task: Task, runs: Sequence[Run], *, recipe: str | Recipe = "devlin2019", **values: Any
 ) -> None:
     """
-    Refuse what a run would refuse, before the first one begins.
+    Check the arguments of every run before the first one begins.
 
     Parameters
     ----------
@@ -25,12 +25,12 @@ def check_runs(
     **values
         Of `finetune`, for all runs.
     """
-    tried: set[Any] = set()
+    built: set[Any] = set()
     for run in {run.work[2]: run for run in reversed(runs)}.values():
         cached = bool(run.options.get("cached"))
         changed = apply(encoder, *run.interventions) if cached else encoder
-        # Which weights learn is the same for every size and rate.
+        # Which weights learn does not depend on size and rate.
         kind = run.options.get("method"), cached
         options = {**values, "seed": run.seed, **run.options}
-        check_run(changed, task, recipe, building=kind not in tried, **options)
-        tried.add(kind)
+        check_run(changed, task, recipe, building=kind not in built, **options)
+        built.add(kind)

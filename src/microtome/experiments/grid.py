@@ -10,6 +10,7 @@ from typing import Any
 
 from ..checks import several
 from ..context import Context
+from ..errors import must
 from ..findings.results import Result
 from ..findings.words import counted
 from ..tasks.task import Task
@@ -53,7 +54,7 @@ class TrainingOptions:
 @dataclass(frozen=True, kw_only=True)
 class GridInputs:
     """
-    What a grid has opened.
+    Opened inputs of a grid.
 
     Parameters
     ----------
@@ -62,7 +63,7 @@ class GridInputs:
     runs : list of Run
     recipe : Recipe
     references : tuple
-        How processes of their own open the encoder and the tasks.
+        Arguments with which parallel processes open the encoder and the tasks.
     """
 
     encoder: Any
@@ -75,7 +76,7 @@ class GridInputs:
 @dataclass(frozen=True, kw_only=True)
 class GridRuns:
     """
-    What became of a grid, for one task.
+    Outcomes of a grid for one task.
 
     Parameters
     ----------
@@ -87,7 +88,9 @@ class GridRuns:
         Of `finetune`, the same for all runs.
     context : Context
     started : float
-        When the grid began, by `time.monotonic`.
+        Start of the grid, by `time.monotonic`.
+    choices : object, optional
+        Of an experiment that chooses between plan and training, such as which blocks it drops.
     """
 
     encoder: Any
@@ -97,11 +100,12 @@ class GridRuns:
     settings: Mapping[str, Any]
     context: Context
     started: float
+    choices: Any = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
-    """An encoder is fine-tuned at every point of a grid, with every seed."""
+class TrainingGrid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
+    """Options and plan of experiments that fine-tune one encoder at every point of a grid."""
 
     model: Any = option("Model: hub id, folder or zoo:NAME.", argument=True, panel="Input", metavar="MODEL")
     task: Any = option(f"{TASK_HELP} May be repeated.", repeated=True, panel="Input", metavar="TASK")
@@ -114,22 +118,17 @@ class Grid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
     def grid(self, encoder: Any) -> list[Run]:
         """List the fine-tunings: every point of the grid with every seed."""
 
-    @abstractmethod
-    def summarize(self, runs: GridRuns) -> Result:
-        """Make curves and findings of what became of the runs of one task."""
-
-    def combine(self, results: Sequence[Result], runs: Sequence[GridRuns]) -> Result:
-        """Make one result of several tasks, where an experiment takes them together."""
-        return results[0]
-
     def plan(self, context: Context) -> Plan:
         """Open encoder and tasks, and check and count the fine-tunings."""
-        references = self.reference(self.model), [self.task_reference(one) for one in several(self.task)]
+        references = self.reference(self.model), [self.task_reference(task) for task in several(self.task)]
         tasks = [open_task(reference) for reference in references[1]]
+        names = [task.name for task in tasks]
+        if not names or len(set(names)) != len(names) or (len(names) > 1 and not self.together):
+            raise must("task", "one or more, each once" if self.together else "one task", names)
         encoder, recipe = open_encoder(references[0]), self.chosen_recipe()
         runs = self.grid(encoder)
         for task in tasks:
-            check_runs(encoder, task, runs, recipe=recipe, **self._settings(context))
+            check_runs(encoder, task, runs, recipe=recipe, device=context.device, **self._settings())
         counts = [count_updates(runs, task, recipe) for task in tasks]
         trainings, updates = (sum(column) for column in zip(*counts, strict=True))
         arms = list(dict.fromkeys(run.arm for run in runs))
@@ -143,22 +142,63 @@ class Grid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
             notes=task_notes(tasks),
         )
 
+    def fine_tune(
+        self,
+        inputs: GridInputs,
+        place: int,
+        runs: Sequence[Run],
+        context: Context,
+        *,
+        keep_models: bool = False,
+    ) -> list[Done]:
+        """Fine-tune on the task at a place of the inputs; parallel processes open everything themselves."""
+        parallel = self.at_once > 1
+        return run_all(
+            inputs.references[0] if parallel else inputs.encoder,
+            inputs.references[1][place] if parallel else inputs.tasks[place],
+            runs,
+            context=context,
+            recipe=inputs.recipe,
+            at_once=self.at_once,
+            keep_models=keep_models or self.keep_models,
+            **self._settings(),
+        )
+
+    def _settings(self) -> dict[str, Any]:
+        head = {} if self.head is None else {"head": self.head}
+        return {"precision": self.dtype, **head}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid(TrainingGrid):
+    """An encoder is fine-tuned at every point of a grid, with every seed, and each task is summarized."""
+
+    @abstractmethod
+    def summarize(self, runs: GridRuns) -> Result:
+        """Make curves and findings from the outcomes of one task."""
+
+    def combine(self, results: Sequence[Result], runs: Sequence[GridRuns]) -> Result:
+        """Make one result of several tasks, where an experiment takes them together."""
+        return results[0]
+
+    def train(self, inputs: GridInputs, place: int, context: Context) -> tuple[list[Done], Any]:
+        """
+        Fine-tune for one task.
+
+        Returns
+        -------
+        outcomes : list of Done
+        choices : object
+            See `GridRuns`.
+        """
+        return self.fine_tune(inputs, place, inputs.runs, context), None
+
     def run(self, plan: Plan, context: Context) -> Result:
-        """Fine-tune what the store does not have yet, and summarize."""
-        started, inputs, settings = time.monotonic(), plan.inputs, self._settings(context)
-        outcomes = []
+        """Fine-tune where the store has no outcome yet, and summarize."""
+        started, inputs, outcomes = time.monotonic(), plan.inputs, []
         for place, task in enumerate(inputs.tasks):
-            apart = self.at_once > 1
-            done = run_all(
-                inputs.references[0] if apart else inputs.encoder,
-                inputs.references[1][place] if apart else task,
-                inputs.runs,
-                recipe=inputs.recipe,
-                at_once=self.at_once,
-                threads=context.threads,
-                keep_models=self.keep_models,
-                **settings,
-                **(context.named(task.name) if len(inputs.tasks) > 1 else context).keeping,
+            done, choices = self.train(
+                inputs, place, context.named(task.name) if len(inputs.tasks) > 1 else context
             )
             outcomes.append(
                 GridRuns(
@@ -166,13 +206,10 @@ class Grid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
                     task=task,
                     done=done,
                     recipe=inputs.recipe,
-                    settings=settings,
+                    settings=self._settings(),
                     context=context,
                     started=started,
+                    choices=choices,
                 )
             )
-        return self.combine([self.summarize(one) for one in outcomes], outcomes)
-
-    def _settings(self, context: Context) -> dict[str, Any]:
-        head = {} if self.head is None else {"head": self.head}
-        return {"device": context.device, "precision": self.dtype, **head}
+        return self.combine([self.summarize(runs) for runs in outcomes], outcomes)

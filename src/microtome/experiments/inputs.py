@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..checks import several
 from ..errors import InputError, must, unknown
 from ..extraction.texts import Texts, make_texts
 from ..tasks.task import Task
 from .base import option
 
 ROLES = ("text", "pair", "label", "group", "kind", "labels")
+# Rows that are compared at most by default: RSA looks at every pair of them.
+SAMPLE = 5_000
 PAIRS = ("text", "pair", "label")
 # `read={"column.text": "sentence"}` says which column is the text.
 COLUMN = "column."
@@ -38,6 +41,28 @@ class LoadingOptions:
                     raise must(name, "left out for a model that is open already", getattr(self, name))
             return model
         return {"source": str(model), "revision": self.revision, "tokenizer": self.tokenizer, **more}
+
+    def open_models(self, models: Any, device: str) -> list[Any]:
+        """Load models that are given by name, each once, and take open ones as they are."""
+        from ..encoders.loading import load
+        from ..encoders.names import distinct_names
+        from ..extraction.extracting import as_encoder
+
+        # What `finetune` returns has the encoder in it.
+        references = [
+            self.reference(model.encoder if hasattr(model, "evaluation") else model)
+            for model in several(models)
+        ]
+        if not references:
+            raise must("models", "at least one", 0)
+        sources = [str(ref["source"]) for ref in references if isinstance(ref, Mapping)]
+        labels = iter(distinct_names(sources) if sources else ())
+        return [
+            load(**{"name": next(labels), "device": device, **reference})
+            if isinstance(reference, Mapping)
+            else as_encoder(reference)
+            for reference in references
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,26 +136,35 @@ class TextOptions:
 
     def texts(self) -> Texts:
         """Open the corpus."""
-        columns = {
-            name.removeprefix(COLUMN): value for name, value in self.read.items() if name.startswith(COLUMN)
-        }
-        options: dict[str, Any] = {k: v for k, v in self.read.items() if not k.startswith(COLUMN)}
-        return make_texts(self.on, **options, **({"columns": columns} if columns else {}))
+        return open_texts(self.on, self.read)
+
+
+def open_texts(corpus: Any, read: Mapping[str, str]) -> Texts:
+    """Open a corpus with options of its reader."""
+    columns = {name.removeprefix(COLUMN): value for name, value in read.items() if name.startswith(COLUMN)}
+    options: dict[str, Any] = {name: value for name, value in read.items() if not name.startswith(COLUMN)}
+    return make_texts(corpus, **options, **({"columns": columns} if columns else {}))
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowOptions:
-    """Which rows of a text models are compared on."""
+class SampleOptions:
+    """Which rows of a text models are compared on, where a recipe limits the length of an input."""
 
     rows: str = option("What one row is.", "token", choices=("cls", "mean", "token", "word"), panel="Rows")
     sample: int | None = option(
-        "Use a random sample of at most N rows.", 5_000, least=10, panel="Rows", metavar="N"
-    )
-    longest: int | None = option(
-        "Maximum number of tokens per example.", None, least=1, panel="Rows", metavar="N"
+        "Use a random sample of at most N rows.", SAMPLE, least=10, panel="Rows", metavar="N"
     )
     seed: int = option(
         "Seed of the sample, the random baselines and the half-samples.", 0, panel="Statistics"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowOptions(SampleOptions):
+    """Which rows of a text models are compared on."""
+
+    longest: int | None = option(
+        "Maximum number of tokens per example.", None, least=1, panel="Rows", metavar="N"
     )
 
 

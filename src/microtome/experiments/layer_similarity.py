@@ -1,9 +1,8 @@
-"""How alike are several models, layer by layer? Read from the same rows, with the error of every number."""
+"""Similarity of several models in every layer: the same rows of a text, with the error of each value."""
 
 from __future__ import annotations
 
 import copy
-import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ..comparison.request import PRECISIONS
 from ..comparison.similarity import similarity_matrix
+from ..context import Context
 from ..encoders.encoder import Encoder, TransformerEncoder
-from ..encoders.twins import draw_anew
+from ..encoders.random_init import reinitialize
 from ..errors import InputError, SmallSampleWarning, must, unknown
 from ..extraction.extracting import as_encoder
 from ..extraction.recording import Activations, record
@@ -21,14 +22,14 @@ from ..extraction.texts import Texts
 from ..inference.clusters import Clusters, check_balanced
 from ..inference.scoring import freedom
 from ..measures.table import chosen_all
-from ..rows.options import row_options
+from ..rows.options import RowOptions, row_options
 from ..rows.planning import Rows, input_length, plan_at_most
 from ..store.shelf import Shelf
+from .base import option
 from .cell_errors import Reasons, Sample, errors_of
+from .inputs import SampleOptions
 
-# Rows that are compared at most, where nobody says how many: RSA looks at every pair of them.
-SAMPLE = 5_000
-# What fast arithmetic promises: a smaller difference from 1 is rounding, and no change.
+# Fast arithmetic is accurate to this: a smaller difference from 1 is rounding, and no change.
 ROUNDING = 1e-6
 COMPUTING = ("precision", "memory", "threads")
 Progress = Callable[[str, int, int], None]
@@ -42,19 +43,19 @@ class Recorded:
 
     Parameters
     ----------
-    found : mapping of str to Activations
+    activations : mapping of str to Activations
         By the name of the model.
     digests : mapping of str to str
         Of the models.
     layers : tuple of int
-        That all of them have and that can be compared: 0 is the embedding output, absent where it is the
+        Layers of the first model that can be compared: 0 is the embedding output, absent where it is the
         same in every row. A last state that is normed once more is no layer of its own.
     rows : Rows
     unit : {"document", "sentence", "example"}
         What is independent: documents, where the corpus has enough of them.
     """
 
-    found: Mapping[str, Activations]
+    activations: Mapping[str, Activations]
     digests: Mapping[str, str]
     layers: tuple[int, ...]
     rows: Rows
@@ -67,29 +68,28 @@ class Recorded:
 
     @property
     def examples(self) -> int:
-        """How many sentences or examples have rows."""
+        """The number of sentences or examples that have rows."""
         return len(np.unique(self.rows.examples))
 
     @property
     def freedom(self) -> float:
-        """Degrees of freedom at most: documents of unequal sizes count as fewer, as they do in probing."""
+        """Upper limit of the degrees of freedom: documents of unequal sizes count as fewer."""
         if self.unit != "document":
             return float("inf")
         return freedom(Clusters.from_ids(self.rows.clusters, noun=self.unit), len(self.rows))
 
     @property
-    def warned(self) -> tuple[str, ...]:
-        """What a reader must know of documents that were not taken as independent."""
+    def warnings(self) -> tuple[str, ...]:
+        """Why documents of the corpus are not taken as independent, where it has any."""
         return (self.rows.few,) if self.rows.few else ()
 
     def layers_of(self, model: str) -> tuple[int, ...]:
-        """The layers of one model that can be compared, where models may have other depths."""
-        return _numbered(self.found[model])
+        """The layers of one model that can be compared, where models have different depths."""
+        return _numbered(self.activations[model])
 
     def layer(self, model: str, number: int) -> Any:
         """One layer of a model, as it lies on disk."""
-        one = self.found[model]
-        return one.layers.stored[number]
+        return self.activations[model].layers.stored[number]
 
     def stack(self, model: str) -> list[Any]:
         """All layers of a model."""
@@ -97,9 +97,9 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Alike:
+class LayerSimilarity:
     """
-    How alike models are in every layer, by one measure.
+    Similarity of models in every layer, by one measure.
 
     Parameters
     ----------
@@ -128,108 +128,152 @@ class Alike:
     reasons: tuple[tuple[Reasons, ...], ...] = ()
 
     def sample(self, pairs: Sequence[tuple[str, str]]) -> Sample:
-        """The similarities of some pairs of models: values of shape (pairs, layers), and their errors."""
+        """Similarities of pairs of models: values of shape (pairs, layers), and their errors."""
         at = [(self.left.index(a), self.right.index(b)) for a, b in pairs]
         return Sample(
             values=np.stack([self.values[:, i, j] for i, j in at]),
             errors=np.stack([self.errors[:, i, j] for i, j in at]),
             dof=self.dof,
-            reasons=tuple(tuple(each[i][j] for each in self.reasons) for i, j in at) if self.reasons else (),
+            reasons=tuple(tuple(table[i][j] for table in self.reasons) for i, j in at)
+            if self.reasons
+            else (),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonOptions(SampleOptions):
+    """How rows of a text are stored, and how layers are compared on them."""
+
+    storage: str = option(
+        "How rows are stored on disk.", "float32", choices=("float32", "float16", "bfloat16"), panel="Rows"
+    )
+    precision: str = option("Arithmetic of the measures.", "fast", choices=PRECISIONS, panel="Statistics")
+    memory: str | int = option(
+        "Memory limit for intermediate results, such as 2GB.", "2GB", panel="Statistics", metavar="SIZE"
+    )
+
+    def row_options(self, longest: int | None = None) -> RowOptions:
+        """The rows, with a maximum number of tokens per example."""
+        return row_options(self.rows, longest=longest, sample=self.sample, seed=self.seed)
+
+    def computing(self, context: Context) -> dict[str, Any]:
+        """Options of `similarity_matrix`."""
+        return {
+            "seed": self.seed,
+            "device": context.device,
+            "precision": self.precision,
+            "memory": self.memory,
+        }
+
+
+def plan_text(models: Mapping[str, Any], texts: Texts, options: RowOptions) -> Rows:
+    """
+    Find the rows of the first model, which the others have too; all together limit the input length.
+
+    Parameters
+    ----------
+    models : mapping of str to Encoder
+        With as many layers and the same tokens.
+    texts : Texts
+    options : RowOptions
+
+    Returns
+    -------
+    Rows
+    """
+    if not models:
+        raise must("models", "at least one", 0)
+    longest = input_length([model for model in models.values() if hasattr(model, "source")], options.longest)
+    name, first = next(iter(models.items()))
+    return plan_at_most(texts.examples, [called(first, name)], replace(options, longest=longest))
+
+
+def check_same(models: Mapping[str, Any]) -> None:
+    """Refuse models that do not have the tokens and the layers of the first."""
+    name, first = next(iter(models.items()))
+    for key, encoder in models.items():
+        _check_same(key, encoder, (name, first.cuts, first.layers))
+
+
+def _check_same(name: str, encoder: Any, first: tuple[str, str, tuple[str, ...]]) -> None:
+    label = name if encoder.name == name else f"{encoder.name} ({name})"
+    if encoder.cuts != first[1]:
+        raise InputError(f"{label} must cut texts into tokens as {first[0]} does, but it does not.")
+    if encoder.layers != first[2]:
+        raise InputError(
+            f"{label} must have {len(first[2])} layers, as {first[0]} has, but it has {len(encoder.layers)}."
         )
 
 
 def record_models(
     models: Mapping[str, Loaded],
     texts: Texts,
+    rows: Rows,
     *,
-    rows: str = "token",
-    sample: int | None = SAMPLE,
-    longest: int | None = None,
-    seed: int = 0,
-    planned: Rows | None = None,
-    dtype: str = "float32",
-    store: str | os.PathLike[str] | None = None,
-    command: str = "",
-    progress: Progress | None = None,
+    storage: str = "float32",
+    same: bool = True,
+    visit: Callable[[str, Any], None] | None = None,
+    context: Context | None = None,
 ) -> Recorded:
     """
-    Run models over a text, or find their rows in the store.
+    Run models over a text, or read their rows from the store.
 
     Parameters
     ----------
     models : mapping of str to Encoder, or to a function that loads it
-        All with as many layers and the same tokens, unless `planned` is given. What is loaded by a function
-        is let go afterwards.
+        What a function loads is released afterwards.
     texts : Texts
-    rows : {"token", "word", "cls", "mean"}
-    sample : int, optional
-        Rows at most, drawn with the seed; all when absent.
-    planned : Rows, optional
-        Rows that all models have, by these names; found by the first model when absent.
-    longest, seed, dtype, store, command, progress
-        As in `extract`.
+    rows : Rows
+        That all models have.
+    storage : str
+        How rows are stored on disk.
+    same : bool
+        Whether all models must have the tokens and the layers of the first.
+    visit : callable, optional
+        Called with the name and the encoder of each model after its rows, while it is loaded.
+    context : Context, optional
 
     Returns
     -------
     Recorded
-        Its `layers` are those of the first model.
     """
-    # Who gives functions that load models says how long inputs are.
-    opened: list[Any] = [one for one in models.values() if hasattr(one, "source")]
-    longest = input_length(opened, longest)
-    shelf = Shelf(store)
-    found: dict[str, Activations] = {}
+    context = context or Context()
+    shelf = Shelf(context.store)
+    activations: dict[str, Activations] = {}
     digests: dict[str, str] = {}
-    first: tuple[str, str, tuple[str, ...]] | None = None
-    for name, one in models.items():
-        loaded = _loaded(one)
-        own = name if loaded.name == name else f"{loaded.name} ({name})"
+    first = None
+    for name, model in models.items():
+        loaded = _loaded(model)
+        first = first or (name, loaded.cuts, loaded.layers)
+        if same:
+            _check_same(name, loaded, first)
         encoder = called(loaded, name)
-        if planned is None:
-            first = name, encoder.cuts, encoder.layers
-            options = row_options(rows, longest=longest, sample=sample, seed=seed)
-            planned = plan_at_most(texts.examples, [encoder], options, progress=progress)
-        elif first is not None and encoder.cuts != first[1]:
-            raise InputError(f"{own} must cut texts into tokens as {first[0]} does, but it does not.")
-        elif first is not None and encoder.layers != first[2]:
-            raise InputError(
-                f"{own} must have {len(first[2])} layers, as {first[0]} has, but it has "
-                f"{len(encoder.layers)}."
-            )
-        found[name] = record(
+        activations[name] = record(
             encoder,
             texts,
-            planned,
+            rows,
             shelf=shelf,
-            dtype=dtype,
-            command=command,
-            progress=_named(progress, name),
+            dtype=storage,
+            command=context.command,
+            progress=context.named(name).progress,
         )
         digests[name] = encoder.digest
-    if planned is None or not found:
-        raise must("models", "at least one", 0)
-    one = next(iter(found.values()))
-    return Recorded(
-        found=found,
-        digests=digests,
-        layers=_numbered(one),
-        rows=planned,
-        unit=planned.unit,
-    )
+        if visit is not None:
+            visit(name, loaded)
+    layers = _numbered(next(iter(activations.values())))
+    return Recorded(activations=activations, digests=digests, layers=layers, rows=rows, unit=rows.unit)
 
 
-def alike(
+def compare_layers(
     recorded: Recorded,
     measures: str | Iterable[str],
     *,
     left: Sequence[str] | None = None,
     right: Sequence[str] | None = None,
     halves: int = 40,
-    seed: int = 0,
-    device: Any = "cpu",
     progress: Progress | None = None,
     **options: Any,
-) -> dict[str, Alike]:
+) -> dict[str, LayerSimilarity]:
     """
     Compare models with one another in each layer, on the same rows.
 
@@ -239,80 +283,78 @@ def alike(
     measures : str or sequence of str
     left, right : sequence of str, optional
         Names of models; all of them, with one another, when absent.
-    halves, seed, device
-        As in `similarity_matrix`.
+    halves : int
+        Half-samples for intervals.
     progress : callable, optional
     **options
-        precision, memory, threads, as there.
+        seed, device, precision, memory, threads, as in `similarity_matrix`.
 
     Returns
     -------
-    dict of str to Alike
+    dict of str to LayerSimilarity
         By measure.
     """
     for name in options:
-        if name not in COMPUTING:
+        if name not in ("seed", "device", *COMPUTING):
             raise unknown("option", name, COMPUTING)
-    names = tuple(recorded.found) if left is None else tuple(left)
-    others = None if left is None and right is None else tuple(names if right is None else right)
+    names = tuple(recorded.activations) if left is None else tuple(left)
+    columns = None if left is None and right is None else tuple(names if right is None else right)
     choices = list(chosen_all(measures))
-    if recorded.clusters is not None and any(one.measure.interval == "debiased" for one in choices):
+    if recorded.clusters is not None and any(choice.measure.interval == "debiased" for choice in choices):
         check_balanced(recorded.clusters, recorded.unit)
-    values: dict[str, list[np.ndarray]] = {one.label: [] for one in choices}
-    errors: dict[str, list[np.ndarray]] = {one.label: [] for one in choices}
-    reasons: dict[str, list[tuple[Reasons, ...]]] = {one.label: [] for one in choices}
+    values: dict[str, list[np.ndarray]] = {choice.label: [] for choice in choices}
+    errors: dict[str, list[np.ndarray]] = {choice.label: [] for choice in choices}
+    reasons: dict[str, list[tuple[Reasons, ...]]] = {choice.label: [] for choice in choices}
     dof: dict[str, float] = {}
     for place, number in enumerate(recorded.layers):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SmallSampleWarning)
             maps = similarity_matrix(
                 [recorded.layer(name, number) for name in names],
-                None if others is None else [recorded.layer(name, number) for name in others],
+                None if columns is None else [recorded.layer(name, number) for name in columns],
                 choices,
                 clusters=recorded.clusters,
                 certainty=True,
                 halves=halves,
-                seed=seed,
-                device=device,
                 names=names,
-                right_names=others,
+                right_names=columns,
                 **options,
             )
-        for label, one in maps.items():
-            found, free = errors_of(one)
-            dof[label] = min(free, recorded.freedom)
-            still = np.abs(one.values - 1) <= ROUNDING
-            values[label].append(np.where(still, 1.0, one.values))
-            errors[label].append(np.where(still[..., None], 0.0, found))
-            reasons[label].append(one.reasons)
+        for label, layer_map in maps.items():
+            map_errors, map_dof = errors_of(layer_map)
+            dof[label] = min(map_dof, recorded.freedom)
+            unchanged = np.abs(layer_map.values - 1) <= ROUNDING
+            values[label].append(np.where(unchanged, 1.0, layer_map.values))
+            errors[label].append(np.where(unchanged[..., None], 0.0, map_errors))
+            reasons[label].append(layer_map.reasons)
         if progress is not None:
             progress("layers compared", place + 1, len(recorded.layers))
     return {
-        one.label: Alike(
-            measure=one.label,
+        choice.label: LayerSimilarity(
+            measure=choice.label,
             layers=recorded.layers,
             left=names,
-            right=names if others is None else others,
-            values=np.stack(values[one.label]),
-            errors=np.stack(errors[one.label]),
-            dof=dof[one.label],
-            bounds=one.declared("range"),
-            reasons=tuple(reasons[one.label]),
+            right=names if columns is None else columns,
+            values=np.stack(values[choice.label]),
+            errors=np.stack(errors[choice.label]),
+            dof=dof[choice.label],
+            bounds=choice.declared("range"),
+            reasons=tuple(reasons[choice.label]),
         )
-        for one in choices
+        for choice in choices
     }
 
 
 def called(encoder: Any, name: str) -> Any:
     """The same encoder under another name; its weights are shared, not copied."""
-    found = copy.copy(encoder)
-    found.name = name
-    return found
+    renamed = copy.copy(encoder)
+    renamed.name = name
+    return renamed
 
 
-def random_twin(encoder: Any, seed: int, name: str | None = None) -> TransformerEncoder:
+def random_copy(encoder: Any, seed: int, name: str | None = None) -> TransformerEncoder:
     """
-    Draw all weights of a copy of an encoder anew; it keeps the tokenizer and the device.
+    Copy an encoder with all weights re-initialized; it keeps the tokenizer and the device.
 
     Parameters
     ----------
@@ -328,10 +370,10 @@ def random_twin(encoder: Any, seed: int, name: str | None = None) -> Transformer
     """
     if not isinstance(encoder, TransformerEncoder):
         raise InputError(
-            f"{encoder.name} must be a model of transformers to have a twin drawn; load one with "
-            "random_init=True and give it as twin."
+            f"{encoder.name} must be a model of transformers to be re-initialized; load one with "
+            "random_init=True."
         )
-    found = TransformerEncoder(
+    random = TransformerEncoder(
         name=name or f"{encoder.name}-random{seed}",
         family=encoder.family,
         model=copy.deepcopy(encoder.model).eval(),
@@ -340,21 +382,21 @@ def random_twin(encoder: Any, seed: int, name: str | None = None) -> Transformer
         autocast=encoder.autocast,
     )
     device = encoder.device
-    said = draw_anew(found, seed=seed, keep_embeddings=False)
-    found.model.to(device=device).eval()
-    found.source = replace(encoder.source, changes=(*encoder.source.changes, said))
-    return found
+    change = reinitialize(random, seed=seed, keep_embeddings=False)
+    random.model.to(device=device).eval()
+    random.source = replace(encoder.source, changes=(*encoder.source.changes, change))
+    return random
 
 
 def twin_of(encoder: Any, name: str, seed: int = 0) -> Any:
     """
-    Draw a twin of any encoder, with its tokenizer; one that is no model of transformers is loaded again.
+    Make a random baseline of any encoder; one that is no model of transformers is loaded again.
 
     Parameters
     ----------
     encoder : Encoder
     name : str
-        Of the twin.
+        Of the random baseline.
     seed : int
 
     Returns
@@ -364,20 +406,14 @@ def twin_of(encoder: Any, name: str, seed: int = 0) -> Any:
     from ..encoders.loading import load
 
     if isinstance(encoder, TransformerEncoder):
-        return random_twin(encoder, seed, name)
+        return random_copy(encoder, seed, name)
     origin = encoder.source
     return load(origin.given, name=name, random_init=True, seed=seed, device=str(encoder.device))
 
 
-def _numbered(one: Activations) -> tuple[int, ...]:
-    return tuple(k for k in one.varying if one.names[k].rpartition("/")[2].isdigit())
+def _numbered(activations: Activations) -> tuple[int, ...]:
+    return tuple(k for k in activations.varying if activations.names[k].rpartition("/")[2].isdigit())
 
 
-def _loaded(given: Any) -> Any:
-    return as_encoder(given() if callable(given) and not hasattr(given, "run") else given)
-
-
-def _named(progress: Progress | None, name: str) -> Progress | None:
-    if progress is None:
-        return None
-    return lambda what, done, total: progress(f"{name}: {what}", done, total)
+def _loaded(model: Any) -> Any:
+    return as_encoder(model() if callable(model) and not hasattr(model, "run") else model)

@@ -1,4 +1,4 @@
-"""What do many runs say together? Points with their sound runs, curves with bands, and sentences."""
+"""Curves of experiments that fine-tune: runs gathered by point, bands, and losses in words."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ..findings.intervals import bound_for_all, with_own_interval
 from ..findings.results import Curve, X
 from ..findings.scorecurves import difference_curve, score_curve
 from ..inference.answers import Answers
+from ..inference.holm import holm
 from ..inference.pairing import Comparison, compare_scores
 from ..scores.declare import Score
 from ..scores.table import find_score
@@ -22,48 +23,48 @@ from .models import as_answers
 from .runs import Done
 
 MARGIN = 1.0  # points of 100 that findings call a loss
-COLLAPSED = "collapsed"  # how the failure of a run begins that gave one answer to everything
+COLLAPSED = "collapsed"  # the failure of a run with one prediction for every example begins so
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Points:
     """
-    The runs of one arm, put together by the point they belong to.
+    The runs of one arm, by the point they belong to.
 
     Parameters
     ----------
     arm : str
     x : tuple
     answers : tuple of (Answers or None)
-        Of the sound runs of each point; None where there is none.
+        Predictions of the runs of each point that did not diverge; None where all did.
     failed : tuple of (x, name, reason)
         Runs that diverged.
-    same : tuple of (str or None)
-        For each point, how many of its runs gave one answer to everything: what was done to the model may
-        be why, so they count.
+    collapsed : tuple of (str or None)
+        For each point, how many of its runs predict one class for every example. They are included: the
+        intervention may be the cause.
     """
 
     arm: str
     x: tuple[X, ...]
     answers: tuple[Answers | None, ...]
     failed: tuple[tuple[X, int | str, str], ...]
-    same: tuple[str | None, ...] = ()
+    collapsed: tuple[str | None, ...] = ()
 
     def at(self, x: X) -> Answers | None:
-        """What the sound runs of one point answered."""
+        """The predictions at one point; None where all runs diverged."""
         return dict(zip(self.x, self.answers, strict=True)).get(x)
 
 
-def gathered(done: Sequence[Done], split: Split, arm: str) -> Points:
+def gather_points(outcomes: Sequence[Done], split: Split, arm: str) -> Points:
     """
-    Put the runs of an arm together.
+    Gather the runs of an arm by point.
 
     Parameters
     ----------
-    done : sequence of Done
+    outcomes : sequence of Done
         Of all arms.
     split : Split
-        That they answered.
+        The split of their predictions.
     arm : str
 
     Returns
@@ -71,33 +72,40 @@ def gathered(done: Sequence[Done], split: Split, arm: str) -> Points:
     Points
         In the order in which the points come first.
     """
-    mine = [one for one in done if one.run.arm == arm]
     points: dict[X, list[Done]] = {}
-    for one in mine:
-        points.setdefault(one.run.x, []).append(one)
-    sound = {x: [one for one in some if counts(one)] for x, some in points.items()}
-    answers = [
-        as_answers(split, [one.answers for one in some], [one.run.name for one in some]) if some else None
-        for some in sound.values()
-    ]
-    failed = tuple((one.run.x, one.run.name, one.failure or "") for one in mine if not counts(one))
-    same = tuple(_said_same(some) for some in points.values())
-    return Points(arm=arm, x=tuple(points), answers=tuple(answers), failed=failed, same=same)
+    for outcome in outcomes:
+        if outcome.run.arm == arm:
+            points.setdefault(outcome.run.x, []).append(outcome)
+    answers, failed = [], []
+    for at_point in points.values():
+        sound = [outcome for outcome in at_point if counts(outcome)]
+        predictions = [outcome.answers for outcome in sound]
+        answers.append(as_answers(split, predictions, [o.run.name for o in sound]) if sound else None)
+    for outcome in outcomes:
+        if outcome.run.arm == arm and not counts(outcome):
+            failed.append((outcome.run.x, outcome.run.name, outcome.failure or ""))
+    return Points(
+        arm=arm,
+        x=tuple(points),
+        answers=tuple(answers),
+        failed=tuple(failed),
+        collapsed=tuple(_collapsed_note(at_point) for at_point in points.values()),
+    )
 
 
-def counts(one: Done) -> bool:
-    """Whether a run is averaged with others: all are that did not diverge, also with one answer to all."""
-    return one.failure is None or one.failure.startswith(COLLAPSED)
+def counts(outcome: Done) -> bool:
+    """Whether a run is included in means: all are that did not diverge, also with one predicted class."""
+    return outcome.failure is None or outcome.failure.startswith(COLLAPSED)
 
 
-def _said_same(some: Sequence[Done]) -> str | None:
-    """Say how many runs of a point gave one answer to everything."""
-    bad = sum(one.failure is not None and counts(one) for one in some)
-    if not bad:
+def _collapsed_note(outcomes: Sequence[Done]) -> str | None:
+    """How many runs of a point predict one class for every example, in words."""
+    collapsed = sum(outcome.failure is not None and counts(outcome) for outcome in outcomes)
+    if not collapsed:
         return None
-    told = "run" if len(some) == 1 else "runs"
-    verb = "counts" if bad == 1 else "count"
-    return f"{bad} of {len(some)} {told} gave one answer to everything, and {verb}"
+    runs = "run" if len(outcomes) == 1 else "runs"
+    predict, are = ("predicts", "is") if collapsed == 1 else ("predict", "are")
+    return f"{collapsed} of {len(outcomes)} {runs} {predict} one class for every example, and {are} included"
 
 
 def curves_of(
@@ -112,7 +120,7 @@ def curves_of(
     note: str = "",
 ) -> list[Curve]:
     """
-    Draw an arm: its scores, and how they differ from a reference on the same examples.
+    Make the curves of an arm: its scores, and their differences from a reference on the same examples.
 
     Parameters
     ----------
@@ -121,25 +129,25 @@ def curves_of(
     reference : Answers or None
         Without one there is no curve of differences.
     axis : str
-        What x is.
+        Label of x.
     level : float
     against : str
-        What the reference is, in words.
+        The reference, in words.
     pair_seeds : bool
-        Whether one training runs through all points. Models that were trained apart are not pairs for
-        having equal seeds: then examples are paired, and seeds are not.
+        Whether one trained model is behind all points of a seed. Models of separate trainings are paired by
+        example only, also where their seeds are equal.
     note : str
-        What a reader must know of the runs.
+        A note on the runs for the reader.
 
     Returns
     -------
     list of Curve
         The second is called "difference" and the name of the arm.
     """
-    given: dict[str, Any] = {"axis": axis, "level": level, "pair_seeds": pair_seeds, "failed": points.failed}
-    found = [score_curve(points.arm, points.x, points.answers, task.main, task.labels, note=note, **given)]
+    shared: dict[str, Any] = {"axis": axis, "level": level, "pair_seeds": pair_seeds, "failed": points.failed}
+    curves = [score_curve(points.arm, points.x, points.answers, task.main, task.labels, note=note, **shared)]
     if reference is not None:
-        found.append(
+        curves.append(
             difference_curve(
                 f"difference {points.arm}",
                 points.x,
@@ -148,16 +156,23 @@ def curves_of(
                 task.main,
                 task.labels,
                 note="; ".join([f"score minus that of {against}", *([note] if note else [])]),
-                **given,
+                **shared,
             )
         )
-    return [replace(one, reasons=both_said(one.reasons, points.same)) for one in found]
+    return [replace(curve, reasons=join_reasons(curve.reasons, points.collapsed)) for curve in curves]
 
 
-def both_said(reasons: Sequence[str | None], more: Sequence[str | None]) -> tuple[str | None, ...]:
-    """Say both of each point."""
-    pairs = zip(reasons, more or (None,) * len(reasons), strict=True)
-    return tuple("; ".join(one for one in pair if one) or None for pair in pairs)
+def join_reasons(reasons: Sequence[str | None], further: Sequence[str | None]) -> tuple[str | None, ...]:
+    """
+    Join the reasons of each point.
+
+    Examples
+    --------
+    >>> join_reasons(["one seed", None], ["all equal", None])
+    ('one seed; all equal', None)
+    """
+    pairs = zip(reasons, further or (None,) * len(reasons), strict=True)
+    return tuple("; ".join(reason for reason in pair if reason) or None for pair in pairs)
 
 
 def lost(
@@ -172,7 +187,7 @@ def lost(
         Of differences.
     score : Score
     ends : pair of str
-        Those of the simultaneous band, or ("low", "high") for those of each point alone.
+        Ends of the simultaneous band, or ("low", "high") for those of each point's interval.
 
     Returns
     -------
@@ -185,7 +200,7 @@ def lost(
     return value, least, most
 
 
-def said_loss(
+def loss_text(
     curve: Curve,
     place: int,
     score: Score,
@@ -195,7 +210,7 @@ def said_loss(
     family: str = "all points",
 ) -> str:
     """
-    Say the loss at one point of a curve of differences, with its own interval.
+    Write the loss at one point of a curve of differences, with its own interval.
 
     Parameters
     ----------
@@ -203,11 +218,11 @@ def said_loss(
     place : int
     score : Score
     by_seed : sequence of float
-        What each seed lost there, in points of 100.
+        The loss of each seed at that point, in points of 100.
     bound : {"", "most", "least"}
-        Which end of the band of all points a claim rests on, to be told with it.
+        The end of the simultaneous band that a claim rests on, written with it.
     family : str
-        What these points are.
+        The points that the band covers, in words.
     """
     value, low, high = (float(side[place]) for side in lost(curve, score, ("low", "high")))
     text = with_own_interval(
@@ -228,40 +243,62 @@ def said_loss(
 
 
 def within_margin(curve: Curve, score: Score, margin: float = MARGIN) -> list[int]:
-    """Places of the points at which the band rules out a loss of more than a margin, in points of 100."""
+    """Places of the points where the band excludes a loss above a margin, in points of 100."""
     most = lost(curve, score)[2]
     return [place for place in range(len(curve.x)) if math.isfinite(most[place]) and most[place] <= margin]
 
 
 def beyond_margin(curve: Curve, score: Score, margin: float = MARGIN) -> list[int]:
-    """Places of the points at which the band rules out a loss of less than a margin."""
+    """Places of the points where the band excludes a loss below a margin."""
     least = lost(curve, score)[1]
     return [place for place in range(len(curve.x)) if math.isfinite(least[place]) and least[place] > margin]
 
 
-def compared(task: Task, one: Answers | None, other: Answers | None, *, level: float) -> Comparison | None:
-    """Compare two points on the same examples; None where one has no sound run."""
-    if one is None or other is None:
-        return None
-    return compare_scores(find_score(task.main), one, other, labels=task.labels, level=level)
-
-
-def tested_unit(found: Comparison) -> str:
-    """What the test of a comparison took as independent."""
-    if found.interval is not None:
-        return found.interval.unit
-    return "example and seed" if max(found.seeds) > 1 else "example"
-
-
-def rows_of(done: Sequence[Done], **more: Any) -> tuple[dict[str, Any], ...]:
+def compare_points(
+    task: Task, first: Points, second: Points, *, points: Sequence[X], level: float
+) -> list[tuple[X, Comparison, float]]:
     """
-    Make the long table: one record a run.
+    Compare two arms on the same examples, with Holm's correction over points.
 
     Parameters
     ----------
-    done : sequence of Done
-    **more
-        Columns for all of them.
+    task : Task
+    first, second : Points
+    points : sequence of int, float or str
+        Those to compare; the ones where all runs of an arm diverged are left out.
+    level : float
+
+    Returns
+    -------
+    list of (x, Comparison, p)
+        `p` is adjusted for the number of comparisons.
+    """
+    score, comparisons = find_score(task.main), []
+    for x in points:
+        answers, reference = first.at(x), second.at(x)
+        if answers is not None and reference is not None:
+            comparison = compare_scores(score, answers, reference, labels=task.labels, level=level)
+            comparisons.append((x, comparison))
+    adjusted = holm([comparison.p for _, comparison in comparisons])
+    return [(x, comparison, p) for (x, comparison), p in zip(comparisons, adjusted, strict=True)]
+
+
+def tested_unit(comparison: Comparison) -> str:
+    """The unit that the test of a comparison takes as independent."""
+    if comparison.interval is not None:
+        return comparison.interval.unit
+    return "example and seed" if max(comparison.seeds) > 1 else "example"
+
+
+def rows_of(outcomes: Sequence[Done], **columns: Any) -> tuple[dict[str, Any], ...]:
+    """
+    Make the long table: one record per run.
+
+    Parameters
+    ----------
+    outcomes : sequence of Done
+    **columns
+        Columns with the same value for all runs.
 
     Returns
     -------
@@ -269,32 +306,32 @@ def rows_of(done: Sequence[Done], **more: Any) -> tuple[dict[str, Any], ...]:
     """
     return tuple(
         {
-            "arm": one.run.arm,
-            "x": one.run.x,
-            "seed": one.run.seed,
-            "draw": one.run.draw,
-            "score": one.score if math.isfinite(one.score) else None,
-            "failure": one.failure,
-            "interventions": "; ".join(map(repr, one.run.interventions)),
-            "options": ", ".join(f"{name}={value!r}" for name, value in sorted(one.run.options.items())),
-            "updates": one.course.get("updates"),
-            "seconds": one.course.get("seconds"),
-            "address": one.address,
-            **more,
+            "arm": outcome.run.arm,
+            "x": outcome.run.x,
+            "seed": outcome.run.seed,
+            "draw": outcome.run.draw,
+            "score": outcome.score if math.isfinite(outcome.score) else None,
+            "failure": outcome.failure,
+            "interventions": "; ".join(map(repr, outcome.run.interventions)),
+            "options": ", ".join(f"{name}={value!r}" for name, value in sorted(outcome.run.options.items())),
+            "updates": outcome.course.get("updates"),
+            "seconds": outcome.course.get("seconds"),
+            "address": outcome.address,
+            **columns,
         }
-        for one in done
+        for outcome in outcomes
     )
 
 
-def failures(done: Sequence[Done]) -> tuple[str, ...]:
-    """Say which runs diverged, each once, and where runs gave one answer to everything."""
-    bad = {one.address: one for one in reversed(done) if not counts(one)}
-    left = [
-        f"{one.run.arm} {one.run.x}, seed {one.run.name} was left out: {one.failure}."
-        for one in reversed(bad.values())
+def failures(outcomes: Sequence[Done]) -> tuple[str, ...]:
+    """Warnings about runs that diverged, each once, and points where runs predict one class."""
+    diverged = {outcome.address: outcome for outcome in reversed(outcomes) if not counts(outcome)}
+    excluded = [
+        f"{outcome.run.arm} {outcome.run.x}, seed {outcome.run.name} is excluded: {outcome.failure}."
+        for outcome in reversed(diverged.values())
     ]
     points: dict[tuple[str, X], list[Done]] = {}
-    for one in done:
-        points.setdefault((one.run.arm, one.run.x), []).append(one)
-    same = [(arm, x, _said_same(some)) for (arm, x), some in points.items()]
-    return (*left, *(f"{arm} {x}: {told}." for arm, x, told in same if told))
+    for outcome in outcomes:
+        points.setdefault((outcome.run.arm, outcome.run.x), []).append(outcome)
+    notes = [(arm, x, _collapsed_note(at_point)) for (arm, x), at_point in points.items()]
+    return (*excluded, *(f"{arm} {x}: {note}." for arm, x, note in notes if note))

@@ -1,18 +1,18 @@
-"""How are many fine-tunings run? Each known by its address, one after the other or side by side."""
+"""Fine-tunings of an experiment: each has an address, and runs in turn or in parallel processes."""
 
 from __future__ import annotations
 
 import json
 import math
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..context import Context, Progress
 from ..encoders.encoder import Encoder
 from ..errors import InputError, WorkError, must
 from ..findings.results import X
@@ -23,18 +23,14 @@ from ..store.shelf import Shelf
 from ..tasks.task import Task
 from ..training.evaluating import read_answers
 from ..training.finetuning import finetune
-from ..training.multi_seed import open_asked
 from ..training.progress import LOG
 from ..training.recipe import Recipe, find_recipe
 from ..training.request import ask
 from ..training.stopping import in_child, stopping_children
 from ..training.tuned import ANSWERS, RUN
-
-if TYPE_CHECKING:
-    import os
+from .inputs import open_encoder, open_task
 
 KIND = "outcome"
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +46,9 @@ class Run:
         The point of that curve.
     seed : int
     draw : int
-        Which of several draws at one point it is, counted from 1; 0 where there is nothing to draw.
+        Number of the random draw at its point, counted from 1; 0 where nothing is drawn.
     interventions : tuple
-        What is done to the encoder first, in order.
+        Interventions on the encoder before the fine-tuning, in order.
     options : mapping
         Of `finetune`, such as train_size, method or values of the recipe.
     """
@@ -66,20 +62,20 @@ class Run:
 
     @property
     def name(self) -> int | str:
-        """What tells it from the other runs at its point."""
+        """Its name among the runs at its point: the seed, after the draw where there are several."""
         return f"{self.draw}/{self.seed}" if self.draw else self.seed
 
     @property
     def work(self) -> tuple[Any, ...]:
-        """What decides its outcome: runs of several arms may be the same work."""
-        told = tuple(sorted((name, repr(value)) for name, value in self.options.items()))
-        return self.interventions, self.seed, told
+        """All that decides its outcome: runs of several arms may be the same work."""
+        options = tuple(sorted((name, repr(value)) for name, value in self.options.items()))
+        return self.interventions, self.seed, options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
     """
-    What became of a run.
+    The outcome of a run.
 
     Parameters
     ----------
@@ -87,15 +83,15 @@ class Done:
     address : str
         Of the fine-tuning.
     folder : Path
-        What the store keeps of it: the whole checkpoint, or only what it answered and how it went.
+        Folder of the store: the checkpoint, or only its predictions and the log of its training.
     answers : tuple
-        On the validation split, in its order.
+        Predictions on the validation split, in its order.
     score : float
-        Of the task; NaN where it has none.
+        The score of the task; NaN where it is undefined.
     baseline : float
-        The same score of the most frequent answer of the training split.
+        The same score of the majority baseline.
     failure : str, optional
-        How it went wrong: it diverged, or collapsed to one answer to everything.
+        How the training failed: it diverged, or collapsed to one prediction for every example.
     course : mapping
         Updates, losses and seconds.
     """
@@ -115,39 +111,30 @@ def run_all(
     task: Task | Mapping[str, Any],
     runs: Sequence[Run],
     *,
+    context: Context,
     recipe: str | Recipe = "devlin2019",
     at_once: int = 1,
-    threads: int | None = None,
-    device: str = "cpu",
-    precision: str = "float32",
-    store: str | os.PathLike[str] | None = None,
     keep_models: bool = False,
-    progress: Progress | None = None,
-    command: str = "",
     **values: Any,
 ) -> list[Done]:
     """
-    Fine-tune an encoder in many ways; runs that are in the store are read from there.
+    Fine-tune an encoder once per run; runs that are in the store are read from there.
 
     Parameters
     ----------
     encoder : Encoder or mapping
-        A mapping is what `load` is called with, which processes of their own need.
+        A mapping holds the arguments of `load`, which parallel processes need.
     task : Task or mapping
-        A mapping is what `task` is called with.
+        A mapping holds the arguments of `task`.
     runs : sequence of Run
+    context : Context
     recipe : str or Recipe
     at_once : int
-        Processes that train at the same time; 1 trains here.
-    threads : int, optional
-        Of each process; as many as here when absent.
-    device, precision, store, command
-        As in `finetune`.
+        Number of processes that train at the same time; 1 trains in this process.
     keep_models : bool
-        Whether the store keeps the weights of every run, or only its answers and its course. Runs whose
-        weights were in the store before keep them; runs of which only answers are known are trained again
-        where weights are asked for.
-    progress : callable, optional
+        Whether the store keeps the weights of every run, or only its predictions and its log. Weights that
+        were in the store before stay there; a run whose weights are not is trained again where they are
+        required.
     **values
         Of `finetune`, for all runs.
 
@@ -160,41 +147,34 @@ def run_all(
         raise must("at_once", "a whole number above 0", at_once)
     if at_once > 1 and not (isinstance(encoder, Mapping) and isinstance(task, Mapping)):
         raise InputError(
-            "at_once must be 1 for an encoder and a task that are open here, since other processes open them "
-            f"anew: give what load and task are called with, such as {{'source': FOLDER}}; but got {at_once}."
+            "at_once must be 1 for an encoder and a task that are open already, since other processes open "
+            "them again: pass the arguments of load and task, such as {'source': FOLDER}; but got "
+            f"{at_once}."
         )
-    import torch
-
-    chosen = find_recipe(recipe)
-    with using_threads(threads):
-        options = {"recipe": chosen, "device": device, "precision": precision, **values}
-        keeping = {"store": store, "command": command, "keep_models": keep_models}
-        opened, asked = open_encoder(encoder), open_task(task)
-        one = partial(_run_one, opened, asked, Shelf(store), options=options, keeping=keeping)
-        distinct = {run.work: run for run in reversed(runs)}
+    context = context.resolved()
+    with using_threads(context.threads):
+        trainer = _Trainer(
+            encoder=open_encoder(encoder),
+            task=open_task(task),
+            options={"recipe": find_recipe(recipe), "device": context.device, **values},
+            context=context,
+            keep_models=keep_models,
+        )
         if at_once > 1:
-            # By address: two plans may come to the same run, which two processes must not train at once.
-            first: dict[str, Run] = {}
-            for run in reversed(distinct.values()):
-                first.setdefault(_asked(opened, asked, run, options)[-1], run)
-            missing = [run for run in first.values() if one(run, train=False) is None]
+            missing = trainer.missing(runs)
             if missing:
-                given = encoder, task, torch.get_num_threads()
-                _in_processes(given, missing, at_once, options, keeping, progress)
-        known: dict[Any, Done] = {}
-        out = []
+                _run_in_processes(trainer, (encoder, task), missing, at_once)
+        outcomes: dict[Any, Done] = {}
         for place, run in enumerate(runs):
-            if run.work not in known:
-                found = one(run, progress=_named(progress, run, place, len(runs)))
-                assert found is not None
-                known[run.work] = found
-            out.append(replace(known[run.work], run=run))
-        return out
+            if run.work not in outcomes:
+                label = f"{place + 1}/{len(runs)} {run.arm} {run.x} seed {run.name}"
+                outcomes[run.work] = trainer.run(run, context.named(label).progress)
+        return [replace(outcomes[run.work], run=run) for run in runs]
 
 
 def count_updates(runs: Sequence[Run], task: Task, recipe: str | Recipe, **values: Any) -> tuple[int, int]:
     """
-    Count what runs will cost, if none of them is in the store.
+    Count the runs and their updates, if none of them is in the store.
 
     Parameters
     ----------
@@ -220,91 +200,76 @@ def count_updates(runs: Sequence[Run], task: Task, recipe: str | Recipe, **value
     return len(distinct), total
 
 
-def open_encoder(given: Any) -> Any:
-    """Take an encoder as it is, or load it."""
-    if isinstance(given, Mapping):
-        from ..encoders.loading import load
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Trainer:
+    """
+    All that the runs of an experiment share.
 
-        return load(**given)
-    if not hasattr(given, "depth") or not hasattr(given, "base"):
-        told = getattr(given, "name", type(given).__name__)
-        raise InputError(f"{told} must be a model of transformers to be fine-tuned, but it is none.")
-    return given
+    Parameters
+    ----------
+    encoder : TransformerEncoder
+    task : Task
+    options : mapping
+        Of `finetune`, for all runs; the recipe among them.
+    context : Context
+    keep_models : bool
+    """
 
+    encoder: Any
+    task: Task
+    options: Mapping[str, Any]
+    context: Context
+    keep_models: bool
 
-def open_task(given: Any) -> Task:
-    """Take a task as it is, or open it."""
-    if isinstance(given, Task):
-        return given
-    if isinstance(given, Mapping):
-        return open_asked(given)
-    raise must("task", "what microtome.task gives, or what it is called with", type(given).__name__)
+    def run(self, run: Run, progress: Progress | None = None) -> Done:
+        """Read the outcome of a run, or train it."""
+        changed, recipe, options, address = self._request(run)
+        outcome = self._stored(address, run)
+        if outcome is not None:
+            return outcome
+        shelf = Shelf(self.context.store)
+        # Another experiment on this store may train the same run, and must not read what is removed below.
+        with shelf.alone(_outcome_address(address)):
+            outcome = _read(shelf, address, run, self.task, weights=self.keep_models)
+            if outcome is not None:
+                return outcome
+            keeping = {**self.context.keeping, "progress": progress}
+            finetune(changed, self.task, recipe, **keeping, **options)
+            if not self.keep_models:
+                _remove_weights(shelf, address)
+            outcome = _read(shelf, address, run, self.task)
+        if outcome is None:
+            raise WorkError(f"{run.arm} {run.x} must be in the store after its training, but it is not.")
+        return outcome
 
+    def missing(self, runs: Sequence[Run]) -> list[Run]:
+        """Runs that are not in the store, one per address: two processes must not train the same one."""
+        first: dict[str, Run] = {}
+        for run in reversed({run.work: run for run in reversed(runs)}.values()):
+            first.setdefault(self._request(run)[-1], run)
+        return [run for address, run in first.items() if self._stored(address, run) is None]
 
-def _named(progress: Progress | None, run: Run, place: int, count: int) -> Progress | None:
-    if progress is None:
+    def _request(self, run: Run) -> tuple[Any, Recipe, dict[str, Any], str]:
+        """The encoder of a run, its recipe, the other arguments of `finetune`, and the address."""
+        changed = apply(self.encoder, *run.interventions) if run.interventions else self.encoder
+        options = {**self.options, "seed": run.seed, **run.options}
+        recipe = options.pop("recipe")
+        return changed, recipe, options, ask(changed, self.task, recipe, **options).address
+
+    def _stored(self, address: str, run: Run) -> Done | None:
+        with suppress(OSError, WorkError):  # another experiment may remove weights at this moment
+            return _read(Shelf(self.context.store), address, run, self.task, weights=self.keep_models)
         return None
-    label = f"{place + 1}/{count} {run.arm} {run.x} seed {run.name}"
-    return lambda what, done, total: progress(f"{label}: {what}", done, total)
 
 
-def _run_one(
-    encoder: Any,
-    task: Task,
-    shelf: Shelf,
-    run: Run,
-    *,
-    options: Mapping[str, Any],
-    keeping: Mapping[str, Any],
-    progress: Progress | None = None,
-    train: bool = True,
-) -> Done | None:
-    changed, recipe, given, place = _asked(encoder, task, run, options)
-    found = None
-    with suppress(OSError, WorkError):  # what another experiment lets go just now is looked for again below
-        found = _read(shelf, place, run, task, whole=keeping["keep_models"])
-    if found is not None or not train:
-        return found
-    # Another experiment on this store may want the same run, and must not read what is let go here.
-    with shelf.alone(_outcome(place)):
-        found = _read(shelf, place, run, task, whole=keeping["keep_models"])
-        if found is not None:
-            return found
-        finetune(
-            changed,
-            task,
-            recipe,
-            store=keeping["store"],
-            command=keeping["command"],
-            progress=progress,
-            **given,
-        )
-        if not keeping["keep_models"]:
-            _let_go(shelf, place)
-        found = _read(shelf, place, run, task)
-    if found is None:
-        raise WorkError(f"{run.arm} {run.x} must be in the store after its training, but it is not.")
-    return found
+def _outcome_address(address: str) -> str:
+    """The address of predictions and log of a run whose weights are not in the store."""
+    return make_address({"run": address})
 
 
-def _asked(
-    encoder: Any, task: Task, run: Run, options: Mapping[str, Any]
-) -> tuple[Any, Recipe, dict[str, Any], str]:
-    """The encoder of a run, its recipe, what else `finetune` is asked with, and the address."""
-    changed = apply(encoder, *run.interventions) if run.interventions else encoder
-    given = {**options, "seed": run.seed, **run.options}
-    recipe = given.pop("recipe")
-    return changed, recipe, given, ask(changed, task, recipe, **given).address
-
-
-def _outcome(place: str) -> str:
-    """The address of what is kept of a run whose weights are not."""
-    return make_address({"run": place})
-
-
-def _let_go(shelf: Shelf, place: str) -> None:
-    """Keep what a run answered, and remove its weights."""
-    entry = shelf.get(place)
+def _remove_weights(shelf: Shelf, address: str) -> None:
+    """Keep the predictions and the log of a run, and remove its weights."""
+    entry = shelf.get(address)
     if entry is None:
         return
     source = Path(entry.folder)
@@ -314,54 +279,59 @@ def _let_go(shelf: Shelf, place: str) -> None:
             if (source / name).is_file():
                 shutil.copyfile(source / name, folder / name)
 
-    told = {name: entry.provenance.get(name) for name in ("model", "task", "recipe", "score", "failure")}
-    shelf.put(files, kind=KIND, specification={"run": place}, provenance=told)
-    shelf.remove(place)
+    facts = {name: entry.provenance.get(name) for name in ("model", "task", "recipe", "score", "failure")}
+    shelf.put(files, kind=KIND, specification={"run": address}, provenance=facts)
+    shelf.remove(address)
 
 
-def _read(shelf: Shelf, place: str, run: Run, task: Task, *, whole: bool = False) -> Done | None:
-    """Read what became of a run, with its weights where the whole of it is asked for."""
-    entry = shelf.get(place)
-    if entry is None and not whole:
-        entry = shelf.get(_outcome(place))
+def _read(shelf: Shelf, address: str, run: Run, task: Task, *, weights: bool = False) -> Done | None:
+    """Read the outcome of a run; None where it is not in the store, with its weights if required."""
+    entry = shelf.get(address)
+    if entry is None and not weights:
+        entry = shelf.get(_outcome_address(address))
     if entry is None:
         return None
     folder = Path(entry.folder)
-    told = json.loads((folder / RUN).read_text())
-    found = told["evaluation"]
-    value = found["score"]["value"]
-    guessed = [found["baseline"].get(name) for name in task.main]
-    known = bool(guessed) and all(each is not None for each in guessed)
+    record = json.loads((folder / RUN).read_text())
+    evaluation = record["evaluation"]
+    score = evaluation["score"]["value"]
+    majority = [evaluation["baseline"].get(name) for name in task.main]
+    defined = bool(majority) and all(value is not None for value in majority)
     return Done(
         run=run,
-        address=place,
+        address=address,
         folder=folder,
         answers=tuple(read_answers(folder / ANSWERS, task.split(task.validation))),
-        score=math.nan if value is None else float(value),
-        baseline=sum(guessed) / len(guessed) if known else math.nan,
-        failure=told["failure"],
-        course=MappingProxyType(told["course"]),
+        score=math.nan if score is None else float(score),
+        baseline=sum(majority) / len(majority) if defined else math.nan,
+        failure=record["failure"],
+        course=MappingProxyType(record["course"]),
     )
 
 
-def _in_processes(
-    given: tuple[Any, Any, int],
-    runs: Sequence[Run],
-    at_once: int,
-    options: Mapping[str, Any],
-    keeping: Mapping[str, Any],
-    progress: Progress | None,
+def _run_in_processes(
+    trainer: _Trainer, references: tuple[Any, Any], runs: Sequence[Run], at_once: int
 ) -> None:
+    """Train runs in parallel; each process opens the encoder and the task itself."""
     from concurrent.futures import ProcessPoolExecutor, as_completed
     from multiprocessing import get_context
 
+    import torch
+
+    progress = trainer.context.progress
+    # A function that reports progress cannot be sent to another process.
+    context = replace(trainer.context.reporting(None), threads=torch.get_num_threads())
+    shared = {"options": dict(trainer.options), "context": context, "keep_models": trainer.keep_models}
     # Fresh processes: a forked one would inherit a GPU that it cannot use.
     pool = ProcessPoolExecutor(
-        min(at_once, len(runs)), mp_context=get_context("spawn"), initializer=_open_here, initargs=given
+        min(at_once, len(runs)),
+        mp_context=get_context("spawn"),
+        initializer=_open_in_process,
+        initargs=(*references, shared),
     )
     try:
         with stopping_children(pool):
-            running = [pool.submit(in_child, _work_here, run, dict(options), dict(keeping)) for run in runs]
+            running = [pool.submit(in_child, _train_in_process, run) for run in runs]
             for done, finished in enumerate(as_completed(running), start=1):
                 finished.result()
                 if progress is not None:
@@ -370,17 +340,16 @@ def _in_processes(
         pool.shutdown(cancel_futures=True)
 
 
-# What a process of the pool has opened: every run of it begins with the same encoder and task.
-_HERE: dict[str, Any] = {}
+# The trainer of a process of the pool: all its runs begin with the same encoder and task.
+_PROCESS: dict[str, _Trainer] = {}
 
 
-def _open_here(encoder: Mapping[str, Any], task: Mapping[str, Any], threads: int) -> None:
+def _open_in_process(encoder: Mapping[str, Any], task: Mapping[str, Any], shared: Mapping[str, Any]) -> None:
     import torch
 
-    torch.set_num_threads(threads)
-    _HERE.update(encoder=open_encoder(encoder), task=open_task(task))
+    torch.set_num_threads(shared["context"].threads)
+    _PROCESS["trainer"] = _Trainer(encoder=open_encoder(encoder), task=open_task(task), **shared)
 
 
-def _work_here(run: Run, options: dict[str, Any], keeping: dict[str, Any]) -> None:
-    shelf = Shelf(keeping["store"])
-    _run_one(_HERE["encoder"], _HERE["task"], shelf, run, options=options, keeping=keeping)
+def _train_in_process(run: Run) -> None:
+    _PROCESS["trainer"].run(run)

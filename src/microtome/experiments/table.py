@@ -87,6 +87,7 @@ _ALL = (
     Entry(
         name="reinitialization",
         verb="reinit",
+        path="surgery.reinitialization.Reinitialization",
         asks="Which blocks' pretrained weights matter, against depth alone?",
         takes="encoder",
         trains=True,
@@ -96,6 +97,7 @@ _ALL = (
     Entry(
         name="permutation",
         verb="permute",
+        path="surgery.permutation.Permutation",
         asks="Does the order of the blocks matter, and alike in different tasks?",
         takes="encoder",
         trains=True,
@@ -105,6 +107,7 @@ _ALL = (
     Entry(
         name="dropping",
         verb="drop",
+        path="surgery.dropping.Dropping",
         asks="Which blocks can be left out before fine-tuning?",
         takes="encoder",
         trains=True,
@@ -114,7 +117,8 @@ _ALL = (
     Entry(
         name="probing",
         verb="probe",
-        asks="What can be read out of each layer?",
+        path="probing.probing.Probing",
+        asks="What does each layer encode of an annotation or a task?",
         takes="layers",
         trains=False,
         protocols=("M-E1", "M-E2", "T-E4"),
@@ -123,6 +127,7 @@ _ALL = (
     Entry(
         name="change",
         verb="change",
+        path="change.change.Change",
         asks="What did fine-tuning change, and in which layers?",
         takes="changed",
         trains=False,
@@ -132,6 +137,7 @@ _ALL = (
     Entry(
         name="domains",
         verb="domains",
+        path="change.domains.Domains",
         asks="Did it change sentences of the task more than others?",
         takes="changed",
         trains=False,
@@ -139,8 +145,9 @@ _ALL = (
         source="Merchant et al. 2020",
     ),
     Entry(
-        name="tuning_ways",
-        verb="ways",
+        name="tuning_methods",
+        verb="tuning-methods",
+        path="change.tuning_methods.TuningMethods",
         asks="Where does the change sit when only adapters, biases or the head learn?",
         takes="encoder",
         trains=True,
@@ -148,9 +155,10 @@ _ALL = (
         source="microtome, Hu et al. 2022, Ben Zaken et al. 2022",
     ),
     Entry(
-        name="localized",
+        name="localization",
         verb="localize",
-        asks="In which layers do single neurons count, beyond rotated layers?",
+        path="change.localization.Localization",
+        asks="In which layers do single neurons matter, beyond rotated layers?",
         takes="models",
         trains=False,
         protocols=("W-E3", "B-12"),
@@ -159,6 +167,7 @@ _ALL = (
     Entry(
         name="trajectory",
         verb="trajectory",
+        path="change.trajectory.Trajectory",
         asks="How do layers come to be what they are, along a training?",
         takes="checkpoints",
         trains=False,

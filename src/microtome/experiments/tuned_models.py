@@ -1,4 +1,4 @@
-"""Which models does a change lie between? The base, what fine-tuning made of it, and its random twins."""
+"""Models of a change: the base, its fine-tuned models, and randomly initialized copies of it."""
 
 from __future__ import annotations
 
@@ -11,24 +11,28 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import whole_number
+from ..checks import several, whole_number
 from ..comparison.models import tuned_facts
+from ..context import Context
 from ..encoders.versions import provenance
 from ..errors import InputError, must
 from ..extraction.extracting import as_encoder
 from ..extraction.texts import Texts
 from ..findings.results import Curve
 from ..version import VERSION
+from .base import option
 from .cell_errors import Points, Sample, curve_of
-from .layer_similarity import Alike, Recorded, random_twin
+from .inputs import LoadingOptions
+from .layer_similarity import ComparisonOptions, LayerSimilarity, Recorded, check_same, twin_of
 
 AXIS = "layer"
 BASE = "base"
-TUNED, SEEDS, TWIN = "base to tuned", "between seeds", "base to random twin"
+TUNED, SEEDS, RANDOM = "base to tuned", "between seeds", "base to random twin"
+MEASURES = ("rsa", "debiased_cka")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Models:
+class TunedModels:
     """
     Models by the names under which they are compared.
 
@@ -40,14 +44,15 @@ class Models:
         Of the tuned models; their places where they are not known.
     task : str
         That they were tuned on; empty where it is not known.
-    twins : mapping of str to Encoder
+    random : mapping of str to Encoder
+        Randomly initialized copies of the base.
     """
 
     base: Any
     tuned: Mapping[str, Any]
     seeds: tuple[int, ...]
     task: str
-    twins: Mapping[str, Any]
+    random: Mapping[str, Any]
 
     def task_of(self, name: str) -> str:
         """The task that a text of this name belongs to: that of the models, or the text itself."""
@@ -56,61 +61,94 @@ class Models:
 
     @property
     def all(self) -> dict[str, Any]:
-        """Every one of them."""
-        return {BASE: self.base, **self.tuned, **self.twins}
+        """All models."""
+        return {BASE: self.base, **self.tuned, **self.random}
 
     @property
     def pairs(self) -> dict[str, list[tuple[str, str]]]:
-        """What is compared with what, by the name of the series."""
-        found = {
+        """Pairs of models that are compared, by the name of the series."""
+        pairs = {
             TUNED: [(BASE, name) for name in self.tuned],
             SEEDS: list(combinations(self.tuned, 2)),
-            TWIN: [(BASE, name) for name in self.twins],
+            RANDOM: [(BASE, name) for name in self.random],
         }
-        return {name: some for name, some in found.items() if some}
+        return {name: models for name, models in pairs.items() if models}
 
 
-def open_models(base: Any, tuned: Any, twin: Any = 0, *, seed: int = 0, device: str = "cpu") -> Models:
-    """
-    Open the models of a change.
+@dataclass(frozen=True, kw_only=True)
+class MeasureOptions(ComparisonOptions):
+    """Measures of similarity, and how their intervals are found."""
 
-    Parameters
-    ----------
-    base : Encoder or path
-    tuned : Tuned, Encoder or path, or a list of them
-    twin : int, Encoder, or list of Encoder
-        How many twins of the base are drawn, or the twins themselves.
-    seed : int
-        Of the first twin.
-    device : str
-        For models that are given by their folders.
-
-    Returns
-    -------
-    Models
-    """
-    first = open_encoder(base, device)
-    several = list(tuned) if isinstance(tuned, list | tuple) else [tuned]
-    if not several:
-        raise must("tuned models", "at least one", 0)
-    found = [open_encoder(one, device) for one in several]
-    if len({one.digest for one in found}) < len(found):
-        raise InputError("models of one setting must be different ones, but one of them is there twice.")
-    told = [tuned_facts(one) for one in found]
-    seeds = [one["seed"] for one in told if one is not None]
-    if len(set(seeds)) < len(found):
-        seeds = list(range(len(found)))
-    if isinstance(twin, int):
-        twins = [random_twin(first, seed + k) for k in range(whole_number("twin", twin, 0))]
-    else:
-        twins = [open_encoder(one, device) for one in (twin if isinstance(twin, list | tuple) else [twin])]
-    return Models(
-        base=first,
-        tuned={f"tuned {each}": one for each, one in zip(seeds, found, strict=True)},
-        seeds=tuple(seeds),
-        task=next((str(one["task"]) for one in told if one is not None), ""),
-        twins={f"twin {k}": one for k, one in enumerate(twins)},
+    measures: str | Sequence[str] = option(
+        "Names of `microtome ls measures`.", MEASURES, panel="Statistics", metavar="NAME,..."
     )
+    halves: int = option(
+        "Number of half-samples, for intervals of measures without an influence function.",
+        40,
+        least=2,
+        most=100_000,
+        panel="Statistics",
+    )
+
+    def comparing(self, context: Context) -> dict[str, Any]:
+        """Options of `compare_layers`."""
+        return {"halves": self.halves, "progress": context.progress, **self.computing(context)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunedOptions(LoadingOptions):
+    """A model before fine-tuning, and after it."""
+
+    base: Any = option(
+        "Model before fine-tuning: hub id, folder or zoo:NAME.", argument=True, panel="Input", metavar="BASE"
+    )
+    tuned: Any = option(
+        "Fine-tuned models, one per seed; two or more give the upper reference.",
+        argument=True,
+        repeated=True,
+        panel="Input",
+        metavar="TUNED...",
+    )
+
+    def open_tuned(self, context: Context, baselines: Any = 0, seed: int = 0) -> TunedModels:
+        """
+        Open the models, and check that they can be compared.
+
+        Parameters
+        ----------
+        context : Context
+        baselines : int, Encoder, or list of Encoder
+            Number of random baselines of the base, or the random baselines themselves.
+        seed : int
+            Of the first random baseline.
+
+        Returns
+        -------
+        TunedModels
+        """
+        if not several(self.tuned):
+            raise must("tuned models", "at least one", 0)
+        base, *tuned = self.open_models([self.base, *several(self.tuned)], context.device)
+        if len({model.digest for model in tuned}) < len(tuned):
+            raise InputError("models of one setting must be different ones, but one of them is there twice.")
+        facts = [tuned_facts(model) for model in tuned]
+        seeds = [fact["seed"] for fact in facts if fact is not None]
+        if len(set(seeds)) < len(tuned):
+            seeds = list(range(len(tuned)))
+        if isinstance(baselines, int):
+            count = whole_number("random_baselines", baselines, 0)
+            random = [twin_of(base, f"{base.name}-random{seed + k}", seed + k) for k in range(count)]
+        else:
+            random = [open_encoder(model, context.device) for model in several(baselines)]
+        models = TunedModels(
+            base=base,
+            tuned={f"tuned {place}": model for place, model in zip(seeds, tuned, strict=True)},
+            seeds=tuple(seeds),
+            task=next((str(fact["task"]) for fact in facts if fact is not None), ""),
+            random={f"twin {k}": model for k, model in enumerate(random)},
+        )
+        check_same(models.all)
+        return models
 
 
 def open_encoder(given: Any, device: str = "cpu") -> Any:
@@ -122,76 +160,78 @@ def open_encoder(given: Any, device: str = "cpu") -> Any:
     return load(given, device=device) if isinstance(given, str | os.PathLike) else as_encoder(given)
 
 
-def series_of(one: Alike, models: Models) -> dict[str, Sample]:
+def series_of(similarity: LayerSimilarity, models: TunedModels) -> dict[str, Sample]:
     """
-    The similarities of base and tuned, of two seeds, and of base and twin.
+    Similarities of base and tuned, of two seeds, and of base and random baseline.
 
     Pairs of seeds share models and do not vary independently, so only their mean is given.
     """
-    found = {name: one.sample(pairs) for name, pairs in models.pairs.items()}
-    return {name: each.together() if name == SEEDS else each for name, each in found.items()}
+    samples = {name: similarity.sample(pairs) for name, pairs in models.pairs.items()}
+    return {name: sample.together() if name == SEEDS else sample for name, sample in samples.items()}
 
 
 def layer_curve(
-    name: str, recorded: Recorded, found: Points, note: str = "", *, unit: str | None = None
+    name: str, recorded: Recorded, points: Points, note: str = "", *, unit: str | None = None
 ) -> Curve:
     """Make a curve over the layers, with the unit of the recorded rows where no other is named."""
-    unit = f"{unit or recorded.unit}{' and model' if found.models > 1 else ''}"
-    return curve_of(name, AXIS, recorded.layers, found, unit=unit, n=recorded.examples, note=note)
+    unit = f"{unit or recorded.unit}{' and model' if points.models > 1 else ''}"
+    return curve_of(name, AXIS, recorded.layers, points, unit=unit, n=recorded.examples, note=note)
 
 
-def long_table(found: Mapping[str, Alike]) -> list[dict[str, Any]]:
-    """One record a measure, pair of models and layer."""
-    out: list[dict[str, Any]] = []
-    for label, one in found.items():
-        for i, left in enumerate(one.left):
-            for j, right in enumerate(one.right):
-                if left == right or (right in one.left and one.left.index(right) < i):
+def long_table(similarities: Mapping[str, LayerSimilarity]) -> list[dict[str, Any]]:
+    """One record per measure, pair of models and layer."""
+    table: list[dict[str, Any]] = []
+    for label, similarity in similarities.items():
+        for i, left in enumerate(similarity.left):
+            for j, right in enumerate(similarity.right):
+                if left == right or (right in similarity.left and similarity.left.index(right) < i):
                     continue
-                told = {"measure": label, "left": left, "right": right}
-                out += [
-                    {**told, "layer": number, "similarity": float(value) if np.isfinite(value) else None}
-                    for number, value in zip(one.layers, one.values[:, i, j], strict=True)
+                pair = {"measure": label, "left": left, "right": right}
+                table += [
+                    {**pair, "layer": number, "similarity": float(value) if np.isfinite(value) else None}
+                    for number, value in zip(similarity.layers, similarity.values[:, i, j], strict=True)
                 ]
-    return out
+    return table
 
 
-def said_methods(
-    models: Models, recorded: Sequence[Recorded], measures: Sequence[str], halves: int, level: float
+def change_methods(
+    models: TunedModels, recorded: Sequence[Recorded], measures: Sequence[str], halves: int, level: float
 ) -> str:
-    """Say how models were compared, on one text or two, for the methods of a paper."""
-    units = " or ".join(dict.fromkeys(f"{one.unit}s" for one in recorded))
-    told = dict.fromkeys(f"{one.rows.sentence()} of {one.rows.extent()}" for one in recorded)
-    texts = " and on ".join(told)
+    """How models were compared, on one text or two, for the methods of a paper."""
+    units = " or ".join(dict.fromkeys(f"{text.unit}s" for text in recorded))
+    rows = dict.fromkeys(f"{text.rows.sentence()} of {text.rows.extent()}" for text in recorded)
     count = len(models.tuned)
-    name, plural = as_encoder(models.base).name, "" if count == 1 else "s"
+    plural = "" if count == 1 else "s"
     task = f" (on {models.task})" if models.task else ""
     parts = [
-        f"{name} was compared with {count} fine-tuned model{plural}{task} in {len(recorded[0].layers)} "
-        f"layers by {' and '.join(measures)} (Merchant et al. 2020), on {texts}."
+        f"{models.base.name} was compared with {count} fine-tuned model{plural}{task} in "
+        f"{len(recorded[0].layers)} layers by {' and '.join(measures)} (Merchant et al. 2020), on "
+        f"{' and on '.join(rows)}."
     ]
-    if models.twins:
-        parts.append("A twin of the base with all weights drawn anew is the floor.")
+    if models.random:
+        parts.append("A randomly initialized copy of the base is the lower reference.")
     seeds = " and fine-tuning seeds" if count > 1 else ""
     parts.append(
-        f"Intervals of {level * 100:g}% are over {units}{seeds}: by influence scores for debiased "
+        f"Intervals of {level * 100:g} % are over {units}{seeds}: by influence scores for debiased "
         f"CKA (by a jackknife where there are few {units}) and by {halves} half-samples for RSA and "
-        f"the like; bands hold for all layers at once. Computed with microtome {VERSION}."
+        f"similar measures; bands hold for all layers at once. Computed with microtome {VERSION}."
     )
     return " ".join(parts)
 
 
-def told_provenance(
-    recorded: Sequence[Recorded], texts: Sequence[Texts], *, started: float, **more: Any
+def text_provenance(
+    recorded: Sequence[Recorded], texts: Sequence[Texts], context: Context, *, started: float, **facts: Any
 ) -> dict[str, Any]:
-    """Say what it takes to make a result again."""
+    """What it takes to make a result again."""
     return provenance(
         {
             "models": dict(recorded[0].digests),
-            "texts": [dict(one.facts) for one in texts],
-            "rows": [{"count": len(one.rows), "digest": one.rows.digest} for one in recorded],
-            "activations": [one.address for each in recorded for one in each.found.values()],
-            **more,
+            "texts": [dict(text.facts) for text in texts],
+            "rows": [{"count": len(text.rows), "digest": text.rows.digest} for text in recorded],
+            "activations": [model.address for text in recorded for model in text.activations.values()],
+            **facts,
+            "device": context.device,
+            "command": context.command,
             "seconds": round(time.monotonic() - started, 3),
         }
     )

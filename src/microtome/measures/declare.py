@@ -48,23 +48,23 @@ class MeasureOption:
     high: float | None = None
     meaning: str
 
-    def read(self, name: str, given: Any) -> Any:
+    def read(self, name: str, raw: Any) -> Any:
         """Parse and validate the user's value or its text, or raise an error with the allowed values."""
-        value = _from_text(given, self.default) if isinstance(given, str) else given
+        value = _from_text(raw, self.default) if isinstance(raw, str) else raw
         if self.choices is not None:
             if not any(value == c and type(value) is type(c) for c in self.choices):
-                raise must(f"option {name}", f"one of {', '.join(map(str, self.choices))}", given)
+                raise must(f"option {name}", f"one of {', '.join(map(str, self.choices))}", raw)
             return value
         if isinstance(self.default, (int, float)) and not isinstance(self.default, bool):
             integer = isinstance(self.default, int)
             value = value.item() if hasattr(value, "item") else value
             numeric = isinstance(value, (int, float)) and not isinstance(value, bool)
             if not numeric or math.isinf(value) or (integer and not float(value).is_integer()):
-                raise must(f"option {name}", "a whole number" if integer else "a number", given)
+                raise must(f"option {name}", "a whole number" if integer else "a number", raw)
             if not ((self.low is None or value >= self.low) and (self.high is None or value <= self.high)):
                 bounds = [f"at least {self.low:g}"] if self.low is not None else []
                 bounds += [f"at most {self.high:g}"] if self.high is not None else []
-                raise must(f"option {name}", " and ".join(bounds), given)
+                raise must(f"option {name}", " and ".join(bounds), raw)
             return int(value) if integer else float(value)
         return value
 

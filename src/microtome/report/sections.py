@@ -22,9 +22,7 @@ LAYERED = frozenset(
         "layers kept",
         "blocks kept",
         "blocks frozen",
-        "block redrawn",
         "block re-initialized",
-        "first block redrawn",
         "first block re-initialized",
         "first block kept",
         "block moved to the top",
@@ -51,7 +49,7 @@ TITLES: Mapping[str, str] = {
 # What follows on the name of a model where a sentence begins with it; other words may only look like one.
 _BEHIND = (":", " (", "/", " against ")
 # Models that no result is named after.
-_BASELINES = ("random twin", "random baseline")
+_BASELINES = ("random baseline",)
 # Probes that nothing is drawn for, so that there are no seeds that could be covered.
 _UNSEEDED = ("linear", "online code")
 # Their differences are what an intervention costs; other experiments state theirs themselves.

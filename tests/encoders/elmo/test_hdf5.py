@@ -64,8 +64,19 @@ def test_h5py_is_an_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
             {"lstm.n_layers": 2.0},
             "lstm.n_layers in {path} must be a whole number of at least 1, but got 2.0.",
         ),
-        ({"lstm.cell_clip": 0}, "lstm.cell_clip in {path} must be a number above 0 or null, but got 0."),
-        ({"lstm.proj_clip": "3"}, "lstm.proj_clip in {path} must be a number above 0 or null, but got '3'."),
+        *(
+            (
+                {f"lstm.{name}": value},
+                f"lstm.{name} in {{path}} must be a number above 0 that float32 can hold, or null, but got "
+                f"{value!r}.",
+            )
+            for name, value in (
+                ("cell_clip", 0),
+                ("proj_clip", "3"),
+                ("cell_clip", 1e308),
+                ("proj_clip", 10**400),
+            )
+        ),
         (
             {"lstm.use_skip_connections": 1},
             "lstm.use_skip_connections in {path} must be true or false, but got 1.",

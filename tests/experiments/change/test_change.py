@@ -1,4 +1,4 @@
-"""What changed is found where it was changed, between two seeds and a random twin."""
+"""What changed is found where it was changed, between two seeds and a random baseline."""
 
 from __future__ import annotations
 
@@ -62,7 +62,10 @@ def test_only_layers_above_the_moved_block_change(place: Path, tmp_path: Path) -
         assert found.more["average"][measure]["base to tuned"]["value"] == pytest.approx(
             similar.values.mean()
         )
-    assert any("surely more like the base than like each other in layer 3" in said for said in found.findings)
+    assert any(
+        "significantly more similar to the base than to each other in layer 3" in said
+        for said in found.findings
+    )
     assert any("Layer 3 changed most" in said for said in found.findings)
     assert found.warnings == ()
     assert any("@inproceedings{merchant2020" in entry for entry in found.references)
@@ -79,7 +82,7 @@ def test_only_layers_above_the_moved_block_change(place: Path, tmp_path: Path) -
 
 def test_rsa_is_the_correlation_of_cosines_over_all_pairs_of_tokens(place: Path, tmp_path: Path) -> None:
     base, tuned = load(place), moved(place, 2, 3)
-    found = change(base, tuned, TEXT, measures=["rsa"], twin=0, halves=4, store=tmp_path)
+    found = change(base, tuned, TEXT, measures=["rsa"], random_baselines=0, halves=4, store=tmp_path)
     sides = [extract(one, TEXT, rows="token", store=tmp_path).layers[3] for one in (base, tuned)]
     cosines = []
     for rows in sides:
@@ -87,14 +90,17 @@ def test_rsa_is_the_correlation_of_cosines_over_all_pairs_of_tokens(place: Path,
         cosines.append((unit @ unit.T)[np.triu_indices(len(unit), 1)])
     assert found["rsa: base to tuned"].values[3] == pytest.approx(pearsonr(*cosines)[0], abs=1e-9)
     assert found.warnings == (
-        "There is no ceiling, and nothing is said of other seeds: one fine-tuned model was given.",
-        "There is no floor: no random twin was asked for.",
+        "There is no upper reference, and nothing can be said about other seeds: one fine-tuned model was "
+        "given.",
+        "There is no lower reference: no random baseline was requested.",
     )
     assert [one.name for one in found.curves] == ["rsa: base to tuned"]
 
 
 def test_a_copy_has_not_changed(place: Path, tmp_path: Path) -> None:
-    found = change(load(place), place, TEXT, measures="debiased_cka", rows="cls", twin=0, store=tmp_path)
+    found = change(
+        load(place), place, TEXT, measures="debiased_cka", rows="cls", random_baselines=0, store=tmp_path
+    )
     curve = found.curves[0]
     # The first token is the same everywhere, so layer 0 has nothing to compare.
     assert curve.x == (1, 2, 3)
@@ -134,6 +140,8 @@ def test_models_that_cannot_be_compared_are_refused(place: Path, tmp_path: Path)
     with pytest.raises(InputError, match="must cut texts into tokens as base does"):
         change(base, other, TEXT, store=tmp_path / "s")
     with pytest.raises(InputError, match="one of them is there twice"):
+        change(base, [load(place), place], TEXT, store=tmp_path / "s")
+    with pytest.raises(InputError, match="names of models must differ"):
         change(base, [place, place], TEXT, store=tmp_path / "s")
     with pytest.raises(InputError, match="tuned models must be at least one"):
         change(base, [], TEXT, store=tmp_path / "s")

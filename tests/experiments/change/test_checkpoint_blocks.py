@@ -10,9 +10,7 @@ import pytest
 from microtome.comparison.structure import find_blocks
 from microtome.encoders.loading import load
 from microtome.experiments.change.checkpoint_blocks import find_checkpoint_blocks
-from microtome.experiments.layer_similarity import record_models
-from microtome.extraction.texts import make_texts
-from moving import parted, saved, sentences
+from moving import parted, recorded_on, saved, sentences
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +20,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_planted_blocks_are_those_of_find_blocks(place: Path, tmp_path: Path) -> None:
     models = {"flat": parted(place, 1.0), "parted": parted(place, 30.0)}
-    recorded = record_models(models, make_texts(sentences(100)), store=tmp_path)
+    recorded = recorded_on(models, sentences(100), tmp_path)
     flat, high = (find_checkpoint_blocks(recorded, name) for name in models)
     assert not flat.finding.certain
     assert [(block.first, block.last) for block in high.finding.certain] == [(5, 8)]
@@ -36,7 +34,7 @@ def test_planted_blocks_are_those_of_find_blocks(place: Path, tmp_path: Path) ->
     assert abs(high.errors.sum()) < 1e-6
     assert high.map.shape == (9, 9)
     # Rows of the first token have no layer 0, and layers keep their numbers.
-    alone = record_models(models, make_texts(sentences(100)), rows="cls", store=tmp_path)
+    alone = recorded_on(models, sentences(100), tmp_path, rows="cls")
     assert alone.layers[0] == 1
     found = find_checkpoint_blocks(alone, "parted")
     assert [(block.first, block.last) for block in found.finding.certain][-1:] == [(5, 8)]
@@ -45,7 +43,7 @@ def test_planted_blocks_are_those_of_find_blocks(place: Path, tmp_path: Path) ->
 
 def test_what_cannot_be_tested_says_why(place: Path, tmp_path: Path) -> None:
     shallow = load(saved(tmp_path / "m"))
-    small = record_models({"a": shallow}, make_texts(sentences(60)), rows="cls", store=tmp_path / "s")
+    small = recorded_on({"a": shallow}, sentences(60), tmp_path / "s", rows="cls")
     found = find_checkpoint_blocks(small, "a")
     assert found.finding.reason == "they need at least 4 layers with defined similarities, not 3"
     assert np.isnan(found.margin)
@@ -54,7 +52,7 @@ def test_what_cannot_be_tested_says_why(place: Path, tmp_path: Path) -> None:
 
 
 def test_few_sentences_leave_blocks_uncertain(place: Path, tmp_path: Path) -> None:
-    few = record_models({"a": parted(place, 30.0)}, make_texts(sentences(4)), store=tmp_path / "s")
+    few = recorded_on({"a": parted(place, 30.0)}, sentences(4), tmp_path / "s")
     assert not find_checkpoint_blocks(few, "a").finding.certain
 
 
@@ -63,7 +61,7 @@ def test_layers_that_do_nothing_form_no_blocks(place: Path, tmp_path: Path) -> N
     for part in (still.base.embeddings.LayerNorm, *still.blocks):
         for name, parameter in part.named_parameters():
             parameter.data[:] = 1.0 if name in ("weight",) or name.endswith("LayerNorm.weight") else 0.0
-    recorded = record_models({"still": still}, make_texts(sentences(60)), store=tmp_path)
+    recorded = recorded_on({"still": still}, sentences(60), tmp_path)
     found = find_checkpoint_blocks(recorded, "still")
     assert found.finding.blocks == ()
     assert found.margin == pytest.approx(0, abs=1e-6)

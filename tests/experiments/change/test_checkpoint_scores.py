@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import cats
+from microtome.context import Context
 from microtome.encoders.loading import load
 from microtome.errors import InputError
 from microtome.experiments import layer_heads as headarms
-from microtome.experiments.change.checkpoint_scores import read_steps
-from microtome.experiments.change.checkpoints import find_checkpoints
+from microtome.experiments.change.checkpoint_scores import Reading, Scoring, plan_scoring, score_checkpoint
+from microtome.experiments.change.checkpoints import Checkpoint, find_checkpoints
 from microtome.scores.table import find_score
 from moving import parted, saved
+
+
+def readings_of(
+    checkpoints: Sequence[Checkpoint], task: Any, context: Context, **options: Any
+) -> tuple[Scoring, list[Reading]]:
+    scoring = plan_scoring(checkpoints, task, **options)
+    return scoring, [score_checkpoint(scoring, each, each.load(), context) for each in checkpoints]
 
 
 def test_readouts_of_a_model_that_tells_cats_from_tea_and_of_one_that_cannot(tmp_path: Path) -> None:
@@ -21,13 +31,12 @@ def test_readouts_of_a_model_that_tells_cats_from_tea_and_of_one_that_cannot(tmp
     steps = {1: parted(place, 1.0, alike=True), 2: load(place)}
     task, heard = cats.cats_task(80, 40), []
     found = find_checkpoints(steps)
-    split, readings = read_steps(
-        found, task, store=tmp_path / "s", progress=lambda what, *_: heard.append(what)
-    )
+    context = Context(store=tmp_path / "s", device="cpu")
+    scoring, readings = readings_of(found, task, context.reporting(lambda what, *_: heard.append(what)))
     sees = readings[1]
-    assert split.name == "validation"
+    assert scoring.split.name == "validation"
     assert [one.step for one in readings] == [1, 2]
-    assert sees.by == f"a linear readout of layer {sees.layer}"
+    assert sees.by == "linear probe"
     assert sees.readouts is not None
     assert len(sees.readouts) == 3
     assert sees.layer is not None
@@ -40,40 +49,42 @@ def test_readouts_of_a_model_that_tells_cats_from_tea_and_of_one_that_cannot(tmp
         values.append(score.compute(one.answers.predictions[0], one.answers.targets, task.labels))
     assert values[0] < 0.75
     assert values[1] > 0.95
-    assert "checkpoints read" in heard
+    assert heard
     # Fitted once, they are in the store; fewer examples are other readouts.
-    again = read_steps(found, task, store=tmp_path / "s")[1]
+    again = readings_of(found, task, context)[1]
     assert again[1].answers == sees.answers
-    few = read_steps(found, task, train_size=10, store=tmp_path / "s")[1]
+    few = readings_of(found, task, context, train_size=10)[1]
     assert few[1].readouts != sees.readouts
     assert [len(one.learned) for one in (few[1], sees) if one.learned is not None] == [10, 80]
     assert few[1].notes == sees.notes == ()
     with pytest.raises(
         InputError, match="train_size must be a whole number between 1 and 80, the size of cats"
     ):
-        read_steps(found, task, train_size=81, store=tmp_path / "s")
+        plan_scoring(found, task, train_size=81)
 
 
 def test_another_split_can_be_read(tmp_path: Path) -> None:
     place = saved(tmp_path / "m")
     found = find_checkpoints({1: load(place), 2: parted(place, 1.0)})
     task = cats.cats_task(40, 20)
-    split, readings = read_steps(found, task, split="train", store=tmp_path / "s")
-    assert split.name == "train"
+    context = Context(store=tmp_path / "s", device="cpu")
+    scoring, readings = readings_of(found, task, context, split="train")
+    assert scoring.split.name == "train"
     assert readings[0].answers is not None
     assert len(readings[0].answers.ids) == 40
     with pytest.raises(KeyError, match="split of cats"):
-        read_steps(found, task, split="hidden", store=tmp_path / "s")
+        plan_scoring(found, task, split="hidden")
 
 
 def test_examples_that_memory_leaves_out_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = saved(tmp_path / "m")
     found = find_checkpoints({1: load(place), 2: parted(place, 1.0)})
     monkeypatch.setattr(headarms, "MOST", {"cpu": 3 * 32 * 4 * 20})
-    for one in read_steps(found, cats.cats_task(40, 20), store=tmp_path / "s")[1]:
+    context = Context(store=tmp_path / "s", device="cpu")
+    for one in readings_of(found, cats.cats_task(40, 20), context)[1]:
         assert one.notes == (
-            "Heads were trained on 20 of 40 examples, drawn with seed 0: the vectors of more would not fit "
-            "into memory.",
+            "Linear probes were fitted on 20 of 40 examples, sampled with seed 0: the vectors of more would "
+            "not fit into memory.",
         )
         assert one.learned is not None
         assert len(one.learned) == 20

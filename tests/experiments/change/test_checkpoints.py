@@ -15,7 +15,7 @@ import tiny
 from microtome.encoders.loading import load
 from microtome.encoders.series import series
 from microtome.errors import InputError
-from microtome.experiments.change.checkpoints import find_checkpoints, said_lost
+from microtome.experiments.change.checkpoints import find_checkpoints, missing_checkpoints
 from microtome.experiments.change.trajectory import trajectory
 from microtome.training.finetuning import finetune
 from microtome.zoo.designs import find_design
@@ -92,11 +92,11 @@ def test_checkpoints_that_are_gone_are_named(
 ) -> None:
     given: dict[str, Any] = {**cats.QUICK, "steps": 6, "store": tmp_path / "s"}
     tuned = finetune(encoder_of("bert"), cats.cats_task(32, 20), "wu2020", checkpoints=kept, **given)
-    assert said_lost(tuned.folder, store=tmp_path / "s") == ()
+    assert missing_checkpoints(tuned.folder, store=tmp_path / "s") == ()
     for place in lost:
         shutil.rmtree(tuned.checkpoints[place])
     for handed in (tuned, tuned.folder):
-        (said,) = said_lost(handed, store=tmp_path / "s")
+        (said,) = missing_checkpoints(handed, store=tmp_path / "s")
         assert said.endswith(f"left out: {left}.")
         found = [one.step for one in find_checkpoints(handed, store=tmp_path / "s")]
         assert len(found) == len(tuned.checkpoints) + (kept != "epochs") - len(lost)
@@ -108,7 +108,7 @@ def test_the_start_stands_for_step_0_alone(encoder_of: Encoders, tmp_path: Path)
     one = encoder_of("bert")
     with pytest.raises(InputError, match="start must be left out where a checkpoint is of step 0"):
         find_checkpoints({0: one, 3: one}, start=one)
-    assert said_lost({0: one, 3: one}) == said_lost(tmp_path) == ()
+    assert missing_checkpoints({0: one, 3: one}) == missing_checkpoints(tmp_path) == ()
 
 
 def test_encoders_by_their_steps(encoder_of: Encoders) -> None:

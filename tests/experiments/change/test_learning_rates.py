@@ -13,11 +13,13 @@ import cats
 from microtome.errors import InputError, UnknownNameError
 from microtome.experiments.change.learning_rates import (
     check_match,
+    check_methods,
     choose_rates,
-    rate_runs,
-    said_scores,
-    told_scores,
+    rates_of,
+    score_documents,
+    score_findings,
 )
+from microtome.experiments.change.tuning_methods import TuningMethods
 from microtome.experiments.runs import Done, Run
 
 
@@ -54,21 +56,31 @@ def test_the_rate_nearest_to_the_best_of_the_weakest_way() -> None:
 
 
 def test_rates_are_multiples_of_the_recipe_unless_given() -> None:
-    runs = rate_runs(("full", "head"), rates={"head": [1.0]}, seeds=(4, 5), recipe="wu2020", rate=2e-5)
+    experiment = TuningMethods(
+        model="m",
+        task="t",
+        methods=("full", "head"),
+        rates={"head": [1.0]},
+        seeds=(4, 5, 6),
+        trial_seeds=2,
+        changes={"rate": 2e-5},
+    )
+    runs = experiment.grid(None)
     assert [(run.arm, run.x, run.seed) for run in runs] == [
-        *(("full", 2e-5 * times, seed) for times in (0.25, 0.5, 1.0) for seed in (4, 5)),
-        ("head", 1.0, 4),
-        ("head", 1.0, 5),
+        # The rate that all seeds are trained with is not known yet.
+        *(("full", 2e-5 * 0.25, seed) for seed in (4, 5, 6)),
+        *(("full", 2e-5 * times, seed) for times in (0.5, 1.0) for seed in (4, 5)),
+        *(("head", 1.0, seed) for seed in (4, 5, 6)),
     ]
     assert runs[0].options["method"] == "full"
-    with pytest.raises(UnknownNameError, match="way of tuning must be one of bitfit, full, head, lora"):
-        rate_runs("prefix")
+    with pytest.raises(UnknownNameError, match="methods must be one of bitfit, full, head, lora"):
+        TuningMethods(model="m", task="t", methods="prefix")
     with pytest.raises(InputError, match="rates of full must be numbers above 0, but got 0"):
-        rate_runs("full", rates={"full": [0]})
-    with pytest.raises(InputError, match="ways must be one or more, each once"):
-        rate_runs(("full", "full"))
-    with pytest.raises(UnknownNameError, match="way of rates"):
-        rate_runs("full", rates={"lora": [1.0]})
+        rates_of("full", {"full": [0]}, 1e-5)
+    with pytest.raises(InputError, match="methods must be one or more, each once"):
+        check_methods(("full", "full"), {})
+    with pytest.raises(UnknownNameError, match="method of rates"):
+        check_methods(("full",), {"lora": [1.0]})
 
 
 def test_where_every_rate_collapsed_one_is_taken_all_the_same() -> None:
@@ -95,15 +107,15 @@ def test_scores_that_stay_apart_are_told() -> None:
         "head": replace(ways["head"], done=(answered("head", half, 0.5),)),
         "lora": replace(ways["head"], name="lora", done=()),
     }
-    told = told_scores(task, found, 0.95)
+    told = score_documents(task, found, 0.95)
     assert told["full"]["apart"] is None
     assert told["head"]["apart"]["value"] == pytest.approx(-50)
     assert told["head"]["apart"]["high"] < 0
     assert math.isnan(told["lora"]["score"])
-    said = said_scores(task, told)
+    said = score_findings(task, told)
     n = len(right)
     assert said[0].startswith(f"accuracy on cats, in points, n = {n}: full 100.0 [")
-    assert "most frequent answer: 48.3" in said[0], "29 of 60"
+    assert "majority baseline: 48.3" in said[0], "29 of 60"
     # Wilson's interval of half of them, by hand.
     z = 1.959964
     arm = 100 * z * math.sqrt(0.25 / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
@@ -114,8 +126,8 @@ def test_scores_that_stay_apart_are_told() -> None:
     assert "head stays 50.0 points below full" in said[2]
     few = [*right[:20], *wrong[20:]]
     poor = {name: replace(found[name], done=(answered(name, few, 20 / 60),)) for name in ("full", "head")}
-    said = said_scores(task, told_scores(task, poor, 0.95))
-    assert said[1].startswith("No way scores above what needs no reading: nothing was learned")
+    said = score_findings(task, score_documents(task, poor, 0.95))
+    assert said[1].startswith("No tuning method scores above the majority baseline: nothing was learned")
     assert said[2] == "Scores are matched to within 0.0 points."
 
 

@@ -14,7 +14,7 @@ import tiny
 from microtome.comparison.structure import find_localization
 from microtome.encoders.loading import load
 from microtome.errors import InputError
-from microtome.experiments.change.localization import localized
+from microtome.experiments.change.localization import localize
 from microtome.extraction.extracting import extract
 from microtome.figures.curves import draw_curves
 from microtome.figures.panels import save_figures
@@ -29,7 +29,7 @@ def test_scores_of_all_layers_with_their_doubt(tmp_path: Path) -> None:
     place = saved(tmp_path / "m")
     base, tuned = load(place), moved(place, 3, by=1.0)
     given: dict[str, Any] = {"rotations": 3, "halves": 5, "store": tmp_path / "s"}
-    found = localized({"base": base, "tuned": tuned}, TEXT, **given)
+    found = localize({"base": base, "tuned": tuned}, TEXT, **given)
     assert [one.name for one in found.curves] == [
         "base: beyond rotations",
         "tuned: beyond rotations",
@@ -61,16 +61,16 @@ def test_scores_of_all_layers_with_their_doubt(tmp_path: Path) -> None:
     )
     assert found.more["agreement_described"] == pytest.approx(stats.spearmanr(mine, described)[0])
     assert found.more["agreement"] == pytest.approx(stats.spearmanr(mine, coded)[0])
-    again = localized([load(place, name="base"), moved(place, 3, by=1.0)], TEXT, **given)
+    again = localize([load(place, name="base"), moved(place, 3, by=1.0)], TEXT, **given)
     assert again.rows[0]["beyond rotations"] == found.rows[0]["beyond rotations"], "models may be a list"
     with pytest.raises(InputError, match="models must be one or more, named differently"):
-        localized([base, base], TEXT, **given)
+        localize([base, base], TEXT, **given)
     with pytest.raises(
         InputError, match="layers to localize must be at least 3, of all models together, but got 2"
     ):
-        localized(apply(base, Truncate(keep=1)), TEXT, **given)
-    with pytest.raises(InputError, match="options must be among precision, memory, threads, but got 'speed'"):
-        localized({"base": base}, TEXT, speed=1, store=tmp_path / "s")
+        localize(apply(base, Truncate(keep=1)), TEXT, **given)
+    with pytest.raises(TypeError, match="localize: got an unexpected keyword argument 'speed'"):
+        localize({"base": base}, TEXT, speed=1, store=tmp_path / "s")
 
 
 def published(layers: list[np.ndarray], *, coded: bool) -> np.ndarray:
@@ -91,7 +91,7 @@ def test_both_published_readings_for_models_of_other_tokenizers_and_depths(tmp_p
     deep = tiny.save_checkpoint(tmp_path / "deep", "roberta", num_hidden_layers=4)
     models = {"small": load(small), "deep": load(deep)}
     given: dict[str, Any] = {"rotations": 2, "halves": 3, "store": tmp_path / "s"}
-    found = localized(models, TEXT, rows="word", **given)
+    found = localize(models, TEXT, rows="word", **given)
     curves = {one.name: one for one in found.curves}
     coded = curves["deep: published, as coded"]
     assert [curves[f"{m}: published, as coded"].x for m in models] == [(0, 1, 2, 3), (0, 1, 2, 3, 4)]
@@ -105,7 +105,7 @@ def test_both_published_readings_for_models_of_other_tokenizers_and_depths(tmp_p
     assert (coded.low < coded.values).all()
     assert coded.note == "both means z-scored over the 9 layers of all models"
     with pytest.raises(InputError, match="rows of tokens must come from models with one tokenizer"):
-        localized(models, TEXT, **given)
+        localize(models, TEXT, **given)
     drawn = draw_curves(found, curves=[name for name in curves if name.endswith("as coded")])
     assert drawn.get_ylabel() == "localization: published, as coded"
     legend = drawn.get_legend()
@@ -122,18 +122,18 @@ def test_both_published_readings_for_models_of_other_tokenizers_and_depths(tmp_p
 def test_the_setting_of_the_paper(tmp_path: Path) -> None:
     place = saved(tmp_path / "m")
     given: dict[str, Any] = {"rotations": 2, "halves": 3, "store": tmp_path / "s"}
-    found = localized({"base": load(place)}, [*TEXT, TEXT[0]], exact="wu", **given)
-    assert found.more["exact"] == "wu"
+    found = localize({"base": load(place)}, [*TEXT, TEXT[0]], published="wu", **given)
+    assert found.more["published"] == "wu"
     acts = extract(load(place, name="base"), [*TEXT, TEXT[0]], rows="word", exact="wu", store=tmp_path / "s")
     layers = [np.asarray(acts.layers[k], np.float64) for k in range(4)]
     assert len(layers[0]) == sum(len(text.split()) for text in dict.fromkeys(TEXT)), "every word, once"
     for name, own in (("published, as described", False), ("published, as coded", True)):
         scores = [row[name] for row in found.rows]
         np.testing.assert_allclose(scores, published(layers, coded=own), atol=2e-4)
-    with pytest.raises(InputError, match=r"^direction must be 'in' with exact='wu', but got 'out'\.$"):
-        localized({"base": load(place)}, TEXT, exact="wu", direction="out", **given)
-    with pytest.raises(InputError, match="must be asked of the last sub-words of words"):
-        localized({"base": load(place)}, TEXT, exact="wu", rows="cls", **given)
+    with pytest.raises(InputError, match=r"^direction must be 'in' with published='wu', but got 'out'\.$"):
+        localize({"base": load(place)}, TEXT, published="wu", direction="out", **given)
+    with pytest.raises(InputError, match="rows must be 'word' with published='wu', but got 'cls'"):
+        localize({"base": load(place)}, TEXT, published="wu", rows="cls", **given)
 
 
 @pytest.mark.parametrize("count", [2, 7])
@@ -141,7 +141,7 @@ def test_too_few_rows_are_refused(count: int, tmp_path: Path) -> None:
     models: dict[str, Any] = {"base": load(saved(tmp_path / "m"))}
     said = f"localization must have at least 8 rows, 4 in every half, but got {count}"
     with pytest.raises(InputError, match=said):
-        localized(models, TEXT[:count], rows="mean", store=tmp_path / "s")
+        localize(models, TEXT[:count], rows="mean", store=tmp_path / "s")
 
 
 def test_halves_with_too_few_rows_are_refused(tmp_path: Path) -> None:
@@ -149,4 +149,4 @@ def test_halves_with_too_few_rows_are_refused(tmp_path: Path) -> None:
     uneven = ["cat", "tea", "cat sit on", "who likes it", "sit"]
     said = "localization must have at least 4 rows in every half of its sentences, but got 2 of 9 in one"
     with pytest.raises(InputError, match=said):
-        localized(models, uneven, store=tmp_path / "s")
+        localize(models, uneven, store=tmp_path / "s")

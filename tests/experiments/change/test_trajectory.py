@@ -136,14 +136,14 @@ def test_a_fine_tuning_is_scored_by_its_own_head(tmp_path: Path) -> None:
     base, task = load(saved(tmp_path / "m")), cats.cats_task()
     tuned = finetune(base, task, "wu2020", seed=1, checkpoints=[10, 25], store=tmp_path / "s", **cats.QUICK)
     given: dict[str, Any] = {"task": task, "start": base, "store": tmp_path / "s"}
-    found = trajectory(tuned, TEXT, readouts=False, **given)
+    found = trajectory(tuned, TEXT, linear_probes=False, **given)
     assert found.more["steps"] == [0, 10, 25, 40]
     curve = found.curves[0]
     assert curve.name == "own head"
-    # Before the first update the head knows nothing but the most frequent answer.
+    # Before the first update the head does no better than the majority baseline.
     assert curve.values[0] == pytest.approx(0.5, abs=0.1)
-    assert curve.reasons == ("before the first update: the most frequent answer", None, None, None)
-    assert any("at step 0 (the most frequent answer) to" in sentence for sentence in found.findings)
+    assert curve.reasons == ("before the first update: the majority baseline", None, None, None)
+    assert any("at step 0 (the majority baseline) to" in sentence for sentence in found.findings)
     assert curve.values[-1] == pytest.approx(tuned.score.value)
     assert curve.values[1] == pytest.approx(evaluate(tuned.checkpoints[0], task).score.value)
     heads = found.more["heads"]
@@ -171,14 +171,14 @@ def test_what_readouts_learned_from_is_told(tmp_path: Path, monkeypatch: pytest.
         assert learned == {"examples": size, "digest": subset(task.split("train"), size).digest}
     assert few.provenance["options"]["train_size"] == 10
     assert every.provenance["options"] == {**few.provenance["options"], "train_size": None}
-    assert {"rows", "sample", "draws", "level", "readouts"} <= set(few.provenance["options"])
+    assert {"rows", "sample", "draws", "level", "linear_probes"} <= set(few.provenance["options"])
     monkeypatch.setattr(headarms, "MOST", {"cpu": 3 * 32 * 4 * 20})
     fitting = trajectory(steps, TEXT, task=task, store=tmp_path / "s")
     (said,) = [one for one in fitting.warnings if "would not fit into memory" in one]
-    assert said.startswith("Heads were trained on 20 of 40 examples")
+    assert said.startswith("Linear probes were fitted on 20 of 40 examples")
     alone = trajectory(steps, TEXT, store=tmp_path / "s")
     assert alone.provenance["train"] == []
-    assert "Readouts" not in alone.methods
+    assert "Linear probes" not in alone.methods
 
 
 def test_bad_input_is_told_before_the_work(place: Path, tmp_path: Path) -> None:

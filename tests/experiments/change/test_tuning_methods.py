@@ -1,4 +1,4 @@
-"""Ways of tuning are brought to one score, and each changes the layers that it can change."""
+"""Tuning methods are brought to one score, and each changes the layers that it can change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import cats
 from microtome.encoders.loading import load
 from microtome.errors import InputError, MissingExtraError
 from microtome.experiments.change.learning_rates import MATCHED
-from microtome.experiments.change.tuning_methods import tuning_ways
+from microtome.experiments.change.tuning_methods import tuning_methods
 from microtome.findings.results import open_result
 from moving import saved
 
@@ -32,7 +32,7 @@ def test_each_way_changes_what_it_can(tmp_path: Path) -> None:
         "progress": lambda what, *_: heard.append(what),
         **cats.QUICK,
     }
-    found = tuning_ways(base, task, command="microtome ways", **given)
+    found = tuning_methods(base, task, command="microtome tuning-methods", **given)
     curves = {one.name.removeprefix("debiased_cka: "): one for one in found.curves}
     assert list(curves) == ["full", "lora", "bitfit", "head"]
     # A head leaves the encoder as it is; adapters stand in the blocks, and the bias of the embeddings moves
@@ -65,7 +65,7 @@ def test_each_way_changes_what_it_can(tmp_path: Path) -> None:
     assert open_result(tmp_path / "out").findings == found.findings
     # Everything is in the store by now.
     heard.clear()
-    again = tuning_ways(base, task, **given)
+    again = tuning_methods(base, task, **given)
     assert not any("training" in what for what in heard)
     assert again.findings == found.findings
 
@@ -73,16 +73,16 @@ def test_each_way_changes_what_it_can(tmp_path: Path) -> None:
 def test_one_seed_says_nothing_of_others_and_bad_input_is_told(tmp_path: Path) -> None:
     base, task = load(saved(tmp_path / "m")), cats.cats_task(32, 64)
     given: dict[str, Any] = {"store": tmp_path / "s", **cats.QUICK, "steps": 4}
-    found = tuning_ways(
-        base, task, ways=("full", "head"), rates={"full": [1e-3], "head": [1e-2]}, seeds=3, **given
+    found = tuning_methods(
+        base, task, methods=("full", "head"), rates={"full": [1e-3], "head": [1e-2]}, seeds=3, **given
     )
-    assert "Nothing is said of other seeds: there is one model a way." in found.warnings
+    assert "Nothing can be said about other seeds: there is one model per method." in found.warnings
     assert found.curves[0].unit == "sentence"
     with pytest.raises(InputError, match="match must be 'weakest', 'best' or a score in points"):
-        tuning_ways(base, task, match="worst", **given)
+        tuning_methods(base, task, match="worst", **given)
     with pytest.raises(InputError, match="all of them diverged"):
-        tuning_ways(
-            base, task, ways="full", rates={"full": [1e30]}, seeds=1, clip=None, **{**given, "steps": 12}
+        tuning_methods(
+            base, task, methods="full", rates={"full": [1e30]}, seeds=1, clip=None, **{**given, "steps": 12}
         )
 
 
@@ -92,6 +92,6 @@ def test_adapters_are_refused_before_anything_is_trained(
     monkeypatch.setitem(sys.modules, "peft", None)
     heard: list[str] = []
     given: dict[str, Any] = {"store": tmp_path / "s", "progress": lambda what, *_: heard.append(what)}
-    with pytest.raises(MissingExtraError, match="the way lora must find peft"):
-        tuning_ways(load(saved(tmp_path / "m")), cats.cats_task(32, 64), **given)
+    with pytest.raises(MissingExtraError, match="the method lora must find peft"):
+        tuning_methods(load(saved(tmp_path / "m")), cats.cats_task(32, 64), **given)
     assert not heard

@@ -39,7 +39,7 @@ def test_models_may_be_called_by_any_words(encoder_of: Callable[..., Any], tmp_p
     corpus = write_corpus(tmp_path / "small.conllu", 30)
     given = encoder_of("bert").source.given
     first, other = mt.load(given, name="bert from its layer 0"), mt.load(given, name="b from a from c")
-    found = mt.probing(first, corpus, "upos", others=[other], twin=False, store=tmp_path / "store")
+    found = mt.probe([first, other], corpus, random_baselines=0, store=tmp_path / "store")
     about = [one for one in found.findings if " against " in one]
     assert len(about) == 1
     assert about[0].startswith(f"{other.name} against {first.name}: no difference is shown at any layer")
@@ -49,8 +49,8 @@ def test_models_may_be_called_by_any_words(encoder_of: Callable[..., Any], tmp_p
 def test_the_article_fits_the_probe(encoder_of: Callable[..., Any], tmp_path: Path, probe: str) -> None:
     corpus = write_corpus(tmp_path / "small.conllu", 30)
     steps = 2 if probe == "edge" else None
-    found = mt.probing(
-        encoder_of("bert"), corpus, "upos", probe=probe, twin=False, store=tmp_path / "store", steps=steps
+    found = mt.probe(
+        encoder_of("bert"), corpus, probe=probe, random_baselines=0, store=tmp_path / "store", steps=steps
     )
     assert f" by {'an edge' if probe == 'edge' else 'a linear'} probe " in found.methods
 
@@ -154,9 +154,9 @@ def test_answers_of_a_task_are_said_in_the_same_words() -> None:
         "cats",
     )
     assert told == (
-        "a (converged): nothing can be said of cats, since no head is sound.",
+        "a (converged): nothing can be said of cats, since all heads diverged.",
         "b (converged): cats is read best at layer 1, accuracy 0.700 [0.690, 0.710] (95%, unit: "
-        "document); the band is clear of the most frequent answer at layers 0 and 1.",
+        "document); the band does not overlap the most frequent answer at layers 0 and 1.",
         f"c from d against a from b (converged): there is no interval at any layer ({WHY}), so that no "
         "difference can be shown; the largest is 100.0 points at layer 1.",
         "Without any layer: most frequent answer 0.500.",
@@ -165,7 +165,11 @@ def test_answers_of_a_task_are_said_in_the_same_words() -> None:
 
 @pytest.mark.parametrize("what, noun", [("distance", "distances"), ("depth", "depths")])
 def test_the_best_layer_by_length_is_said_of_models_that_were_given(what: str, noun: str) -> None:
-    means = {"masked": [0.2, 0.652, 0.6], "random twin": [0.1, 0.2, 0.1], "tuned": [float("nan"), 0.1, 0.3]}
+    means = {
+        "masked": [0.2, 0.652, 0.6],
+        "random baseline": [0.1, 0.2, 0.1],
+        "tuned": [float("nan"), 0.1, 0.3],
+    }
     facts = {
         f"{what}_spearman": {name: {"mean": mean, "lengths": [7, 9]} for name, mean in means.items()},
         "else": 1,

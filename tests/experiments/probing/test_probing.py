@@ -16,14 +16,14 @@ import microtome as mt
 import tiny
 from microtome.cli import main
 from microtome.errors import InputError, MicrotomeError
+from microtome.experiments.probing.curves import layer_differences
+from microtome.experiments.probing.inputs import RANDOM_BASELINE, open_annotations, record_rows
 from microtome.experiments.probing.layer_mixes import mix_findings
-from microtome.experiments.probing.probing import layer_differences
-from microtome.experiments.probing.rows import TWIN, record_rows
+from microtome.experiments.probing.probing import Probing
 from microtome.inference.answers import Answers
 from microtome.inference.pairing import compare_scores
 from microtome.probes.dataset import Probed, divide
 from microtome.probes.edge.batches import find_edges
-from microtome.probes.table import PROBES
 from microtome.probes.targets import read_target
 from microtome.scores.table import find_score
 from microtome.store.shelf import Shelf
@@ -54,10 +54,10 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_corpus(tmp_path_factory.mktemp("corpus") / "small.conllu")
 
 
-def test_parts_of_speech_are_read_and_random_labels_of_types_are_learned_by_heart(
+def test_parts_of_speech_are_read_and_random_labels_of_types_are_learned_memorized(
     corpus: Path, encoder_of: Callable[..., Any], tmp_path: Path
 ) -> None:
-    found = mt.probing(encoder_of("bert"), corpus, "upos", control=True, store=tmp_path / "store")
+    found = mt.probe(encoder_of("bert"), corpus, target="upos", control_task=True, store=tmp_path / "store")
     name = encoder_of("bert").name
     curve: Any = found[name]
     assert curve.x == tuple(range(len(encoder_of("bert").layers)))
@@ -66,12 +66,12 @@ def test_parts_of_speech_are_read_and_random_labels_of_types_are_learned_by_hear
     assert curve.values[0] == 1.0
     assert found[f"control, {name}"].values[0] == 1.0
     assert found[f"difference, selectivity of {name}"].values[0] == 0.0
-    assert any("its selectivity is 0.0 points" in sentence for sentence in found.findings)
+    assert any("the selectivity is 0.0 points" in sentence for sentence in found.findings)
     assert found.lines == {"always DET": pytest.approx(0.4)} or found.lines == {
         "always NOUN": pytest.approx(0.4)
     }
     assert found.experiment == "probing"
-    assert {row["model"] for row in found.rows} == {name, TWIN}
+    assert {row["model"] for row in found.rows} == {name, RANDOM_BASELINE}
     best = np.flatnonzero(curve.values == 1)
     assert len(best) > 1
     assert any(
@@ -89,7 +89,7 @@ def test_of_few_documents_sentences_are_the_unit(
     documents: int, said: str, encoder_of: Callable[..., Any], tmp_path: Path
 ) -> None:
     text = write_corpus(tmp_path / "few.conllu", documents=documents)
-    found = mt.probing(encoder_of("bert"), text, "upos", twin=False, store=tmp_path / "store")
+    found = mt.probe(encoder_of("bert"), text, target="upos", random_baselines=0, store=tmp_path / "store")
     assert any(
         said in sentence and "sentences are taken as independent" in sentence for sentence in found.warnings
     )
@@ -102,7 +102,7 @@ def test_a_norm_behind_the_last_block_is_no_block_and_other_depths_are_told(
     corpus: Path, encoder_of: Callable[..., Any], tmp_path: Path
 ) -> None:
     deeper, other = encoder_of("bert"), mt.apply(encoder_of("gpt2"), mt.Truncate(keep=2))
-    found = mt.probing(other, corpus, "upos", others=[deeper], twin=False, store=tmp_path)
+    found = mt.probe([other, deeper], corpus, target="upos", random_baselines=0, store=tmp_path)
     assert len(other.layers) == other.depth + 2, "this family ends with a norm"
     curve: Any = found[other.name]
     assert curve.x == tuple(range(other.depth + 1))
@@ -118,7 +118,7 @@ def test_a_model_does_not_differ_from_itself_under_another_name(
 ) -> None:
     encoder = encoder_of("bert")
     same = mt.load(encoder.source.given, name="same")
-    found = mt.probing(encoder, corpus, "upos", others=[same], twin=False, store=tmp_path)
+    found = mt.probe([encoder, same], corpus, target="upos", random_baselines=0, store=tmp_path)
     difference: Any = found[f"difference, same from {encoder.name}"]
     assert (difference.values == 0).all()
     assert (difference.band_low <= 0).all()
@@ -178,7 +178,9 @@ def test_where_nothing_tells_the_spread_there_is_no_band() -> None:
 def test_trees_are_read_with_several_seeds(
     corpus: Path, encoder_of: Callable[..., Any], tmp_path: Path
 ) -> None:
-    found = mt.probing(encoder_of("bert"), corpus, "dep-distance", seeds=(0, 1), twin=False, store=tmp_path)
+    found = mt.probe(
+        encoder_of("bert"), corpus, target="dep-distance", seeds=(0, 1), random_baselines=0, store=tmp_path
+    )
     curve: Any = found[encoder_of("bert").name]
     assert found.score == "uuas"
     assert set(curve.seeds) == {2}
@@ -190,8 +192,13 @@ def test_trees_are_read_with_several_seeds(
     both = np.mean([rows[layer, seed] for layer in curve.x for seed in (0, 1)])
     assert np.mean(lengths["mean"]) == pytest.approx(both)
     assert found.warnings == (), "no sentence was left out"
-    again: Any = mt.probing(
-        encoder_of("bert"), corpus, "dep-distance", seeds=(0, 1), twin=False, store=tmp_path / "other"
+    again: Any = mt.probe(
+        encoder_of("bert"),
+        corpus,
+        target="dep-distance",
+        seeds=(0, 1),
+        random_baselines=0,
+        store=tmp_path / "other",
     )[encoder_of("bert").name]
     assert curve.values.tolist() == again.values.tolist()
     # All trees are alike: where a word stands tells much of them.
@@ -201,8 +208,14 @@ def test_trees_are_read_with_several_seeds(
 
 
 def test_labels_of_spans_are_read(corpus: Path, encoder_of: Callable[..., Any], tmp_path: Path) -> None:
-    found = mt.probing(
-        encoder_of("bert"), corpus, "deprel-edge", twin=False, steps=150, seeds=(0, 1), store=tmp_path
+    found = mt.probe(
+        encoder_of("bert"),
+        corpus,
+        target="deprel-edge",
+        random_baselines=0,
+        steps=150,
+        seeds=(0, 1),
+        store=tmp_path,
     )
     # There is one label, and a few hundred updates find it.
     assert found.score == "edge_f1"
@@ -217,9 +230,9 @@ def test_an_edge_probe_pools_all_sub_words_of_the_words_that_models_share(tmp_pa
     corpus = write_corpus(tmp_path / "long.conllu")
     corpus.write_text(corpus.read_text().replace("cat", "catcatcats").replace("bird", "birdbirdbirds"))
     annotated, names = read_target(corpus, "deprel-edge"), {one.name: one for one in models}
-    words, recorded, _ = record_rows(
-        annotated, names, PROBES["edge"], None, (0,), None, tmp_path / "store", None
-    )
+    context = mt.Context(store=tmp_path / "store").resolved()
+    asked = Probing(models=models, on=corpus, target="deprel-edge", random_baselines=0)
+    words, recorded = record_rows(open_annotations(asked, context), (0,), context)
     for name, model in names.items():
         own, X = recorded[name].asked, recorded[name].X
         ran = np.unique(words.examples)
@@ -242,8 +255,11 @@ def test_an_edge_probe_pools_all_sub_words_of_the_words_that_models_share(tmp_pa
 def test_several_draws_of_control_labels_are_in_the_interval(corpus: Path, tmp_path: Path) -> None:
     # Few sentences have few types of words: labels of the others must be guessed, with more luck or less.
     encoder = mt.load(tiny.save_checkpoint(tmp_path / "bert", "bert"), random_init=True, seed=5)
-    given: dict[str, Any] = {"twin": False, "store": tmp_path / "store", "train_size": 5}
-    once, often = (mt.probing(encoder, corpus, "upos", control=n, **given) for n in (True, 4))
+    given: dict[str, Any] = {"random_baselines": 0, "store": tmp_path / "store", "train_size": 5}
+    once, often = (
+        mt.probe(encoder, corpus, target="upos", control_task=True, control_draws=n, **given)
+        for n in (None, 4)
+    )
     name = f"control, {encoder.name}"
     drawn = [row for row in often.rows if row["labels"] == "control"]
     assert {row["draw"] for row in drawn} == {0, 1, 2, 3}
@@ -255,7 +271,7 @@ def test_several_draws_of_control_labels_are_in_the_interval(corpus: Path, tmp_p
     assert scores[0] == pytest.approx(once[name].values[last])
     chosen = often[f"difference, selectivity of {encoder.name}"]
     assert chosen.values == pytest.approx(often[encoder.name].values - often[name].values)
-    assert often[name].unit == chosen.unit == "sentence and draw of control labels"
+    assert often[name].unit == chosen.unit == "sentence and control draw"
     assert once[name].unit == "sentence"
     # With true labels that are read without fault, all doubt is that of the draws.
     reach = stats.t.ppf(0.975, 3) * np.std(scores, ddof=1) / 2
@@ -280,15 +296,15 @@ def test_layers_that_take_away_are_not_said_to_add() -> None:
         return mix_findings({"bert": one}, ["bert"], "upto")
 
     assert len(told(mixed(0.5, 0.6, 0.8))) == 2
-    assert "read at layer 1.7 on average" in told(mixed(0.5, 0.6, 0.8))[1]
+    assert "expected layer, by what each further layer adds, is 1.7" in told(mixed(0.5, 0.6, 0.8))[1]
     assert len(told(mixed(0.8, 0.6, 0.5))) == 1
 
 
-def test_a_smaller_probe_learns_less_by_heart(tmp_path: Path) -> None:
+def test_a_smaller_probe_learns_less_memorized(tmp_path: Path) -> None:
     corpus = write_corpus(tmp_path / "many.conllu", sentences=120)
     encoder = mt.load(tiny.save_checkpoint(tmp_path / "bert", "bert"), random_init=True, seed=5)
-    given: dict[str, Any] = {"control": True, "twin": False, "store": tmp_path / "store"}
-    small, whole = (mt.probing(encoder, corpus, "upos", size=size, **given) for size in (2, None))
+    given: dict[str, Any] = {"control_task": True, "random_baselines": 0, "store": tmp_path / "store"}
+    small, whole = (mt.probe(encoder, corpus, target="upos", size=size, **given) for size in (2, None))
     name = f"control, {encoder.name}"
     assert small[name].values[0] < whole[name].values[0] - 0.05
     assert "the 2 principal components of largest variance" in small.methods
@@ -296,37 +312,39 @@ def test_a_smaller_probe_learns_less_by_heart(tmp_path: Path) -> None:
     with pytest.raises(
         MicrotomeError, match="size must be from 1 to 32, the features of a layer, but got 33"
     ):
-        mt.probing(encoder, corpus, "upos", size=33, **given)
+        mt.probe(encoder, corpus, target="upos", size=33, **given)
     with pytest.raises(InputError, match="size must be that of a linear probe"):
-        mt.probing(encoder, corpus, "dep-distance", size=2)
+        mt.probe(encoder, corpus, target="dep-distance", size=2)
 
 
 def test_draws_of_control_labels_are_no_pairs_of_seeds(corpus: Path, tmp_path: Path) -> None:
     encoder = mt.load(tiny.save_checkpoint(tmp_path / "bert", "bert"))
-    found = mt.probing(
+    found = mt.probe(
         encoder,
         corpus,
-        "upos",
+        target="upos",
         probe="edge",
         seeds=(4, 7),
-        control=3,
+        control_task=True,
+        control_draws=3,
         steps=5,
-        twin=False,
+        random_baselines=0,
         store=tmp_path / "store",
     )
     drawn = [row for row in found.rows if row["labels"] == "control" and row["layer"] == 0]
     assert [(row["draw"], row["seed"]) for row in drawn] == [(0, 4), (1, 7), (2, 4)]
     chosen: Any = found[f"difference, selectivity of {encoder.name}"]
     assert np.isfinite(chosen.low).all()
-    as_named = mt.probing(
+    as_named = mt.probe(
         encoder,
         corpus,
-        "upos",
+        target="upos",
         probe="edge",
         seeds=(0, 1),
-        control=2,
+        control_task=True,
+        control_draws=2,
         steps=5,
-        twin=False,
+        random_baselines=0,
         store=tmp_path / "store",
     )
     scores = {
@@ -340,15 +358,22 @@ def test_draws_of_control_labels_are_no_pairs_of_seeds(corpus: Path, tmp_path: P
 
 def test_what_probes_answered_is_kept(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = mt.load(tiny.save_checkpoint(tmp_path / "bert", "bert"))
-    shared: dict[str, Any] = {"twin": False, "store": tmp_path / "store", "command": "typed"}
+    shared: dict[str, Any] = {"random_baselines": 0, "store": tmp_path / "store", "command": "typed"}
     asked: list[dict[str, Any]] = [
         {"target": "upos"},
         {"target": "dep-distance", "seeds": (0, 1)},
-        {"target": "upos", "probe": "edge", "steps": 5, "control": 2, "seeds": (0, 1)},
+        {
+            "target": "upos",
+            "probe": "edge",
+            "steps": 5,
+            "control_task": True,
+            "control_draws": 2,
+            "seeds": (0, 1),
+        },
     ]
 
     def probe(**more: Any) -> Any:
-        return mt.probing(encoder, corpus, **shared, **more)
+        return mt.probe(encoder, corpus, **shared, **more)
 
     whole = [probe(**one) for one in asked]
     entries = list(Shelf(tmp_path / "store").entries())
@@ -358,7 +383,11 @@ def test_what_probes_answered_is_kept(corpus: Path, tmp_path: Path, monkeypatch:
     def again(*_: Any, **__: Any) -> None:
         raise AssertionError("a probe that is in the store is not trained again")
 
-    trainings = (("wordprobe", "fit_logistic"), ("treeprobe", "fit_structural"), ("spanprobe", "fit_edges"))
+    trainings = (
+        ("wordprobe", "fit_logistic"),
+        ("structural.probe", "fit_structural"),
+        ("spanprobe", "fit_edges"),
+    )
     for module, name in trainings:
         monkeypatch.setattr(f"microtome.probes.{module}.{name}", again)
     for one, told in zip(asked, whole, strict=True):
@@ -379,14 +408,14 @@ def test_requests_that_cannot_succeed_are_refused_before_models_run(
 
     monkeypatch.setattr("microtome.extraction.recording.record", ran)
     encoder, one = encoder_of("bert"), write_corpus(tmp_path / "one.conllu", sentences=1)
-    with pytest.raises(InputError, match="at least 2 sentences to judge on, but there is 1"):
-        mt.probing(encoder, {"train": corpus, "test": one}, "upos")
-    with pytest.raises(InputError, match="at least 2 sentences to learn from, but there is 1"):
-        mt.probing(encoder, corpus, "upos", train_size=1)
+    with pytest.raises(InputError, match="at least 2 sentences to test on, but there is 1"):
+        mt.probe(encoder, {"train": corpus, "test": one}, target="upos")
+    with pytest.raises(InputError, match="at least 2 sentences to train on, but there is 1"):
+        mt.probe(encoder, corpus, target="upos", train_size=1)
     with pytest.raises(MicrotomeError, match="train_size must be at least 1, but got -1"):
-        mt.probing(encoder, corpus, "upos", train_size=-1)
+        mt.probe(encoder, corpus, target="upos", train_size=-1)
     with pytest.raises(InputError, match="must have at least 2 labels of deprel, but they have 'dep'"):
-        mt.probing(encoder, corpus, "deprel")
+        mt.probe(encoder, corpus, target="deprel")
 
 
 def test_words_behind_what_a_model_reads_are_told(encoder_of: Callable[..., Any], tmp_path: Path) -> None:
@@ -401,7 +430,7 @@ def test_words_behind_what_a_model_reads_are_told(encoder_of: Callable[..., Any]
         lines.append("")
     path = tmp_path / "long.conllu"
     path.write_text("\n".join(lines) + "\n")
-    found = mt.probing(encoder_of("bert"), path, "upos", twin=False, store=tmp_path / "store")
+    found = mt.probe(encoder_of("bert"), path, target="upos", random_baselines=0, store=tmp_path / "store")
     (said,) = [one for one in found.warnings if "no row" in one]
     assert said.endswith("words have labels but no row, as a model reads no further, and are left out.")
 
@@ -417,7 +446,9 @@ def test_trees_of_short_sentences_have_edges_and_no_rank_correlation(
         lines.append("")
     path = tmp_path / "short.conllu"
     path.write_text("\n".join(lines) + "\n")
-    found = mt.probing(encoder_of("bert"), path, "dep-distance", twin=False, store=tmp_path / "store")
+    found = mt.probe(
+        encoder_of("bert"), path, target="dep-distance", random_baselines=0, store=tmp_path / "store"
+    )
     curve: Any = found[encoder_of("bert").name]
     assert np.isfinite(curve.values).all()
     assert not any("spearman" in name for row in found.rows for name in row)
@@ -427,9 +458,9 @@ def test_layers_are_read_alone_and_mixed(
     corpus: Path, encoder_of: Callable[..., Any], tmp_path: Path
 ) -> None:
     encoder = encoder_of("bert")
-    given: dict[str, Any] = {"twin": False, "steps": 60, "store": tmp_path}
-    found = mt.probing(
-        encoder, corpus, "upos", probe="edge", layers=["single", "upto", "mix"], seeds=(0, 1), **given
+    given: dict[str, Any] = {"random_baselines": 0, "steps": 60, "store": tmp_path}
+    found = mt.probe(
+        encoder, corpus, target="upos", probe="edge", layers=["single", "upto", "mix"], seeds=(0, 1), **given
     )
     name, count = encoder.name, len(encoder.layers)
     labels = (name, f"{name} (layers 0 to l)", f"{name} (all layers)")
@@ -450,22 +481,22 @@ def test_layers_are_read_alone_and_mixed(
     assert "the mix of all layers up to one" in found.methods
     assert any("tenney2019pipeline" in one for one in found.references)
     assert alone.unit == "sentence and seed"
-    lone = mt.probing(encoder, corpus, "upos", probe="edge", layers="mix", seeds=(0, 1), **given)
+    lone = mt.probe(encoder, corpus, target="upos", probe="edge", layers="mix", seeds=(0, 1), **given)
     assert lone[f"{name} (all layers)"].values.tolist() == mixed.values.tolist()
 
 
-def test_an_edge_probe_learns_labels_of_types_by_heart_too(
+def test_an_edge_probe_learns_labels_of_types_memorized_too(
     corpus: Path, encoder_of: Callable[..., Any], tmp_path: Path
 ) -> None:
     encoder = encoder_of("bert")
-    found = mt.probing(
+    found = mt.probe(
         encoder,
         corpus,
-        "upos",
+        target="upos",
         probe="edge",
         layers=["single", "mix"],
-        control=True,
-        twin=False,
+        control_task=True,
+        random_baselines=0,
         steps=300,
         store=tmp_path,
     )
@@ -490,20 +521,23 @@ def test_an_edge_probe_learns_labels_of_types_by_heart_too(
             "layers must be 'single' for the linear probe of upos, .*the probe edge can mix",
         ),
         ({"target": "dep-depth", "layers": "mix"}, "'single' for the structural probe of dep-depth"),
-        ({"layers": "top"}, "choice of layers must be one of"),
-        ({"layers": []}, "layers must be one name or more, each once"),
+        ({"layers": "top"}, "layers must be one of mix, single, upto"),
+        ({"layers": []}, "layers must be one or more, each once"),
         ({"probe": "structural"}, "probe of upos must be one of edge, linear"),
         ({"target": "deprel-edge", "probe": "linear"}, "probe of deprel-edge must be"),
-        ({"seeds": (0, 1)}, "seeds must be one for the linear probe of upos, which nothing is drawn for"),
-        ({"steps": 7}, "steps must be those of an edge probe, but upos is read by a linear one"),
-        ({"target": "dep-depth", "control": True}, "of labels of words or spans, but dep-depth has none"),
+        ({"seeds": (0, 1)}, "seeds must be one for the linear probe of upos, which is deterministic"),
+        ({"steps": 7}, "steps must be those of an edge probe, but upos has a linear one"),
+        (
+            {"target": "dep-depth", "control_task": True},
+            "of labels of words or spans, but dep-depth has none",
+        ),
     ],
 )
 def test_what_a_probe_cannot_read_is_refused(
     options: dict[str, Any], said: str, corpus: Path, encoder_of: Callable[..., Any], tmp_path: Path
 ) -> None:
     with pytest.raises(MicrotomeError, match=said):
-        mt.probing(encoder_of("bert"), corpus, store=tmp_path, **options)
+        mt.probe(encoder_of("bert"), corpus, store=tmp_path, **options)
 
 
 def test_names_are_read_from_columns(encoder_of: Callable[..., Any], tmp_path: Path) -> None:
@@ -511,7 +545,9 @@ def test_names_are_read_from_columns(encoder_of: Callable[..., Any], tmp_path: P
     lines = [line for k in range(40) for line in (f"the{'m' * (k % 3)} O", names[k % 2], "")]
     path = tmp_path / "names.conll"
     path.write_text("\n".join(lines))
-    found = mt.probing(encoder_of("bert"), path, "entities", twin=False, steps=150, store=tmp_path / "s")
+    found = mt.probe(
+        encoder_of("bert"), path, target="entities", random_baselines=0, steps=150, store=tmp_path / "s"
+    )
     assert found.score == "edge_f1"
     assert found[encoder_of("bert").name].values[0] > 0.9
     assert found[encoder_of("bert").name].unit == "sentence"
@@ -521,8 +557,8 @@ def test_names_are_read_from_columns(encoder_of: Callable[..., Any], tmp_path: P
 def test_what_is_not_asked_for_is_not_left_out(
     corpus: Path, encoder_of: Callable[..., Any], tmp_path: Path
 ) -> None:
-    given: dict[str, Any] = {"twin": False, "steps": 2, "store": tmp_path, "train_size": 10}
-    assert mt.probing(encoder_of("bert"), corpus, "deprel-edge", **given).warnings == ()
+    given: dict[str, Any] = {"random_baselines": 0, "steps": 2, "store": tmp_path, "train_size": 10}
+    assert mt.probe(encoder_of("bert"), corpus, target="deprel-edge", **given).warnings == ()
 
 
 def test_the_twin_has_the_tokenizer_of_the_first_model(corpus: Path, tmp_path: Path) -> None:
@@ -534,12 +570,12 @@ def test_the_twin_has_the_tokenizer_of_the_first_model(corpus: Path, tmp_path: P
         if "token" not in file.name and "vocab" not in file.name:
             (bare / file.name).write_bytes(file.read_bytes())
     encoder = mt.load(bare, tokenizer=place)
-    found = mt.probing(encoder, corpus, "upos", store=tmp_path / "s")
+    found = mt.probe(encoder, corpus, target="upos", store=tmp_path / "s")
     names = {one.name for one in found.curves}
-    assert {TWIN, "bare"} <= names
+    assert {RANDOM_BASELINE, "bare"} <= names
     task = cats.cats_task(32, 20)
-    heads = mt.task_probing(encoder, task, solvers=["converged"], store=tmp_path / "s")
-    assert f"{TWIN} (converged)" in {one.name for one in heads.curves}
+    heads = mt.probe(encoder, target=task, solvers="converged", store=tmp_path / "s")
+    assert f"{RANDOM_BASELINE} (converged)" in {one.name for one in heads.curves}
 
 
 def test_whole_documents_are_divided_and_what_files_say_is_kept(tmp_path: Path) -> None:
@@ -573,9 +609,18 @@ def test_the_verb_writes_a_result_that_a_report_takes(
     corpus: Path, encoder_of: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = encoder_of("bert").source.given
-    told = ["probe", model, "--on", str(corpus), "--no-twin", "--store", str(tmp_path / "store")]
+    told = [
+        "probe",
+        model,
+        "--on",
+        str(corpus),
+        "--random-baselines",
+        "0",
+        "--store",
+        str(tmp_path / "store"),
+    ]
     assert main([*told, "--dry-run"]) == 0
-    assert "43 sentences to learn from" in capsys.readouterr().out
+    assert "linear probes trained on 43 sentences" in capsys.readouterr().out
     assert main([*told, "--out", str(tmp_path / "out"), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["format"] == "microtome/probing/1"
@@ -595,18 +640,51 @@ def test_the_verb_writes_a_result_that_a_report_takes(
     capsys.readouterr()
     assert main([*told, "--target", "upso"]) == 2
     assert "Did you mean upos?" in capsys.readouterr().err
-    assert main([*told, "--target", "dep-depth", "--control"]) == 2
-    assert "a control must be of labels of words" in capsys.readouterr().err
+    assert main([*told, "--target", "dep-depth", "--control-task"]) == 2
+    assert "a control task must be of labels of words" in capsys.readouterr().err
+
+
+def test_a_treebank_is_parsed_once_and_each_model_is_loaded_once(
+    corpus: Path, encoder_of: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def counting(where: str, name: str) -> None:
+        function = getattr(__import__(where, fromlist=[name]), name)
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            calls.append(name)
+            return function(*arguments, **named)
+
+        monkeypatch.setattr(f"{where}.{name}", call)
+
+    counting("microtome.experiments.probing.inputs", "read_target")
+    counting("microtome.encoders.loading", "load")
+    counting("microtome.rows.planning", "plan_rows")
+    model = str(encoder_of("bert").source.given)
+    words = ["probe", model, "--on", str(corpus), "--random-baselines", "0", "--store", str(tmp_path)]
+    assert main([*words, "--quiet"]) == 0
+    assert sorted(calls) == ["load", "plan_rows", "read_target"]
 
 
 def test_wrong_requests_are_refused(corpus: Path, encoder_of: Callable[..., Any]) -> None:
     encoder = encoder_of("bert")
     with pytest.raises(MicrotomeError, match="models must be named differently"):
-        mt.probing(encoder, corpus, others=[encoder])
+        mt.probe([encoder, encoder], corpus)
     with pytest.raises(MicrotomeError, match="seeds must be one or more, each once"):
-        mt.probing(encoder, corpus, seeds=(1, 1))
+        mt.probe(encoder, corpus, seeds=(1, 1))
     with pytest.raises(MicrotomeError, match="level must be between 0 and 1"):
-        mt.probing(encoder, corpus, level=1.0)
+        mt.probe(encoder, corpus, level=1.0)
+    with pytest.raises(MicrotomeError, match="models must be at least one"):
+        mt.probe([], corpus)
+    with pytest.raises(MicrotomeError, match="random_baselines must be at most 1, but got 2"):
+        mt.probe(encoder, corpus, random_baselines=2)
+    with pytest.raises(MicrotomeError, match="target must be a name of an annotation or task:NAME"):
+        mt.probe(encoder, corpus, target=3)
+    with pytest.raises(InputError, match="control_draws must be given with control_task"):
+        mt.probe(encoder, corpus, control_draws=2)
+    with pytest.raises(InputError, match="on must name a file with the annotation upos"):
+        mt.probe(encoder)
 
 
 def _saved(found: Any, folder: Path) -> Path:

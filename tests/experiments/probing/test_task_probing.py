@@ -20,8 +20,7 @@ import tiny
 from cats import cats_task
 from microtome.encoders.loading import load
 from microtome.errors import InputError, MicrotomeError
-from microtome.experiments.probing.rows import TWIN
-from microtome.experiments.probing.task_probing import task_probing
+from microtome.experiments.probing.inputs import RANDOM_BASELINE
 from microtome.tasks.items import Item, Split
 from microtome.tasks.task import Task
 from microtome.training.head_inputs import head_rows
@@ -75,8 +74,14 @@ def with_targets(task: Task, change: Callable[[Item], Any]) -> Task:
 def test_a_published_head_is_that_of_a_plain_loop(task: Task, tmp_path: Path) -> None:
     folder = tiny.save_checkpoint(tmp_path / "still", "bert", hidden_dropout_prob=0.0)
     encoder: Any = load(folder)
-    found = task_probing(
-        encoder, task, twin=False, solvers=["published"], epochs=2, seeds=(4,), store=tmp_path / "store"
+    found = mt.probe(
+        encoder,
+        target=task,
+        random_baselines=0,
+        solvers=["published"],
+        epochs=2,
+        seeds=(4,),
+        store=tmp_path / "store",
     )
     states, right = cls_of(encoder, task, "train")
     judged, answers = cls_of(encoder, task, "validation")
@@ -153,7 +158,7 @@ def test_a_converged_readout_is_scikit_learns_and_planted_labels_are_read(
     encoder_of: Callable[..., Any], task: Task, store: Path
 ) -> None:
     encoder = encoder_of("bert")
-    found = task_probing(encoder, task, solvers=["converged"], store=store)
+    found = mt.probe(encoder, target=task, solvers=["converged"], store=store)
     name = f"{encoder.name} (converged)"
     curve: Any = found[name]
     assert curve.x == (1, 2, 3)
@@ -174,16 +179,18 @@ def test_a_converged_readout_is_scikit_learns_and_planted_labels_are_read(
     assert any(
         said.startswith(f"{name}: cats is read best at layer")
         and str(best) in said
-        and "the band is clear of the most frequent answer at layer" in said
+        and "the band does not overlap the most frequent answer at layer" in said
         for said in found.findings
     )
-    assert {row["model"] for row in found.rows} == {encoder.name, TWIN}
+    assert {row["model"] for row in found.rows} == {encoder.name, RANDOM_BASELINE}
 
 
 def test_random_labels_give_chance(encoder_of: Callable[..., Any], task: Task, store: Path) -> None:
     draw = np.random.default_rng(5)
     shuffled = with_targets(task, lambda _: int(draw.integers(2)))
-    found = task_probing(encoder_of("bert"), shuffled, twin=False, seeds=(0,), epochs=1, store=store)
+    found = mt.probe(
+        encoder_of("bert"), target=shuffled, random_baselines=0, seeds=(0,), epochs=1, store=store
+    )
     for solver in ("published", "converged"):
         curve = found[f"{encoder_of('bert').name} ({solver})"]
         assert (np.abs(curve.values - 0.5) < 0.2).all()
@@ -196,21 +203,25 @@ def test_models_and_solvers_are_compared_on_the_same_examples(
 ) -> None:
     encoder = encoder_of("bert")
     same = load(encoder.source.given, name="same")
-    found = task_probing(encoder, task, others=[same], seeds=(0, 1), epochs=1, store=store)
+    found = mt.probe([encoder, same], target=task, seeds=(0, 1), epochs=1, store=store)
     first = encoder.name
     assert [one.name for one in found.curves] == [
-        f"{name} ({solver})" for name in (first, "same", TWIN) for solver in ("published", "converged")
+        f"{name} ({solver})"
+        for name in (first, "same", RANDOM_BASELINE)
+        for solver in ("published", "converged")
     ] + [
         f"difference, {name} from {first} ({solver})"
-        for name in ("same", TWIN)
+        for name in ("same", RANDOM_BASELINE)
         for solver in ("published", "converged")
     ] + [f"difference, {first} (converged) from {first} (published)"]
     for solver in ("published", "converged"):
         difference: Any = found[f"difference, same from {first} ({solver})"]
         assert (difference.values == 0).all()
         assert difference.x == (1, 2, 3)
-        twin = found[f"{TWIN} ({solver})"].values - found[f"{first} ({solver})"].values
-        np.testing.assert_allclose(found[f"difference, {TWIN} from {first} ({solver})"].values, twin)
+        twin = found[f"{RANDOM_BASELINE} ({solver})"].values - found[f"{first} ({solver})"].values
+        np.testing.assert_allclose(
+            found[f"difference, {RANDOM_BASELINE} from {first} ({solver})"].values, twin
+        )
     gain = found[f"difference, {first} (converged) from {first} (published)"]
     assert gain.unit == "example and head seed"
     # A few updates at a small rate leave a head where it began.
@@ -228,7 +239,7 @@ def test_models_and_solvers_are_compared_on_the_same_examples(
     again = mt.open(tmp_path / "out")
     assert again[f"{first} (published)"].values.tolist() == found[f"{first} (published)"].values.tolist()
     # What is in the store is read, and is the same.
-    once_more = task_probing(encoder, task, others=[same], seeds=(0, 1), epochs=1, store=store)
+    once_more = mt.probe([encoder, same], target=task, seeds=(0, 1), epochs=1, store=store)
     assert once_more.rows == found.rows
 
 
@@ -245,7 +256,7 @@ def test_a_model_without_a_trained_pooler_is_told(
     encoder_of: Callable[..., Any], task: Task, store: Path, model_type: str, head: str, note: str
 ) -> None:
     encoder = encoder_of(model_type, head)
-    found = task_probing(encoder, task, solvers=["published"], epochs=1, seeds=(0,), store=store)
+    found = mt.probe(encoder, target=task, solvers=["published"], epochs=1, seeds=(0,), store=store)
     assert len(found.warnings) == 1
     assert note in found.warnings[0]
     assert found.warnings[0].replace("The pooler of ", "").startswith(encoder.name)
@@ -259,15 +270,15 @@ def test_the_twin_of_a_model_whose_pooler_lies_in_its_file_has_one_too(task: Tas
     # As BERT's own checkpoints say, though their files have a pooler.
     (folder / "config.json").write_text(json.dumps({**config, "architectures": ["BertForMaskedLM"]}))
     asked = {"solvers": ["published"], "epochs": 1, "seeds": (0,), "store": tmp_path / "store"}
-    found = task_probing(folder, task, **asked)
+    found = mt.probe(folder, target=task, **asked)
     assert found.more["reads"] == {
         "pretrained": "the pooler of the checkpoint (dense layer and tanh)",
-        TWIN: "a pooler that was drawn (dense layer and tanh)",
+        RANDOM_BASELINE: "a randomly initialized pooler (dense layer and tanh)",
     }
     assert not found.warnings
     # The whole checkpoint has the same encoder and pooler.
     (folder / "config.json").write_text(json.dumps(config))
-    whole = task_probing(folder, task, twin=False, **{**asked, "store": tmp_path / "other"})
+    whole = mt.probe(folder, target=task, random_baselines=0, **{**asked, "store": tmp_path / "other"})
     name = "pretrained (published)"
     assert whole.more["heads"][name] == found.more["heads"][name]
 
@@ -282,7 +293,7 @@ def test_numbers_are_read_by_ridge_and_choices_by_heads_alone(
         scores=("pearson",),
         main=("pearson",),
     )
-    found = task_probing(encoder_of("bert"), numbers, twin=False, solvers="converged", store=store)
+    found = mt.probe(encoder_of("bert"), target=numbers, random_baselines=0, solvers="converged", store=store)
     assert max(found[f"{encoder_of('bert').name} (converged)"].values) > 0.6
     assert "ridge regression" in found.methods
     choices = replace(
@@ -306,19 +317,26 @@ def test_numbers_are_read_by_ridge_and_choices_by_heads_alone(
             for name in task.splits
         },
     )
-    found = task_probing(encoder_of("bert"), choices, twin=False, epochs=1, seeds=(0,), store=store)
+    found = mt.probe(
+        encoder_of("bert"), target=choices, random_baselines=0, epochs=1, seeds=(0,), store=store
+    )
     assert [one.name for one in found.curves] == [f"{encoder_of('bert').name} (published)"]
     assert any(said.startswith("converged was left out: ") for said in found.warnings)
     with pytest.raises(InputError, match="Converged readouts must be of tasks"):
-        task_probing(encoder_of("bert"), choices, solvers=["converged"])
+        mt.probe(encoder_of("bert"), target=choices, solvers=["converged"])
 
 
 def test_other_depths_are_not_subtracted(
     encoder_of: Callable[..., Any], task: Task, store: Path, tmp_path: Path
 ) -> None:
     flat = load(tiny.save_checkpoint(tmp_path / "flat", "bert", num_hidden_layers=2), name="flat")
-    found = task_probing(
-        encoder_of("bert"), task, others=[flat], twin=False, solvers=["converged"], store=store, train_size=40
+    found = mt.probe(
+        [encoder_of("bert"), flat],
+        target=task,
+        random_baselines=0,
+        solvers=["converged"],
+        store=store,
+        train_size=40,
     )
     curve: Any = found["flat (converged)"]
     assert curve.x == (1, 2)
@@ -330,27 +348,27 @@ def test_other_depths_are_not_subtracted(
 def test_models_may_be_called_by_any_words(encoder_of: Callable[..., Any], task: Task, store: Path) -> None:
     encoder = encoder_of("bert")
     first, other = (load(encoder.source.given, name=name) for name in ("a from b", "c from d"))
-    found = task_probing(
-        first, task, others=[other], twin=False, solvers=["converged"], store=store, train_size=40
+    found = mt.probe(
+        [first, other], target=task, random_baselines=0, solvers=["converged"], store=store, train_size=40
     )
     assert sum(said.startswith(f"{other.name} against {first.name} (converged): ") for said in found.findings)
 
 
 def test_wrong_requests_are_refused(encoder_of: Callable[..., Any], task: Task) -> None:
     encoder = encoder_of("bert")
-    with pytest.raises(MicrotomeError, match="solver must be one of converged, published"):
-        task_probing(encoder, task, solvers=["exact"])
+    with pytest.raises(MicrotomeError, match="solvers must be one of converged, published"):
+        mt.probe(encoder, target=task, solvers=["exact"])
     with pytest.raises(MicrotomeError, match="solvers must be one or more"):
-        task_probing(encoder, task, solvers=[])
+        mt.probe(encoder, target=task, solvers=[])
     with pytest.raises(MicrotomeError, match="models must be named differently"):
-        task_probing(encoder, task, others=[encoder])
+        mt.probe([encoder, encoder], target=task)
     with pytest.raises(MicrotomeError, match="seeds must be one or more, each once"):
-        task_probing(encoder, task, seeds=(1, 1))
+        mt.probe(encoder, target=task, seeds=(1, 1))
     with pytest.raises(MicrotomeError, match="level must be between 0 and 1"):
-        task_probing(encoder, task, level=0)
+        mt.probe(encoder, target=task, level=0)
     with pytest.raises(MicrotomeError, match="train_size must be at most 96, the size of cats/train"):
-        task_probing(encoder, task, twin=False, train_size=97)
+        mt.probe(encoder, target=task, random_baselines=0, train_size=97)
     with pytest.raises(MicrotomeError, match="epochs must be above 0"):
-        task_probing(encoder, task, epochs=0)
-    with pytest.raises(InputError, match=r"must have one answer an input .* but tagging is tagging"):
-        task_probing(encoder, task_of("tagging"))
+        mt.probe(encoder, target=task, epochs=0)
+    with pytest.raises(InputError, match=r"must have one label per input .* but tagging is tagging"):
+        mt.probe(encoder, target=task_of("tagging"))

@@ -1,4 +1,4 @@
-"""Does each strategy drop the blocks it says, and is it held against chance?"""
+"""Dropping: the blocks of each strategy, and scores against random choices."""
 
 from __future__ import annotations
 
@@ -17,10 +17,14 @@ from microtome.experiments.surgery.drop_strategies import (
     random_blocks,
     read_layers,
 )
-from microtome.experiments.surgery.dropping import choices, counts_for, dropping, planned
+from microtome.experiments.surgery.dropping import Dropping, drop
 from microtome.training.request import ask
 
 Encoders = Callable[..., Any]
+
+
+def dropping(encoder: Any = "bert", **options: Any) -> Dropping:
+    return Dropping(model=encoder, task=cats.cats_task(), **options)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +92,7 @@ def test_strategies_against_chance(encoder_of: Encoders, tmp_path: Path) -> None
         "store": tmp_path,
         **cats.QUICK,
     }
-    found = dropping(encoder, task, **given)
+    found = drop(encoder, task, **given)
     names = [curve.name for curve in found.curves if not curve.name.startswith("difference")]
     assert names == [
         f"{name}, {way}"
@@ -106,41 +110,75 @@ def test_strategies_against_chance(encoder_of: Encoders, tmp_path: Path) -> None
     assert any("against the mean of random choices" in said for said in found.findings)
     assert len(found.more["choices"]) == 4
     heard: list[str] = []
-    again = dropping(encoder, task, progress=lambda what, *_: heard.append(what), **given)
+    again = drop(encoder, task, progress=lambda what, *_: heard.append(what), **given)
     assert not heard
     assert again.rows == found.rows
 
 
-def test_the_plan(encoder_of: Encoders, tmp_path: Path) -> None:
-    encoder, task = encoder_of("bert"), cats.cats_task()
-    chosen, said = choices(
-        encoder,
-        task,
+def test_the_plan(encoder_of: Encoders) -> None:
+    encoder = encoder_of("bert")
+    experiment = dropping(
         count=(1, 2),
         strategies=("top", "alternate_even", "random"),
         random_draws=2,
-        store=tmp_path,
+        then=("full", "head", "none"),
+        seeds=(1, 2),
     )
-    assert said == ["alternate_even, 2 blocks was left out: alternate_even has no choice of 2 of 3 blocks."]
-    runs = planned(chosen, then=("full", "head", "none"), seeds=(1, 2))
+    choices, warnings = experiment.choose(encoder)
+    assert warnings == [
+        "alternate_even, 2 blocks is left out: alternate_even has no choice of 2 of 3 blocks."
+    ]
+    runs = experiment.runs(choices)
     assert sum(run.options.get("method") == "head" for run in runs) == 2 * (3 + 2 + 5)
     assert all(not run.interventions for run in runs if run.arm.endswith("not tuned again"))
+    assert experiment.grid(encoder) == runs
 
 
-def test_how_many_blocks_when_it_is_not_said(encoder_of: Encoders) -> None:
-    chosen, _ = choices(encoder_of("bert"), cats.cats_task(), strategies="top")
-    assert [one.count for one in chosen] == [2]
-    assert [counts_for(depth) for depth in (2, 6, 12)] == [(1,), (2, 4), (2, 4, 6)]
-    assert counts_for(12, np.array([3, 5])) == (3, 5)
+def test_layers_are_read_once_and_not_for_a_plan(
+    encoder_of: Encoders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from microtome.context import Context
+    from microtome.experiments.surgery import dropping as module
+
+    calls: list[str] = []
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        calls.append(options["measure"])
+        return read_layers(*arguments, **options)
+
+    monkeypatch.setattr(module, "read_layers", counted)
+    experiment = dropping(
+        encoder_of("bert"),
+        count=1,
+        strategies=("contribution", "similarity"),
+        seeds=1,
+        changes={**cats.QUICK, "steps": 2},
+    )
+    context = Context(store=tmp_path / "store", device="cpu")
+    plan = experiment.plan(context)
+    assert plan.summary["runs"] == 3
+    assert not calls
+    assert not (tmp_path / "store").exists()
+    result = experiment.run(plan, context)
+    assert calls == ["debiased_cka"]
+    assert all(1 <= block <= 3 for choice in result.more["choices"] for block in choice["blocks"])
 
 
-def test_what_cannot_be_asked(encoder_of: Encoders) -> None:
-    encoder, task = encoder_of("bert"), cats.cats_task()
+def test_default_numbers_of_blocks(encoder_of: Encoders) -> None:
+    choices, _ = dropping(strategies="top").choose(encoder_of("bert"))
+    assert [choice.count for choice in choices] == [2]
+    assert [dropping().counts(depth) for depth in (2, 6, 12)] == [(1,), (2, 4), (2, 4, 6)]
+    assert dropping(count=np.array([3, 5])).counts(12) == (3, 5)
+
+
+def test_wrong_options_are_refused() -> None:
     with pytest.raises(InputError, match="count must be numbers of blocks between 1 and 2, but got 3"):
-        choices(encoder, task, count=3)
-    with pytest.raises(UnknownNameError, match="strategy must be one of"):
-        choices(encoder, task, count=1, strategies="middle")
-    with pytest.raises(InputError, match="random_draws must be a whole number above 0"):
-        choices(encoder, task, count=1, strategies="random", random_draws=0)
+        dropping(count=3).counts(3)
+    with pytest.raises(UnknownNameError, match="strategies must be one of"):
+        dropping(strategies="middle")
+    with pytest.raises(InputError, match="random_draws must be at least 1"):
+        dropping(random_draws=0)
     with pytest.raises(UnknownNameError, match="then must be one of full, head, none, but got 'half'"):
-        planned([], then="half")
+        dropping(then="half")
+    with pytest.raises(UnknownNameError, match="measure must be one of"):
+        dropping(measure="nothing")

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import cats
+from microtome.context import Context
 from microtome.errors import InputError, UnknownNameError
 from microtome.experiments.runs import Run
-from microtome.experiments.surgery.freezing import Freezing, _said_cost, _said_part, freeze
+from microtome.experiments.surgery.freezing import Freezing, _cost_findings, _loss_findings, freeze
 from microtome.experiments.surgery.timing import freezing_costs
 from microtome.findings.results import Curve, open_result
 from microtome.interventions.freeze import Freeze
@@ -60,7 +61,13 @@ def test_curves_against_plain_fine_tuning(encoder_of: Encoders, tmp_path: Path) 
 def test_a_frozen_bottom_saves_and_a_frozen_top_hardly(encoder_of: Encoders, tmp_path: Path) -> None:
     cases = {"none": None, "bottom 2": Freeze(bottom=2), "bottom 3": Freeze(bottom=3), "top 2": Freeze(top=2)}
     found = freezing_costs(
-        encoder_of("bert"), cats.cats_task(), cases, recipe="wu2020", repeats=3, store=tmp_path, **cats.QUICK
+        encoder_of("bert"),
+        cats.cats_task(),
+        cases,
+        recipe="wu2020",
+        repeats=3,
+        context=Context(store=tmp_path, device="cpu"),
+        **cats.QUICK,
     )
     cost = {one["case"]: one for one in found}
     assert cost["none"]["memory_ratio"] == cost["none"]["backward_ratio"] == 1
@@ -88,8 +95,10 @@ def test_runs_that_diverge_are_counted_and_left_out(encoder_of: Encoders, tmp_pa
     )
     assert np.isnan(found["bottom"].values).all()
     assert len(found.warnings) == 2
-    assert all("was left out" in said for said in found.warnings)
-    assert found.findings == ("Nothing can be said of a frozen bottom: no run with nothing frozen is sound.",)
+    assert all("is excluded" in said for said in found.warnings)
+    assert found.findings == (
+        "Nothing is concluded about a frozen bottom: all runs with nothing frozen diverged.",
+    )
 
 
 @pytest.mark.parametrize(("method", "same"), [("head", True), ("bitfit", False), ("lora", False)])
@@ -97,7 +106,8 @@ def test_costs_are_those_of_the_method(method: str, same: bool, encoder_of: Enco
     if method == "lora":
         pytest.importorskip("peft")
     cases = {"none": None, "bottom 1": Freeze(bottom=1), "bottom 2": Freeze(bottom=2)}
-    given: dict[str, Any] = {"recipe": "wu2020", "repeats": 1, "store": tmp_path, "method": method}
+    given: dict[str, Any] = {"recipe": "wu2020", "repeats": 1, "method": method}
+    given["context"] = Context(store=tmp_path, device="cpu")
     found = freezing_costs(encoder_of("bert"), cats.cats_task(), cases, **given, **cats.QUICK)
     learning = [one["learning"] for one in found]
     # What learns is counted case by case: nothing of one is left over in the next.
@@ -123,13 +133,13 @@ def test_from_there_on_is_said_only_where_it_holds() -> None:
             seeds=(1,) * n,
             reasons=(None,) * n,
         )
-        return _said_part("bottom", curve, find_score("accuracy"), n - 1)[-1]
+        return _loss_findings("bottom", curve, find_score("accuracy"), n - 1)[-1]
 
     assert said(0.0, 0.1, 0.2).startswith("From the bottom 2 blocks on, freezing costs more than 1 point")
     assert said(0.1, 0.0, 0.2).startswith("With the bottom 1 blocks, freezing costs more than 1 point")
 
     def saves(*ratios: float) -> list[str]:
-        return _said_cost(
+        return _cost_findings(
             [
                 {"case": f"bottom {k}", "backward_ratio": one, "memory_ratio": 1.0}
                 for k, one in enumerate(ratios, start=1)
@@ -137,9 +147,11 @@ def test_from_there_on_is_said_only_where_it_holds() -> None:
         )[1:]
 
     assert saves(0.9, 0.4, 0.3) == [
-        "The way back takes half of its time or less from the bottom 2 blocks on."
+        "The backward pass takes half of its time or less from the bottom 2 blocks on."
     ]
-    assert saves(0.4, 0.9, 0.3) == ["The way back takes half of its time or less with the bottom 1 blocks."]
+    assert saves(0.4, 0.9, 0.3) == [
+        "The backward pass takes half of its time or less with the bottom 1 blocks."
+    ]
 
 
 def runs_of(encoder: Any, **options: Any) -> list[Run]:

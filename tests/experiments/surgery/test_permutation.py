@@ -1,4 +1,4 @@
-"""Are blocks run in the order asked, and are tasks compared over the same orders?"""
+"""Permutation: orders of the blocks, and correlations of the same orders between tasks."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ from scipy import stats
 import cats
 from microtome.encoders.encoder import digest_weights
 from microtome.errors import InputError, UnknownNameError
-from microtome.experiments.surgery.permutation import correlate, permutation, planned
+from microtome.experiments.runs import Run
+from microtome.experiments.surgery.permutation import Permutation, correlate, permute
 from microtome.experiments.surgery.random_choice import welch_reach
 from microtome.interventions.applying import apply
 from microtome.training.request import ask
 
 Encoders = Callable[..., Any]
+
+
+def grid(encoder: Any, **options: Any) -> list[Run]:
+    return Permutation(model=encoder, task=cats.cats_task(), **options).grid(encoder)
 
 
 def order_of(encoder: Any, run: Any) -> tuple[int, ...]:
@@ -29,8 +34,8 @@ def order_of(encoder: Any, run: Any) -> tuple[int, ...]:
 
 def test_every_kind_of_order(encoder_of: Encoders) -> None:
     encoder = encoder_of("bert")
-    runs = planned(
-        encoder, kinds=("random", "swap", "reverse", "move"), permutations=(1, 2), orders=[(2, 3, 1)], seeds=4
+    runs = grid(
+        encoder, kinds=("random", "swap", "reverse", "move"), order_seeds=(1, 2), orders=[(2, 3, 1)], seeds=4
     )
     found = {(run.arm, run.x): order_of(encoder, run) for run in runs if run.arm != "scratch"}
     drawn = {("random", p): tuple(np.random.RandomState(p).permutation(3) + 1) for p in (1, 2)}
@@ -50,13 +55,13 @@ def test_every_kind_of_order(encoder_of: Encoders) -> None:
 def test_two_tasks_over_the_same_orders(encoder_of: Encoders, tmp_path: Path) -> None:
     encoder = encoder_of("bert")
     tasks = [cats.cats_task(name=name, seed=seed) for seed, name in enumerate(("cats", "more"))]
-    given: dict[str, Any] = {"store": tmp_path, "permutations": (1, 2), "orders": [(1, 2, 3)], **cats.QUICK}
-    found = permutation(encoder, tasks, **given)
+    given: dict[str, Any] = {"store": tmp_path, "order_seeds": (1, 2), "orders": [(1, 2, 3)], **cats.QUICK}
+    found = permute(encoder, tasks, **given)
     assert found.task == "cats, more"
     assert [curve.name for curve in found.curves][:2] == ["cats: random", "cats: difference random"]
     plain = ask(encoder, tasks[0], "tamkin2020", seed=1, **cats.QUICK).address
     same = [row for row in found.rows if row["order"] == "1 2 3" and row["task"] == "cats"]
-    # The blocks in their own order are the model itself; with all of them redrawn it is another one.
+    # The blocks in their own order are the model itself; with all of them re-initialized it is another one.
     assert {row["address"] for row in same if row["arm"] in ("full", "given")} == {plain}
     assert found.lines["cats: full"] > 0.9
     assert {"cats: scratch", "more: scratch"} <= set(found.lines)
@@ -69,7 +74,7 @@ def test_two_tasks_over_the_same_orders(encoder_of: Encoders, tmp_path: Path) ->
     assert any("Pearson's correlation over" in said for said in found.findings) is not bool(failed)
     assert any(said.startswith("more: Nothing is concluded: ") for said in found.findings) is bool(failed)
     heard: list[str] = []
-    alone = permutation(encoder, tasks[0], progress=lambda what, *_: heard.append(what), **given)
+    alone = permute(encoder, tasks[0], progress=lambda what, *_: heard.append(what), **given)
     assert not any("training" in what for what in heard)
     np.testing.assert_array_equal(alone["random"].values, found["cats: random"].values)
 
@@ -99,17 +104,17 @@ def test_correlations_are_those_of_scipy() -> None:
 
 def test_what_orders_change_is_said_with_its_unit(encoder_of: Encoders, tmp_path: Path) -> None:
     encoder, task = encoder_of("bert"), cats.cats_task()
-    given: dict[str, Any] = {"store": tmp_path, "permutations": np.array([1, 2]), "kinds": ("random", "swap")}
-    one = permutation(encoder, task, seeds=1, **given, **cats.QUICK).findings
-    two = permutation(encoder, task, seeds=(1, 2), **given, **cats.QUICK).findings
+    given: dict[str, Any] = {"store": tmp_path, "order_seeds": np.array([1, 2]), "kinds": ("random", "swap")}
+    one = permute(encoder, task, seeds=1, **given, **cats.QUICK).findings
+    two = permute(encoder, task, seeds=(1, 2), **given, **cats.QUICK).findings
     assert "unit: order; on these trainings, other seeds are not covered)" in one[0]
-    assert "unit: order, and seed of the model as it is)" in two[0]
+    assert "unit: order, and seed of the original model)" in two[0]
     assert one[0].endswith("by the 95% band (unit: example).")
     assert two[0].endswith("by the 95% band (unit: example and seed).")
     # All swaps there are were made: they are no sample of others.
     assert "unit: order" not in one[1]
     more = cats.cats_task(name="more", seed=1)
-    none = permutation(encoder, [task, more], store=tmp_path, permutations=(), **cats.QUICK)
+    none = permute(encoder, [task, more], store=tmp_path, kinds=(), **cats.QUICK)
     assert not any("correlation" in said for said in none.findings)
 
 
@@ -121,18 +126,18 @@ def test_the_interval_over_orders_is_that_of_welch() -> None:
     assert welch_reach(orders, seeds, 0.95) == pytest.approx((bounds.high - bounds.low) / 2)
 
 
-def test_what_cannot_be_asked(encoder_of: Encoders, tmp_path: Path) -> None:
+def test_wrong_options_are_refused(encoder_of: Encoders, tmp_path: Path) -> None:
     encoder = encoder_of("bert")
-    with pytest.raises(UnknownNameError, match="kind must be one of"):
-        planned(encoder, kinds="shuffle")
-    with pytest.raises(InputError, match="permutations must be seeds of orders, each once"):
-        planned(encoder, permutations=(1, 1))
+    with pytest.raises(UnknownNameError, match="kinds must be one of"):
+        grid(encoder, kinds="shuffle")
+    with pytest.raises(InputError, match="order_seeds must be one or more, each once"):
+        grid(encoder, order_seeds=(1, 1))
     with pytest.raises(InputError, match=r"orders must be all of the 3 blocks of .* in some order"):
-        planned(encoder, orders=[(1, 2)])
+        grid(encoder, orders=[(1, 2)])
     with pytest.raises(InputError, match="blocks must have weights of their own to be permuted"):
-        planned(encoder_of("albert"))
+        grid(encoder_of("albert"))
     with pytest.raises(InputError, match=r"the reversed order must be one that .*: block 1 of ModernBERT"):
-        planned(encoder_of("modernbert"), kinds="reverse")
+        grid(encoder_of("modernbert"), kinds="reverse")
     task = cats.cats_task()
-    with pytest.raises(InputError, match="tasks must be one or more, each once"):
-        permutation(encoder, [task, task], store=tmp_path)
+    with pytest.raises(InputError, match="task must be one or more, each once"):
+        permute(encoder, [task, task], store=tmp_path)

@@ -1,4 +1,4 @@
-"""Are the right blocks redrawn, alike in nested sets, and held against a model without them?"""
+"""Re-initialization: which blocks it changes, nested seeds, and the truncation control."""
 
 from __future__ import annotations
 
@@ -11,33 +11,37 @@ import torch
 
 import cats
 from microtome.errors import InputError, UnknownNameError
-from microtome.experiments.surgery.reinit_plan import arms
-from microtome.experiments.surgery.reinitialization import planned, reinitialization
+from microtome.experiments.runs import Run
+from microtome.experiments.surgery.reinitialization import Reinitialization, read_sizes, reinit
 from microtome.interventions.applying import apply
 from microtome.training.request import ask
 
 Encoders = Callable[..., Any]
 
 
-def redrawn(encoder: Any, run: Any) -> list[int]:
-    """Blocks whose matrices differ after what is done for a run."""
-    found = apply(encoder, *run.interventions)
-    if found.depth != encoder.depth:
+def grid(encoder: Any, **options: Any) -> list[Run]:
+    return Reinitialization(model=encoder, task=cats.cats_task(), **options).grid(encoder)
+
+
+def changed_blocks(encoder: Any, run: Any) -> list[int]:
+    """Blocks whose weights differ after the interventions of a run."""
+    changed = apply(encoder, *run.interventions)
+    if changed.depth != encoder.depth:
         return []
-    pairs = zip(encoder.blocks, found.blocks, strict=True)
-    moved = [
+    pairs = zip(encoder.blocks, changed.blocks, strict=True)
+    differ = [
         any(not torch.equal(a, b) for a, b in zip(old.parameters(), new.parameters(), strict=True))
         for old, new in pairs
     ]
-    return [number for number, here in enumerate(moved, start=1) if here]
+    return [block for block, differs in enumerate(differ, start=1) if differs]
 
 
-def test_every_plan_redraws_what_it_says(encoder_of: Encoders) -> None:
+def test_every_plan_re_initializes_its_blocks(encoder_of: Encoders) -> None:
     encoder = encoder_of("bert")
-    runs = planned(encoder, plan=("progressive", "blocks", "inverse", "single"), width=2, seeds=1)
+    runs = grid(encoder, plans=("progressive", "blocks", "inverse", "single"), width=2, seeds=1)
     found: dict[str, dict[Any, list[int]]] = {}
     for run in runs:
-        found.setdefault(run.arm, {})[run.x] = redrawn(encoder, run)
+        found.setdefault(run.arm, {})[run.x] = changed_blocks(encoder, run)
     assert found["progressive, library"] == {3: [], 2: [3], 1: [2, 3], 0: [1, 2, 3]}
     assert found["blocks, library"] == {1: [1, 2], 2: [2, 3]}
     assert found["inverse, library"] == {1: [3], 2: [1]}
@@ -52,7 +56,7 @@ def test_draws_are_nested_and_follow_the_seed(encoder_of: Encoders) -> None:
     encoder = encoder_of("bert")
 
     def top(**options: Any) -> dict[tuple[Any, int], torch.Tensor]:
-        runs = [run for run in planned(encoder, control=False, **options) if run.x in (1, 2)]
+        runs = [run for run in grid(encoder, truncation_control=False, **options) if run.x in (1, 2)]
         blocks = {(run.x, run.seed): apply(encoder, *run.interventions).blocks[2] for run in runs}
         return {key: block.get_parameter("attention.self.query.weight") for key, block in blocks.items()}
 
@@ -64,7 +68,10 @@ def test_draws_are_nested_and_follow_the_seed(encoder_of: Encoders) -> None:
 
 
 def test_arms_of_the_factorial() -> None:
-    names = [arm.name for arm in arms(schemes=("library", "tamkin_code"), sizes=(None, 50), fixed_updates=9)]
+    def arms(**options: Any) -> list[str]:
+        return [arm.name for arm in Reinitialization(model="bert", task="rte", **options).arms()]
+
+    names = arms(schemes=("library", "tamkin_code"), sizes=(None, 50), fixed_updates=9)
     assert names == [
         "progressive, library",
         "progressive, tamkin_code",
@@ -79,23 +86,23 @@ def test_arms_of_the_factorial() -> None:
         "progressive, tamkin_code, 50 examples, 9 updates",
         "truncated, 50 examples, 9 updates",
     ]
-    more = arms(bias=(None, "keep"), layernorm=("reset", "keep"), control=False)
-    assert [arm.name for arm in more][1:] == [
+    assert arms(bias=(None, "keep"), layernorm=("reset", "keep"), truncation_control=False)[1:] == [
         "progressive, library, norms kept",
         "progressive, library, biases keep",
         "progressive, library, biases keep, norms kept",
     ]
+    assert arms(train_size=50, truncation_control=False) == ["progressive, library, 50 examples"]
 
 
 def test_the_full_model_is_the_plain_one_in_every_arm(encoder_of: Encoders, tmp_path: Path) -> None:
     encoder, task = encoder_of("bert"), cats.cats_task()
     given: dict[str, Any] = {
         "store": tmp_path,
-        "plan": ("progressive", "single"),
+        "plans": ("progressive", "single"),
         "seeds": 1,
         **cats.QUICK,
     }
-    found = reinitialization(encoder, task, **given)
+    found = reinit(encoder, task, **given)
     plain = ask(encoder, task, "tamkin2020", seed=1, **cats.QUICK).address
     whole = [row for row in found.rows if row["x"] == 3 and row["arm"] != "single, library"]
     assert {row["address"] for row in whole if row["seed"] == 1} == {plain}
@@ -107,17 +114,23 @@ def test_the_full_model_is_the_plain_one_in_every_arm(encoder_of: Encoders, tmp_
     assert found.curves[0].axis == "blocks kept"
     assert set(found.lines) == {"most frequent answer", "full", "scratch, library"}
     assert found.lines["full"] == found["progressive, library"].values[0]
-    assert any("in their place" in said or "leaving them out" in said for said in found.findings)
+    assert any("in their place" in said or "removing them" in said for said in found.findings)
     heard: list[str] = []
-    again = reinitialization(encoder, task, progress=lambda what, *_: heard.append(what), **given)
+    again = reinit(encoder, task, progress=lambda what, *_: heard.append(what), **given)
     assert not any("training" in what for what in heard)
     assert again.rows == found.rows
 
 
 def test_fewer_examples_and_a_fixed_number_of_updates(encoder_of: Encoders, tmp_path: Path) -> None:
-    given: dict[str, Any] = {"batch": 16, "longest": 16, "store": tmp_path, "control": False, "seeds": 1}
-    found = reinitialization(
-        encoder_of("bert"), cats.cats_task(), plan="single", sizes=(32,), fixed_updates=9, epochs=1, **given
+    given: dict[str, Any] = {
+        "batch": 16,
+        "longest": 16,
+        "store": tmp_path,
+        "truncation_control": False,
+        "seeds": 1,
+    }
+    found = reinit(
+        encoder_of("bert"), cats.cats_task(), plans="single", sizes=(32,), fixed_updates=9, epochs=1, **given
     )
     updates = {row["arm"]: row["updates"] for row in found.rows}
     assert updates["single, library, 32 examples"] == 2
@@ -125,15 +138,23 @@ def test_fewer_examples_and_a_fixed_number_of_updates(encoder_of: Encoders, tmp_
     assert updates["full, 32 examples, 9 updates"] == 9
 
 
-def test_what_cannot_be_asked(encoder_of: Encoders) -> None:
+def test_wrong_options_are_refused(encoder_of: Encoders) -> None:
     encoder = encoder_of("bert")
-    with pytest.raises(UnknownNameError, match="plan must be one of"):
-        planned(encoder, plan="all")
-    with pytest.raises(UnknownNameError, match="scheme must be one of"):
-        planned(encoder, schemes="xavier")
+    with pytest.raises(UnknownNameError, match="plans must be one of"):
+        grid(encoder, plans="all")
+    with pytest.raises(UnknownNameError, match="schemes must be one of"):
+        grid(encoder, schemes="xavier")
+    with pytest.raises(UnknownNameError, match="bias must be one of keep, zero"):
+        grid(encoder, bias="none")
     with pytest.raises(InputError, match="width must be a number of blocks between 1 and 3, but got 4"):
-        planned(encoder, plan=("single", "blocks"), width=4)
-    # A width that nothing is cut by is no reason to refuse.
-    assert planned(encoder, plan=("progressive", "single"), width=4, seeds=1)
-    with pytest.raises(InputError, match="blocks must have weights of their own to be redrawn"):
-        planned(encoder_of("albert"))
+        grid(encoder, plans=("single", "blocks"), width=4)
+    # Plans without windows do not depend on the width.
+    assert grid(encoder, plans=("progressive", "single"), width=4, seeds=1)
+    with pytest.raises(InputError, match="blocks must have weights of their own to be re-initialized"):
+        grid(encoder_of("albert"))
+    with pytest.raises(InputError, match="sizes must be one number or more, each once"):
+        grid(encoder, sizes=(8, 8))
+    with pytest.raises(InputError, match="train_size must be left out where sizes are given"):
+        grid(encoder, sizes=8, train_size=8)
+    with pytest.raises(InputError, match="--sizes must be numbers above 0 or all"):
+        read_sizes("0")

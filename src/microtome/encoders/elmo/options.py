@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,8 @@ from .characters import CHARACTERS, WORD
 from .token_vectors import ACTIVATIONS
 
 _ABSENT: Any = object()
+# What float32 can hold.
+LARGEST = 3.4e38
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +55,8 @@ class ElmoOptions:
     def limit(self, name: str) -> float | None:
         """Look up a positive number that may be absent or null."""
         value = self.get(name, None)
-        if value is not None and (type(value) not in (int, float) or not 0 < value < math.inf):
-            raise self.wrong(name, "a number above 0 or null", value)
+        if value is not None and (type(value) not in (int, float) or not 0 < value <= LARGEST):
+            raise self.wrong(name, "a number above 0 that float32 can hold, or null", value)
         return None if value is None else float(value)
 
     def flag(self, name: str, *, default: bool) -> bool:

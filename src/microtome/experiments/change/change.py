@@ -1,195 +1,173 @@
-"""What did fine-tuning change, layer by layer? Measured between two seeds above and a random twin below."""
+"""Change experiment (Merchant et al. 2020): similarity of every layer before and after fine-tuning."""
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from ...arguments import checked
-from ...checks import check_level
-from ...extraction.extracting import as_encoder
-from ...extraction.texts import make_texts
+from ...context import Context
+from ...errors import must
+from ...extraction.texts import Texts
 from ...findings.results import Curve, Result
+from ...measures.table import chosen_all
+from ...rows.cost import row_cost
+from ...rows.planning import Rows
+from ..base import Experiment, Plan, as_function, option
 from ..cell_errors import Points, points_of
 from ..citations import cited
-from ..layer_similarity import SAMPLE, Progress, alike, record_models
+from ..inputs import RowOptions, TextOptions
+from ..layer_similarity import compare_layers, plan_text, record_models
 from ..tuned_models import (
+    RANDOM,
     SEEDS,
     TUNED,
-    TWIN,
-    Models,
+    MeasureOptions,
+    TunedModels,
+    TunedOptions,
+    change_methods,
     layer_curve,
     long_table,
-    open_models,
-    said_methods,
     series_of,
-    told_provenance,
+    text_provenance,
 )
-from .claims import said_beyond, said_center, said_levels
-
-MEASURES = ("rsa", "debiased_cka")
+from .claims import beyond_seeds, change_center, mean_levels
 
 
-@checked
-def change(
-    base: Any,
-    tuned: Any,
-    on: Any,
-    *,
-    twin: Any = 1,
-    rows: str = "token",
-    measures: Sequence[str] = MEASURES,
-    sample: int | None = SAMPLE,
-    longest: int | None = None,
-    halves: int = 40,
-    level: float = 0.95,
-    seed: int = 0,
-    dtype: str = "float32",
-    store: str | os.PathLike[str] | None = None,
-    device: str = "cpu",
-    progress: Progress | None = None,
-    command: str = "",
-    **options: Any,
-) -> Result:
+def _read_count(typed: str) -> int:
+    if not typed.isdigit():
+        raise must("--random-baselines", "a whole number of at least 0", typed)
+    return int(typed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeInputs:
     """
-    Compare an encoder with what fine-tuning made of it, in every layer.
-
-    The same sentences go through all models. Two models that were fine-tuned with different seeds say how
-    alike models can be expected to be (the ceiling), and a twin with random weights how alike any two are
-    (the floor).
+    What a change experiment has opened.
 
     Parameters
     ----------
-    base : Encoder or path
-        Before fine-tuning.
-    tuned : Tuned, Encoder or path, or a list of them
-        Several are one setting trained with several seeds; without two there is no ceiling.
-    on : Corpus, path or list of texts
-    twin : int, Encoder, or list of Encoder
-        How many twins of the base are drawn, or the twins themselves; 0 for none.
-    rows : {"token", "word", "cls", "mean"}
-        What one row is. Documents are independent, where the corpus tells of ten or more, and else
-        sentences; rows of one of them are not.
-    measures : sequence of str
-        Of `microtome ls measures`.
-    sample : int, optional
-        Rows at most, drawn with the seed; all when absent.
-    longest : int, optional
-        Tokens of a sentence at most.
-    halves : int
-        Half-samples of the documents or sentences for measures without an influence function, such as RSA.
-    level : float
-        Of intervals and bands.
-    seed : int
-        Of the rows, the twins and the half-samples.
-    dtype, store, progress, command
-        As in `extract`.
-    device : str
-        Where models that are given by their folders run, and where they are compared.
-    **options
-        precision, memory, threads, as in `similarity_matrix`.
-
-    Returns
-    -------
-    Result
-        For each measure curves over layers: "base to tuned", "between seeds", "base to random twin", and
-        "difference, base to tuned minus between seeds". `more["change"]` has where the change sits, with the
-        share of the upper third ("top_share", of the models' mean share), `more["average"]` the means over
-        layers, and `more["tuned_on"]` the task of the tuned models; `task` and `split` name the text that
-        they were compared on.
-
-    References
-    ----------
-    Merchant et al. 2020.
+    models : TunedModels
+    texts : Texts
+    rows : Rows
     """
-    started, level = time.monotonic(), check_level(level)
-    models, texts = open_models(base, tuned, twin, seed=seed, device=device), make_texts(on)
-    recorded = record_models(
-        models.all,
-        texts,
-        rows=rows,
-        sample=sample,
-        longest=longest,
-        seed=seed,
-        dtype=dtype,
-        store=store,
-        command=command,
-        progress=progress,
+
+    models: TunedModels
+    texts: Texts
+    rows: Rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change(MeasureOptions, RowOptions, TextOptions, TunedOptions, Experiment):
+    """
+    Compare each layer before and after fine-tuning, with a second seed and a random model as references.
+
+    The same sentences go through all models. The similarity of two models that were fine-tuned with different
+    seeds is the upper reference, that of the base and a randomly initialized copy of it the lower one. The
+    result has for each measure curves over layers: "base to tuned", "between seeds", "base to random twin",
+    and "difference, base to tuned minus between seeds". `more["change"]` says where the change is,
+    `more["average"]` has means over layers, and `more["tuned_on"]` the task of the tuned models (Merchant et
+    al. 2020).
+    """
+
+    name = "change"
+
+    random_baselines: Any = option(
+        "Number of randomly initialized copies of the base, as the lower reference (1 when absent); in "
+        "Python also models.",
+        1,
+        most=1_000,
+        read=_read_count,
+        metavar="N",
     )
-    found = alike(recorded, measures, halves=halves, seed=seed, device=device, progress=progress, **options)
-    curves: list[Curve] = []
-    said: list[str] = []
-    more: dict[str, Any] = {
-        "tuned_on": models.task,
-        "layers": list(recorded.layers),
-        "change": {},
-        "average": {},
-    }
-    for label, one in found.items():
-        series = series_of(one, models)
-        given: dict[str, Any] = {"level": level, "bounds": one.bounds}
-        points = {name: points_of(each, **given) for name, each in series.items()}
-        average = {name: points_of(each.mean(), **given) for name, each in series.items()}
-        more["average"][label] = {name: each.plain() for name, each in average.items()}
-        curves += [layer_curve(f"{label}: {name}", recorded, each) for name, each in points.items()]
-        said.append(said_levels(label, average, recorded.unit))
-        if SEEDS in series:
-            beyond = points_of(series[TUNED].together(), series[SEEDS], level=level)
-            note = "similarity of base and tuned minus that of two seeds, for these models"
-            curves.append(layer_curve(f"{label}: difference, {TUNED} minus {SEEDS}", recorded, beyond, note))
-            said += said_beyond(label, beyond, recorded.layers)
-        told, sentence = said_center(label, series[TUNED], recorded.layers, level, recorded.unit)
-        more["change"][label] = {**told, "rescaled": _rescaled(points)}
-        said.append(sentence)
-    return Result(
-        experiment="change",
-        model=as_encoder(models.base).name,
-        task=models.task_of(texts.name),
-        split=texts.name,
-        score="similarity",
-        points=1.0,
-        curves=tuple(curves),
-        rows=tuple(long_table(found)),
-        findings=tuple(said),
-        methods=said_methods(models, [recorded], list(found), halves, level),
-        references=cited("merchant2020", measures=measures),
-        warnings=(*recorded.warned, *_warnings(models)),
-        more=MappingProxyType(more),
-        provenance=MappingProxyType(
-            told_provenance(
-                [recorded],
-                [texts],
-                started=started,
-                seeds=list(models.seeds),
-                seed=seed,
-                device=device,
-                command=command,
-            )
-        ),
-    )
+
+    def plan(self, context: Context) -> Plan:
+        """Open models and text, and find the rows that are compared."""
+        chosen_all(self.measures)
+        texts = self.texts()
+        models = self.open_tuned(context, self.random_baselines, self.seed)
+        rows = plan_text(models.all, texts, self.row_options(self.longest))
+        sentence, summary = row_cost(list(models.all.values()), rows, storage=self.storage)
+        inputs = ChangeInputs(models=models, texts=texts, rows=rows)
+        return Plan(name=texts.name, summary=summary, sentence=sentence, inputs=inputs)
+
+    def run(self, plan: Plan, context: Context) -> Result:
+        """Record the rows, compare the layers, and describe the change."""
+        started, inputs, level = time.monotonic(), plan.inputs, context.level
+        models, texts = inputs.models, inputs.texts
+        recorded = record_models(models.all, texts, inputs.rows, storage=self.storage, context=context)
+        similarities = compare_layers(recorded, self.measures, **self.comparing(context))
+        curves: list[Curve] = []
+        findings: list[str] = []
+        more: dict[str, Any] = {
+            "tuned_on": models.task,
+            "layers": list(recorded.layers),
+            "change": {},
+            "average": {},
+        }
+        for label, similarity in similarities.items():
+            series = series_of(similarity, models)
+            limits: dict[str, Any] = {"level": level, "bounds": similarity.bounds}
+            points = {name: points_of(sample, **limits) for name, sample in series.items()}
+            average = {name: points_of(sample.mean(), **limits) for name, sample in series.items()}
+            more["average"][label] = {name: mean.plain() for name, mean in average.items()}
+            curves += [layer_curve(f"{label}: {name}", recorded, curve) for name, curve in points.items()]
+            findings.append(mean_levels(label, average, recorded.unit))
+            if SEEDS in series:
+                beyond = points_of(series[TUNED].together(), series[SEEDS], level=level)
+                note = "similarity of base and tuned minus that of two seeds, for these models"
+                name = f"{label}: difference, {TUNED} minus {SEEDS}"
+                curves.append(layer_curve(name, recorded, beyond, note))
+                findings += beyond_seeds(label, beyond, recorded.layers)
+            center, sentence = change_center(label, series[TUNED], recorded, level)
+            more["change"][label] = {**center, "rescaled": _rescaled(points)}
+            findings.append(sentence)
+        return Result(
+            experiment=self.name,
+            model=models.base.name,
+            task=models.task_of(texts.name),
+            split=texts.name,
+            score="similarity",
+            points=1.0,
+            curves=tuple(curves),
+            rows=tuple(long_table(similarities)),
+            findings=tuple(findings),
+            methods=change_methods(models, [recorded], list(similarities), self.halves, level),
+            references=cited("merchant2020", measures=self.measures),
+            warnings=(*recorded.warnings, *_warnings(models)),
+            more=MappingProxyType(more),
+            provenance=MappingProxyType(
+                text_provenance(
+                    [recorded], [texts], context, started=started, seeds=list(models.seeds), seed=self.seed
+                )
+            ),
+        )
+
+
+change = as_function(Change, "change")
 
 
 def _rescaled(points: Mapping[str, Points]) -> list[float] | None:
-    """Similarity as a share of the way from the floor to the ceiling, layer by layer."""
-    if not {SEEDS, TWIN} <= set(points):
+    """Similarity rescaled to 0 at the lower and 1 at the upper reference, by layer."""
+    if not {SEEDS, RANDOM} <= set(points):
         return None
-    low, high = points[TWIN].values, points[SEEDS].values
+    low, high = points[RANDOM].values, points[SEEDS].values
     room = high - low
     value = points[TUNED].values - low
     return np.where(room > 0, value / np.where(room > 0, room, 1.0), np.nan).tolist()
 
 
-def _warnings(models: Models) -> tuple[str, ...]:
-    said = []
+def _warnings(models: TunedModels) -> tuple[str, ...]:
+    warnings = []
     if len(models.tuned) < 2:
-        said.append(
-            "There is no ceiling, and nothing is said of other seeds: one fine-tuned model was given."
+        warnings.append(
+            "There is no upper reference, and nothing can be said about other seeds: one fine-tuned model "
+            "was given."
         )
-    if not models.twins:
-        said.append("There is no floor: no random twin was asked for.")
-    return tuple(said)
+    if not models.random:
+        warnings.append("There is no lower reference: no random baseline was requested.")
+    return tuple(warnings)

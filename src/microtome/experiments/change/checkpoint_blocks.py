@@ -73,16 +73,16 @@ def find_checkpoint_blocks(recorded: Recorded, model: str, **options: Any) -> Ch
         maps = similarity_matrix(
             recorded.stack(model), measures=MEASURE, clusters=recorded.clusters, certainty=True, **options
         )
-    found = replace(next(iter(maps.values())), unit=recorded.unit)
-    finding = map_blocks(found)
-    assert found.resamples is not None
-    errors, _ = cell_errors(found.resamples, found.values)
+    layer_map = replace(next(iter(maps.values())), unit=recorded.unit)
+    finding = map_blocks(layer_map)
+    assert layer_map.resamples is not None
+    errors, _ = cell_errors(layer_map.resamples, layer_map.values)
     count = len(errors)
     shares = np.zeros(count)
     if finding.best is not None:
         # As influence shares: their variance is scaled where they are drawn from.
-        shares = margin_errors(found.values, errors, finding.best) * np.sqrt((count - 1) / count)
-    return CheckpointBlocks(map=found.values, finding=_numbered(finding, recorded.layers), errors=shares)
+        shares = margin_errors(layer_map.values, errors, finding.best) * np.sqrt((count - 1) / count)
+    return CheckpointBlocks(map=layer_map.values, finding=_numbered(finding, recorded.layers), errors=shares)
 
 
 def _numbered(finding: BlockFinding, layers: tuple[int, ...]) -> BlockFinding:

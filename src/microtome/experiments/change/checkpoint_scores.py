@@ -1,14 +1,14 @@
-"""What can be read at each checkpoint? The answers of its own head at every layer, and of linear readouts."""
+"""Scores of checkpoints on a task: by their own heads at every layer, and by linear probes."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
+from ...context import Context
 from ...errors import InputError, must
 from ...inference.answers import Answers
 from ...tasks.baselines import baseline
@@ -16,13 +16,40 @@ from ...tasks.items import Split
 from ...tasks.subset import subset
 from ...tasks.task import Task
 from ...training.cuts import depth_of, every_truncation
-from ..layer_heads import Arm, Vectors, converged_arm, fitting_size, readout_refusal
+from ..layer_heads import Vectors, converged_arm, fitting_size, readout_refusal
 from ..models import Opened, as_answers, cut_answers, opened
 from .checkpoints import Checkpoint
 
-Progress = Callable[[str, int, int], None]
-GUESS = "the most frequent answer"
-DRAWN = 0  # the seed of the examples that readouts learn from, where not all are
+Scorer = Literal["own head", "majority baseline", "linear probe"]
+SAMPLE_SEED = 0  # of the examples that linear probes learn from, where not all are
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scoring:
+    """
+    What is scored at the checkpoints of a training.
+
+    Parameters
+    ----------
+    task : Task
+    split : Split
+        To answer.
+    heads : bool
+        Whether checkpoints have heads of their own.
+    linear_probes : bool
+        Whether linear probes are fitted.
+    train_size : int, optional
+        Training examples of the linear probes; all that fit into memory when absent.
+    longest : int, optional
+        Maximum number of tokens per example, for checkpoints that do not say so.
+    """
+
+    task: Task
+    split: Split
+    heads: bool
+    linear_probes: bool
+    train_size: int | None = None
+    longest: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,25 +61,25 @@ class Reading:
     ----------
     step : int
     answers : Answers or None
-        By which it is scored: those of its own head, or of the readout of the layer that foretells held-out
-        training examples best.
-    by : str
-        Whose answers these are, in words.
+        By which it is scored: those of its own head, or of the linear probe of the layer that predicts
+        held-out training examples best.
+    by : {"own head", "majority baseline", "linear probe"}
+        Whose answers these are.
     layer : int, optional
-        That was read, where it was chosen.
+        Of that linear probe.
     heads, readouts : tuple of Answers, or None
-        Of the layers from 1 on.
+        Of its own head and of linear probes, at the layers from 1 on.
     converged : bool
-        Whether the solvers of all readouts were.
+        Whether the solvers of all linear probes did.
     learned : Split, optional
-        What readouts were fitted on.
+        What linear probes were fitted on.
     notes : tuple of str
         What a reader must know of that.
     """
 
     step: int
     answers: Answers | None
-    by: str
+    by: Scorer
     layer: int | None = None
     heads: tuple[Answers, ...] | None = None
     readouts: tuple[Answers, ...] | None = None
@@ -61,58 +88,17 @@ class Reading:
     notes: tuple[str, ...] = ()
 
 
-def check_reading(
+def plan_scoring(
     checkpoints: Sequence[Checkpoint],
     task: Task,
     *,
     split: str | None = None,
-    readouts: bool = True,
-    train_size: int | None = None,
-) -> tuple[Split, bool]:
-    """
-    Refuse what cannot be read before any model runs.
-
-    Parameters
-    ----------
-    checkpoints, task, split, readouts, train_size
-        As in `read_steps`.
-
-    Returns
-    -------
-    split : Split
-        To answer.
-    fitted : bool
-        Whether readouts are fitted.
-    """
-    judged = task.split(split or task.validation, labeled=True)
-    heads = any(one.tuned for one in checkpoints)
-    refused = readout_refusal(task.kind)
-    if refused is not None and not heads:
-        raise InputError(refused)
-    fitted = refused is None and (readouts or not heads)
-    if fitted and train_size is not None:
-        most = len(task.split(task.train, labeled=True))
-        if not isinstance(train_size, int) or not 1 <= train_size <= most:
-            said = f"a whole number between 1 and {most:,}, the size of {task.name}/{task.train}"
-            raise must("train_size", said, train_size)
-    return judged, fitted
-
-
-def read_steps(
-    checkpoints: Sequence[Checkpoint],
-    task: Task,
-    *,
-    split: str | None = None,
-    readouts: bool = True,
+    linear_probes: bool = True,
     train_size: int | None = None,
     longest: int | None = None,
-    store: str | os.PathLike[str] | None = None,
-    device: str = "cpu",
-    progress: Progress | None = None,
-    command: str = "",
-) -> tuple[Split, tuple[Reading, ...]]:
+) -> Scoring:
     """
-    Answer a task at every checkpoint.
+    Refuse what cannot be scored before any model runs.
 
     Parameters
     ----------
@@ -120,103 +106,108 @@ def read_steps(
     task : Task
     split : str, optional
         To answer; the task's validation split when absent.
-    readouts : bool
-        Whether linear readouts are fitted also where checkpoints have heads of their own.
-    train_size : int, optional
-        Training examples that readouts are fitted on; all that fit into memory when absent.
-    longest : int, optional
-        Tokens of an example at most, for checkpoints that do not say so.
-    store, device, progress, command
-        As in `finetune`.
+    linear_probes : bool
+        Whether linear probes are fitted also where checkpoints have heads of their own.
+    train_size, longest
+        As in `Scoring`.
 
     Returns
     -------
-    split : Split
-    readings : tuple of Reading
-        One a checkpoint.
+    Scoring
     """
-    judged, fitted = check_reading(checkpoints, task, split=split, readouts=readouts, train_size=train_size)
-    heads = any(one.tuned for one in checkpoints)
-    out = []
-    keeping: dict[str, Any] = {"store": store, "command": command}
-    for place, one in enumerate(checkpoints):
-        seen = _open(one, task, longest, device)
-        cuts = None
-        if one.tuned:
-            every = list(every_truncation(depth_of(seen.model)).values())
-            found = cut_answers(seen, task, judged, every, progress=progress, **keeping)
-            cuts = tuple(as_answers(judged, [each]) for each in found)
-        arm, learned = None, {}
-        if fitted:
-            train, notes = _train(task, seen, train_size)
-            arm = converged_arm(Vectors(seen, task, train, judged, progress=progress), **keeping)
-            learned = {"learned": train, "notes": notes}
-        out.append(replace(_reading(one, task, judged, cuts, arm, heads), **learned))
-        if progress is not None:
-            progress("checkpoints read", place + 1, len(checkpoints))
-    return judged, tuple(out)
+    labeled = task.split(split or task.validation, labeled=True)
+    heads = any(checkpoint.tuned for checkpoint in checkpoints)
+    refusal = readout_refusal(task.kind)
+    if refusal is not None and not heads:
+        raise InputError(refusal)
+    fitted = refusal is None and (linear_probes or not heads)
+    if fitted and train_size is not None:
+        most = len(task.split(task.train, labeled=True))
+        if not isinstance(train_size, int) or not 1 <= train_size <= most:
+            limits = f"a whole number between 1 and {most:,}, the size of {task.name}/{task.train}"
+            raise must("train_size", limits, train_size)
+    return Scoring(
+        task=task, split=labeled, heads=heads, linear_probes=fitted, train_size=train_size, longest=longest
+    )
 
 
-def _reading(
-    one: Checkpoint,
-    task: Task,
-    split: Split,
-    cuts: tuple[Answers, ...] | None,
-    arm: Arm | None,
-    heads: bool,
-) -> Reading:
-    told: dict[str, Any] = {"step": one.step, "heads": cuts}
-    layer = None
-    if arm is not None:
-        read = tuple(as_answers(split, [each]) for each in arm.answers[0])
+def score_checkpoint(scoring: Scoring, checkpoint: Checkpoint, encoder: Any, context: Context) -> Reading:
+    """
+    Answer a task at one checkpoint.
+
+    Parameters
+    ----------
+    scoring : Scoring
+    checkpoint : Checkpoint
+    encoder : Encoder
+        Of the checkpoint.
+    context : Context
+
+    Returns
+    -------
+    Reading
+    """
+    task, split = scoring.task, scoring.split
+    storing: dict[str, Any] = {"store": context.store, "command": context.command}
+    model = _open(scoring, checkpoint, encoder, context.device)
+    facts: dict[str, Any] = {"step": checkpoint.step}
+    cuts = layer = probes = None
+    if checkpoint.tuned:
+        truncations = list(every_truncation(depth_of(model.model)).values())
+        answers = cut_answers(model, task, split, truncations, progress=context.progress, **storing)
+        cuts = facts["heads"] = tuple(as_answers(split, [layer_answers]) for layer_answers in answers)
+    if scoring.linear_probes:
+        train, notes = _train(scoring, model)
+        arm = converged_arm(Vectors(model, task, train, split, progress=context.progress), **storing)
+        probes = tuple(as_answers(split, [layer_answers]) for layer_answers in arm.answers[0])
         # By held-out training examples: the split that is scored chooses nothing.
         layer = int(np.argmin(np.nanmin(np.array(arm.told["held_out_loss"], dtype=float), axis=1))) + 1
-        told |= {"readouts": read, "layer": layer, "converged": bool(np.all(arm.told["converged"]))}
+        facts |= {"readouts": probes, "layer": layer, "converged": bool(np.all(arm.told["converged"]))}
+        facts |= {"learned": train, "notes": notes}
     if cuts is not None:
-        return Reading(answers=cuts[-1], by="its own head", **told)
-    if heads:
-        # Before the first update the head is as it was drawn: it knows nothing but guesses.
-        return Reading(answers=_guessed(task, split), by=GUESS, **told)
+        return Reading(answers=cuts[-1], by="own head", **facts)
+    if scoring.heads:
+        # Before the first update the head is as it was initialized: it does no better than this.
+        return Reading(answers=_majority(task, split), by="majority baseline", **facts)
+    assert probes is not None
     assert layer is not None
-    return Reading(answers=told["readouts"][layer - 1], by=f"a linear readout of layer {layer}", **told)
+    return Reading(answers=probes[layer - 1], by="linear probe", **facts)
 
 
-def _guessed(task: Task, split: Split) -> Answers | None:
+def _majority(task: Task, split: Split) -> Answers | None:
     train = [item.target for item in task.split(task.train, labeled=True)]
-    found = baseline(task.kind, train, [item.target for item in split], task.labels)
-    return None if found is None else as_answers(split, [found])
+    answers = baseline(task.kind, train, [item.target for item in split], task.labels)
+    return None if answers is None else as_answers(split, [answers])
 
 
-def _open(one: Checkpoint, task: Task, longest: int | None, device: str) -> Opened:
+def _open(scoring: Scoring, checkpoint: Checkpoint, encoder: Any, device: str) -> Opened:
     """The model of a checkpoint: with its own head, or with one that nobody reads."""
     from ...training.modeling import build
 
-    if one.tuned:
-        return opened(one.folder, task, device=device)[0]
-    encoder = one.load()
-    model = build(encoder, task, "stock", seed=0)
-    known = encoder.tokenizer.longest
-    limits = [each for each in (longest, known) if each is not None]
+    if checkpoint.tuned:
+        return opened(checkpoint.folder, scoring.task, device=device)[0]
+    model = build(encoder, scoring.task, "stock", seed=0)
+    lengths = [length for length in (scoring.longest, encoder.tokenizer.longest) if length is not None]
     return Opened(
-        name=one.name,
+        name=checkpoint.name,
         model=model,
         tokenizer=encoder.tokenizer,
-        longest=min(limits) if limits else None,
+        longest=min(lengths) if lengths else None,
         digest=f"{encoder.digest}|readout",
         encoder=encoder,
     )
 
 
-def _train(task: Task, seen: Opened, size: int | None) -> tuple[Split, tuple[str, ...]]:
-    """What readouts are fitted on: as many examples as were asked for, or as fit into memory."""
-    train = task.split(task.train, labeled=True)
-    if size is not None:
-        return subset(train, size, seed=DRAWN), ()
-    fits = fitting_size(seen, train)
-    if fits is None:
+def _train(scoring: Scoring, model: Opened) -> tuple[Split, tuple[str, ...]]:
+    """What linear probes are fitted on: `train_size` examples, or as many as fit into memory."""
+    train = scoring.task.split(scoring.task.train, labeled=True)
+    if scoring.train_size is not None:
+        return subset(train, scoring.train_size, seed=SAMPLE_SEED), ()
+    size = fitting_size(model, train)
+    if size is None:
         return train, ()
-    part = subset(train, fits, seed=DRAWN)
-    return part, (
-        f"Heads were trained on {len(part):,} of {len(train):,} examples, drawn with seed {DRAWN}: the "
-        "vectors of more would not fit into memory.",
+    sample = subset(train, size, seed=SAMPLE_SEED)
+    return sample, (
+        f"Linear probes were fitted on {len(sample):,} of {len(train):,} examples, sampled with seed "
+        f"{SAMPLE_SEED}: the vectors of more would not fit into memory.",
     )

@@ -1,4 +1,4 @@
-"""Which states of one training are there? Its checkpoints, in the order of their steps."""
+"""Checkpoints of one training, in the order of their steps."""
 
 from __future__ import annotations
 
@@ -51,15 +51,19 @@ class Checkpoint:
 
 
 def checkpoint_length(checkpoints: Iterable[Checkpoint], longest: int | None = None) -> int | None:
-    """Tokens of an example at most: as asked for, or as fine-tuning had them; None for the model's limit."""
+    """Maximum number of tokens per example: `longest`, or that of the fine-tuning; None for the model's."""
     if longest is not None:
         return longest
-    told = [read_windows(one.folder)[0] for one in checkpoints if one.folder is not None and one.tuned]
-    return min((length for length in told if length is not None), default=None)
+    lengths = [
+        read_windows(checkpoint.folder)[0]
+        for checkpoint in checkpoints
+        if checkpoint.folder is not None and checkpoint.tuned
+    ]
+    return min((length for length in lengths if length is not None), default=None)
 
 
 def find_checkpoints(
-    given: Any,
+    training: Any,
     *,
     start: Any = None,
     store: str | os.PathLike[str] | None = None,
@@ -70,7 +74,7 @@ def find_checkpoints(
 
     Parameters
     ----------
-    given : path, Series, Tuned, or mapping of int to Encoder or path
+    training : path, Series, Tuned, or mapping of int to Encoder or path
         A folder with a folder for each step, as `microtome pretrain --checkpoints` writes them, the last
         state beside them; the folder of a fine-tuning that kept checkpoints, or what `finetune` returned;
         or encoders by their steps.
@@ -86,25 +90,26 @@ def find_checkpoints(
     tuple of Checkpoint
         At least two, in the order of their steps.
     """
-    found = _found(given, store, device)
+    checkpoints = _by_step(training, store, device)
     if start is not None:
-        if 0 in found:
+        if 0 in checkpoints:
             raise InputError(
-                f"start must be left out where a checkpoint is of step 0, but one of {_called(given)} is."
+                f"start must be left out where a checkpoint is of step 0, but one of {_label(training)} is."
             )
-        found = {0: _one(0, start, device), **found}
-    if len(found) < 2:
-        raise must("a training", "of at least two checkpoints", f"{len(found)} in {_called(given)}")
-    return tuple(found[step] for step in sorted(found))
+        checkpoints = {0: _checkpoint(0, start, device), **checkpoints}
+    if len(checkpoints) < 2:
+        count = f"{len(checkpoints)} in {_label(training)}"
+        raise must("a training", "of at least two checkpoints", count)
+    return tuple(checkpoints[step] for step in sorted(checkpoints))
 
 
-def said_lost(given: Any, *, store: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
+def missing_checkpoints(training: Any, *, store: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
     """
-    Say which checkpoints a fine-tuning kept that the store no longer has.
+    Name the checkpoints of a fine-tuning that the store no longer has.
 
     Parameters
     ----------
-    given, store
+    training, store
         As in `find_checkpoints`.
 
     Returns
@@ -112,110 +117,111 @@ def said_lost(given: Any, *, store: str | os.PathLike[str] | None = None) -> tup
     tuple of str
         One sentence with their steps, or none.
     """
-    if not _is_tuning(given):
+    if not _is_tuning(training):
         return ()
-    last, kept = _kept(given, store)
-    there = {k: read_record(folder / RECORD)["specification"] for k, folder in enumerate(kept) if folder}
-    if not there:
+    last, folders = _kept_folders(training, store)
+    records = {k: read_record(folder / RECORD)["specification"] for k, folder in enumerate(folders) if folder}
+    if not records:
         return ()
     with as_written(last / RUN):
         end = int(read_record(last / RUN)["course"]["updates"])
-    place, told = next(iter(there.items()))
-    asked = told["run"]["checkpoints"]
+    place, record = next(iter(records.items()))
+    requested = record["run"]["checkpoints"]
     # They are kept in the order of their steps, and all epochs have as many.
     steps = (
-        [told["update"] // (place + 1) * (k + 1) for k in range(len(kept))]
-        if isinstance(asked, str)
-        else [step for step in asked if step <= end]
+        [record["update"] // (place + 1) * (k + 1) for k in range(len(folders))]
+        if isinstance(requested, str)
+        else [step for step in requested if step <= end]
     )
-    lost = [f"{step:,}" for k, step in enumerate(steps) if k not in there and step != end]
-    if not lost:
+    missing = [f"{step:,}" for k, step in enumerate(steps) if k not in records and step != end]
+    if not missing:
         return ()
     return (
-        f"Checkpoints that the fine-tuning kept are not in the store any more, and are left out: those of "
-        f"step{'' if len(lost) == 1 else 's'} {', '.join(lost)}.",
+        f"Checkpoints of the fine-tuning are no longer in the store, and are left out: those of "
+        f"step{'' if len(missing) == 1 else 's'} {', '.join(missing)}.",
     )
 
 
-def _found(given: Any, store: Any, device: str) -> dict[int, Checkpoint]:
-    if isinstance(given, Mapping):
-        return {step: _one(step, one, device) for step, one in given.items()}
-    if isinstance(given, Series):
-        return _of_series(given, device)
-    if _is_tuning(given):
-        last, kept = _kept(given, store)
-        if kept and not any(kept):
+def _by_step(training: Any, store: Any, device: str) -> dict[int, Checkpoint]:
+    if isinstance(training, Mapping):
+        return {step: _checkpoint(step, model, device) for step, model in training.items()}
+    if isinstance(training, Series):
+        return _of_series(training, device)
+    if _is_tuning(training):
+        last, folders = _kept_folders(training, store)
+        if folders and not any(folders):
             raise InputError(
                 f"the checkpoints of {last} must be in the store {Shelf(store).root}, but none is."
             )
-        return _of_tuning(last, [folder for folder in kept if folder is not None], device)
-    if not isinstance(given, str | os.PathLike):
-        raise must("checkpoints", "a folder, a fine-tuned model, or encoders by their steps", given)
-    place = Path(given)
-    found = _of_series(series(place), device)
+        return _of_tuning(last, [folder for folder in folders if folder is not None], device)
+    if not isinstance(training, str | os.PathLike):
+        raise must("checkpoints", "a folder, a fine-tuned model, or encoders by their steps", training)
+    place = Path(training)
+    checkpoints = _of_series(series(place), device)
     record = read_record(place / PRETRAINING)
     if record and (place / "config.json").is_file():
         with as_written(place / PRETRAINING):
             last = operator.index(record["updates"])
-        if last not in found:
-            found[last] = _one(last, place, device)
-    return found
+        if last not in checkpoints:
+            checkpoints[last] = _checkpoint(last, place, device)
+    return checkpoints
 
 
-def _of_series(given: Series, device: str) -> dict[int, Checkpoint]:
+def _of_series(models: Series, device: str) -> dict[int, Checkpoint]:
     def loader(place: int) -> Callable[[], Any]:
-        return lambda: given.load(place, device=device)
+        return lambda: models.load(place, device=device)
 
     return {
-        step: Checkpoint(step=step, load=loader(place), folder=given.folders[place])
-        for place, step in enumerate(given.steps)
+        step: Checkpoint(step=step, load=loader(place), folder=models.folders[place])
+        for place, step in enumerate(models.steps)
     }
 
 
-def _is_tuning(given: Any) -> bool:
+def _is_tuning(training: Any) -> bool:
     """Whether this is what fine-tuning returned, or the folder that it wrote."""
-    if isinstance(given, str | os.PathLike):
-        return (Path(given) / RUN).is_file()
-    return hasattr(given, "checkpoints") and hasattr(given, "folder")
+    if isinstance(training, str | os.PathLike):
+        return (Path(training) / RUN).is_file()
+    return hasattr(training, "checkpoints") and hasattr(training, "folder")
 
 
-def _kept(given: Any, store: Any) -> tuple[Path, list[Path | None]]:
+def _kept_folders(training: Any, store: Any) -> tuple[Path, list[Path | None]]:
     """The folder of a fine-tuning, and those of the checkpoints it kept, in order; None where one is lost."""
-    last = Path(getattr(given, "folder", given))
-    known = {
-        read_record(Path(one) / RECORD).get("address"): Path(one) for one in getattr(given, "checkpoints", ())
+    last = Path(getattr(training, "folder", training))
+    by_address = {
+        read_record(Path(folder) / RECORD).get("address"): Path(folder)
+        for folder in getattr(training, "checkpoints", ())
     }
-    shelf, found = Shelf(store), []
+    shelf, folders = Shelf(store), []
     for address in read_record(last / RUN).get("checkpoints", ()):
-        entry = None if address in known else shelf.get(address)
-        found.append(known.get(address) if entry is None else Path(entry.folder))
-    return last, found
+        entry = None if address in by_address else shelf.get(address)
+        folders.append(by_address.get(address) if entry is None else Path(entry.folder))
+    return last, folders
 
 
-def _of_tuning(last: Path, kept: Sequence[Path], device: str) -> dict[int, Checkpoint]:
-    found = {}
-    for folder in kept:
+def _of_tuning(last: Path, folders: Sequence[Path], device: str) -> dict[int, Checkpoint]:
+    checkpoints = {}
+    for folder in folders:
         with as_written(folder / RECORD):
             step = int(read_record(folder / RECORD)["specification"]["update"])
-        found[step] = _one(step, folder, device)
+        checkpoints[step] = _checkpoint(step, folder, device)
     with as_written(last / RUN):
         end = int(read_record(last / RUN)["course"]["updates"])
-    return {**found, end: _one(end, last, device)}
+    return {**checkpoints, end: _checkpoint(end, last, device)}
 
 
-def _one(step: Any, given: Any, device: str) -> Checkpoint:
+def _checkpoint(step: Any, model: Any, device: str) -> Checkpoint:
     from ...encoders.loading import load
 
     if not isinstance(step, int) or isinstance(step, bool) or step < 0:
         raise must("a step", "a whole number of at least 0", step)
-    if isinstance(given, str | os.PathLike):
-        place = Path(given)
+    if isinstance(model, str | os.PathLike):
+        place = Path(model)
         return Checkpoint(
-            step=step, load=lambda: load(given, device=device), folder=place if place.is_dir() else None
+            step=step, load=lambda: load(model, device=device), folder=place if place.is_dir() else None
         )
-    encoder = as_encoder(given.encoder if hasattr(given, "evaluation") else given)
+    encoder = as_encoder(model.encoder if hasattr(model, "evaluation") else model)
     return Checkpoint(step=step, load=lambda: encoder)
 
 
-def _called(given: Any) -> str:
-    return str(given) if isinstance(given, str | os.PathLike) else type(given).__name__
+def _label(training: Any) -> str:
+    return str(training) if isinstance(training, str | os.PathLike) else type(training).__name__

@@ -1,196 +1,237 @@
-"""Does fine-tuning change sentences of the task more than others? Compared at equal length, in one form."""
+"""Domain experiment (Merchant et al. 2020): change on sentences of the task and on others of equal length."""
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from ...arguments import checked
-from ...checks import check_level
+from ...context import Context
 from ...errors import InputError
-from ...extraction.extracting import as_encoder
-from ...extraction.texts import make_texts
+from ...extraction.texts import Texts, make_texts
 from ...findings.results import Curve, Result
-from ..cell_errors import apart as beside
-from ..cell_errors import points_of
+from ...findings.words import counted
+from ...measures.table import chosen_all
+from ...rows.planning import Rows
+from ..base import Experiment, Plan, as_function, option
+from ..cell_errors import Sample, apart, points_of
 from ..citations import cited
-from ..layer_similarity import SAMPLE, Progress, alike, record_models
-from ..tuned_models import BASE, TUNED, layer_curve, long_table, open_models, said_methods, told_provenance
-from .change import MEASURES
-from .claims import said_domains
-from .length_matching import match_lengths
+from ..inputs import RowOptions, open_texts
+from ..layer_similarity import Recorded, compare_layers, plan_text, record_models
+from ..tuned_models import (
+    BASE,
+    TUNED,
+    MeasureOptions,
+    TunedModels,
+    TunedOptions,
+    change_methods,
+    layer_curve,
+    long_table,
+    text_provenance,
+)
+from .claims import domain_difference
+from .length_matching import TEMPLATES, Matched, match_lengths
 
 
-@checked
-def domains(
-    base: Any,
-    tuned: Any,
-    inside: Any,
-    outside: Any,
-    *,
-    template: str = "single",
-    rows: str = "token",
-    measures: Sequence[str] = MEASURES,
-    sample: int | None = SAMPLE,
-    longest: int | None = None,
-    halves: int = 40,
-    level: float = 0.95,
-    seed: int = 0,
-    dtype: str = "float32",
-    store: str | os.PathLike[str] | None = None,
-    device: str = "cpu",
-    progress: Progress | None = None,
-    command: str = "",
-    **options: Any,
-) -> Result:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainInputs:
     """
-    Ask whether fine-tuning changed sentences of the task more than others.
-
-    Every input of one text is paired with one of the other that has as many tokens, in the same template,
-    so that neither length nor form tells the two apart. The difference is tested over these pairs or, where a
-    text tells of its documents, over those.
+    What a domain experiment has opened.
 
     Parameters
     ----------
-    base, tuned
-        As in `change`.
-    inside, outside : Corpus, path or list of texts
-        Sentences of the task, and others.
-    template : {"single", "pair"}
-        The form that all inputs get; see `match_lengths`.
-    rows, measures, sample, longest, halves, level, seed, dtype, store, device, progress, command
-        As in `change`.
-    **options
-        As there.
-
-    Returns
-    -------
-    Result
-        For each measure the similarity of base and tuned in every layer on both texts, and "difference, out
-        of domain from in domain". `more["average"]` has the mean difference over layers, with its p.
-
-    References
-    ----------
-    Merchant et al. 2020.
+    models : TunedModels
+    corpora : tuple of Texts
+        As they were given: inside, outside.
+    matched : Matched
+    texts : tuple of Texts
+        The matched inputs of both.
+    rows : tuple of Rows
+        Of both.
     """
-    started, level = time.monotonic(), check_level(level)
-    models = open_models(base, tuned, seed=seed, device=device)
-    given = [make_texts(inside), make_texts(outside)]
-    first, second = given
-    matched = match_lengths(
-        as_encoder(models.base), first, second, template=template, longest=longest, seed=seed
+
+    models: TunedModels
+    corpora: tuple[Texts, Texts]
+    matched: Matched
+    texts: tuple[Texts, Texts]
+    rows: tuple[Rows, Rows]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Domains(MeasureOptions, RowOptions, TunedOptions, Experiment):
+    """
+    Compare the change on sentences of the task with that on other sentences, paired at equal length.
+
+    Every input of one text is paired with one of the other that has as many tokens, in the same template,
+    so that neither length nor form distinguishes the two. The difference is tested over these pairs or, where
+    a text has documents, over those. The result has for each measure the similarity of base and tuned in
+    every layer on both texts, and "difference, out of domain from in domain"; `more["average"]` has the mean
+    difference over layers, with its p (Merchant et al. 2020).
+    """
+
+    name = "domains"
+
+    inside: Any = option(
+        "Sentences of the task: a file, a folder, hub:ID or task:NAME/SPLIT.",
+        panel="Input",
+        metavar="CORPUS",
     )
-    within, without = (
-        record_models(
-            models.all,
-            make_texts(one),
-            rows=rows,
-            sample=sample,
-            longest=longest,
-            seed=seed,
-            dtype=dtype,
-            store=store,
-            command=command,
-            progress=progress,
+    outside: Any = option(
+        "Other sentences: a file, a folder, hub:ID or task:NAME/SPLIT.", panel="Input", metavar="CORPUS"
+    )
+    read_inside: Mapping[str, str] = option(
+        "Option of the reader of --inside, such as column.text=sentence. May be repeated.",
+        {},
+        panel="Input",
+        repeated=True,
+        metavar="NAME=VALUE",
+    )
+    read_outside: Mapping[str, str] = option(
+        "Option of the reader of --outside. May be repeated.",
+        {},
+        panel="Input",
+        repeated=True,
+        metavar="NAME=VALUE",
+    )
+    template: str = option("Form of all inputs.", "single", choices=TEMPLATES, panel="Rows")
+
+    def plan(self, context: Context) -> Plan:
+        """Open models and texts, pair their inputs, and find the rows that are compared."""
+        chosen_all(self.measures)
+        corpora = open_texts(self.inside, self.read_inside), open_texts(self.outside, self.read_outside)
+        models = self.open_tuned(context)
+        matched = match_lengths(
+            models.base, *corpora, template=self.template, longest=self.longest, seed=self.seed
         )
-        for one in (matched.first, matched.second)
-    )
-    if not np.array_equal(np.unique(within.rows.examples), np.unique(without.rows.examples)):
-        raise InputError(
-            "both texts must have rows of the same inputs to be paired, but the rows that were drawn are of "
-            "others; use rows='token', or sample=None."
-        )
-    # A pair of inputs is one unit where inputs are; documents of two texts have nothing to do with each
-    # other, unless they are the same ones. Inputs of equal length err alike, if at all, so that taking them
-    # as independent makes the interval of a difference rather too wide.
-    paired = within.unit == without.unit and (
-        within.unit != "document" or within.rows.groups == without.rows.groups
-    )
-    unit = " or ".join(dict.fromkeys((within.unit, without.unit)))
-    asked: dict[str, Any] = {"halves": halves, "seed": seed, "device": device, "progress": progress}
-    sides = [
-        alike(one, measures, left=[BASE], right=list(models.tuned), **asked, **options)
-        for one in (within, without)
-    ]
-    curves: list[Curve] = []
-    said: list[str] = []
-    average: dict[str, Any] = {}
-    for label, one in sides[0].items():
-        inner, outer = (side[label].sample(models.pairs[TUNED]) for side in sides)
-        bounds: dict[str, Any] = {"level": level, "bounds": one.bounds}
-        pair = (outer, inner) if paired else beside(outer, inner)
-        apart = points_of(*pair, level=level)
-        mean = points_of(*(each.mean() for each in pair), level=level)
-        curves += [
-            layer_curve(f"{label}: in domain", within, points_of(inner, **bounds)),
-            layer_curve(f"{label}: out of domain", without, points_of(outer, **bounds)),
-            layer_curve(
-                f"{label}: difference, out of domain from in domain",
-                within,
-                apart,
-                f"out of domain minus in domain, {'pair by pair' if paired else 'at equal lengths'}",
-                unit=unit,
-            ),
-        ]
-        average[label] = {
-            "in domain": points_of(inner.mean(), **bounds).plain(),
-            "out of domain": points_of(outer.mean(), **bounds).plain(),
-            "difference": mean.plain(tested=True),
-        }
-        said += said_domains(label, mean, apart, within.layers, unit)
-    said.append(matched.sentence())
-    warned = "Nothing is said of other seeds: one fine-tuned model was given."
-    return Result(
-        experiment="domains",
-        model=as_encoder(models.base).name,
-        task=models.task_of(first.name),
-        split=f"{first.name} against {second.name}",
-        score="similarity",
-        points=1.0,
-        curves=tuple(curves),
-        rows=tuple(
-            {"domain": name, **row}
-            for name, side in zip(("in", "out"), sides, strict=True)
-            for row in long_table(side)
-        ),
-        findings=tuple(said),
-        methods=" ".join(
-            (said_methods(models, [within, without], list(sides[0]), halves, level), matched.sentence())
-        ),
-        references=cited("merchant2020", measures=measures),
-        warnings=(
-            *(f"In domain: {few[0].lower()}{few[1:]}" for few in within.warned),
-            *(f"Out of domain: {few[0].lower()}{few[1:]}" for few in without.warned),
-            *((warned,) if len(models.tuned) < 2 else ()),
-        ),
-        more=MappingProxyType(
-            {
-                "tuned_on": models.task,
-                "layers": list(within.layers),
-                "average": average,
-                "matched": {
-                    "pairs": len(matched.lengths),
-                    "given": list(matched.given),
-                    "tokens": float(np.mean(matched.lengths)),
-                    "tokens_before": list(matched.before),
-                    "template": template,
-                },
-            }
-        ),
-        provenance=MappingProxyType(
-            told_provenance(
-                [within, without],
-                given,
-                started=started,
-                seeds=list(models.seeds),
-                seed=seed,
-                device=device,
-                command=command,
+        texts = make_texts(matched.first), make_texts(matched.second)
+        options = self.row_options(self.longest)
+        rows = plan_text(models.all, texts[0], options), plan_text(models.all, texts[1], options)
+        if not np.array_equal(np.unique(rows[0].examples), np.unique(rows[1].examples)):
+            raise InputError(
+                "both texts must have rows of the same inputs to be paired, but the sampled rows are of "
+                "different ones; use rows='token', or sample=None."
             )
-        ),
+        names, pairs = [model.name for model in models.all.values()], len(matched.lengths)
+        return Plan(
+            name=corpora[0].name,
+            summary={"models": names, "pairs": pairs, "rows": [len(side) for side in rows]},
+            sentence=f"{counted(len(names), 'model')}, {counted(pairs, 'pair')} of inputs. "
+            f"{matched.sentence()}",
+            inputs=DomainInputs(models=models, corpora=corpora, matched=matched, texts=texts, rows=rows),
+        )
+
+    def run(self, plan: Plan, context: Context) -> Result:
+        """Record the rows of both texts, compare the layers, and test the difference."""
+        started, inputs, level = time.monotonic(), plan.inputs, context.level
+        models, matched = inputs.models, inputs.matched
+        inside, outside = (
+            record_models(models.all, texts, rows, storage=self.storage, context=context)
+            for texts, rows in zip(inputs.texts, inputs.rows, strict=True)
+        )
+        unit = " or ".join(dict.fromkeys((inside.unit, outside.unit)))
+        pairs = {"left": [BASE], "right": list(models.tuned)}
+        sides = [
+            compare_layers(recorded, self.measures, **pairs, **self.comparing(context))
+            for recorded in (inside, outside)
+        ]
+        curves: list[Curve] = []
+        findings: list[str] = []
+        average: dict[str, Any] = {}
+        for label, similarity in sides[0].items():
+            inner, outer = (side[label].sample(models.pairs[TUNED]) for side in sides)
+            limits: dict[str, Any] = {"level": level, "bounds": similarity.bounds}
+            paired = _paired(inside, outside)
+            samples: tuple[Sample, Sample] = (outer, inner) if paired else apart(outer, inner)
+            difference = points_of(*samples, level=level)
+            mean = points_of(*(sample.mean() for sample in samples), level=level)
+            curves += [
+                layer_curve(f"{label}: in domain", inside, points_of(inner, **limits)),
+                layer_curve(f"{label}: out of domain", outside, points_of(outer, **limits)),
+                layer_curve(
+                    f"{label}: difference, out of domain from in domain",
+                    inside,
+                    difference,
+                    f"out of domain minus in domain, {'pair by pair' if paired else 'at equal lengths'}",
+                    unit=unit,
+                ),
+            ]
+            average[label] = {
+                "in domain": points_of(inner.mean(), **limits).plain(),
+                "out of domain": points_of(outer.mean(), **limits).plain(),
+                "difference": mean.plain(tested=True),
+            }
+            findings += domain_difference(label, mean, difference, inside.layers, unit)
+        methods = change_methods(models, [inside, outside], list(sides[0]), self.halves, level)
+        return Result(
+            experiment=self.name,
+            model=models.base.name,
+            task=models.task_of(inputs.corpora[0].name),
+            split=" against ".join(texts.name for texts in inputs.corpora),
+            score="similarity",
+            points=1.0,
+            curves=tuple(curves),
+            rows=tuple(
+                {"domain": name, **row}
+                for name, side in zip(("in", "out"), sides, strict=True)
+                for row in long_table(side)
+            ),
+            findings=(*findings, matched.sentence()),
+            methods=f"{methods} {matched.sentence()}",
+            references=cited("merchant2020", measures=self.measures),
+            warnings=_warnings(inside, outside, models),
+            more=MappingProxyType(
+                {
+                    "tuned_on": models.task,
+                    "layers": list(inside.layers),
+                    "average": average,
+                    "matched": {
+                        "pairs": len(matched.lengths),
+                        "given": list(matched.given),
+                        "tokens": float(np.mean(matched.lengths)),
+                        "tokens_before": list(matched.before),
+                        "template": self.template,
+                    },
+                }
+            ),
+            provenance=MappingProxyType(
+                text_provenance(
+                    [inside, outside],
+                    inputs.corpora,
+                    context,
+                    started=started,
+                    seeds=list(models.seeds),
+                    seed=self.seed,
+                )
+            ),
+        )
+
+
+domains = as_function(Domains, "domains")
+
+
+def _paired(inside: Recorded, outside: Recorded) -> bool:
+    """
+    Whether the units of two texts are pairs.
+
+    A pair of inputs is one unit where inputs are; documents of two texts have nothing to do with each other,
+    unless they are the same ones. Inputs of equal length are positively correlated, if at all, so that taking
+    them as independent makes the interval of a difference rather too wide.
+    """
+    return inside.unit == outside.unit and (
+        inside.unit != "document" or inside.rows.groups == outside.rows.groups
     )
+
+
+def _warnings(inside: Recorded, outside: Recorded, models: TunedModels) -> tuple[str, ...]:
+    warnings = [
+        f"{side}: {warning[0].lower()}{warning[1:]}"
+        for side, recorded in (("In domain", inside), ("Out of domain", outside))
+        for warning in recorded.warnings
+    ]
+    if len(models.tuned) < 2:
+        warnings.append("Nothing can be said about other seeds: one fine-tuned model was given.")
+    return tuple(warnings)

@@ -1,4 +1,4 @@
-"""Which sentences of two texts are alike in form? Pairs with as many tokens, in the same template."""
+"""Length matching: pairs of inputs of two texts with as many tokens, in the same template."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...extraction.texts import Texts
 from ...randomness import generator
 
 TEMPLATES = ("single", "pair")
-TOGETHER = 512  # examples that are cut into tokens at once
+BATCH = 512  # examples that are tokenized at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,14 +86,15 @@ def match_lengths(
     """
     if template not in TEMPLATES:
         raise unknown("template", template, TEMPLATES)
-    sides = [_inputs(one.examples, template) for one in (first, second)]
-    counts = [_lengths(encoder, one, longest) for one in sides]
+    sides = [_inputs(texts.examples, template) for texts in (first, second)]
+    counts = [_lengths(encoder, inputs, longest) for inputs in sides]
     pairs: list[tuple[int, int]] = []
     for length in sorted(set(counts[0].tolist()) & set(counts[1].tolist())):
-        drawn = [
-            generator(seed, "lengths", length).permutation(np.flatnonzero(each == length)) for each in counts
+        orders = [
+            generator(seed, "lengths", length).permutation(np.flatnonzero(lengths == length))
+            for lengths in counts
         ]
-        pairs += [(int(a), int(b)) for a, b in zip(*drawn, strict=False)]
+        pairs += [(int(a), int(b)) for a, b in zip(*orders, strict=False)]
     if not pairs:
         raise InputError(
             "two texts must have inputs with the same number of tokens, but none of "
@@ -110,44 +111,47 @@ def match_lengths(
     )
 
 
-def _inputs(examples: Iterable[Example], template: str) -> list[Example]:
-    given = list(examples)
-    counts = Counter(one.group for one in given)
+def _inputs(corpus: Iterable[Example], template: str) -> list[Example]:
+    examples = list(corpus)
+    counts = Counter(example.group for example in examples)
     # Inputs are numbered anew, and the name of a document must not be mistaken for one of the numbers.
     groups = [
-        f"document {one.group}" if one.group != one.id or counts[one.group] > 1 else "" for one in given
+        f"document {example.group}" if example.group != example.id or counts[example.group] > 1 else ""
+        for example in examples
     ]
-    made: list[tuple[str, str | None, str]]
+    inputs: list[tuple[str, str | None, str]]
     if template == "single":
-        made = [(_text(one), None, group) for one, group in zip(given, groups, strict=True)]
+        inputs = [(_text(example), None, group) for example, group in zip(examples, groups, strict=True)]
     else:
-        alone = [place for place, one in enumerate(given) if one.pair is None]
-        follow, joined = _consecutive(alone, groups)
-        made = [
-            (_text(one), one.pair, group)
-            for one, group in zip(given, groups, strict=True)
-            if one.pair is not None
+        unpaired = [place for place, example in enumerate(examples) if example.pair is None]
+        follow, joined = _consecutive(unpaired, groups)
+        inputs = [
+            (_text(example), example.pair, group)
+            for example, group in zip(examples, groups, strict=True)
+            if example.pair is not None
         ]
-        made += [(_text(given[a]), _text(given[b]), groups[a] or groups[b]) for a, b in follow]
-        made = [(text, pair, joined.get(group, group)) for text, pair, group in made]
-    if not made:
+        inputs += [(_text(examples[a]), _text(examples[b]), groups[a] or groups[b]) for a, b in follow]
+        inputs = [(text, pair, joined.get(group, group)) for text, pair, group in inputs]
+    if not inputs:
         raise InputError(f"a text must have inputs for the template {template!r}, but it has none.")
     return [
-        Example(id=str(k), text=text, pair=pair, group=group) for k, (text, pair, group) in enumerate(made)
+        Example(id=str(k), text=text, pair=pair, group=group) for k, (text, pair, group) in enumerate(inputs)
     ]
 
 
-def _consecutive(alone: Sequence[int], groups: Sequence[str]) -> tuple[list[tuple[int, int]], dict[str, str]]:
+def _consecutive(
+    unpaired: Sequence[int], groups: Sequence[str]
+) -> tuple[list[tuple[int, int]], dict[str, str]]:
     """
     Pair sentences that follow each other, those of one document first.
 
-    A pair of two documents errs with both of them. So only the last sentence of a document with an odd number
-    of them is paired with that of another, rather than left out, and those two documents count as one: there
-    is at most one such sentence in each, so that no more than two are ever joined.
+    A pair of two documents is correlated with both of them. So only the last sentence of a document with an
+    odd number of them is paired with that of another, rather than left out, and those two documents count as
+    one: there is at most one such sentence in each, so that no more than two are ever joined.
 
     Parameters
     ----------
-    alone : sequence of int
+    unpaired : sequence of int
         Places of sentences.
     groups : sequence of str
         The document of every place; empty where there is none.
@@ -160,31 +164,31 @@ def _consecutive(alone: Sequence[int], groups: Sequence[str]) -> tuple[list[tupl
     """
     pairs: list[tuple[int, int]] = []
     waiting: dict[str, int] = {}
-    rest: list[int] = []
-    for place in alone:
+    singles: list[int] = []
+    for place in unpaired:
         group = groups[place]
         if not group:
-            rest.append(place)
+            singles.append(place)
         elif group in waiting:
             pairs.append((waiting.pop(group), place))
         else:
             waiting[group] = place
-    rest = sorted([*rest, *waiting.values()])
+    singles = sorted([*singles, *waiting.values()])
     joined: dict[str, str] = {}
-    for first, second in zip(rest[::2], rest[1::2], strict=False):
+    for first, second in zip(singles[::2], singles[1::2], strict=False):
         pairs.append((first, second))
         if groups[first] and groups[second]:
             joined[groups[second]] = groups[first]
     return sorted(pairs), joined
 
 
-def _text(one: Example) -> str:
-    return " ".join(one.words or ()) if one.text is None else one.text
+def _text(example: Example) -> str:
+    return " ".join(example.words or ()) if example.text is None else example.text
 
 
 def _lengths(encoder: Any, inputs: Sequence[Example], longest: int | None) -> np.ndarray:
-    found: list[int] = []
-    for start in range(0, len(inputs), TOGETHER):
-        part = [(str(one.text), one.pair) for one in inputs[start : start + TOGETHER]]
-        found += [len(tokens) for tokens in encoder.texts(part, longest=longest)]
-    return np.array(found)
+    lengths: list[int] = []
+    for start in range(0, len(inputs), BATCH):
+        batch = [(str(example.text), example.pair) for example in inputs[start : start + BATCH]]
+        lengths += [len(tokens) for tokens in encoder.texts(batch, longest=longest)]
+    return np.array(lengths)

@@ -1,209 +1,278 @@
-"""Where does the change sit when less learns? All weights, adapters, biases or the head, at one score."""
+"""Tuning-method experiment: where the change is when all weights, adapters, biases or the head learn."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
-from ...arguments import checked
-from ...checks import check_level, check_seeds, several, whole_number
-from ...encoders.encoder import Encoder
-from ...errors import InputError, MissingExtraError
-from ...extraction.texts import make_texts
+from ...context import Context
+from ...errors import InputError, MissingExtraError, must
+from ...extraction.texts import Texts, make_texts
 from ...findings.results import Curve, Result
+from ...measures.table import chosen_all
+from ...rows.planning import Rows
 from ...scores.table import find_score
 from ...tasks.corpus import split_corpus
-from ...tasks.task import Task
-from ...training.recipe import Recipe, find_recipe
+from ...training.recipe import Recipe
 from ...version import VERSION
+from ..base import Plan, as_function, option
 from ..cell_errors import Sample, center_of, points_of
 from ..citations import cited
-from ..layer_similarity import SAMPLE, Recorded, alike, record_models
+from ..grid import RECIPE_HELP, GridInputs, GridRuns, TrainingGrid
+from ..inputs import TextOptions
+from ..layer_similarity import Recorded, compare_layers, plan_text, record_models
 from ..run_curves import counts, failures, rows_of
-from ..runs import Done, open_encoder, open_task, run_all
-from ..tuned_models import BASE, layer_curve, told_provenance
-from .claims import said_center, said_unit, said_value
+from ..runs import Done, Run
+from ..tuned_models import BASE, MeasureOptions, layer_curve, text_provenance
+from .claims import change_center, unit_text, value_text
 from .learning_rates import (
     BEST,
-    WAYS,
+    METHODS,
     WEAKEST,
-    Way,
+    TunedMethod,
     check_match,
+    check_methods,
     choose_rates,
-    rate_runs,
-    said_scores,
-    told_scores,
-    way_run,
+    method_run,
+    rates_of,
+    read_match,
+    score_documents,
+    score_findings,
 )
 
-MEASURES = ("debiased_cka",)
-# Whose way it is.
 CITED: Mapping[str, str] = MappingProxyType({"lora": "hu2022", "bitfit": "benzaken2022"})
 
 
-@checked
-def tuning_ways(
-    encoder: Encoder | Mapping[str, Any],
-    task: Task | Mapping[str, Any],
-    *,
-    on: Any = None,
-    ways: str | Sequence[str] = WAYS,
-    rates: Mapping[str, Sequence[float]] | None = None,
-    match: str | float = WEAKEST,
-    seeds: int | Sequence[int] = (1, 2, 3),
-    trial_seeds: int = 1,
-    recipe: str | Recipe = "wu2020",
-    train_size: int | None = None,
-    measures: Sequence[str] = MEASURES,
-    rows: str = "token",
-    sample: int | None = SAMPLE,
-    halves: int = 40,
-    level: float = 0.95,
-    seed: int = 0,
-    **options: Any,
-) -> Result:
+@dataclass(frozen=True, kw_only=True)
+class TuningInputs(GridInputs):
     """
-    Fine-tune in several ways to about the same score, and see where each of them changes the encoder.
+    What the experiment has opened.
 
     Parameters
     ----------
-    encoder : Encoder or mapping
-        A mapping is what `load` is called with, which `at_once` needs.
-    task : Task or mapping
-    on : Corpus, path or list of texts, optional
-        To compare the models on; the task's validation split when absent.
-    ways : sequence of {"full", "lora", "bitfit", "head"}
-        Which weights learn, as in `finetune`. The others are compared with the first.
-    rates : mapping of str to sequence of float, optional
-        Learning rates to try for each way; multiples of the recipe's when absent.
-    match : "weakest", "best" or float
-        The score that every way is to have: the best of the way that can do least, so that all can reach
-        it; each way's own best; or a number in points of 100. The rate whose score is nearest is taken.
-    seeds : int or sequence of int
-        Of models at the chosen rates.
-    trial_seeds : int
-        With how many of them every rate is tried.
-    recipe : str or Recipe
-    train_size : int, optional
-    measures : sequence of str
-        Of `microtome ls measures`.
-    rows, sample, halves
-        As in `change`.
-    level : float
-        Of intervals and bands.
-    seed : int
-        Of the rows and half-samples.
-    **options
-        Of `run_all` (at_once, threads, device, precision, store, progress, command), of `finetune`, and
-        values of the recipe. The weights of all runs stay in the store.
-
-    Returns
-    -------
-    Result
-        For each measure and way the similarity of base and tuned over layers. `more["ways"]` has the rates
-        that were tried, the score that was reached, how far it is from that of the first way, and the center
-        of the change with its interval over seeds and documents or sentences.
+    texts : Texts
+        To compare models on.
+    rows : Rows
     """
-    started, level, seeds = time.monotonic(), check_level(level), check_seeds(seeds)
-    match = check_match(match)
-    if "lora" in several(ways):
-        _check_peft()
-    opened, asked = open_encoder(encoder), open_task(task)
-    trials = seeds[: whole_number("trial_seeds", trial_seeds, 1)]
-    runs = rate_runs(ways, rates=rates, seeds=trials, recipe=recipe, train_size=train_size, **options)
-    given = (encoder, task) if options.get("at_once", 1) != 1 else (opened, asked)
-    running: dict[str, Any] = {"recipe": recipe, **options, "keep_models": True}
-    tried = run_all(*given, runs, **running)
-    chosen = choose_rates(tried, asked, match)
-    wanted = [
-        way_run(way.name, way.rate, each, train_size)
-        for way in chosen.values()
-        if way.tried
-        for each in seeds
-    ]
-    done = run_all(*given, wanted, **running)
-    found = {
-        name: replace(way, done=tuple(one for one in done if one.run.arm == name and counts(one)))
-        for name, way in chosen.items()
-    }
-    sound = {name: way for name, way in found.items() if way.done}
-    if not sound:
-        raise InputError("ways of tuning must leave sound runs to compare, but all of them diverged.")
-    texts = make_texts(split_corpus(asked, asked.validation) if on is None else on)
-    device = options.get("device", "cpu")
-    own = {name: value for name, value in options.items() if name in Recipe.__slots__}
-    recorded = record_models(
-        {BASE: opened, **{_name(one): _loader(one, device) for way in sound.values() for one in way.done}},
-        texts,
-        rows=rows,
-        sample=sample,
-        longest=find_recipe(recipe, **own).longest,
-        seed=seed,
-        store=options.get("store"),
-        command=options.get("command", ""),
-        progress=options.get("progress"),
+
+    texts: Texts
+    rows: Rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
+    """
+    Fine-tune all weights, adapters, biases or the head to about one score, and see where each changes.
+
+    Every learning rate is tried with the first seeds, and the one whose score is nearest to the target is
+    trained with all seeds; the weights of all runs stay in the store. The result has for each measure and
+    method the similarity of base and tuned over layers. `more["ways"]` has the rates that were tried, the
+    score that was reached, how far it is from that of the first method, and the center of the change with its
+    interval over seeds and documents or sentences (LoRA: Hu et al. 2022; BitFit: Ben Zaken et al. 2022).
+    """
+
+    name = "tuning_ways"
+
+    methods: Sequence[str] = option(
+        "Weights that learn; methods are compared with the first.", METHODS, choices=METHODS
     )
-    every = [_name(one) for way in sound.values() for one in way.done]
-    comparing: dict[str, Any] = {"halves": halves, "seed": seed, "device": device}
-    likeness = alike(
-        recorded, measures, left=[BASE], right=every, progress=options.get("progress"), **comparing
+    rates: Mapping[str, Any] = option(
+        "Learning rates to try for a method; multiples of the recipe's when absent. May be repeated.",
+        {},
+        repeated=True,
+        metavar="lora=1e-4,3e-4",
     )
-    # A run that was tried and then chosen is one.
-    every_run = list({one.address: one for one in [*tried, *done]}.values())
-    told = told_scores(asked, found, level)
-    curves: list[Curve] = []
-    said = said_scores(asked, told)
-    for label, one in likeness.items():
-        samples = {
-            name: one.sample([(BASE, _name(each)) for each in way.done]) for name, way in sound.items()
+    match: str | float = option(
+        "Target score of all methods: weakest (the best score of the weakest method), best (each method's "
+        "own best), or a number in points.",
+        WEAKEST,
+        read=read_match,
+        metavar="SCORE",
+    )
+    trial_seeds: int = option("Number of seeds that every rate is tried with.", 1, least=1)
+    on: Any = option(
+        "Corpus to compare on; the task's validation split when absent.",
+        None,
+        panel="Input",
+        metavar="CORPUS",
+    )
+    measures: str | Sequence[str] = option(
+        "Names of `microtome ls measures`.", ("debiased_cka",), panel="Statistics", metavar="NAME,..."
+    )
+    recipe: str | Recipe = option(RECIPE_HELP, "wu2020")
+    # Models are compared, so that their weights are needed.
+    keep_models: ClassVar[bool] = True  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_match(self.match)
+        check_methods(self.methods, self.rates)
+        if self.read and self.on is None:
+            raise InputError("read must be given with on, but it is absent.")
+
+    def grid(self, encoder: Any) -> list[Run]:
+        """List the runs: all rates with the trial seeds, the first rate of each method with the others."""
+        recipe, runs = self.chosen_recipe(), []
+        for method in self.methods:
+            for place, rate in enumerate(rates_of(method, self.rates, recipe.rate)):
+                # Which rate is trained with all seeds is not known yet.
+                seeds = self.seeds if place == 0 else self.seeds[: self.trial_seeds]
+                runs += [method_run(method, rate, seed, self.train_size) for seed in seeds]
+        return runs
+
+    def plan(self, context: Context) -> Plan:
+        """Open encoder, task and text, count the fine-tunings, and find the rows that are compared."""
+        chosen_all(self.measures)
+        if "lora" in self.methods:
+            _check_peft()
+        plan = super().plan(context)
+        grid = plan.inputs
+        if len(grid.tasks) > 1:
+            raise must("task", "one", [task.name for task in grid.tasks])
+        task = grid.tasks[0]
+        texts = make_texts(split_corpus(task, task.validation)) if self.on is None else self.texts()
+        rows = plan_text({BASE: grid.encoder}, texts, self.row_options(grid.recipe.longest))
+        return replace(
+            plan,
+            sentence=f"{plan.sentence}; compared on {rows.sentence()}",
+            summary={**plan.summary, "rows": len(rows)},
+            inputs=TuningInputs(**vars(grid), texts=texts, rows=rows),
+        )
+
+    def run(self, plan: Plan, context: Context) -> Result:
+        """Try the rates, fine-tune at the chosen ones with all seeds, and compare models with the base."""
+        started, inputs, task = time.monotonic(), plan.inputs, plan.inputs.tasks[0]
+        tried = self.fine_tune(inputs, 0, [run for run in inputs.runs if run.seed in self._trials], context)
+        chosen = choose_rates(tried, task, self.match)
+        runs = [
+            method_run(method.name, method.rate, seed, self.train_size)
+            for method in chosen.values()
+            if method.tried
+            for seed in self.seeds
+        ]
+        done = self.fine_tune(inputs, 0, runs, context)
+        methods = {
+            name: replace(method, done=tuple(run for run in done if run.run.arm == name and counts(run)))
+            for name, method in chosen.items()
         }
-        for name, each in samples.items():
-            points = points_of(each, level=level, bounds=one.bounds)
-            curves.append(layer_curve(f"{label}: {name}", recorded, points))
-            about, sentence = said_center(label, each, recorded.layers, level, recorded.unit)
-            told[name].setdefault("change", {})[label] = about
-            said.append(f"{name[:1].upper()}{name[1:]} tuning. {sentence}")
-        said += _said_apart(label, samples, recorded, level, told)
-    return Result(
-        experiment="tuning_ways",
-        model=opened.name,
-        task=asked.name,
-        split=asked.validation,
-        score="similarity",
-        points=1.0,
-        curves=tuple(curves),
-        rows=rows_of(every_run, task=asked.name),
-        findings=tuple(said),
-        references=cited(*(CITED[way] for way in found if way in CITED), measures=measures),
-        methods=_methods(opened, asked, recorded, done, match, trials, find_recipe(recipe, **own), level),
-        warnings=(*recorded.warned, *_warned(found, seeds), *failures(every_run)),
-        more=MappingProxyType(
-            {
-                "layers": list(recorded.layers),
-                "ways": told,
-                "match": match,
-                "score": find_score(asked.main).name,
+        if not any(method.done for method in methods.values()):
+            raise InputError("tuning methods must leave sound runs to compare, but all of them diverged.")
+        # A run that was tried and then chosen is one.
+        distinct = list({run.address: run for run in [*tried, *done]}.values())
+        grid = GridRuns(
+            encoder=inputs.encoder,
+            task=task,
+            done=distinct,
+            recipe=inputs.recipe,
+            settings={},
+            context=context,
+            started=started,
+        )
+        return self._result(methods, grid, inputs)
+
+    @property
+    def _trials(self) -> Sequence[int]:
+        return self.seeds[: self.trial_seeds]
+
+    def _result(self, methods: Mapping[str, TunedMethod], grid: GridRuns, inputs: TuningInputs) -> Result:
+        task, context, level = grid.task, grid.context, grid.context.level
+        sound = {name: method for name, method in methods.items() if method.done}
+        models = {
+            _name(run): _loader(run, context.device) for method in sound.values() for run in method.done
+        }
+        recorded = record_models(
+            {BASE: inputs.encoder, **models}, inputs.texts, inputs.rows, storage=self.storage, context=context
+        )
+        similarities = compare_layers(
+            recorded, self.measures, left=[BASE], right=list(models), **self.comparing(context)
+        )
+        documents = score_documents(task, methods, level)
+        curves: list[Curve] = []
+        findings = score_findings(task, documents)
+        for label, similarity in similarities.items():
+            samples = {
+                name: similarity.sample([(BASE, _name(run)) for run in method.done])
+                for name, method in sound.items()
             }
-        ),
-        provenance=MappingProxyType(
-            told_provenance(
-                [recorded],
-                [texts],
-                started=started,
-                task=asked.digest(asked.validation),
-                task_source=asked.source,
-                runs=[one.address for one in done],
-                seeds=list(seeds),
-                seed=seed,
-                device=device,
-                command=options.get("command", ""),
-            )
-        ),
-    )
+            for name, sample in samples.items():
+                points = points_of(sample, level=level, bounds=similarity.bounds)
+                curves.append(layer_curve(f"{label}: {name}", recorded, points))
+                center, sentence = change_center(label, sample, recorded, level)
+                documents[name].setdefault("change", {})[label] = center
+                findings.append(f"{name[:1].upper()}{name[1:]} tuning. {sentence}")
+            for name, (document, sentence) in _center_differences(label, samples, recorded, level).items():
+                documents[name]["change"][label]["center_apart"] = document
+                findings.append(sentence)
+        return Result(
+            experiment=self.name,
+            model=grid.encoder.name,
+            task=task.name,
+            split=task.validation,
+            score="similarity",
+            points=1.0,
+            curves=tuple(curves),
+            rows=rows_of(grid.done, task=task.name),
+            findings=tuple(findings),
+            references=cited(
+                *(CITED[method] for method in methods if method in CITED), measures=self.measures
+            ),
+            methods=self._methods(grid, recorded, [name for name, method in methods.items() if method.tried]),
+            warnings=(*recorded.warnings, *_warnings(methods, self.seeds), *failures(grid.done)),
+            more=MappingProxyType(
+                {
+                    "layers": list(recorded.layers),
+                    "ways": documents,
+                    "match": self.match,
+                    "score": find_score(task.main).name,
+                }
+            ),
+            provenance=MappingProxyType(
+                text_provenance(
+                    [recorded],
+                    [inputs.texts],
+                    context,
+                    started=grid.started,
+                    task=task.digest(task.validation),
+                    task_source=task.source,
+                    runs=[run.address for run in grid.done],
+                    seeds=list(self.seeds),
+                    seed=self.seed,
+                )
+            ),
+        )
+
+    def _methods(self, grid: GridRuns, recorded: Recorded, methods: Sequence[str]) -> str:
+        targets = {WEAKEST: "the best score of the weakest method", BEST: "the best score of that method"}
+        target = targets.get(str(self.match), f"{self.match} points")
+        recipe = grid.recipe
+        length = (
+            f"at most {recipe.steps:,} updates" if recipe.steps is not None else f"{recipe.epochs:g} epochs"
+        )
+        trials = ", ".join(map(str, self._trials))
+        return (
+            f"{grid.encoder.name} was fine-tuned on {grid.task.title} by several tuning methods "
+            f"({', '.join(_DESCRIPTIONS.get(method, method) for method in methods)}) with the recipe "
+            f"{recipe.name} (batches of {recipe.batch}, {length}; seeds {', '.join(map(str, self.seeds))}), "
+            f"each at a learning rate of its own: of a few rates, tried with seed {trials} and not above the "
+            f"best of them, the one whose score is nearest to {target}. Base and tuned models were compared "
+            f"on {recorded.rows.sentence()} of {recorded.rows.extent()}. The center of the change is the "
+            f"mean layer, weighted by 1 - similarity; intervals of {grid.context.level * 100:g} % are over "
+            f"{recorded.unit}s and seeds. Computed with microtome {VERSION}."
+        )
+
+
+tuning_methods = as_function(TuningMethods, "tuning_methods")
+
+_DESCRIPTIONS = {
+    "full": "all weights",
+    "lora": "adapters of low rank (LoRA, Hu et al. 2022)",
+    "bitfit": "biases (BitFit, Ben Zaken et al. 2022)",
+    "head": "the head only",
+}
 
 
 def _check_peft() -> None:
@@ -212,89 +281,53 @@ def _check_peft() -> None:
         import peft  # noqa: F401
     except ImportError as error:
         raise MissingExtraError(
-            "the way lora must find peft; try `pip install microtome[lora]`, or leave it out of ways."
+            "the method lora must find peft; try `pip install microtome[lora]`, or leave it out of methods."
         ) from error
 
 
-def _name(one: Done) -> str:
-    return f"{one.run.arm} {one.run.seed}"
+def _name(run: Done) -> str:
+    return f"{run.run.arm} {run.run.seed}"
 
 
-def _loader(one: Done, device: str) -> Callable[[], Any]:
+def _loader(run: Done, device: str) -> Callable[[], Any]:
     from ...encoders.loading import load
 
-    folder: Path = one.folder
+    folder: Path = run.folder
     return lambda: load(folder, device=device)
 
 
-def _said_apart(
-    label: str,
-    samples: Mapping[str, Sample],
-    recorded: Recorded,
-    level: float,
-    told: dict[str, dict[str, Any]],
-) -> list[str]:
-    """Say whether the change of each way sits elsewhere than that of the first, and write it down."""
-    centers = {name: center_of(each, recorded.layers) for name, each in samples.items()}
+def _center_differences(
+    label: str, samples: Mapping[str, Sample], recorded: Recorded, level: float
+) -> dict[str, tuple[dict[str, Any], str]]:
+    """How far the center of the change of each method is from that of the first: plain data and sentence."""
+    centers = {name: center_of(sample, recorded.layers) for name, sample in samples.items()}
     first = next(iter(centers))
-    reference, said = centers[first], []
-    for name, each in centers.items():
-        if name == first or each is None or reference is None:
+    reference, differences = centers[first], {}
+    for name, center in centers.items():
+        if name == first or center is None or reference is None:
             continue
-        # Models of two ways are not pairs for having equal seeds.
-        found = points_of(each, reference, level=level, pair_models=False)
-        told[name]["change"][label]["center_apart"] = {"from": first, **found.plain(tested=True)}
-        low, high = float(found.low[0]), float(found.high[0])
-        where = "above" if low > 0 else "below" if high < 0 else ""
+        # Models of two methods are not pairs for having equal seeds.
+        difference = points_of(center, reference, level=level, pair_models=False)
+        low, high = float(difference.low[0]), float(difference.high[0])
+        side = "above" if low > 0 else "below" if high < 0 else ""
         start = (
-            f"By {label}, the change of {name} sits {where} that of {first}"
-            if where
-            else f"By {label}, that the change of {name} sits elsewhere than that of {first} is not sure"
+            f"By {label}, the change of {name} is {side} that of {first}"
+            if side
+            else f"By {label}, the center of the change of {name} is not significantly different from that "
+            f"of {first}"
         )
-        unit = said_unit(recorded.unit, found)
-        said.append(
-            f"{start}: centers differ by {said_value(found, 2)} layers ({level * 100:g}%, unit: {unit})."
+        sentence = (
+            f"{start}: centers differ by {value_text(difference, 2)} layers ({level * 100:g} %, unit: "
+            f"{unit_text(recorded.unit, difference)})."
         )
-    return said
+        differences[name] = {"from": first, **difference.plain(tested=True)}, sentence
+    return differences
 
 
-def _methods(
-    encoder: Any,
-    task: Task,
-    recorded: Recorded,
-    done: Sequence[Done],
-    match: str | float,
-    trials: Sequence[int],
-    recipe: Recipe,
-    level: float,
-) -> str:
-    wanted = {WEAKEST: "the best of the way that can do least", BEST: "the best of that way"}
-    length = f"{recipe.steps:,} updates at most" if recipe.steps is not None else f"{recipe.epochs:g} epochs"
-    seeds, tried = ", ".join(map(str, sorted({one.run.seed for one in done}))), ", ".join(map(str, trials))
-    return (
-        f"{encoder.name} was fine-tuned on {task.title} in several ways{_said_ways(done)} by the recipe "
-        f"{recipe.name} (batches of {recipe.batch}, {length}; seeds {seeds}), each at a learning rate of its "
-        f"own: of a few rates, tried with seed {tried} and not above the best of them, the one whose score "
-        f"is nearest to {wanted.get(str(match), f'{match} points')}. Base and tuned models were compared on "
-        f"{recorded.rows.sentence()} of {recorded.rows.extent()}. The center of the change is "
-        f"the mean layer, weighted by 1 - similarity; intervals of {level * 100:g}% are over "
-        f"{recorded.unit}s and seeds. Computed with microtome {VERSION}."
-    )
-
-
-def _said_ways(done: Sequence[Done]) -> str:
-    """Which they are, with whose they are."""
-    words = {
-        "full": "all weights",
-        "lora": "adapters of low rank (LoRA, Hu et al. 2022)",
-        "bitfit": "biases (BitFit, Ben Zaken et al. 2022)",
-        "head": "the head alone",
-    }
-    return f" ({', '.join(words.get(way, way) for way in dict.fromkeys(one.run.arm for one in done))})"
-
-
-def _warned(found: Mapping[str, Way], seeds: Sequence[int]) -> tuple[str, ...]:
-    said = [f"{name} was left out: no run of it is sound." for name, way in found.items() if not way.done]
+def _warnings(methods: Mapping[str, TunedMethod], seeds: Sequence[int]) -> tuple[str, ...]:
+    warnings = [
+        f"{name} was left out: no run of it is sound." for name, method in methods.items() if not method.done
+    ]
     if len(seeds) < 2:
-        said.append("Nothing is said of other seeds: there is one model a way.")
-    return tuple(said)
+        warnings.append("Nothing can be said about other seeds: there is one model per method.")
+    return tuple(warnings)

@@ -1,18 +1,17 @@
-"""How is it said what layers know? Sentences with the bands of all layers, and a paragraph for a paper."""
+"""Findings and methods of probing annotation: sentences with bands of all layers, and a methods paragraph."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...findings.results import Curve
-from ...findings.words import number, with_article
+from ...findings.words import counted, number, with_article
 from ...probes.dataset import Asked
 from ...probes.structural.scores import DEPTH_SPEARMAN, DISTANCE_SPEARMAN, LONGEST, SHORTEST
-from ...probes.table import Probe
 from ...scores.declare import Score
 from ...version import VERSION
 from ..curve_claims import (
@@ -27,7 +26,10 @@ from ..curve_claims import (
     said_points,
     without_interval,
 )
-from ..curve_claims import said_lines as said_lines
+
+if TYPE_CHECKING:
+    from .inputs import AnnotationInputs
+    from .probing import Probing
 
 
 def layer_findings(
@@ -45,31 +47,31 @@ def layer_findings(
     Parameters
     ----------
     curves : sequence of Curve
-        Of `probing`.
+        Of `probe_curves`, with their units.
     names : sequence of str
-        Of the models, without the random twin.
+        Of the models, without the random baseline.
     score : Score
     target : str
     kind : {"single", "upto", "mix"}
         What was read at each place.
     lines : mapping of str to float, optional
-        What can be had without any layer.
+        Baselines that read no layer.
 
     Returns
     -------
     tuple of str
     """
-    known = {one.name: one for one in curves}
-    said = []
+    by_name = {curve.name: curve for curve in curves}
+    findings = []
     for name in names:
-        curve, gain = known[name], known.get(f"difference, {name} from its layer 0")
+        curve, gain = by_name[name], by_name.get(f"difference, {name} from its layer 0")
         best = best_place(curve, score)
         if best is None:
             why = reasons_at(curve, range(len(curve.x))) or f"its {score.name} is undefined"
-            said.append(f"{name}: nothing can be said of {target}, since {why}.")
+            findings.append(f"{name}: nothing can be said of {target}, since {why}.")
             continue
         if not above_lines(curve, best, score, lines or {}):
-            said.append(f"{said_nothing(curve, best, score, target, lines or {})}.")
+            findings.append(f"{said_nothing(curve, best, score, target, lines or {})}.")
             continue
         where = {
             "single": None,
@@ -79,15 +81,15 @@ def layer_findings(
         sentence = said_best(curve, best, score, target, where)
         if best and gain is not None:
             sentence += f", {said_points(gain, best, score)} {_from_bottom(gain, best, score)}"
-        said.append(f"{sentence}.")
-        chosen = known.get(f"difference, selectivity of {name}")
-        if chosen is not None:
-            said.append(
-                f"{name}: labels drawn at random for each type are read there with "
-                f"{number(known[f'control, {name}'].values[best], 3)}, so that its selectivity is "
-                f"{said_points(chosen, best, score)}{without_interval(chosen, best)}."
+        findings.append(f"{sentence}.")
+        selectivity = by_name.get(f"difference, selectivity of {name}")
+        if selectivity is not None:
+            findings.append(
+                f"{name}: the control task has {number(by_name[f'control, {name}'].values[best], 3)} there, "
+                f"so that the selectivity is {said_points(selectivity, best, score)}"
+                f"{without_interval(selectivity, best)}."
             )
-    return (*said, *(said_difference(one, score) for one in differences_from(curves, names[0])))
+    return (*findings, *(said_difference(pair, score) for pair in differences_from(curves, names[0])))
 
 
 def length_findings(facts: Mapping[str, Any], names: Sequence[str]) -> list[str]:
@@ -97,28 +99,28 @@ def length_findings(facts: Mapping[str, Any], names: Sequence[str]) -> list[str]
     Parameters
     ----------
     facts : mapping
-        What probes found beside the score, by what it is and then by curve.
+        Results of probes beside the score, by their name and then by curve.
     names : sequence of str
-        Of curves, without the random twin.
+        Of curves, without the random baseline.
 
     Returns
     -------
     list of str
         None where no sentence has such a length.
     """
-    said = []
+    findings = []
     for score, noun in ((DISTANCE_SPEARMAN, "distances"), (DEPTH_SPEARMAN, "depths")):
-        found = facts.get(score.name, {})
+        by_name = facts.get(score.name, {})
         for name in names:
-            means = np.array(found[name]["mean"], dtype=float) if name in found else np.empty(0)
+            means = np.array(by_name[name]["mean"], dtype=float) if name in by_name else np.empty(0)
             if not np.isfinite(means).any():
                 continue
             best = int(np.nanargmax(means))
-            said.append(
+            findings.append(
                 f"{name}: correlation of {noun} by length (Spearman, mean over lengths {SHORTEST} to "
                 f"{LONGEST} that occur) is highest at layer {best}, {number(means[best], 3)}."
             )
-    return said
+    return findings
 
 
 def _from_bottom(gain: Curve, best: int, score: Score) -> str:
@@ -129,74 +131,64 @@ def _from_bottom(gain: Curve, best: int, score: Score) -> str:
     return "above layer 0" if score.higher_is_better else "from layer 0"
 
 
-_READ = MappingProxyType(
+_SUBWORDS = MappingProxyType(
     {
-        "last": "A word is read by its last sub-word.",
-        "mean": "A word is read by the mean of its sub-words.",
-        "each": "A span is pooled over all sub-words of its words.",
+        "last": "A word is represented by its last subword.",
+        "mean": "A word is represented by the mean of its subwords.",
+        "each": "A span is pooled over all subwords of its words.",
     }
+)
+_INPUTS = MappingProxyType(
+    {"single": "one layer", "upto": "the mix of all layers up to one", "mix": "the mix of all layers"}
 )
 
 
-def methods_of(
-    asked: Asked,
-    probe: Probe,
-    names: Sequence[str],
-    *,
-    twin: bool,
-    control: int,
-    level: float,
-    kinds: Sequence[str] = ("single",),
-    steps: int | None = None,
-    size: int | None = None,
-) -> str:
-    """Write the paragraph for a paper."""
-    found = asked.annotated
-    sizes = [f"{len(each):,}" for each in (asked.train, asked.held, asked.judged)]
-    texts = ", ".join(dict.fromkeys(str(one["name"]) for one in found.texts)) or found.source
+def methods_of(experiment: Probing, inputs: AnnotationInputs, asked: Asked, level: float) -> str:
+    """Write the methods paragraph."""
+    annotated, probe, names = inputs.annotated, inputs.probe, inputs.names
+    train, held, judged = (f"{len(part):,}" for part in (asked.train, asked.held, asked.judged))
+    texts = ", ".join(dict.fromkeys(str(text["name"]) for text in annotated.texts)) or annotated.source
+    size, steps = experiment.size, experiment.steps
     parts = [
-        f"{found.target.name} was read out of every layer of {', '.join(names)} by "
-        f"{with_article(probe.name)} probe "
-        f"({probe.about}), trained on {sizes[0]} sentences and judged on {sizes[2]} others ({asked.split}), "
-        f"all of {texts}.",
+        f"Every layer of {', '.join(names)} was probed for {annotated.target.name} by "
+        f"{with_article(probe.name)} probe ({probe.about}), trained on {train} sentences and tested on "
+        f"{judged} others ({asked.split}), all of {texts}.",
         "Every model ran once over the corpus, and all were probed on the same words."
-        if len(names) + twin > 1
+        if len(inputs.encoders) > 1
         else "The model ran once over the corpus.",
-        _READ[probe.subword],
+        _SUBWORDS[probe.subword],
     ]
-    read = {
-        "single": "one layer",
-        "upto": "the mix of all layers up to one",
-        "mix": "the mix of all layers",
-    }
-    if list(kinds) != ["single"]:
+    if list(experiment.layers) != ["single"]:
         parts.append(
-            f"Probes read {' or '.join(read[kind] for kind in kinds)}; weights of a mix are a "
+            f"Probes read {' or '.join(_INPUTS[kind] for kind in experiment.layers)}; weights of a mix are a "
             "softmax, learned with the probe, times a learned number (Tenney et al. 2019)."
         )
     if size is not None:
         parts.append(
-            f"Probes saw the {size} principal component{'' if size == 1 else 's'} of largest variance of "
+            f"Probes read the {size} principal component{'' if size == 1 else 's'} of largest variance of "
             "each layer, of features of variance 1."
         )
     if steps is not None:
-        parts.append(f"Training ended after {steps:,} update{'' if steps == 1 else 's'} at the latest.")
+        parts.append(f"Training ended after at most {counted(steps, 'update')}.")
     if probe.seeded:
-        parts.append(f"{sizes[1]} further sentences ended the training; seeds {_listed(asked.seeds)}.")
-    if twin:
-        parts.append("The random twin has the shape of the first model and weights drawn anew.")
-    if control:
         parts.append(
-            f"Control labels are drawn for every type of {'word' if probe.kind == 'words' else 'span'} from "
-            "the frequencies of the labels (Hewitt and Liang 2019), "
-            + ("once." if control == 1 else f"{control} times, and intervals cover other draws.")
+            f"{held} further sentences served for early stopping; seeds {', '.join(map(str, asked.seeds))}."
+        )
+    if experiment.random_baselines:
+        parts.append("The random baseline is a randomly initialized copy of the first model.")
+    if experiment.draws:
+        parts.append(
+            f"Labels of the control task are drawn for every type of "
+            f"{'word' if probe.kind == 'words' else 'span'} from the frequencies of the labels (Hewitt and "
+            "Liang 2019), "
+            + (
+                "once."
+                if experiment.draws == 1
+                else f"{experiment.draws} times, and intervals cover other draws."
+            )
         )
     parts.append(
         f"Intervals of {level * 100:g}% are over {asked.units_judged:,} {asked.unit}s; bands "
         f"hold for all layers at once. Computed with microtome {VERSION}."
     )
     return " ".join(parts)
-
-
-def _listed(seeds: Sequence[int]) -> str:
-    return ", ".join(map(str, seeds))

@@ -1,4 +1,4 @@
-"""What can a probe learn by heart? Labels drawn at random, once or several times, and what is right of it."""
+"""Control tasks (Hewitt and Liang 2019): what a probe can memorize, over one draw of labels or several."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from ...probes.edge.counts import EDGE_F1
 
 def control_questions(asked: Asked, draws: int) -> list[Asked]:
     """
-    Ask for control labels instead of the true ones.
+    Replace the labels of a probing task by those of control tasks.
 
     Parameters
     ----------
     asked : Asked
     draws : int
-        How often labels are drawn.
+        Number of control tasks.
 
     Returns
     -------
     list of Asked
-        Of a single draw, with all seeds of the probe. Of several, each with one: probes of one draw do not
-        differ independently of each other, and the spread over draws has that of seeds in it.
+        A single draw has all seeds of the probe; of several, each has one: probes of one draw do not vary
+        independently of each other, and the variance over draws includes that of seeds.
     """
     first = asked.seeds[0]
     if draws == 1:
@@ -36,93 +36,97 @@ def control_questions(asked: Asked, draws: int) -> list[Asked]:
     return [replace(asked, control=first + draw, seeds=(seed,)) for draw, seed in enumerate(seeds)]
 
 
-def over_draws(found: Sequence[Probed]) -> Probed:
+def over_draws(probed: Sequence[Probed]) -> Probed:
     """
-    Put the answers of several draws together, each as if it were a seed.
+    Join the predictions of several draws, each as if it were a seed.
 
     Parameters
     ----------
-    found : sequence of Probed
-        One a draw, of the same layers and examples.
+    probed : sequence of Probed
+        One per draw, of the same layers and examples.
 
     Returns
     -------
     Probed
-        Of several draws, whether each answer is right: they are answers to different questions.
+        Of several draws, whether each prediction is correct: they are predictions of different tasks.
     """
-    if len(found) == 1:
-        return found[0]
-    right = [rightness(one) for one in found]
-    seeds = tuple(one.answers[0].seeds[0] for one in found)
+    if len(probed) == 1:
+        return probed[0]
+    correct = [rightness(result) for result in probed]
+    seeds = tuple(result.answers[0].seeds[0] for result in probed)
     return replace(
-        right[0],
+        correct[0],
         answers=tuple(
             replace(
-                each[0],
-                predictions=[one for answers in each for one in answers.predictions],
+                layer[0],
+                predictions=[predicted for answers in layer for predicted in answers.predictions],
                 # Names that no seed of a probe has: a draw belongs to none of them.
-                seeds=tuple(f"draw {number}" for number in range(len(found))),
+                seeds=tuple(f"draw {number}" for number in range(len(probed))),
             )
-            for each in zip(*(one.answers for one in right), strict=True)
+            for layer in zip(*(result.answers for result in correct), strict=True)
         ),
         rows=tuple(
-            {**_together(told), "draw": tuple(range(len(found))), "seed": seeds}
-            for told in zip(*(one.rows or ({},) * len(one.answers) for one in found), strict=True)
+            {**_by_draw(records), "draw": tuple(range(len(probed))), "seed": seeds}
+            for records in zip(
+                *(result.rows or ({},) * len(result.answers) for result in probed), strict=True
+            )
         ),
         note="",
     )
 
 
-def beside_draws(one: Probed, drawn: Probed) -> Probed:
+def beside_draws(true: Probed, control: Probed) -> Probed:
     """
-    Repeat the answers of a single probe for every draw of control labels, to which they belong alike.
+    Repeat the predictions of a single probe for every draw of the control task.
 
     Parameters
     ----------
-    one : Probed
+    true : Probed
         Of the true labels.
-    drawn : Probed
+    control : Probed
         From `over_draws`.
 
     Returns
     -------
     Probed
-        As it is, where it has several seeds: they are drawn apart from the labels. A single probe is no
-        draw of several, and must not count as one whose spread is unknown.
+        As it is, where it has several seeds: they are independent of the draws. A single probe must not
+        count as one draw whose variance is unknown.
     """
-    draws = drawn.answers[0].seeds
-    if len(one.answers[0].predictions) > 1 or len(draws) == 1:
-        return one
+    draws = control.answers[0].seeds
+    if len(true.answers[0].predictions) > 1 or len(draws) == 1:
+        return true
     return replace(
-        one,
+        true,
         answers=tuple(
-            replace(each, predictions=[each.predictions[0]] * len(draws), seeds=draws) for each in one.answers
+            replace(answers, predictions=[answers.predictions[0]] * len(draws), seeds=draws)
+            for answers in true.answers
         ),
     )
 
 
-def rightness(one: Probed) -> Probed:
-    """Whether each answer is right, so that answers to different questions can be compared."""
+def rightness(probed: Probed) -> Probed:
+    """Whether each prediction is correct, so that predictions of different tasks can be compared."""
 
-    def right(each: Answers) -> list[Any]:
-        if one.score is EDGE_F1:
-            return list(each.predictions)  # counts of what is right and wrong already
-        return [np.asarray(p) == np.asarray(each.targets) for p in each.predictions]
+    def correct(answers: Answers) -> list[Any]:
+        if probed.score is EDGE_F1:
+            return list(answers.predictions)  # counts of true and false predictions already
+        return [np.asarray(predicted) == np.asarray(answers.targets) for predicted in answers.predictions]
 
     return replace(
-        one,
+        probed,
         labels=(),
         answers=tuple(
-            replace(each, targets=np.ones(len(each.ids), dtype=int), predictions=right(each))
-            for each in one.answers
+            replace(answers, targets=np.ones(len(answers.ids), dtype=int), predictions=correct(answers))
+            for answers in probed.answers
         ),
     )
 
 
-def _together(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What is told of a layer, a value for each draw."""
-    names = list(told[0])
+def _by_draw(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The values of a layer, one per draw."""
     return {
-        name: tuple(one[name][0] if isinstance(one[name], tuple) else one[name] for one in told)
-        for name in names
+        name: tuple(
+            record[name][0] if isinstance(record[name], tuple) else record[name] for record in records
+        )
+        for name in records[0]
     }

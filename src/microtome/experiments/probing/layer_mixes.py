@@ -1,28 +1,31 @@
-"""Which layers does a probe read? Each alone, all up to it, or all of them, mixed with learned weights."""
+"""Inputs of probes: every single layer, all up to it, or all of them, mixed with learned weights."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...errors import InputError, must, unknown
+from ...errors import InputError, unknown
 from ...findings.words import number
 from ...probes.dataset import Probed
 from ...probes.mixing import center_of_gravity, expected_layer
 from ...probes.table import PROBES, Probe
 from ...probes.targets import Annotated
 
-# What a user says, and what probes call it.
+if TYPE_CHECKING:
+    from .probing import Probing
+
+# By the name of a user, and that of `microtome.probes.mixing`.
 LAYERS: Mapping[str, str] = MappingProxyType({"single": "layers", "upto": "prefixes", "mix": "mix"})
 _NAMES = {"single": "", "upto": " (layers 0 to l)", "mix": " (all layers)"}
 
 
 def called(name: str, kind: str) -> str:
     """
-    What the curve of a model is called.
+    Name the curve of a model.
 
     Examples
     --------
@@ -32,112 +35,82 @@ def called(name: str, kind: str) -> str:
     return f"{name}{_NAMES[kind]}"
 
 
-def check_kinds(layers: str | Sequence[str]) -> tuple[str, ...]:
-    """Take one name of `LAYERS` or several, each once."""
-    found = (layers,) if isinstance(layers, str) else tuple(layers)
-    for kind in found:
-        if kind not in LAYERS:
-            raise unknown("choice of layers", kind, LAYERS)
-    if not found or len(set(found)) < len(found):
-        raise must("layers", "one name or more, each once", list(found))
-    return found
-
-
-def find_probe(
-    annotated: Annotated,
-    wanted: str | None,
-    kinds: Sequence[str],
-    control: bool,
-    *,
-    seeds: Sequence[int] = (0,),
-    steps: int | None = None,
-    size: int | None = None,
-) -> Probe:
+def find_probe(annotated: Annotated, experiment: Probing) -> Probe:
     """
-    Take the probe that is wanted, or the usual one of a target, and refuse what it cannot do.
+    Take the probe of an experiment, or the default one of its target, and refuse what it does not support.
 
     Parameters
     ----------
     annotated : Annotated
-    wanted : str, optional
-        A name of `PROBES`.
-    kinds : sequence of str
-        Names of `LAYERS`.
-    control : bool
-    seeds : sequence of int
-    steps, size : int, optional
+    experiment : Probing
 
     Returns
     -------
     Probe
     """
-    target = annotated.target
-    able = {name: one for name, one in PROBES.items() if target.kind in (one.kind, *one.also)}
-    if wanted is None:
-        found = next(one for one in able.values() if one.kind == target.kind)
-    elif wanted not in able:
-        raise unknown(f"probe of {target.name}", wanted, able)
+    target, seeds = annotated.target, experiment.probe_seeds
+    able = {name: probe for name, probe in PROBES.items() if target.kind in (probe.kind, *probe.also)}
+    if experiment.probe is None:
+        probe = next(probe for probe in able.values() if probe.kind == target.kind)
+    elif experiment.probe not in able:
+        raise unknown(f"probe of {target.name}", experiment.probe, able)
     else:
-        found = able[wanted]
-    if control and not found.control:
-        raise InputError(f"a control must be of labels of words or spans, but {target.name} has none.")
-    if len(seeds) > 1 and not found.seeded:
+        probe = able[experiment.probe]
+    subject = f"the {probe.name} probe of {target.name}"
+    if experiment.control_task and not probe.control:
+        raise InputError(f"a control task must be of labels of words or spans, but {target.name} has none.")
+    if len(seeds) > 1 and not probe.seeded:
         raise InputError(
-            f"seeds must be one for the {found.name} probe of {target.name}, which nothing is drawn for, but "
-            f"got {', '.join(map(str, seeds))}."
+            f"seeds must be one for {subject}, which is deterministic, but got {', '.join(map(str, seeds))}."
         )
-    if steps is not None and not found.stepped:
+    if experiment.steps is not None and not probe.stepped:
+        raise InputError(f"steps must be those of an edge probe, but {target.name} has a {probe.name} one.")
+    if experiment.size is not None and not probe.sized:
+        raise InputError(f"size must be that of a linear probe, but {target.name} has a {probe.name} one.")
+    if not probe.mixes and list(experiment.layers) != ["single"]:
+        mixing = next((name for name, candidate in able.items() if candidate.mixes), None)
+        hint = "" if mixing is None else f"; the probe {mixing} can mix them"
         raise InputError(
-            f"steps must be those of an edge probe, but {target.name} is read by a {found.name} one."
+            f"layers must be 'single' for {subject}, which reads one at a time, but got "
+            f"{', '.join(experiment.layers)}{hint}."
         )
-    if size is not None and not found.sized:
-        raise InputError(
-            f"size must be that of a linear probe, but {target.name} is read by a {found.name} one."
-        )
-    if not found.mixes and list(kinds) != ["single"]:
-        other = next((one.name for one in able.values() if one.mixes), None)
-        way = "" if other is None else f"; the probe {other} can mix them"
-        raise InputError(
-            f"layers must be 'single' for the {found.name} probe of {target.name}, which reads one at a "
-            f"time, but got {', '.join(kinds)}{way}."
-        )
-    return found
+    return probe
 
 
-def mix_facts(every: Mapping[str, Mapping[str, Probed]]) -> dict[str, Any]:
+def mix_facts(targets: Mapping[str, Mapping[str, Probed]]) -> dict[str, Any]:
     """
-    How much of each layer is in the mix of all of them, averaged over seeds.
+    The weight of each layer in the mix of all of them, averaged over seeds.
 
     Parameters
     ----------
-    every : mapping of str to mapping of str to Probed
+    targets : mapping of str to mapping of str to Probed
         By kind and curve.
 
     Returns
     -------
     dict
-        `mix`: for each curve that ends with all layers its shares, their center of gravity, and for "upto"
-        the layer at which the target is read on average; nothing where no layers are mixed.
+        `mix`: for each curve that ends with all layers its weights, their center of gravity, and for "upto"
+        the expected layer; nothing where no layers are mixed.
     """
-    told: dict[str, Any] = {}
-    for kind, found in every.items():
-        for name, one in found.items():
-            if one.shares:
-                told[name] = {"shares": list(one.shares[-1]), "center": _center(one)}
+    facts: dict[str, Any] = {}
+    for kind, probed in targets.items():
+        for name, result in probed.items():
+            if result.shares:
+                facts[name] = {"shares": list(result.shares[-1]), "center": _center(result)}
             if kind == "upto":
-                told[name]["expected_layer"] = _expected(one)
-    return {"mix": told} if told else {}
+                facts[name]["expected_layer"] = _expected(result)
+    return {"mix": facts} if facts else {}
 
 
-def mix_findings(found: Mapping[str, Probed], names: Sequence[str], kind: str) -> list[str]:
+def mix_findings(probed: Mapping[str, Probed], names: Sequence[str], kind: str) -> list[str]:
     """
-    Say which layers a mix of all of them reads, and at which layer a target is read on average.
+    Say which layers a mix of all of them reads, and the expected layer of a target.
 
     Parameters
     ----------
-    found : mapping of str to Probed
+    probed : mapping of str to Probed
     names : sequence of str
-        Of curves, without the random twin.
+        Of curves, without the random baseline.
     kind : str
         A name of `LAYERS`.
 
@@ -145,41 +118,45 @@ def mix_findings(found: Mapping[str, Probed], names: Sequence[str], kind: str) -
     -------
     list of str
     """
-    said = []
+    findings = []
     for name in names:
-        one = found[name]
-        if not one.shares:
+        result = probed[name]
+        if not result.shares:
             continue
-        shares = np.array(one.shares[-1])
+        shares = np.array(result.shares[-1])
         most = int(shares.argmax())
-        most_of, even = (f"{number(100 * share, 0)}%" for share in (shares[most], 1 / len(shares)))
-        said.append(
-            f"{name}: the mix of all layers reads layer {number(_center(one), 1)} on average, and most of "
-            f"layer {most}, {most_of} (an even mix has {even})."
+        largest, even = (f"{number(100 * share, 0)}%" for share in (shares[most], 1 / len(shares)))
+        findings.append(
+            f"{name}: the center of gravity of the mix of all layers is layer {number(_center(result), 1)}; "
+            f"layer {most} has the largest weight, {largest} (an even mix has {even})."
         )
-        expected = _expected(one) if kind == "upto" else None
-        # Where layers take away what others add, the mean can lie outside of all of them, and tells nothing.
-        if expected is not None and 0 <= expected <= one.x[-1]:
-            said.append(
-                f"{name}: by what each further layer adds, it is read at layer {number(expected, 1)} on "
-                "average."
+        expected = _expected(result) if kind == "upto" else None
+        # Where layers lower the score, the mean can lie outside of all of them and means nothing.
+        if expected is not None and 0 <= expected <= result.x[-1]:
+            findings.append(
+                f"{name}: its expected layer, by what each further layer adds, is {number(expected, 1)}."
             )
-    return said
+    return findings
 
 
-def _center(one: Probed) -> float:
-    return float(center_of_gravity(one.shares[-1]))
+def _center(result: Probed) -> float:
+    return float(center_of_gravity(result.shares[-1]))
 
 
-def _expected(one: Probed) -> float | None:
+def _expected(result: Probed) -> float | None:
     """Over the mean of all seeds; None where layers above 0 add nothing."""
     scores = [
-        np.mean([one.score.compute(each, answers.targets, one.labels) for each in answers.predictions])
-        for answers in one.answers
+        np.mean(
+            [
+                result.score.compute(predicted, answers.targets, result.labels)
+                for predicted in answers.predictions
+            ]
+        )
+        for answers in result.answers
     ]
-    # Where layers take away more than they add, the mean of what they add is of nothing.
+    # Where layers lower the score more than they raise it, the mean of what they add is undefined.
     added = scores[-1] - scores[0]
-    if added <= 0 if one.score.higher_is_better else added >= 0:
+    if added <= 0 if result.score.higher_is_better else added >= 0:
         return None
     value = float(expected_layer(scores))
     return value if np.isfinite(value) else None

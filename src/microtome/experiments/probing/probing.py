@@ -1,372 +1,185 @@
-"""What does each layer know? Probes of all layers of one model or several, on the same words."""
+"""Probing experiment: what each layer encodes of an annotation or a task."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
 
-import numpy as np
+from ...context import Context
+from ...errors import InputError, must
+from ...findings.results import Result
+from ...probes.table import PROBES
+from ...probes.targets import Target
+from ...tasks.task import Task
+from ..base import Experiment, Plan, as_function, default_of, option, options_of
+from ..inputs import LoadingOptions, TaskOptions
+from .layer_mixes import LAYERS
 
-from ...arguments import checked
-from ...encoders.versions import provenance
-from ...errors import must
-from ...findings.results import Curve, Result
-from ...findings.scorecurves import difference_curve, score_curve
-from ...inference.answers import Answers
-from ...inference.pairing import compare_scores
-from ...probes.dataset import Asked, Probed
-from ...probes.table import Probe
-from ...probes.targets import read_target
-from ...scores.declare import Score
-from ...store.shelf import Shelf
-from ..citations import cited
-from ..models import Progress
-from .claims import layer_findings, length_findings, methods_of, said_lines
-from .control import beside_draws, control_questions, over_draws, rightness
-from .facts import CONTROL, depth_notes, more_facts, probe_rows, sizes_of
-from .layer_mixes import LAYERS, called, check_kinds, find_probe, mix_facts, mix_findings
-from .rows import TWIN, check_size, open_models, record_rows
-from .stored_probes import kept_probe, question
-
-if TYPE_CHECKING:
-    import os
-
-AXIS = "layer"
-NO_SPREAD = "every group of examples has the same outcome"
-SELECTIVITY = "difference, selectivity"
+# A target that begins with it is a task.
+TASK = "task:"
+SOLVERS = ("published", "converged")
+# Options that only a task has, or only an annotation; and those that leave description length undefined.
+_OF_TASKS = ("data", "column", "pairs", "held_out", "solvers", "epochs")
+_OF_ANNOTATIONS = ("on", "probe", "layers", "control_task", "control_draws", "mdl", "steps", "size")
+_NOT_MDL = ("probe", "layers", "steps", "size")
 
 
-@checked
-def probing(
-    encoder: Any,
-    on: Any,
-    target: str = "upos",
-    *,
-    others: Sequence[Any] = (),
-    twin: bool = True,
-    control: bool | int = False,
-    probe: str | None = None,
-    layers: str | Sequence[str] = "single",
-    train_size: int | None = None,
-    seeds: Sequence[int] = (0,),
-    steps: int | None = None,
-    size: int | None = None,
-    level: float = 0.95,
-    store: str | os.PathLike[str] | None = None,
-    device: str | None = None,
-    progress: Progress | None = None,
-    command: str = "",
-) -> Result:
+@dataclass(frozen=True, kw_only=True)
+class Probing(TaskOptions, LoadingOptions, Experiment):
     """
-    Read something out of every layer of a model, and say how well it can be read.
+    Probe every layer of encoders for an annotation of words, spans or trees, or for the labels of a task.
 
-    All layers are probed at once, from one run of the model over the corpus. Models are probed on the same
-    words, so that their layers can be compared word by word.
+    All layers are probed at once, from one pass of each encoder over the same words, so that the layers of
+    several encoders can be compared word by word. The result has a curve over layers for each encoder, for
+    the random baseline and for the control task; differences from layer 0, of each further encoder from the
+    first, and from the control task (selectivity); and baselines that read no layer as lines. With `mdl` the
+    curves are bits per word of an online code (Voita and Titov 2020).
 
-    Parameters
-    ----------
-    encoder : Encoder, hub id or folder
-        The one that others are compared with.
-    on : path, Corpus, or mapping of str to them
-        With the annotation: a file, a folder of files that name their splits, or one for each split.
-    target : str
-        What to read: a name of `microtome.probes.targets.TARGETS`.
-    others : sequence of Encoder, hub id or folder
-        Such as fine-tuned ones.
-    twin : bool
-        Whether the encoder with weights drawn anew is probed too: what its layers give is no knowledge.
-    control : bool or int
-        Whether labels drawn at random for each type of word or span are read too: what a probe can learn by
-        heart. A number is how often they are drawn, each time with another seed; intervals of several draws
-        cover other draws, and those of one do not.
-    probe : {"linear", "edge", "structural"}, optional
-        How to read: labels of words by a linear readout, of spans by an edge probe, trees by a structural
-        one, when absent. An edge probe can read labels of words too.
-    layers : {"single", "upto", "mix"}, or several of them
-        What an edge probe reads: every layer alone; for every l the mix of layers 0..l, with weights that it
-        learns; or the mix of all layers.
-    train_size : int, optional
-        Learn from so many sentences at most.
-    seeds : sequence of int
-        Of probes that begin at random.
-    steps : int, optional
-        Updates of an edge probe at most; as published when absent.
-    size : int, optional
-        Principal components of a layer, of features of variance 1, that a linear probe sees: a smaller probe
-        learns less by heart. The whole layer when absent.
-    level : float
-        Of intervals and bands.
-    store : path, optional
-        The folder of the store: layers are recorded there with what probes of them answered, and read when
-        they are asked for again.
-    device : str, optional
-        Where the probes are trained, and where models that are given by their folders run.
-    progress : callable, optional
-    command : str
-        What a user types to do it again.
+    A task is read from the vector of the whole input. "published" trains a linear layer on the frozen
+    pretrained pooler by the recipe "tamkin2020", whose small rate ends far from convergence; "converged" is a
+    logistic-regression head (ridge regression for numbers) on the vector itself. Curves are called "MODEL
+    (published)" and "MODEL (converged)".
 
-    Returns
-    -------
-    Result
-        A curve over layers for each model, for the random twin and for control labels, and apart for each
-        of `layers`; differences from
-        layer 0, of each other model from the first, and from control labels (selectivity); what can be had
-        without any layer as lines.
-
-    References
-    ----------
-    Merchant et al. 2020; Hewitt and Liang 2019; Hewitt and Manning 2019; Tenney et al. 2019.
+    References: Merchant et al. 2020; Hewitt and Liang 2019; Hewitt and Manning 2019; Tenney et al. 2019;
+    Voita and Titov 2020; Tamkin et al. 2020.
     """
-    started = time.monotonic()
-    if not 0 < level < 1:
-        raise must("level", "between 0 and 1", level)
-    if not seeds or len(set(seeds)) < len(seeds):
-        raise must("seeds", "one or more, each once", list(seeds))
-    if control < 0:
-        raise must("control", "a number of draws", control)
-    kinds, draws = check_kinds(layers), int(control)
-    annotated = read_target(on, target)
-    chosen = find_probe(annotated, probe, kinds, draws > 0, seeds=seeds, steps=steps, size=size)
-    models = open_models(encoder, others, twin, device)
-    check_size(size, models)
-    asked, recorded, names = record_rows(
-        annotated, models, chosen, train_size, seeds, device, store, progress, command=command
+
+    name = "probing"
+
+    models: Any = option(
+        "Models: hub ids, folders or zoo:NAME; the others are compared with the first.",
+        argument=True,
+        repeated=True,
+        panel="Input",
+        metavar="MODEL",
     )
-    stacks = {name: one.X for name, one in recorded.items()}
-    run, shelf = chosen.function(), Shelf(store)
-    every: dict[str, dict[str, Probed]] = {}
-    controls: dict[str, dict[str, Probed]] = {}
-    for kind in kinds:
-        every[kind], controls[kind] = {}, {}
-        for place, (name, X) in enumerate(stacks.items()):
-            if progress is not None:
-                progress(f"probing {name}", place, len(stacks))
-            reading = replace(
-                recorded[name].asked, steps=steps, size=size, progress=progress, inputs=LAYERS[kind]
-            )
-            rows = recorded[name].address
-
-            def read(one: Asked, X: np.ndarray = X, rows: str = rows) -> Probed:
-                return kept_probe(shelf, question(one, chosen.name), rows, lambda: run(one, X), command)
-
-            every[kind][called(name, kind)] = read(reading)
-            if draws and name in names:
-                drawn = [read(one) for one in control_questions(reading, draws)]
-                controls[kind][called(name, kind)] = over_draws(drawn)
-    curves: list[Curve] = []
-    said: list[str] = []
-    first = next(iter(every[kinds[0]].values()))
-    for kind, found in every.items():
-        labels = [called(name, kind) for name in names]
-        made = _curves(found, controls[kind], labels, level, draws)
-        drawn = [_with_unit(one, asked, chosen, several=draws > 1) for one in made]
-        curves += drawn
-        said += layer_findings(drawn, labels, first.score, target, kind=kind, lines=first.lines)
-        said += mix_findings(found, labels, kind)
-    facts = more_facts(every)
-    said += length_findings(facts, names)
-    return Result(
-        experiment="probing",
-        model=", ".join(names),
-        task=target,
-        split=asked.split,
-        score=first.score.name,
-        points=first.score.points,
-        higher_is_better=first.score.higher_is_better,
-        curves=tuple(curves),
-        lines=first.lines,
-        rows=tuple(row for kind, found in every.items() for row in probe_rows(kind, found, controls[kind])),
-        findings=(*said, *said_lines(first.lines)),
-        methods=methods_of(
-            asked,
-            chosen,
-            names,
-            twin=twin,
-            control=draws,
-            level=level,
-            kinds=kinds,
-            steps=steps,
-            size=size,
-        ),
-        references=cited("merchant2020", chosen.cites, *(["tenney2019pipeline"] if "upto" in kinds else [])),
-        warnings=tuple(
-            dict.fromkeys(
-                note
-                for note in (
-                    asked.few,
-                    *depth_notes(stacks, names),
-                    *(one.note for found in every.values() for one in found.values()),
-                )
-                if note
-            )
-        ),
-        more=MappingProxyType(
-            {
-                "target": target,
-                "probe": chosen.name,
-                "layers": list(kinds),
-                "size": size,
-                "sentences": sizes_of(asked),
-                **mix_facts(every),
-                **facts,
-            }
-        ),
-        provenance=probe_provenance(
-            asked,
-            models,
-            started=started,
-            seeds=list(seeds),
-            train_size=train_size,
-            control=draws,
-            steps=steps,
-            size=size,
-            device=device or "cpu",
-            command=command,
-        ),
+    on: Any = option(
+        "File with the annotation, or a folder of files that name their splits; not for tasks.",
+        None,
+        positional=True,
+        panel="Input",
+        metavar="CORPUS",
     )
-
-
-def probe_provenance(
-    asked: Asked, models: Mapping[str, Any], *, started: float, **more: Any
-) -> Mapping[str, Any]:
-    """
-    Say what it takes to make a result again.
-
-    Parameters
-    ----------
-    asked : Asked
-    models : mapping of str to Encoder
-    started : float
-        When, by the monotonic clock.
-    **more
-        Other facts.
-
-    Returns
-    -------
-    mapping
-    """
-    return MappingProxyType(
-        provenance(
-            {
-                "models": {name: one.digest for name, one in models.items()},
-                "corpus": asked.annotated.source,
-                "texts": [dict(one) for one in asked.annotated.texts],
-                "rows": {"count": len(asked.examples), "digest": asked.digest},
-                **more,
-                "seconds": round(time.monotonic() - started, 3),
-            }
-        )
+    target: Any = option(
+        "What to probe for: a name of `microtome ls targets`, or a task as task:rte.", "upos", panel="Input"
     )
+    mdl: bool = option("Compute the description length of labels of words, by an online code.", False)
+    probe: str | None = option(
+        "Probe; the default one of the target when absent.", None, choices=tuple(PROBES)
+    )
+    layers: Sequence[str] = option(
+        "What an edge probe reads: every single layer, a learned mix of layers 0 to l, or a mix of all.",
+        ("single",),
+        choices=tuple(LAYERS),
+        panel="Rows",
+    )
+    control_task: bool = option(
+        "Probe for a control task too: a random label for each word or span type, which a probe can only "
+        "memorize.",
+        False,
+        panel="Statistics",
+    )
+    control_draws: int | None = option(
+        "Number of control tasks, for intervals that cover other draws; 1 when absent.",
+        None,
+        least=1,
+        panel="Statistics",
+        metavar="N",
+    )
+    random_baselines: int = option(
+        "Number of randomly initialized copies of the first model that are probed too: 0 or 1.",
+        1,
+        least=0,
+        most=1,
+        panel="Statistics",
+    )
+    train_size: int | None = option(
+        "Train on at most N sentences, or on N examples of a task.", None, least=1, metavar="N"
+    )
+    seeds: Sequence[int] | None = option(
+        "Seeds of probes with a random initialization, as 0,1 or 0-4; 0, or 0-2 for a task, when absent.",
+        None,
+    )
+    steps: int | None = option(
+        "Maximum number of updates of an edge probe; as published when absent.", None, least=1, metavar="N"
+    )
+    size: int | None = option(
+        "Number of principal components of a layer that a linear probe reads; the full layer when absent.",
+        None,
+        least=1,
+        metavar="K",
+    )
+    solvers: Sequence[str] = option(
+        "Heads of a task: as published, or logistic regression to convergence.", SOLVERS, choices=SOLVERS
+    )
+    epochs: float | None = option("Epochs of published heads of a task; 10 when absent.", None)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.target, str | Target | Task):
+            raise must("target", "a name of an annotation or task:NAME", self.target)
+        for name in ("layers", "solvers"):
+            values = getattr(self, name)
+            if len(set(values)) != (len(values) or -1):
+                raise must(name, "one or more, each once", list(values))
+        self._check_together()
 
-def _curves(
-    found: dict[str, Probed], controls: dict[str, Probed], names: Sequence[str], level: float, draws: int
-) -> list[Curve]:
-    first = found[names[0]]
-    told = {"axis": AXIS, "level": level}
-    curves = []
-    for name, one in found.items():
-        curves.append(score_curve(name, one.x, one.answers, one.score, one.labels, **told))
-    for name, one in controls.items():
-        curves.append(score_curve(f"{CONTROL}, {name}", one.x, one.answers, one.score, one.labels, **told))
-    for name in names:
-        one = found[name]
-        if one.x[0] != 0:
-            continue
-        curves.append(
-            difference_curve(
-                f"difference, {name} from its layer 0",
-                one.x,
-                one.answers,
-                one.answers[0],
-                one.score,
-                one.labels,
-                **told,
-            )
-        )
-    for name, one in controls.items():
-        # Two questions about the same words: how much oftener the true one is answered rightly.
-        true = beside_draws(rightness(found[name]), one)
-        alike = draws == 1 or true.answers[0].seeds == one.answers[0].seeds
-        curves.append(
-            layer_differences(
-                f"{SELECTIVITY} of {name}", true, rightness(one), level, one.score, pair_seeds=alike
-            )
-        )
-    for name in [*names[1:], *(name for name in found if name.startswith(TWIN))]:
-        other = found[name]
-        if len(other.answers) == len(first.answers):
-            curves.append(
-                layer_differences(f"difference, {name} from {names[0]}", other, first, level, first.score)
-            )
-    return curves
+    @property
+    def of_task(self) -> bool:
+        """Whether the target is a task."""
+        return isinstance(self.target, Task) or str(self.target).startswith(TASK)
 
+    @property
+    def probe_seeds(self) -> tuple[int, ...]:
+        """Seeds of the probes, or their default."""
+        return tuple(self.seeds or ((0, 1, 2) if self.of_task else (0,)))
 
-def layer_differences(
-    name: str, one: Probed, other: Probed, level: float, score: Score, *, pair_seeds: bool = True
-) -> Curve:
-    """
-    Subtract the scores of one model's layers from those of another's, word by word.
+    @property
+    def draws(self) -> int:
+        """Number of draws of the control task."""
+        return (self.control_draws or 1) if self.control_task else 0
 
-    Parameters
-    ----------
-    name : str
-    one, other : Probed
-        With as many layers, on the same examples.
-    level : float
-    score : Score
-    pair_seeds : bool
-        Whether a seed of one belongs to the same seed of the other, where there are several; a draw of
-        control labels belongs to none.
+    def _check_together(self) -> None:
+        """Refuse options that do not go together."""
+        title = getattr(self.target, "name", self.target)
+        for name in self._changed(_OF_ANNOTATIONS if self.of_task else _OF_TASKS):
+            kind = f"another target than a task, but got {title}" if self.of_task else "a target task:NAME"
+            raise InputError(f"{name} must be given with {kind}.")
+        if self.on is None and not self.of_task:
+            raise InputError(f"on must name a file with the annotation {title}, but it is absent.")
+        if self.control_draws is not None and (self.mdl or not self.control_task):
+            raise InputError("control_draws must be given with control_task, and not with mdl.")
+        conflicts = [f"{name} {getattr(self, name)}" for name in self._changed(_NOT_MDL)]
+        if len(self.probe_seeds) > 1:
+            conflicts.append(f"seeds {', '.join(map(str, self.probe_seeds))}")
+        if self.mdl and conflicts:
+            raise must("mdl", f"given one seed, and none of {', '.join(_NOT_MDL)}", ", ".join(conflicts))
 
-    Returns
-    -------
-    Curve
-        The band is Bonferroni's: each point at a level that holds for all of them. Seeds count with as many
-        degrees of freedom as there are, also at a layer where they agree by luck.
-    """
-    count = len(one.answers)
-    pairs: list[tuple[Answers, Answers]] = list(zip(one.answers, other.answers, strict=True))
-    alone, together = (
-        [
-            compare_scores(
-                score, a, b, one.labels, level=each, pair_seeds=pair_seeds and len(a.predictions) > 1
-            )
-            for a, b in pairs
+    def _changed(self, names: Sequence[str]) -> list[str]:
+        """Names of those options that have another value than their default."""
+        defaults = {f.name: default_of(f) for f, _ in options_of(type(self)) if f.name in names}
+        values = {name: getattr(self, name) for name in names}
+        # A corpus or a table may compare in its own way, so that None is compared by identity.
+        return [
+            name
+            for name, value in values.items()
+            if (value is not None if defaults[name] is None else value != defaults[name])
         ]
-        for each in (level, 1 - (1 - level) / count)
-    )
-    widest = score.range[1] - score.range[0]
 
-    def end(given: Sequence[Any], side: str) -> np.ndarray:
-        ends = [getattr(each.interval, side) if each.interval else np.nan for each in given]
-        return np.clip(np.array(ends, dtype=float), -widest, widest)
+    def plan(self, context: Context) -> Plan:
+        """Open models and annotation or task, and count what there is to do."""
+        return self._strategy().plan(self, context)
 
-    return Curve(
-        name=name,
-        axis=AXIS,
-        x=one.x,
-        values=np.array([each.difference for each in alone]),
-        low=end(alone, "low"),
-        high=end(alone, "high"),
-        band_low=end(together, "low"),
-        band_high=end(together, "high"),
-        level=level,
-        unit=next((each.interval.unit for each in alone if each.interval), "example"),
-        n=alone[0].n,
-        seeds=tuple(len(a.predictions) for a, _ in pairs),
-        reasons=tuple(None if each.interval else NO_SPREAD for each in alone),
-        note="The band is Bonferroni's over the layers.",
-    )
+    def run(self, plan: Plan, context: Context) -> Result:
+        """Train the probes that the store does not have yet, and summarize."""
+        return self._strategy().run(self, plan, context)
+
+    def _strategy(self) -> ModuleType:
+        from . import annotations, mdl, task_probing
+
+        return task_probing if self.of_task else mdl if self.mdl else annotations
 
 
-def _with_unit(curve: Curve, asked: Asked, probe: Probe, *, several: bool) -> Curve:
-    """Call the unit by its name: what an example is, what clusters examples, and what was drawn, is known."""
-    alone = "word" if probe.kind == "words" else "sentence"
-    said = curve.unit.replace("group of examples", asked.unit).replace("example", alone)
-    if several and curve.name.startswith((f"{CONTROL}, ", SELECTIVITY)):
-        said = said.replace("seed", "draw of control labels")
-    return replace(curve, unit=said)
+probe = as_function(Probing, "probe")

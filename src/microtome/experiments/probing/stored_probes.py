@@ -1,4 +1,4 @@
-"""What have probes found before? What one of them answered about all layers of a model, kept in the store."""
+"""Predictions of probes and codes of all layers of a model, kept in the store."""
 
 from __future__ import annotations
 

@@ -1,17 +1,18 @@
-"""Which layers tell the answers of a task? A linear head on the vector of the whole input, layer by layer."""
+"""Task probing (Tamkin et al. 2020): linear heads on the vector of the whole input, at every layer."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ...arguments import checked
+from ...context import Context
 from ...encoders.versions import provenance
-from ...errors import InputError, must, unknown
+from ...errors import InputError, must
 from ...findings.results import Curve, Result
+from ...findings.words import counted
 from ...probes.dataset import Probed
 from ...scores.table import find_score
 from ...tasks.items import Split
@@ -19,315 +20,312 @@ from ...tasks.subset import subset
 from ...tasks.task import Task
 from ...training.recipe import Recipe, find_recipe
 from ...training.stock import SEQUENCE
+from ..base import Plan
 from ..citations import cited
 from ..curve_claims import Difference
+from ..inputs import open_task, task_notes
 from ..layer_heads import Arm, Vectors, converged_arm, fitting_size, readout_refusal, trained_arm
-from ..models import Opened, Progress, as_answers, guess_line
+from ..models import as_answers, guess_line
 from ..truncation_curves import Said, curve_of
-from .probing import AXIS, layer_differences
-from .rows import TWIN
+from .curves import AXIS, layer_differences
+from .inputs import RANDOM_BASELINE, ProbingInputs, open_encoders
 from .task_claims import task_findings, task_methods
-from .task_heads import Read, pooler_note, reads_of, ready
+from .task_heads import HeadModel, head_models, pooler_note, reads_of
 
 if TYPE_CHECKING:
-    import os
+    from .probing import Probing
 
-SOLVERS = ("published", "converged")
 RECIPE = "tamkin2020"
 # Of the plotted series; the published script names 40.
 EPOCHS = 10
-# Examples that heads learn from are drawn with it, where not all of them are taken.
-DRAWN = 0
+# Seed of the sample of training examples, where not all of them are used.
+SAMPLE_SEED = 0
+Key = tuple[str, str]
 
 
-@checked
-def task_probing(
-    encoder: Any,
-    task: Task,
-    *,
-    others: Sequence[Any] = (),
-    twin: bool = True,
-    solvers: Sequence[str] = SOLVERS,
-    train_size: int | None = None,
-    seeds: Sequence[int] = (0, 1, 2),
-    epochs: float | None = None,
-    level: float = 0.95,
-    store: str | os.PathLike[str] | None = None,
-    device: str = "cpu",
-    progress: Progress | None = None,
-    command: str = "",
-) -> Result:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TaskInputs(ProbingInputs):
     """
-    Read the answers of a task out of every layer of a model, with all of its weights left as they are.
-
-    "published" deletes the layers above, keeps the pretrained pooler frozen and trains a linear layer on it
-    by the recipe "tamkin2020", whose small rate ends far from convergence. "converged" fits logistic
-    regression (ridge for numbers) to the vector itself, without a pooler, until nothing is left to gain. One
-    pass over the examples feeds the heads of all layers.
+    A task, and models with heads for it.
 
     Parameters
     ----------
-    encoder : Encoder, hub id or folder
-        The one that others are compared with.
     task : Task
-        With one answer for a whole input.
-    others : sequence of Encoder, hub id or folder
-        Such as fine-tuned ones.
-    twin : bool
-        Whether the encoder with weights drawn anew is read too: what its layers give is no knowledge.
-    solvers : sequence of {"published", "converged"}
-    train_size : int, optional
-        Learn from so many examples of the training split; when absent from all that fit into memory.
-    seeds : sequence of int
-        Of published heads: their weights, the order of examples and dropout.
-    epochs : float, optional
-        Of published heads; 10, as in the plotted series, when absent.
-    level : float
-        Of intervals and bands.
-    store : path, optional
-        The folder of the store: answers are kept there, and read when they are asked for again.
-    device : str
-        For models that are given by their folders.
-    progress : callable, optional
-    command : str
-        What a user types to do it again.
-
-    Returns
-    -------
-    Result
-        Of the experiment "probing": curves over layers from 1 on, called "MODEL (published)" and "MODEL
-        (converged)", also for the random twin; differences of each other model and of the twin from the
-        first, and of the first model's converged readouts from its published heads.
-
-    References
-    ----------
-    Tamkin et al. 2020.
+    models : mapping of str to HeadModel
+    solvers : tuple of {"published", "converged"}
+    recipe : Recipe
+        Of published heads.
+    train, judged : Split
+    notes : tuple of str
+        Warnings of the result.
     """
-    started = time.monotonic()
-    if not 0 < level < 1:
-        raise must("level", "between 0 and 1", level)
-    if not seeds or len(set(seeds)) < len(seeds):
-        raise must("seeds", "one or more, each once", list(seeds))
-    wanted, notes = _possible(solvers, task)
-    recipe = find_recipe(RECIPE, epochs=EPOCHS if epochs is None else epochs)
-    judged = task.split(task.validation, labeled=True)
-    models = ready(encoder, others, task, longest=recipe.longest, twin=TWIN if twin else None, device=device)
-    names = [name for name in models if name != TWIN]
-    if "published" in wanted:
-        notes += [said for name in names if (said := pooler_note(models[name])) is not None]
-    train, told = _train_split(task, [each.one for each in models.values()], train_size)
-    keeping: dict[str, Any] = {"store": store, "command": command}
-    arms: dict[tuple[str, str], Arm] = {}
-    for name, each in models.items():
-        vectors = Vectors(each.one, task, train, judged, progress=progress)
-        if "published" in wanted:
-            arms[name, "published"] = _published(vectors, each, recipe, seeds, progress, keeping)
-        if "converged" in wanted:
-            arms[name, "converged"] = converged_arm(vectors, **keeping)
-    said = {
-        key: Said(name=f"{key[0]} ({key[1]})", split=judged, arms=(arm,), seeds=(0,))
-        for key, arm in arms.items()
+
+    task: Task
+    models: Mapping[str, HeadModel] = field(repr=False)
+    solvers: tuple[str, ...]
+    recipe: Recipe
+    train: Split = field(repr=False)
+    judged: Split = field(repr=False)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def regression(self) -> str:
+        """The kind of regression of converged heads."""
+        return "ridge" if self.task.kind == "regression" else "logistic"
+
+
+def plan(experiment: Probing, context: Context) -> Plan:
+    """Open task and models, put heads on the models, and count examples and updates."""
+    inputs = _open(experiment, context)
+    task, seeds = inputs.task, experiment.probe_seeds
+    updates, judged = inputs.recipe.updates(len(inputs.train)), len(inputs.judged)
+    heads = {
+        "published": f"published heads ({counted(updates, 'update')} of {inputs.recipe.batch}, "
+        f"{counted(len(seeds), 'seed')})",
+        "converged": f"{inputs.regression}-regression heads",
     }
-    curves = {key: replace(curve_of(each, task, level), axis=AXIS) for key, each in said.items()}
-    differences, left_out = _differences(said, curves, names, task, level)
+    return Plan(
+        name=task.name,
+        summary={
+            "target": f"task:{task.name}",
+            "models": inputs.names,
+            "examples": {"train": len(inputs.train), "judged": judged},
+            "solvers": list(inputs.solvers),
+            "updates": updates,
+            "seeds": list(seeds),
+        },
+        sentence=f"{task.title}: {' and '.join(heads[solver] for solver in inputs.solvers)}, trained on "
+        f"{counted(len(inputs.train), 'example')} of {task.source} and tested on {judged:,} "
+        f"({task.validation}), at all layers of {counted(len(inputs.names), 'model')}"
+        f"{' and a random baseline' if experiment.random_baselines else ''}",
+        inputs=inputs,
+        notes=task_notes([task]),
+    )
+
+
+def run(experiment: Probing, plan: Plan, context: Context) -> Result:
+    """Train the heads of all layers, and make curves and findings."""
+    started, inputs = time.monotonic(), plan.inputs
+    task, names, judged = inputs.task, inputs.names, inputs.judged
+    arms = {
+        key: Said(name=f"{key[0]} ({key[1]})", split=judged, arms=(arm,), seeds=(0,))
+        for key, arm in _arms(experiment, inputs, context).items()
+    }
+    curves = {key: replace(curve_of(arm, task, context.level), axis=AXIS) for key, arm in arms.items()}
+    differences, missing = _differences(arms, curves, names[0], task, context.level)
     score, lines = find_score(task.main), guess_line(task, judged)
     return Result(
-        experiment="probing",
+        experiment=experiment.name,
         model=", ".join(names),
         task=task.name,
         split=judged.name,
         score=score.name,
         points=score.points,
         higher_is_better=score.higher_is_better,
-        curves=(*curves.values(), *(one.curve for one in differences)),
+        curves=(*curves.values(), *(difference.curve for difference in differences)),
         lines=MappingProxyType(lines),
-        rows=tuple(_rows(said, task)),
+        rows=tuple(_rows(arms, task)),
         findings=task_findings(
-            [curve for (name, _), curve in curves.items() if name != TWIN],
+            [curve for (name, _), curve in curves.items() if name != RANDOM_BASELINE],
             differences,
             score,
             lines,
             task.name,
         ),
-        methods=task_methods(
-            task,
-            {name: models[name].one.model for name in names},
-            wanted,
-            recipe,
-            train=train,
-            judged=judged,
-            seeds=seeds,
-            twin=twin,
-            level=level,
-        ),
+        methods=task_methods(experiment, inputs, context.level),
         references=cited("tamkin2020"),
-        warnings=tuple(dict.fromkeys([*notes, *told, *left_out, *_warnings(said)])),
+        warnings=tuple(dict.fromkeys([*inputs.notes, *missing, *_warnings(arms)])),
         more=MappingProxyType(
             {
                 "target": f"task:{task.name}",
-                "probe": ", ".join(wanted),
-                "examples": {"train": len(train), "judged": len(judged)},
-                "depth": {name: each.depth for name, each in models.items()},
-                "reads": {name: reads_of(each.head, drawn=name == TWIN) for name, each in models.items()},
-                "heads": {one.name: dict(one.arms[0].told) for one in said.values()},
+                "probe": ", ".join(inputs.solvers),
+                "examples": {"train": len(inputs.train), "judged": len(judged)},
+                "depth": {name: model.depth for name, model in inputs.models.items()},
+                "reads": {
+                    name: reads_of(model.head, random=name == RANDOM_BASELINE)
+                    for name, model in inputs.models.items()
+                },
+                "heads": {arm.name: dict(arm.arms[0].told) for arm in arms.values()},
             }
         ),
         provenance=MappingProxyType(
             provenance(
                 {
-                    "models": {name: each.one.digest for name, each in models.items()},
-                    "seeds": list(seeds),
+                    "models": {name: model.opened.digest for name, model in inputs.models.items()},
+                    "seeds": list(experiment.probe_seeds),
                     "task": task.digest(judged.name),
                     "task_source": task.source,
-                    "train": {"examples": len(train), "digest": train.digest},
-                    "recipe": {"name": recipe.name, **recipe.specification()},
-                    "device": models[names[0]].one.model.device.type,
+                    "train": {"examples": len(inputs.train), "digest": inputs.train.digest},
+                    "recipe": {"name": inputs.recipe.name, **inputs.recipe.specification()},
+                    "device": inputs.models[names[0]].opened.model.device.type,
                     "seconds": round(time.monotonic() - started, 3),
-                    "command": command,
+                    "command": context.command,
                 }
             )
         ),
     )
 
 
-def check_task(task: Task) -> None:
-    """Refuse tasks without one answer for a whole input."""
+def _open(experiment: Probing, context: Context) -> TaskInputs:
+    recipe = find_recipe(RECIPE, epochs=EPOCHS if experiment.epochs is None else experiment.epochs)
+    target = experiment.target
+    name = target.removeprefix("task:") if isinstance(target, str) else target
+    task = open_task(experiment.task_reference(name))
     if task.kind not in SEQUENCE:
         raise InputError(
-            "a task whose answers are read from the vector of the whole input must have one answer an input "
-            f"(classification, regression, multiple choice), but {task.name} is "
-            f"{task.kind.replace('_', ' ')}."
+            "a task that is probed must have one label per input (classification, regression, multiple "
+            f"choice), but {task.name} is {task.kind.replace('_', ' ')}."
         )
+    solvers, notes = _possible(experiment.solvers, task)
+    judged = task.split(task.validation, labeled=True)
+    encoders = open_encoders(experiment, context)
+    models = head_models(encoders, task, recipe.longest)
+    if "published" in solvers:
+        notes += [
+            note
+            for name, model in models.items()
+            if name != RANDOM_BASELINE and (note := pooler_note(model)) is not None
+        ]
+    train, sampled = _train_split(task, models, experiment.train_size)
+    return TaskInputs(
+        encoders=encoders,
+        task=task,
+        models=models,
+        solvers=solvers,
+        recipe=recipe,
+        train=train,
+        judged=judged,
+        notes=(*notes, *sampled),
+    )
 
 
-def _possible(solvers: Sequence[str], task: Task) -> tuple[list[str], list[str]]:
-    """Which solvers the task allows, in their order, and why others are left out."""
-    given = [solvers] if isinstance(solvers, str) else list(solvers)
-    for each in given:
-        if each not in SOLVERS:
-            raise unknown("solver", each, SOLVERS)
-    if not given:
-        raise must("solvers", "one or more of published, converged", given)
-    check_task(task)
-    refused = readout_refusal(task.kind) if "converged" in given else None
-    if refused is None:
-        return [each for each in SOLVERS if each in given], []
-    if "published" not in given:
-        raise InputError(refused)
-    return ["published"], [f"converged was left out: {refused}"]
+def _possible(solvers: Sequence[str], task: Task) -> tuple[tuple[str, ...], list[str]]:
+    """The solvers that the task supports, and why others are left out."""
+    refusal = readout_refusal(task.kind) if "converged" in solvers else None
+    if refusal is None:
+        return tuple(solver for solver in ("published", "converged") if solver in solvers), []
+    if "published" not in solvers:
+        raise InputError(refusal)
+    return ("published",), [f"converged was left out: {refusal}"]
 
 
-def _train_split(task: Task, models: Sequence[Opened], size: int | None) -> tuple[Split, list[str]]:
-    """What all models learn from: the same examples, as many as were asked for or as fit into memory."""
+def _train_split(task: Task, models: Mapping[str, HeadModel], size: int | None) -> tuple[Split, list[str]]:
+    """The same training examples for all models: as many as were asked for, or as fit into memory."""
     train = task.split(task.train, labeled=True)
     if size is not None:
         if size > len(train):
             raise must("train_size", f"at most {len(train):,}, the size of {task.name}/{task.train}", size)
-        return subset(train, size, seed=DRAWN), []
-    fitting = [fits for one in models if (fits := fitting_size(one, train)) is not None]
+        return subset(train, size, seed=SAMPLE_SEED), []
+    fitting = [fits for model in models.values() if (fits := fitting_size(model.opened, train)) is not None]
     if not fitting:
         return train, []
-    part = subset(train, min(fitting), seed=DRAWN)
+    part = subset(train, min(fitting), seed=SAMPLE_SEED)
     return part, [
-        f"Heads were trained on {len(part):,} of {len(train):,} examples, drawn with seed {DRAWN}: the "
-        "vectors of more would not fit into memory."
+        f"Heads were trained on a random sample of {len(part):,} of {len(train):,} examples (seed "
+        f"{SAMPLE_SEED}): the vectors of more would not fit into memory."
     ]
 
 
-def _published(
-    vectors: Vectors,
-    each: Read,
-    recipe: Recipe,
-    seeds: Sequence[int],
-    progress: Progress | None,
-    keeping: Mapping[str, Any],
-) -> Arm:
+def _arms(experiment: Probing, inputs: TaskInputs, context: Context) -> dict[Key, Arm]:
+    """Predictions of the heads of all layers, by model and solver."""
     from ...training.layer_heads import pooler_names
 
-    return trained_arm(
-        vectors,
-        recipe,
-        seeds=seeds,
-        fresh=lambda seed: each.fresh(vectors.task, seed),
-        still=pooler_names(each.one.model),
-        progress=progress,
-        **keeping,
-    )
+    arms: dict[Key, Arm] = {}
+    for name, model in inputs.models.items():
+        vectors = Vectors(model.opened, inputs.task, inputs.train, inputs.judged, progress=context.progress)
+        if "published" in inputs.solvers:
+
+            def initialize(seed: int, model: HeadModel = model) -> Any:
+                return model.fresh(inputs.task, seed)
+
+            arms[name, "published"] = trained_arm(
+                vectors,
+                inputs.recipe,
+                seeds=experiment.probe_seeds,
+                fresh=initialize,
+                still=pooler_names(model.opened.model),
+                **context.keeping,
+            )
+        if "converged" in inputs.solvers:
+            arms[name, "converged"] = converged_arm(vectors, store=context.store, command=context.command)
+    return arms
 
 
 def _differences(
-    said: Mapping[tuple[str, str], Said],
-    curves: Mapping[tuple[str, str], Curve],
-    names: Sequence[str],
-    task: Task,
-    level: float,
+    arms: Mapping[Key, Said], curves: Mapping[Key, Curve], first: str, task: Task, level: float
 ) -> tuple[list[Difference], list[str]]:
-    """Of other models and of the twin from the first, and of what converged from what did not."""
-    first, found, notes = names[0], [], []
+    """Of the other models and the random baseline from the first, and of converged from published heads."""
+    differences, notes = [], []
     pairs = [
         (name, f"{first} ({solver})", (name, solver), (first, solver))
-        for name, solver in said
+        for name, solver in arms
         if name != first
     ]
-    both = (first, "converged"), (first, "published")
-    if all(key in said for key in both):
-        pairs.append((said[both[0]].name, said[both[1]].name, *both))
+    solvers = (first, "converged"), (first, "published")
+    if all(key in arms for key in solvers):
+        pairs.append((arms[solvers[0]].name, arms[solvers[1]].name, *solvers))
     for left, right, *keys in pairs:
         name = f"{left} from {right}"
-        one, other = (said[key] for key in keys)
-        if len(one.layers) != len(other.layers):
+        sides = [arms[key] for key in keys]
+        if len(sides[0].layers) != len(sides[1].layers):
             notes.append(f"{name}: no difference, since they have different numbers of layers.")
-        elif one.arms[0].failed or other.arms[0].failed:
+        elif any(side.arms[0].failed for side in sides):
             notes.append(f"{name}: no difference, since some heads diverged.")
         else:
-            runs = max(one.arms[0].runs, other.arms[0].runs, key=len)
-            sides = [_probed(each, runs, task) for each in (one, other)]
-            curve = layer_differences(f"difference, {name}", sides[0], sides[1], level, sides[0].score)
+            seeds = max((side.arms[0].runs for side in sides), key=len)
+            probed = [_probed(side, seeds, task) for side in sides]
+            curve = layer_differences(f"difference, {name}", probed[0], probed[1], level, probed[0].score)
             # What is independent in either of them is so in their difference.
             unit = max((curves[key].unit for key in keys), key=len)
-            curve = replace(curve, x=one.layers, unit=unit)
-            found.append(Difference(curve=curve, one=left, other=right))
-    return found, notes
+            curve = replace(curve, x=sides[0].layers, unit=unit)
+            differences.append(Difference(curve=curve, one=left, other=right))
+    return differences, notes
 
 
-def _probed(one: Said, runs: Sequence[int | str], task: Task) -> Probed:
-    """Answers of every layer, where nothing is drawn the same for all runs."""
-    answers = one.arms[0].answers
-    answers = answers * len(runs) if len(answers) == 1 else answers
+def _probed(arm: Said, seeds: Sequence[int | str], task: Task) -> Probed:
+    """Predictions of every layer, repeated for all seeds where heads are deterministic."""
+    answers = arm.arms[0].answers
+    answers = answers * len(seeds) if len(answers) == 1 else answers
     return Probed(
         answers=tuple(
-            as_answers(one.split, [each[place] for each in answers], runs) for place in range(len(one.layers))
+            as_answers(arm.split, [by_layer[layer] for by_layer in answers], seeds)
+            for layer in range(len(arm.layers))
         ),
         score=find_score(task.main),
         labels=task.labels,
     )
 
 
-def _rows(said: Mapping[tuple[str, str], Said], task: Task) -> list[dict[str, Any]]:
-    out = []
-    for (name, solver), one in said.items():
-        told = one.arms[0].told
-        for row in one.rows(task):
+def _rows(arms: Mapping[Key, Said], task: Task) -> list[dict[str, Any]]:
+    rows = []
+    for (name, solver), arm in arms.items():
+        facts = arm.arms[0].told
+        for row in arm.rows(task):
             layer = row["layers_kept"]
-            out.append(
+            rows.append(
                 {
                     "model": name,
                     "solver": solver,
                     "layer": layer,
                     "seed": row["head_seed"],
                     "score": row["score"],
-                    "penalty": told["penalty"][layer - 1] if "penalty" in told else None,
+                    "penalty": facts["penalty"][layer - 1] if "penalty" in facts else None,
                 }
             )
-    return out
+    return rows
 
 
-def _warnings(said: Mapping[tuple[str, str], Said]) -> list[str]:
-    found = []
-    for one in said.values():
-        arm = one.arms[0]
-        found += [f"{one.name}, layer {x}, seed {run} was left out: {why}." for x, run, why in arm.failed]
-        still = [str(x + 1) for x, done in enumerate(arm.told.get("converged", ())) if not done]
-        if still:
-            found.append(f"{one.name} did not converge at layer {', '.join(still)}.")
-    return found
+def _warnings(arms: Mapping[Key, Said]) -> list[str]:
+    warnings = []
+    for arm in arms.values():
+        heads = arm.arms[0]
+        warnings += [
+            f"{arm.name}, layer {layer}, seed {seed} was left out: {why}."
+            for layer, seed, why in heads.failed
+        ]
+        unconverged = [
+            str(place + 1) for place, done in enumerate(heads.told.get("converged", ())) if not done
+        ]
+        if unconverged:
+            warnings.append(f"{arm.name} did not converge at layer {', '.join(unconverged)}.")
+    return warnings

@@ -1,4 +1,4 @@
-"""Which blocks are dropped? By where they are, by how little they seem to do, or by chance."""
+"""Strategies that choose blocks to drop (Sajjad et al. 2023): by position, by effect, or at random."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...comparison.similarity import similarity_matrix
+from ...context import Progress
 from ...encoders.cutting import refusal
-from ...errors import InputError, unknown
+from ...errors import InputError
 from ...findings.results import plain
 from ...randomness import generator
 from ...store.shelf import Shelf
@@ -36,7 +37,7 @@ Scores = Mapping[str, np.ndarray]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
     """
-    A way to choose blocks.
+    A rule that chooses blocks.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ class Strategy:
     summary : str
         One sentence.
     choose : callable
-        `choose(depth, count, scores) -> blocks or None`, numbered from 1; None where it cannot be done.
+        `choose(depth, count, scores) -> blocks or None`, numbered from 1; None where there is no choice.
     reads : bool
         Whether the encoder must be run on examples first.
     """
@@ -64,8 +65,8 @@ def _bottom(depth: int, count: int, _: Scores) -> Blocks:
 
 
 def _every_second(depth: int, count: int, start: int) -> Blocks | None:
-    found = tuple(range(start, 0, -2))[:count]
-    return tuple(sorted(found)) if len(found) == count else None
+    blocks = tuple(range(start, 0, -2))[:count]
+    return tuple(sorted(blocks)) if len(blocks) == count else None
 
 
 def _alternate(depth: int, count: int, _: Scores) -> Blocks | None:
@@ -77,7 +78,7 @@ def _alternate_even(depth: int, count: int, _: Scores) -> Blocks | None:
 
 
 def _symmetric(depth: int, count: int, _: Scores) -> Blocks:
-    # Of an odd number of blocks that stay, the bottom gets one more: it is missed most.
+    # Of an odd number of blocks that stay, one more is at the bottom, whose loss costs most.
     first = (depth - count + 1) // 2 + 1
     return tuple(range(first, first + count))
 
@@ -105,11 +106,11 @@ _ALL = (
         choose=_alternate_even,
     ),
     Strategy(
-        name="symmetric", summary="Those in the middle, as many staying at either end.", choose=_symmetric
+        name="symmetric", summary="The middle blocks, with as many left at either end.", choose=_symmetric
     ),
     Strategy(
         name="contribution",
-        summary="Those whose output points the most in the direction of their input.",
+        summary="The blocks whose output has the highest cosine with their input.",
         choose=_contribution,
         reads=True,
     ),
@@ -120,7 +121,7 @@ _ALL = (
         reads=True,
     ),
 )
-STRATEGIES: Mapping[str, Strategy] = MappingProxyType({one.name: one for one in _ALL})
+STRATEGIES: Mapping[str, Strategy] = MappingProxyType({strategy.name: strategy for strategy in _ALL})
 RANDOM = "random"
 
 
@@ -131,10 +132,10 @@ def read_layers(
     measure: str,
     longest: int = 128,
     store: str | os.PathLike[str] | None = None,
-    progress: Any = None,
+    progress: Progress | None = None,
 ) -> dict[str, np.ndarray]:
     """
-    Find what blocks do to the token that stands for a training example.
+    Measure the effect of each block on the token that represents a training example.
 
     Parameters
     ----------
@@ -143,9 +144,9 @@ def read_layers(
     measure : str
         A name of `MEASURES`.
     longest : int
-        Tokens of an example at most.
+        Maximum number of tokens per example.
     store : path, optional
-        What was found is kept there.
+        Folder of the store, where the measurements are kept.
     progress : callable, optional
 
     Returns
@@ -155,37 +156,39 @@ def read_layers(
         (depth + 1, depth + 1): of layers, NaN where the measure is undefined.
     """
     data = task.split(task.train)
-    some = subset(data, min(ROWS, len(data)))
+    sample = subset(data, min(ROWS, len(data)))
     specification = {
         "version": 1,
         "model": encoder.digest,
         "blocks": encoder.depth,
         "kind": task.kind,
-        "examples": some.digest,
+        "examples": sample.digest,
         "longest": longest,
         "measure": measure,
     }
     with Shelf(store).work(kind=KIND, specification=specification) as work:
         entry = work.entry
         if entry is None:
-            layers = _states(encoder, some, task, longest, progress)
+            layers = _states(encoder, sample, task, longest, progress)
             cosines = [_cosine(below, above) for below, above in pairwise(layers)]
             values = next(iter(similarity_matrix(layers, measures=[measure]).values())).values
-            told = plain({"contribution": cosines, "similarity": np.asarray(values)})
-            (work.folder / FILE).write_text(json.dumps(told))
+            scores = plain({"contribution": cosines, "similarity": np.asarray(values)})
+            (work.folder / FILE).write_text(json.dumps(scores))
             entry = work.finish({"model": encoder.name, "task": task.name})
-    read = json.loads((Path(entry.folder) / FILE).read_text())
-    return {name: np.array(value, dtype=np.float64) for name, value in read.items()}
+    stored = json.loads((Path(entry.folder) / FILE).read_text())
+    return {name: np.array(value, dtype=np.float64) for name, value in stored.items()}
 
 
-def _states(encoder: Any, some: Split, task: Task, longest: int, progress: Any) -> list[np.ndarray]:
-    """States of the token that stands for an example, or for each of its choices, in every layer."""
+def _states(
+    encoder: Any, sample: Split, task: Task, longest: int, progress: Progress | None
+) -> list[np.ndarray]:
+    """States of the token that represents an example, or each of its choices, in every layer."""
     from ...training.inputs import encode
 
-    features = encode(some.items, task, encoder.tokenizer, longest=longest)
+    features = encode(sample.items, task, encoder.tokenizer, longest=longest)
     rows = [tokens for feature in features for tokens in feature.tokens]
     order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
-    out: list[np.ndarray] = [
+    layers: list[np.ndarray] = [
         np.empty((len(rows), width), dtype=np.float32) for width in encoder.widths[: encoder.depth + 1]
     ]
     done = 0
@@ -196,13 +199,13 @@ def _states(encoder: Any, some: Split, task: Task, longest: int, progress: Any) 
         def visit(layer: int, states: Any, places: list[int] = places, last: list[int] = last) -> None:
             if layer <= encoder.depth:
                 picked = states[range(len(places)), last]
-                out[layer][places] = picked.detach().float().cpu().numpy()
+                layers[layer][places] = picked.detach().float().cpu().numpy()
 
         encoder.run([rows[place] for place in places], visit)
         done += len(places)
         if progress is not None:
             progress("layers", done, len(order))
-    return out
+    return layers
 
 
 def _cosine(x: np.ndarray, y: np.ndarray) -> float:
@@ -220,19 +223,17 @@ def chosen_blocks(encoder: Any, name: str, count: int, scores: Scores) -> tuple[
     name : str
         Of `STRATEGIES`.
     count : int
-        How many blocks go.
+        Number of blocks to drop.
     scores : mapping
         Of `read_layers`, where the strategy needs them.
 
     Returns
     -------
     blocks : tuple of int or None
-        None where the strategy has no such choice, or the model cannot be without it.
+        None where the strategy has no such choice, or the model cannot run without these blocks.
     reason : str
-        Why, then.
+        Why there are none.
     """
-    if name not in STRATEGIES:
-        raise unknown("strategy", name, (*STRATEGIES, RANDOM))
     blocks = STRATEGIES[name].choose(encoder.depth, count, scores)
     if blocks is None:
         return None, f"{name} has no choice of {count} of {encoder.depth} blocks."
@@ -241,56 +242,34 @@ def chosen_blocks(encoder: Any, name: str, count: int, scores: Scores) -> tuple[
 
 def random_blocks(encoder: Any, count: int, draws: int, seed: int = 0) -> list[Blocks]:
     """
-    Draw sets of blocks, each equally likely among those that the model can be without.
+    Draw sets of blocks, each equally likely among those that the model can run without.
 
     Parameters
     ----------
     encoder : TransformerEncoder
     count : int
     draws : int
-        How many sets, different ones where there are as many.
+        Number of different sets; fewer where there are not as many.
     seed : int
 
     Returns
     -------
     list of tuple of int
     """
-    found: list[Blocks] = []
-    noise = generator(seed, "dropping", count)
+    sets: list[Blocks] = []
+    rng = generator(seed, "dropping", count)
     for _ in range(_TRIES):
-        drawn = noise.choice(encoder.depth, size=count, replace=False)
-        blocks = tuple(sorted(int(place) + 1 for place in drawn))
-        if blocks not in found and not _refused(encoder, blocks):
-            found.append(blocks)
-        if len(found) == draws:
+        places = rng.choice(encoder.depth, size=count, replace=False)
+        blocks = tuple(sorted(int(place) + 1 for place in places))
+        if blocks not in sets and not _refused(encoder, blocks):
+            sets.append(blocks)
+        if len(sets) == draws:
             break
-    if not found:
-        raise InputError(f"{encoder.name} must be able to be without some {count} blocks, but it is not.")
-    return found
+    if not sets:
+        raise InputError(f"{encoder.name} must be able to run without some {count} blocks, but it is not.")
+    return sets
 
 
 def _refused(encoder: Any, blocks: Sequence[int]) -> str:
-    kept = tuple(block for block in range(1, encoder.depth + 1) if block not in blocks)
-    return refusal(encoder.model, encoder.family, kept) or ""
-
-
-def said_strategies(encoder: Any, chosen: Sequence[Any], ways: Sequence[str], measure: str) -> str:
-    """Say which blocks were dropped and what was trained afterwards, for the methods of a paper."""
-    told = {
-        "full": "all weights were then fine-tuned",
-        "head": "the head alone was then trained",
-        "none": "models that were fine-tuned whole had blocks dropped and nothing trained afterwards",
-    }
-    names = list(dict.fromkeys(one.strategy for one in chosen))
-    said = "; ".join(
-        f"{name}: {STRATEGIES[name].summary[0].lower()}{STRATEGIES[name].summary[1:-1]}"
-        for name in names
-        if name in STRATEGIES
-    )
-    draws = max((one.draw for one in chosen), default=0)
-    null = f" Sets of blocks drawn at random ({draws} a count) served as the null." if draws else ""
-    by = f" Layers were compared by {measure}." if "similarity" in names else ""
-    return (
-        f"Blocks of {encoder.name} ({encoder.depth} in all) were dropped ({said}); "
-        f"{', and '.join(told[way] for way in ways)}.{null}{by}"
-    )
+    remaining = tuple(block for block in range(1, encoder.depth + 1) if block not in blocks)
+    return refusal(encoder.model, encoder.family, remaining) or ""

@@ -10,23 +10,22 @@ from ...errors import InputError, must
 from ...findings.results import Curve, Result
 from ...findings.words import number, p_value
 from ...inference.baselines import Standing
-from ...inference.holm import holm
 from ...interventions.freeze import Freeze
 from ...scores.table import find_score
 from ...tasks.task import Task
 from ...training.recipe import Recipe
 from ..base import as_function, option
-from ..baselines import below_baseline
+from ..baselines import below_baseline, plain_weak
 from ..grid import RECIPE_HELP, Grid, GridRuns
 from ..run_curves import (
     MARGIN,
     Points,
     beyond_margin,
-    compared,
+    compare_points,
     curves_of,
-    gathered,
+    gather_points,
+    loss_text,
     rows_of,
-    said_loss,
     tested_unit,
     within_margin,
 )
@@ -100,34 +99,39 @@ class Freezing(Grid):
         """Curves of scores and losses for each part, what freezing saves, and findings."""
         task, level = runs.task, runs.context.level
         score, split = find_score(task.main), task.split(task.validation)
-        arms = {part: gathered(runs.done, split, part) for part in self.parts}
+        arms = {part: gather_points(runs.done, split, part) for part in self.parts}
         curves: list[Curve] = []
         findings: list[str] = []
         weak: dict[str, Standing] = {}
         for part, points in arms.items():
-            own = curves_of(
+            part_curves = curves_of(
                 points, task, points.at(0), axis="blocks frozen", level=level, against="nothing frozen"
             )
-            curves += own
+            curves += part_curves
             standing = below_baseline(task, points.at(0), runs.done, level=level)
             if standing is not None:
-                weak[own[1].name] = standing
+                weak[part_curves[1].name] = standing
                 findings.append(standing.sentence("the model with nothing frozen"))
                 continue
-            findings += _said_part(part, own[1] if len(own) > 1 else None, score, runs.encoder.depth)
+            losses = part_curves[1] if len(part_curves) > 1 else None
+            findings += _loss_findings(part, losses, score, runs.encoder.depth)
         if not weak:
-            findings += _said_sides(arms, task, level)
+            findings += _side_findings(arms, task, level)
         cost = self._costs(runs) if self.measure_time else []
         return grid_result(
             self.name,
             runs,
             curves=curves,
-            findings=[*findings, *_said_cost(cost)],
+            findings=[*findings, *_cost_findings(cost)],
             how=_methods(runs.encoder, self.embeddings, self.cached),
             references=("wu2020", "merchant2020"),
             rows=_with_cost(rows_of(runs.done, task=task.name), cost),
-            more={"cost": cost, "embeddings": self.embeddings, "cached": self.cached},
-            weak=weak,
+            more={
+                "cost": cost,
+                "embeddings": self.embeddings,
+                "cached": self.cached,
+                **plain_weak(weak),
+            },
         )
 
     def _costs(self, runs: GridRuns) -> list[dict[str, Any]]:
@@ -142,8 +146,7 @@ class Freezing(Grid):
             cases,
             recipe=runs.recipe,
             repeats=self.repeats,
-            store=runs.context.store,
-            command=runs.context.command,
+            context=runs.context,
             train_size=self.train_size,
             **runs.settings,
         )
@@ -154,97 +157,99 @@ freeze = as_function(Freezing, "freeze")
 
 def _with_cost(rows: Sequence[Mapping[str, Any]], cost: Sequence[Mapping[str, Any]]) -> tuple[Any, ...]:
     names = ("backward_ratio", "update_ratio", "memory_ratio")
-    known = {one["case"]: one for one in cost}
-    out = []
+    cases = {record["case"]: record for record in cost}
+    extended = []
     for row in rows:
-        case = known.get("none" if row["x"] == 0 else f"{row['arm']} {row['x']}", {})
-        out.append({**row, **{name: case.get(name) for name in names}})
-    return tuple(out)
+        case = cases.get("none" if row["x"] == 0 else f"{row['arm']} {row['x']}", {})
+        extended.append({**row, **{name: case.get(name) for name in names}})
+    return tuple(extended)
 
 
 def _methods(encoder: Any, embeddings: bool, cached: bool) -> str:
     below = "embeddings were frozen with the bottom" if embeddings else "embeddings were never frozen"
-    dropout = "ran once an example without dropout" if cached else "kept its dropout"
+    dropout = "ran once per example, without dropout" if cached else "kept its dropout"
     return (
-        f"Of the {encoder.depth} blocks of {encoder.name}, more and more were frozen for the whole of the "
+        f"Of the {encoder.depth} blocks of {encoder.name}, more and more were frozen during the whole "
         f"fine-tuning, from the bottom up or from the top down; {below}, and a frozen bottom {dropout}."
     )
 
 
-def _said_part(part: str, curve: Curve | None, score: Any, depth: int) -> list[str]:
+def _loss_findings(part: str, curve: Curve | None, score: Any, depth: int) -> list[str]:
     if curve is None:
-        return [f"Nothing can be said of a frozen {part}: no run with nothing frozen is sound."]
+        return [f"Nothing is concluded about a frozen {part}: all runs with nothing frozen diverged."]
+    level = f"{curve.level * 100:g} %"
     safe = [place for place in within_margin(curve, score) if curve.x[place] != 0]
-    bad = beyond_margin(curve, score)
-    said = []
+    costly = beyond_margin(curve, score)
+    findings = []
     if safe:
         place = max(safe, key=lambda at: int(curve.x[at]))
-        said.append(
-            f"With the {part} {curve.x[place]} of {depth} blocks frozen, a loss of more than {MARGIN:g} "
-            f"point is ruled out: {said_loss(curve, place, score, bound='most')}."
+        findings.append(
+            f"With the {part} {curve.x[place]} of {depth} blocks frozen, a loss above {MARGIN:g} point is "
+            f"excluded at {level}: {loss_text(curve, place, score, bound='most')}."
         )
     else:
-        said.append(
-            f"For no number of {part} blocks frozen is a loss of more than {MARGIN:g} point ruled out."
+        findings.append(
+            f"For no number of {part} blocks frozen is a loss above {MARGIN:g} point excluded at {level}."
         )
-    if bad:
-        place = min(bad, key=lambda at: int(curve.x[at]))
+    if costly:
+        place = min(costly, key=lambda at: int(curve.x[at]))
         larger = [at for at, k in enumerate(curve.x) if int(k) >= int(curve.x[place])]
-        # "On" is a claim about every larger number that is shown.
+        # "On" is a claim about every larger number in the curve.
         where = (
             f"From the {part} {curve.x[place]} blocks on"
-            if len(larger) > 1 and set(larger) <= set(bad)
+            if len(larger) > 1 and set(larger) <= set(costly)
             else f"With the {part} {curve.x[place]} blocks"
         )
-        loss = said_loss(curve, place, score, bound="least")
-        said.append(f"{where}, freezing costs more than {MARGIN:g} point: {loss}.")
-    return said
+        loss = loss_text(curve, place, score, bound="least")
+        findings.append(f"{where}, freezing costs more than {MARGIN:g} point: {loss}.")
+    return findings
 
 
-def _said_sides(arms: Mapping[str, Points], task: Task, level: float) -> list[str]:
-    """Whether a frozen bottom costs less than a frozen top of as many blocks."""
+def _side_findings(arms: Mapping[str, Points], task: Task, level: float) -> list[str]:
+    """Compare a frozen bottom with a frozen top of as many blocks."""
     if set(arms) != set(PARTS):
         return []
     ks = [k for k in arms["bottom"].x if k and k in arms["top"].x]
-    found = [compared(task, arms["bottom"].at(k), arms["top"].at(k), level=level) for k in ks]
-    tested = [(k, one) for k, one in zip(ks, found, strict=True) if one is not None]
-    if not tested:
+    tests = compare_points(task, arms["bottom"], arms["top"], points=ks, level=level)
+    if not tests:
         return []
-    p = holm([one.p for _, one in tested])
-    sure = [(k, one, p[i]) for i, (k, one) in enumerate(tested) if p[i] < 1 - level]
-    ahead = sum(one.difference * one.points > 0 for _, one in tested)
-    said = [
-        f"A frozen bottom scores above a frozen top of as many blocks at {ahead} of {len(tested)} numbers."
+    gains = [comparison.difference * comparison.points for _, comparison, _ in tests]
+    ahead = sum(gain > 0 for gain in gains)
+    findings = [
+        f"A frozen bottom scores above a frozen top of as many blocks at {ahead} of {len(tests)} numbers."
     ]
-    for k, one, adjusted in sure:
-        side = "bottom" if one.difference * one.points > 0 else "top"
-        points = number(abs(one.difference * one.points))
-        said.append(
-            f"With {k} blocks, freezing the {side} is better by {points} points ({p_value(adjusted)}, "
-            f"unit: {tested_unit(one)}, adjusted for {len(tested)} tests)."
+    significant = [(test, gain) for test, gain in zip(tests, gains, strict=True) if test[2] < 1 - level]
+    for (k, comparison, p), gain in significant:
+        findings.append(
+            f"With {k} blocks, freezing the {'bottom' if gain > 0 else 'top'} is better by "
+            f"{number(abs(gain))} points ({p_value(p)}, unit: {tested_unit(comparison)}, adjusted for "
+            f"{len(tests)} tests)."
         )
-    if not sure:
-        said.append(f"None of these {len(tested)} differences is sure.")
-    return said
+    if not significant:
+        findings.append(f"None of these {len(tests)} differences is significant.")
+    return findings
 
 
-def _said_cost(cost: Sequence[Mapping[str, Any]]) -> list[str]:
-    rest = [one for one in cost if one["case"] != "none"]
-    if not rest:
+def _cost_findings(cost: Sequence[Mapping[str, Any]]) -> list[str]:
+    frozen = [record for record in cost if record["case"] != "none"]
+    if not frozen:
         return []
-    best = min(rest, key=lambda one: one["backward_ratio"])
-    half = [one for one in rest if one["backward_ratio"] <= 0.5]
-    said = [
-        f"Freezing the {best['case']} blocks takes {number(best['backward_ratio'])} of the time of the way "
-        f"back and {number(best['memory_ratio'])} of the memory for activations."
+    best = min(frozen, key=lambda record: record["backward_ratio"])
+    findings = [
+        f"Freezing the {best['case']} blocks takes {number(best['backward_ratio'])} of the time of the "
+        f"backward pass and {number(best['memory_ratio'])} of the memory for activations."
     ]
-    if half:
-        for part in PARTS:
-            mine = {int(one["case"].split()[1]): one for one in rest if one["case"].startswith(part)}
-            least = min((k for k, one in mine.items() if one in half), default=None)
-            if least is None:
-                continue
-            all_on = sum(k >= least for k in mine) > 1 and all(mine[k] in half for k in mine if k >= least)
-            where = f"from the {part} {least} blocks on" if all_on else f"with the {part} {least} blocks"
-            said.append(f"The way back takes half of its time or less {where}.")
-    return said
+    for part in PARTS:
+        ratios = {
+            int(record["case"].split()[1]): record["backward_ratio"]
+            for record in frozen
+            if record["case"].startswith(part)
+        }
+        least = min((k for k, ratio in ratios.items() if ratio <= 0.5), default=None)
+        if least is None:
+            continue
+        larger = [ratio for k, ratio in ratios.items() if k >= least]
+        on = len(larger) > 1 and all(ratio <= 0.5 for ratio in larger)
+        where = f"from the {part} {least} blocks on" if on else f"with the {part} {least} blocks"
+        findings.append(f"The backward pass takes half of its time or less {where}.")
+    return findings

@@ -1,247 +1,37 @@
-"""Does the order of the blocks matter, and alike in different tasks? Reorder them, fine-tune, and see."""
+"""Permutation experiment (Tamkin et al. 2020): fine-tune with the blocks in other orders."""
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from ...arguments import checked
-from ...checks import check_level, check_seeds, several, whole_number
 from ...encoders.cutting import refusal
-from ...encoders.encoder import Encoder
-from ...errors import InputError, must, unknown
+from ...errors import InputError, must
 from ...findings.results import WEAK, Curve, Result
 from ...findings.words import between, number
 from ...inference.baselines import Standing
 from ...inference.scoring import quantile
 from ...interventions.permute import Permute
 from ...interventions.reinit import Reinit
+from ...reading import read_numbers
 from ...scores.table import find_score
 from ...tasks.task import Task
 from ...training.recipe import Recipe
-from ..baselines import below_baseline
-from ..run_curves import counts, curves_of, gathered, rows_of
-from ..runs import Done, Run, open_encoder, open_task, run_all
+from ..base import as_function, option
+from ..baselines import below_baseline, plain_weak
+from ..grid import RECIPE_HELP, Grid, GridRuns
+from ..run_curves import counts, curves_of, gather_points, rows_of
+from ..runs import Done, Run
 from .random_choice import welch_reach
-from .result import grid_result as concluded
+from .result import grid_result
 
 KINDS = ("random", "swap", "reverse", "move")
 FULL, SCRATCH, GIVEN = "full", "scratch", "given"
-FEWEST = 4  # permutations behind an interval of a correlation
-
-
-def planned(
-    encoder: Any,
-    *,
-    permutations: Sequence[int] = range(1, 11),
-    orders: Sequence[Sequence[int]] = (),
-    kinds: str | Sequence[str] = ("random",),
-    seeds: int | Sequence[int] = (1,),
-    train_size: int | None = None,
-) -> list[Run]:
-    """
-    List the fine-tunings that `permutation` needs for one task.
-
-    Parameters
-    ----------
-    encoder : TransformerEncoder
-    permutations, orders, kinds, seeds, train_size
-        As in `permutation`.
-
-    Returns
-    -------
-    list of Run
-    """
-    depth = encoder.depth
-    named = several(kinds)
-    for kind in named:
-        if kind not in KINDS:
-            raise unknown("kind", kind, KINDS)
-    drawn = tuple(whole_number("permutations", p) for p in several(permutations))
-    if len(set(drawn)) != len(drawn):
-        raise must("permutations", "seeds of orders, each once", list(drawn))
-    shared = {} if train_size is None else {"train_size": train_size}
-    every = tuple(range(1, depth + 1))
-    found: list[tuple[str, int, tuple[int, ...]]] = [(FULL, 0, every)]
-    if "random" in named:
-        found += [("random", p, Permute(seed=p).order_of(depth)) for p in drawn]
-    if "swap" in named:
-        found += [("swap", i, _swapped(every, i)) for i in range(1, depth)]
-    if "reverse" in named:
-        found.append(("reverse", 1, every[::-1]))
-    if "move" in named:
-        found += [("move", i, (*every[: i - 1], *every[i:], i)) for i in range(1, depth)]
-    for place, order in enumerate(orders, start=1):
-        found.append((GIVEN, place, tuple(whole_number("orders", block) for block in several(order))))
-    _check_orders(encoder, found)
-    runs = []
-    for arm, x, order in found:
-        # Blocks in their own order are the model itself, and not trained a second time.
-        done = () if order == every else (Permute(order=order),)
-        runs += [
-            Run(arm=arm, x=x, seed=seed, interventions=done, options=shared) for seed in check_seeds(seeds)
-        ]
-    runs += [
-        Run(arm=SCRATCH, x=0, seed=seed, interventions=(Reinit(blocks=every, seed=seed),), options=shared)
-        for seed in check_seeds(seeds)
-    ]
-    return runs
-
-
-def _check_orders(encoder: Any, found: Sequence[tuple[str, int, tuple[int, ...]]]) -> None:
-    """Say before anything is trained that an order cannot be had."""
-    if encoder.family.shared:
-        raise InputError(
-            f"blocks must have weights of their own to be permuted, but layers of {encoder.family.title} "
-            "share them."
-        )
-    for arm, x, order in found:
-        if sorted(order) != list(range(1, encoder.depth + 1)):
-            raise must("orders", f"all of the {encoder.depth} blocks of {encoder.name} in some order", order)
-        reason = refusal(encoder.model, encoder.family, order)
-        if reason is not None:
-            told = "the reversed order" if arm == "reverse" else f"order {x} of {arm!r}"
-            raise InputError(f"{told} must be one that {encoder.name} can have: {reason}")
-
-
-def _swapped(every: tuple[int, ...], lower: int) -> tuple[int, ...]:
-    order = list(every)
-    order[lower - 1], order[lower] = order[lower], order[lower - 1]
-    return tuple(order)
-
-
-@checked
-def permutation(
-    encoder: Encoder | Mapping[str, Any],
-    task: Task | Mapping[str, Any] | Sequence[Any],
-    *,
-    permutations: Sequence[int] = range(1, 11),
-    orders: Sequence[Sequence[int]] = (),
-    kinds: str | Sequence[str] = ("random",),
-    seeds: int | Sequence[int] = (1,),
-    train_size: int | None = None,
-    recipe: str | Recipe = "tamkin2020",
-    level: float = 0.95,
-    **options: Any,
-) -> Result:
-    """
-    Put the blocks into other orders, with their weights as they are, and fine-tune.
-
-    Parameters
-    ----------
-    encoder : Encoder or mapping
-        A mapping is what `load` is called with, which `at_once` needs.
-    task : Task or mapping, or several
-        With several, the scores of the same orders are correlated between tasks.
-    permutations : sequence of int
-        Seeds of random orders; see `Permute`.
-    orders : sequence of sequence of int
-        Other orders, each with all blocks, numbered from 1.
-    kinds : {"random", "swap", "reverse", "move"} or several
-        Random orders; each pair of neighbors swapped; all blocks from top to bottom; each block alone
-        moved to the top.
-    seeds : int or sequence of int
-    train_size : int, optional
-    recipe : str or Recipe
-    level : float
-    **options
-        Of `run_all` (at_once, threads, device, precision, store, keep_models, progress, command), of
-        `finetune`, and values of the recipe.
-
-    Returns
-    -------
-    Result
-        A curve for each kind over its orders, and one of its differences from the model as it is;
-        `lines` has the full model and one with all blocks redrawn. `more["correlations"]` has Pearson's
-        and Spearman's correlation for each pair of tasks.
-    """
-    started = time.monotonic()
-    level, seeds = check_level(level), check_seeds(seeds)
-    opened = open_encoder(encoder)
-    given: list[Any] = list(task) if isinstance(task, list | tuple) else [task]
-    tasks = [open_task(one) for one in given]
-    if not tasks or len({one.name for one in tasks}) != len(tasks):
-        raise must("tasks", "one or more, each once", [one.name for one in tasks])
-    runs = planned(
-        opened,
-        permutations=permutations,
-        orders=orders,
-        kinds=kinds,
-        seeds=seeds,
-        train_size=train_size,
-    )
-    apart = options.get("at_once", 1) != 1
-    parts: list[Result] = []
-    means: dict[str, dict[tuple[str, Any], float]] = {}
-    for one, asked in zip(given, tasks, strict=True):
-        done = run_all(encoder if apart else opened, one if apart else asked, runs, recipe=recipe, **options)
-        means[asked.name] = _means(done)
-        parts.append(_one_task(opened, asked, done, recipe, options, level, started))
-    if len(parts) == 1:
-        return parts[0]
-    correlations = correlate(means, level)
-    return _joined(parts, correlations)
-
-
-def _one_task(
-    encoder: Any,
-    task: Task,
-    done: Sequence[Done],
-    recipe: str | Recipe,
-    options: Mapping[str, Any],
-    level: float,
-    started: float,
-) -> Result:
-    split, score = task.split(task.validation), find_score(task.main)
-    full, scratch = (gathered(done, split, arm) for arm in (FULL, SCRATCH))
-    curves: list[Curve] = []
-    said: list[str] = []
-    weak: dict[str, Standing] = {}
-    standing = below_baseline(task, full.at(0), done, level=level)
-    for arm in (*KINDS, GIVEN):
-        points = gathered(done, split, arm)
-        if not points.x:
-            continue
-        found = curves_of(
-            points, task, full.at(0), axis=AXES[arm], level=level, against="the blocks in their own order"
-        )
-        curves += found
-        if len(found) > 1 and standing is not None:
-            weak[found[1].name] = standing
-            said.append(f"{task.name}: {standing.sentence('the model with its blocks in order')}")
-        elif len(found) > 1:
-            whole = [one.score for one in done if one.run.arm == FULL and counts(one)]
-            said += _said(arm, found[1], score, task, np.array(whole))
-    lines = {}
-    for name, points in ((FULL, full), (SCRATCH, scratch)):
-        value = curves_of(points, task, None, axis="", level=level, against="")[0].values[0]
-        if math.isfinite(value):
-            lines[name] = float(value)
-    return concluded(
-        "permutation",
-        encoder,
-        task,
-        done,
-        curves=curves,
-        findings=said,
-        how=_methods(encoder),
-        references=("tamkin2020",),
-        recipe=recipe,
-        options=options,
-        level=level,
-        started=started,
-        rows=_rows(done, task, encoder.depth),
-        lines=lines,
-        weak=weak,
-    )
-
-
 AXES = {
     "random": "seed of the order",
     "swap": "lower of the swapped blocks",
@@ -249,29 +39,161 @@ AXES = {
     "move": "block moved to the top",
     GIVEN: "order",
 }
+FEWEST = 4  # permutations behind an interval of a correlation
+
+Order = tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Permutation(Grid):
+    """
+    Put the blocks into other orders, fine-tune, and compare with the original order.
+
+    Kinds of orders: random ones, every pair of neighbors swapped, all blocks reversed, and each block moved
+    to the top. The result has one curve for each kind over its orders, and one of its differences from the
+    original order; `lines` has the full model and one with all blocks re-initialized. With several tasks,
+    `more["correlations"]` has Pearson's and Spearman's correlation of the scores of the same orders for each
+    pair of tasks (Tamkin et al. 2020).
+    """
+
+    name = "permutation"
+    together = True
+
+    order_seeds: Sequence[int] = option("Seeds of the random orders, as 1-10.", tuple(range(1, 11)))
+    kinds: Sequence[str] = option("Kinds of orders.", ("random",), choices=KINDS)
+    orders: Sequence[Sequence[int]] = option(
+        "Your own order of all blocks, as 3,2,1. May be repeated.",
+        (),
+        name="order",
+        repeated=True,
+        read=lambda typed: tuple(read_numbers("--order", typed)),
+        metavar="N,...",
+    )
+    seeds: Sequence[int] = option("Seeds of the trainings, as 1,2,3 or 1-3.", (1,))
+    recipe: str | Recipe = option(RECIPE_HELP, "tamkin2020")
+
+    def grid(self, encoder: Any) -> list[Run]:
+        """List the fine-tunings of one task: every order with every seed, and the references."""
+        original = tuple(range(1, encoder.depth + 1))
+        orders = self._orders(original)
+        _check_orders(encoder, orders)
+        size = {} if self.train_size is None else {"train_size": self.train_size}
+        runs = []
+        for arm, x, order in orders:
+            # The original order is the model itself, which is not trained a second time.
+            moved = () if order == original else (Permute(order=order),)
+            runs += [Run(arm=arm, x=x, seed=seed, interventions=moved, options=size) for seed in self.seeds]
+        for seed in self.seeds:
+            fresh = (Reinit(blocks=original, seed=seed),)
+            runs.append(Run(arm=SCRATCH, x=0, seed=seed, interventions=fresh, options=size))
+        return runs
+
+    def _orders(self, original: Order) -> list[tuple[str, int, Order]]:
+        """Kind, number and blocks of every order, the original one first."""
+        depth = len(original)
+        orders: list[tuple[str, int, Order]] = [(FULL, 0, original)]
+        if "random" in self.kinds:
+            orders += [("random", int(seed), Permute(seed=seed).order_of(depth)) for seed in self.order_seeds]
+        if "swap" in self.kinds:
+            orders += [
+                ("swap", i, (*original[: i - 1], i + 1, i, *original[i + 1 :])) for i in range(1, depth)
+            ]
+        if "reverse" in self.kinds:
+            orders.append(("reverse", 1, original[::-1]))
+        if "move" in self.kinds:
+            orders += [("move", i, (*original[: i - 1], *original[i:], i)) for i in range(1, depth)]
+        for place, order in enumerate(self.orders, start=1):
+            orders.append((GIVEN, place, tuple(int(block) for block in order)))
+        return orders
+
+    def summarize(self, runs: GridRuns) -> Result:
+        """Curves of scores and differences for each kind of order, and findings."""
+        task, level, done = runs.task, runs.context.level, runs.done
+        split = task.split(task.validation)
+        full, scratch = (gather_points(done, split, arm) for arm in (FULL, SCRATCH))
+        full_scores = np.array([run.score for run in done if run.run.arm == FULL and counts(run)])
+        standing = below_baseline(task, full.at(0), done, level=level)
+        curves: list[Curve] = []
+        findings: list[str] = []
+        weak: dict[str, Standing] = {}
+        for arm in (*KINDS, GIVEN):
+            points = gather_points(done, split, arm)
+            if not points.x:
+                continue
+            arm_curves = curves_of(
+                points, task, full.at(0), axis=AXES[arm], level=level, against="the blocks in their own order"
+            )
+            curves += arm_curves
+            if len(arm_curves) > 1 and standing is not None:
+                weak[arm_curves[1].name] = standing
+                findings.append(f"{task.name}: {standing.sentence('the model with its blocks in order')}")
+            elif len(arm_curves) > 1:
+                findings += _findings(arm, arm_curves[1], task, full_scores)
+        lines = {}
+        for name, points in ((FULL, full), (SCRATCH, scratch)):
+            value = curves_of(points, task, None, axis="", level=level, against="")[0].values[0]
+            if math.isfinite(value):
+                lines[name] = float(value)
+        return grid_result(
+            self.name,
+            runs,
+            curves=curves,
+            findings=findings,
+            how=_methods(runs.encoder),
+            references=("tamkin2020",),
+            rows=_rows(done, task, runs.encoder.depth),
+            lines=lines,
+            more=plain_weak(weak),
+        )
+
+    def combine(self, results: Sequence[Result], runs: Sequence[GridRuns]) -> Result:
+        """One result of several tasks, with correlations of the same orders between them."""
+        if len(results) == 1:
+            return results[0]
+        means = {task_runs.task.name: _means(task_runs.done) for task_runs in runs}
+        return _join(results, correlate(means, runs[0].context.level))
+
+
+permute = as_function(Permutation, "permute")
+
+
+def _check_orders(encoder: Any, orders: Sequence[tuple[str, int, Order]]) -> None:
+    """Refuse orders that the encoder cannot have, before anything is trained."""
+    if encoder.family.shared:
+        raise InputError(
+            f"blocks must have weights of their own to be permuted, but layers of {encoder.family.title} "
+            "share them."
+        )
+    for arm, x, order in orders:
+        if sorted(order) != list(range(1, encoder.depth + 1)):
+            raise must("orders", f"all of the {encoder.depth} blocks of {encoder.name} in some order", order)
+        reason = refusal(encoder.model, encoder.family, order)
+        if reason is not None:
+            name = "the reversed order" if arm == "reverse" else f"order {x} of {arm!r}"
+            raise InputError(f"{name} must be one that {encoder.name} can have: {reason}")
 
 
 def _methods(encoder: Any) -> str:
     return (
         f"The {encoder.depth} blocks of {encoder.name} were put into other orders before fine-tuning, with "
-        "all weights as they were. The model with its own order and one with all blocks redrawn as the "
-        "library draws a new model served as references."
+        "all weights as they were. The model with the original order and one with all blocks re-initialized "
+        "by the library were the references."
     )
 
 
-def _rows(done: Sequence[Done], task: Task, depth: int) -> list[dict[str, Any]]:
-    out = []
-    for one, row in zip(done, rows_of(done, task=task.name), strict=True):
-        own = tuple(range(1, depth + 1))
-        made = [each for each in one.run.interventions if isinstance(each, Permute)]
-        order = made[0].order_of(depth) if made else own
-        pairs = sum(a > b for a, b in combinations(order, 2))
-        out.append({**row, "order": " ".join(map(str, order)), "inversions": pairs})
-    return out
+def _rows(outcomes: Sequence[Done], task: Task, depth: int) -> list[dict[str, Any]]:
+    rows = []
+    for outcome, row in zip(outcomes, rows_of(outcomes, task=task.name), strict=True):
+        moves = [move for move in outcome.run.interventions if isinstance(move, Permute)]
+        order = moves[0].order_of(depth) if moves else tuple(range(1, depth + 1))
+        inversions = sum(a > b for a, b in combinations(order, 2))
+        rows.append({**row, "order": " ".join(map(str, order)), "inversions": inversions})
+    return rows
 
 
-def _said(arm: str, curve: Curve, score: Any, task: Task, whole: np.ndarray) -> list[str]:
-    """Say what orders of a kind change against the scores of the whole model, one a seed."""
+def _findings(arm: str, curve: Curve, task: Task, full_scores: np.ndarray) -> list[str]:
+    """The change by orders of a kind against the scores of the full model, one per seed."""
+    score = find_score(task.main)
     sign = score.points if score.higher_is_better else -score.points
     values = sign * curve.values[np.isfinite(curve.values)]
     if not len(values):
@@ -283,28 +205,32 @@ def _said(arm: str, curve: Curve, score: Any, task: Task, whole: np.ndarray) -> 
         "move": "moves of one block to the top change",
     }.get(arm, "given orders change")
     worse = sign * np.where(sign > 0, curve.band_high, curve.band_low) < 0
-    text = f"{task.name}: {name} {score.name} by {number(float(values.mean()))} points in the mean"
-    # Only random orders are draws of something that has others.
+    interval, detail = "", f"mean of {len(values)} orders" if len(values) > 1 else "1 order"
+    # Only random orders are a sample of a larger population.
     if arm == "random" and len(values) > 1:
-        reach = welch_reach(values, sign * whole, curve.level)
+        reach = welch_reach(values, sign * full_scores, curve.level)
         low, high = values.mean() - reach, values.mean() + reach
-        told = (
-            "order, and seed of the model as it is"
-            if len(whole) > 1
+        unit = (
+            "order, and seed of the original model"
+            if len(full_scores) > 1
             else "order; on these trainings, other seeds are not covered"
         )
-        text += f" {between(float(low), float(high))} ({curve.level * 100:g}%, unit: {told})"
-    share = f"{int(worse.sum())} of {len(values)}"
-    return [f"{text}; {share} are worse by the {curve.level * 100:g}% band (unit: {curve.unit})."]
+        interval = f" {between(float(low), float(high))}"
+        detail += f", {curve.level * 100:g}%, unit: {unit}"
+    return [
+        f"{task.name}: {name} {score.name} by {number(float(values.mean()))} points{interval} ({detail}); "
+        f"{int(worse.sum())} of {len(values)} are worse by the {curve.level * 100:g}% band "
+        f"(unit: {curve.unit})."
+    ]
 
 
-def _means(done: Sequence[Done]) -> dict[tuple[str, Any], float]:
-    """Mean score over the seeds of each order that count."""
-    found: dict[tuple[str, Any], list[float]] = {}
-    for one in done:
-        if counts(one) and one.run.arm not in (FULL, SCRATCH):
-            found.setdefault((one.run.arm, one.run.x), []).append(one.score)
-    return {key: float(np.mean(values)) for key, values in found.items()}
+def _means(outcomes: Sequence[Done]) -> dict[tuple[str, Any], float]:
+    """Mean score of each order over its seeds, without runs that diverged."""
+    scores: dict[tuple[str, Any], list[float]] = {}
+    for outcome in outcomes:
+        if counts(outcome) and outcome.run.arm not in (FULL, SCRATCH):
+            scores.setdefault((outcome.run.arm, outcome.run.x), []).append(outcome.score)
+    return {order: float(np.mean(values)) for order, values in scores.items()}
 
 
 def correlate(means: Mapping[str, Mapping[tuple[str, Any], float]], level: float) -> list[dict[str, Any]]:
@@ -314,28 +240,28 @@ def correlate(means: Mapping[str, Mapping[tuple[str, Any], float]], level: float
     Parameters
     ----------
     means : mapping of str to mapping
-        For each task, the score of each order, known by its kind and its number.
+        For each task, the score of each order, by kind and number.
     level : float
 
     Returns
     -------
     list of dict
-        One a pair of tasks: `n` orders, and `pearson` and `spearman` with `value`, `low` and `high` (Fisher's
-        z; for ranks with the variance of Bonett and Wright), or the `reason` why they are undefined. Random
-        orders are draws of one kind, so intervals hold for others of it; where there are too few of them
-        all orders are taken, and `over` says so.
+        One per pair of tasks: `n` orders, and `pearson` and `spearman` with `value`, `low` and `high`
+        (Fisher's z; for ranks with the variance of Bonett and Wright), or the `reason` why they are
+        undefined. Random orders are a sample, so intervals cover other random orders; where there are too
+        few of them all orders are used, and `over` says so.
     """
-    out = []
-    for one, two in combinations(means, 2):
-        common = [key for key in means[one] if key in means[two]]
-        drawn = [key for key in common if key[0] == "random"]
-        keys, over = (drawn, "random orders") if len(drawn) >= FEWEST else (common, "all orders")
-        x, y = (np.array([means[name][key] for key in keys]) for name in (one, two))
-        record: dict[str, Any] = {"tasks": [one, two], "n": len(keys), "over": over, "level": level}
+    records = []
+    for first, second in combinations(means, 2):
+        common = [key for key in means[first] if key in means[second]]
+        random = [key for key in common if key[0] == "random"]
+        keys, over = (random, "random orders") if len(random) >= FEWEST else (common, "all orders")
+        x, y = (np.array([means[name][key] for key in keys]) for name in (first, second))
+        record: dict[str, Any] = {"tasks": [first, second], "n": len(keys), "over": over, "level": level}
         for name, spread in (("pearson", lambda r: 1.0), ("spearman", lambda r: 1 + r * r / 2)):
             record[name] = _correlation(x, y, name, spread, level)
-        out.append(record)
-    return out
+        records.append(record)
+    return records
 
 
 def _correlation(x: np.ndarray, y: np.ndarray, name: str, spread: Any, level: float) -> dict[str, Any]:
@@ -354,40 +280,52 @@ def _correlation(x: np.ndarray, y: np.ndarray, name: str, spread: Any, level: fl
     return {"value": value, "low": low, "high": high, "reason": None}
 
 
-def _joined(parts: Sequence[Result], correlations: list[dict[str, Any]]) -> Result:
+def _join(results: Sequence[Result], correlations: list[dict[str, Any]]) -> Result:
     """One result of several tasks."""
-    first = parts[0]
-    curves = [replace(curve, name=f"{one.task}: {curve.name}") for one in parts for curve in one.curves]
-    said = [sentence for one in parts for sentence in one.findings]
-    weak = {f"{one.task}: {name}": found for one in parts for name, found in one.more.get(WEAK, {}).items()}
-    failed = {one.task for one in parts if WEAK in one.more}
+    first = results[0]
+    failed = {result.task for result in results if WEAK in result.more}
+    weak = {
+        f"{result.task}: {name}": standing
+        for result in results
+        for name, standing in result.more.get(WEAK, {}).items()
+    }
+    findings = [sentence for result in results for sentence in result.findings]
     for record in correlations:
-        # No order was asked for, or nothing was learned that an order could change.
-        if not record["n"] or failed & set(record["tasks"]):
-            continue
-        one, two = record["tasks"]
-        for name in ("pearson", "spearman"):
-            found = record[name]
-            label = f"{one} and {two}: {name.title()}'s correlation over {record['n']} {record['over']}"
-            if found["value"] is None:
-                said.append(f"{label} is undefined: {found['reason']}.")
-                continue
-            text = f"{label} is {number(found['value'])}"
-            if found["low"] is not None:
-                bounds = between(found["low"], found["high"])
-                text += f" {bounds} ({record['level'] * 100:g}%, unit: order)"
-            said.append(f"{text}.")
-    scores = dict.fromkeys(one.score for one in parts)
+        # Without orders, and of a model that learned nothing, there is nothing to correlate.
+        if record["n"] and not failed & set(record["tasks"]):
+            findings += [_correlation_finding(record, name) for name in ("pearson", "spearman")]
     return replace(
         first,
-        task=", ".join(one.task for one in parts),
-        score=", ".join(scores),
-        curves=tuple(curves),
-        lines={f"{one.task}: {name}": value for one in parts for name, value in one.lines.items()},
-        rows=tuple(row for one in parts for row in one.rows),
-        findings=tuple(said),
-        methods="\n\n".join(one.methods for one in parts),
-        warnings=tuple(dict.fromkeys(f"{one.task}: {text}" for one in parts for text in one.warnings)),
+        task=", ".join(result.task for result in results),
+        score=", ".join(dict.fromkeys(result.score for result in results)),
+        curves=tuple(
+            replace(curve, name=f"{result.task}: {curve.name}")
+            for result in results
+            for curve in result.curves
+        ),
+        lines={f"{result.task}: {name}": value for result in results for name, value in result.lines.items()},
+        rows=tuple(row for result in results for row in result.rows),
+        findings=tuple(findings),
+        methods="\n\n".join(result.methods for result in results),
+        warnings=tuple(
+            dict.fromkeys(f"{result.task}: {text}" for result in results for text in result.warnings)
+        ),
         more={"correlations": correlations, **({WEAK: weak} if weak else {})},
-        provenance={**first.provenance, "tasks": {one.task: dict(one.provenance) for one in parts}},
+        provenance={
+            **first.provenance,
+            "tasks": {result.task: dict(result.provenance) for result in results},
+        },
     )
+
+
+def _correlation_finding(record: Mapping[str, Any], name: str) -> str:
+    first, second = record["tasks"]
+    correlation = record[name]
+    label = f"{first} and {second}: {name.title()}'s correlation over {record['n']} {record['over']}"
+    if correlation["value"] is None:
+        return f"{label} is undefined: {correlation['reason']}."
+    text = f"{label} is {number(correlation['value'])}"
+    if correlation["low"] is not None:
+        bounds = between(correlation["low"], correlation["high"])
+        text += f" {bounds} ({record['level'] * 100:g}%, unit: order)"
+    return f"{text}."

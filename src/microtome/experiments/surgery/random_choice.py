@@ -1,11 +1,10 @@
-"""What do random draws say together? Each draw counts once, however many seeds it was trained with."""
+"""Intervals over random draws: each draw counts once, whatever its number of seeds."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -14,24 +13,24 @@ from ...inference.scoring import example_groups, freedom, quantile, unit_influen
 from ...inference.simultaneous import spread
 from ...scores.table import find_score
 from ...tasks.task import Task
-from ..run_curves import both_said, counts
+from ..run_curves import counts, join_reasons
 from ..runs import Done
 
-DRAWN = "draws of blocks are the runs that count, each the mean of its seeds"
+DRAWN = "intervals are over draws of blocks, each the mean of its seeds"
 _ENDS = ("low", "high", "band_low", "band_high")
 
 
 def curves_over_draws(
-    curves: Sequence[Curve], done: Sequence[Done], task: Task, arm: str, reference: X
+    curves: Sequence[Curve], outcomes: Sequence[Done], task: Task, arm: str, reference: X
 ) -> list[Curve]:
     """
-    Take draws as what is independent, not each draw with each seed.
+    Take draws as the independent unit, not each draw with each seed.
 
     Parameters
     ----------
     curves : sequence of Curve
-        Of `curves_of`: the scores of an arm, and how they differ from those of its point `reference`.
-    done : sequence of Done
+        Of `curves_of`: the scores of an arm, and their differences from its point `reference`.
+    outcomes : sequence of Done
     task : Task
     arm : str
     reference : int, float or str
@@ -48,21 +47,22 @@ def curves_over_draws(
     clusters = example_groups(tuple(item.group for item in split), len(targets))
     dof = freedom(clusters, len(targets))
     points: dict[X, dict[tuple[int, int], list[tuple[np.ndarray, float]]]] = {}
-    for one in done:
-        if one.run.arm == arm and counts(one):
-            # Seeds of one draw are one run; where nothing is drawn, each seed is.
-            key = one.run.draw, 0 if one.run.draw else one.run.seed
-            found = unit_influence(score, one.answers, targets, task.labels, clusters)
-            told = float(score.compute(one.answers, targets, task.labels))
-            points.setdefault(one.run.x, {}).setdefault(key, []).append((found, told))
+    for outcome in outcomes:
+        run, answers = outcome.run, outcome.answers
+        if run.arm == arm and counts(outcome):
+            # The seeds of a draw are one unit; without draws, each seed is.
+            unit = run.draw, 0 if run.draw else run.seed
+            influence = unit_influence(score, answers, targets, task.labels, clusters)
+            value = float(score.compute(answers, targets, task.labels))
+            points.setdefault(run.x, {}).setdefault(unit, []).append((influence, value))
     sides = {
         x: (
-            np.stack([np.mean([psi for psi, _ in some], axis=0) for some in by_draw.values()]),
-            np.array([np.mean([value for _, value in some]) for some in by_draw.values()], dtype=np.float64),
+            np.stack([np.mean([psi for psi, _ in runs], axis=0) for runs in units.values()]),
+            np.array([np.mean([value for _, value in runs]) for runs in units.values()], dtype=np.float64),
         )
-        for x, by_draw in points.items()
+        for x, units in points.items()
     }
-    out = []
+    corrected = []
     for place, curve in enumerate(curves):
         against = [sides[reference]] if place else []
         estimated = [x for x in sides if not (place and x == reference)]
@@ -74,11 +74,11 @@ def curves_over_draws(
             spreads = spread([psi for psi, _ in parts], [v for _, v in parts], dof, pair_seeds=False)
             at = curve.x.index(x)
             if x != reference and len(sides[x][1]) == 1:
-                few[at] = "one draw says nothing of others"
+                few[at] = "one draw does not cover others"
             value = parts[0][1].mean() - sum(v.mean() for _, v in against)
             fields["values"][at] = value
             if not spreads.se:
-                continue  # all draws do the same on every example: then any unit gives the same interval
+                continue  # all draws agree on every example: any unit gives the same interval
             for names, level in (
                 (_ENDS[:2], curve.level),
                 (_ENDS[2:], 1 - (1 - curve.level) / len(estimated)),
@@ -86,23 +86,24 @@ def curves_over_draws(
                 reach = spreads.alone(level)
                 for name, sign in zip(names, (-1, 1), strict=True):
                     fields[name][at] = np.clip(value + sign * reach, *ends)
-        unit = f"{unit_of(clusters)} and draw"
-        out.append(replace(curve, **fields, unit=unit, reasons=both_said(curve.reasons, few)))
-    return out
+        reasons = join_reasons(curve.reasons, few)
+        corrected.append(replace(curve, **fields, unit=f"{unit_of(clusters)} and draw", reasons=reasons))
+    return corrected
 
 
-def score_by_draw(done: Sequence[Done], arm: str, x: Any) -> list[float]:
-    """Mean score over the seeds that count, for each draw."""
-    found: dict[int, list[float]] = {}
-    for one in done:
-        if one.run.arm == arm and one.run.x == x and counts(one) and math.isfinite(one.score):
-            found.setdefault(one.run.draw, []).append(one.score)
-    return [float(np.mean(values)) for values in found.values()]
+def score_by_draw(outcomes: Sequence[Done], arm: str, x: X) -> list[float]:
+    """Mean score over seeds for each draw, without runs that diverged."""
+    scores: dict[int, list[float]] = {}
+    for outcome in outcomes:
+        run = outcome.run
+        if run.arm == arm and run.x == x and counts(outcome) and math.isfinite(outcome.score):
+            scores.setdefault(run.draw, []).append(outcome.score)
+    return [float(np.mean(values)) for values in scores.values()]
 
 
-def welch_reach(values: np.ndarray, whole: np.ndarray, level: float) -> float:
-    """Half of Welch's interval: the orders vary, and so does what all of them are held against."""
-    parts = [(side.var(ddof=1) / len(side), len(side) - 1) for side in (values, whole) if len(side) > 1]
+def welch_reach(values: np.ndarray, reference: np.ndarray, level: float) -> float:
+    """Half the width of Welch's interval of a mean minus the mean of a reference that varies too."""
+    parts = [(side.var(ddof=1) / len(side), len(side) - 1) for side in (values, reference) if len(side) > 1]
     total = sum(part for part, _ in parts)
     if not total:
         return 0.0

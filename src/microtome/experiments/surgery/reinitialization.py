@@ -1,266 +1,300 @@
-"""Which blocks' pretrained weights matter, against depth alone? Draw some anew, fine-tune, and see."""
+"""Re-initialization experiment (Tamkin et al. 2020): fine-tune with the weights of blocks re-initialized."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
-from ...arguments import checked
-from ...checks import check_level, check_seeds, several
-from ...encoders.encoder import Encoder
+from ...checks import several
+from ...errors import InputError, must
 from ...findings.results import Curve, Result
 from ...findings.words import number, p_value
 from ...inference.answers import Answers
 from ...inference.baselines import Standing
-from ...inference.holm import holm
+from ...interventions.schemes import SCHEMES
+from ...reading import read_names
 from ...scores.table import find_score
-from ...tasks.items import Split
-from ...tasks.task import Task
 from ...training.recipe import Recipe
-from ..baselines import below_baseline
+from ..base import as_function, option
+from ..baselines import below_baseline, plain_weak
+from ..grid import RECIPE_HELP, Grid, GridRuns
 from ..run_curves import (
     MARGIN,
     Points,
     beyond_margin,
-    compared,
+    compare_points,
     curves_of,
-    gathered,
+    gather_points,
+    loss_text,
     lost,
-    said_loss,
     tested_unit,
     within_margin,
 )
-from ..runs import Done, open_encoder, open_task, run_all
-from .reinit_plan import AXES, FULL, SCRATCH, TRUNCATED, Arm, arms
-from .reinit_plan import planned as planned
-from .result import grid_result as concluded
+from ..runs import Run
+from .reinit_plan import AXES, FULL, PLANS, SCRATCH, TRUNCATED, Arm
+from .result import grid_result
+
+BIASES = ("keep", "zero")
 
 
-@checked
-def reinitialization(
-    encoder: Encoder | Mapping[str, Any],
-    task: Task | Mapping[str, Any],
-    *,
-    plan: str | Sequence[str] = "progressive",
-    width: int = 3,
-    schemes: str | Sequence[str] = ("library",),
-    bias: Any = None,
-    layernorm: str | Sequence[str] = "reset",
-    sizes: int | Sequence[int | None] | None = (None,),
-    seeds: int | Sequence[int] = (1, 2, 3),
-    reinit_seed: int | None = None,
-    control: bool = True,
-    fixed_updates: int | None = None,
-    recipe: str | Recipe = "tamkin2020",
-    level: float = 0.95,
-    **options: Any,
-) -> Result:
+def read_sizes(typed: str) -> tuple[int | None, ...]:
     """
-    Draw the weights of some blocks anew, fine-tune all, and see what is missed.
+    Read numbers of examples; "all" is the complete training split.
 
-    Parameters
-    ----------
-    encoder : Encoder or mapping
-        A mapping is what `load` is called with, which `at_once` needs.
-    task : Task or mapping
-    plan : {"progressive", "blocks", "inverse", "single"} or several
-        Redraw all blocks above the first k, for every k; every run of `width` blocks; all but such a run;
-        every single block. The last three come with the full model and one with all blocks redrawn.
-    width : int
-    schemes, bias, layernorm : str or several
-        How weights are drawn; see `Reinit`. Of several, every combination is a curve.
-    sizes : int, None or several
-        Examples to train on; None is all. Those of a seed are the same at every point.
-    seeds : int or sequence of int
-    reinit_seed : int, optional
-        Of the drawn weights; that of the run when absent.
-    control : bool
-        Whether models with the same blocks kept and none above them are fine-tuned beside the progressive
-        plan: what redrawn blocks do better than that, depth alone may explain.
-    fixed_updates : int, optional
-        Also train everything with so many updates: with fewer examples a recipe of passes makes fewer.
-    recipe : str or Recipe
-    level : float
-    **options
-        Of `run_all` (at_once, threads, device, precision, store, keep_models, progress, command), of
-        `finetune`, and values of the recipe.
-
-    Returns
-    -------
-    Result
-        A curve for each plan, scheme and size, and one of its differences from the full model on as many
-        examples.
+    Examples
+    --------
+    >>> read_sizes("500,all")
+    (500, None)
     """
-    started = time.monotonic()
-    level, seeds = check_level(level), check_seeds(seeds)
-    opened, asked = open_encoder(encoder), open_task(task)
-    which: dict[str, Any] = {
-        "plan": plan,
-        "schemes": schemes,
-        "bias": bias,
-        "layernorm": layernorm,
-        "sizes": sizes,
-        "control": control,
-        "fixed_updates": fixed_updates,
-    }
-    runs = planned(opened, width=width, seeds=seeds, reinit_seed=reinit_seed, **which)
-    apart = options.get("at_once", 1) != 1
-    done = run_all(encoder if apart else opened, task if apart else asked, runs, recipe=recipe, **options)
-    found = _Found(
-        task=asked, done=tuple(done), split=asked.split(asked.validation), depth=opened.depth, level=level
+    sizes: list[int | None] = []
+    for part in (part.strip() for part in typed.split(",") if part.strip()):
+        if part != "all" and not (part.isdecimal() and int(part)):
+            raise must("--sizes", "numbers above 0 or all, with commas between them", typed)
+        sizes.append(None if part == "all" else int(part))
+    return tuple(sizes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reinitialization(Grid):
+    """
+    Fine-tune with the weights of some blocks re-initialized, to see which pretrained weights matter.
+
+    The plan progressive re-initializes all blocks above the first k, for every k; blocks, every window of
+    `width` blocks; inverse, all blocks outside such a window; single, every single block. The result has one
+    curve for each plan, scheme and number of examples, and one of its differences from the full model on as
+    many examples (Tamkin et al. 2020). Models truncated to the same depth are a control: where re-initialized
+    blocks do no better, depth explains the score (Merchant et al. 2020).
+    """
+
+    name = "reinitialization"
+
+    plans: Sequence[str] = option("Which blocks are re-initialized.", ("progressive",), choices=PLANS)
+    width: int = option("Blocks per window in the plans blocks and inverse.", 3, least=1)
+    schemes: Sequence[str] = option("Initialization schemes.", ("library",), choices=tuple(SCHEMES))
+    bias: Sequence[str | None] | None = option(
+        "Treatment of biases; that of the scheme when absent.",
+        None,
+        choices=BIASES,
+        read=lambda typed: read_names("--bias", typed, BIASES),
     )
-    curves: list[Curve] = []
-    said: list[str] = []
-    lines: dict[str, float] = {}
-    weak: dict[str, Standing] = {}
-    for arm in arms(**which):
-        if arm.plan in (FULL, SCRATCH):
-            level_line = found.curves(arm)[0].values[0]
-            lines[arm.name] = float(level_line)
-            continue
-        some = found.curves(arm)
-        curves += some
-        if len(some) > 1:
-            standing = below_baseline(asked, found.full(arm), done, level=level)
+    layernorm: Sequence[str] = option("Treatment of norms.", ("reset",), choices=("reset", "keep"))
+    sizes: Sequence[int | None] | None = option(
+        "Numbers of training examples, as 500,5000,all; in Python None is all.",
+        None,
+        least=1,
+        read=read_sizes,
+        metavar="N,...",
+    )
+    truncation_control: bool = option("Also fine-tune the model truncated to the same depth.", True)
+    fixed_updates: int | None = option(
+        "Also fine-tune every model with N updates, since fewer examples mean fewer updates per epoch.",
+        None,
+        least=1,
+        metavar="N",
+    )
+    reinit_seed: int | None = option(
+        "Seed of the new weights; that of the training when absent.", None, least=0
+    )
+    recipe: str | Recipe = option(RECIPE_HELP, "tamkin2020")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.sizes is None:
+            return
+        if self.train_size is not None:
+            raise must("train_size", "left out where sizes are given", self.train_size)
+        if not self.sizes or len(set(self.sizes)) != len(self.sizes):
+            raise must("sizes", "one number or more, each once", list(self.sizes))
+
+    def arms(self) -> list[Arm]:
+        """List the curves: those with re-initialized blocks, then their references."""
+        sizes = (self.train_size,) if self.sizes is None else self.sizes
+        updates = (None,) if self.fixed_updates is None else (None, self.fixed_updates)
+        arms: list[Arm] = []
+        for size, fixed in product(sizes, updates):
+            shared: dict[str, Any] = {"size": size, "updates": fixed}
+            variants = product(self.plans, self.schemes, several(self.bias), self.layernorm)
+            changed = [Arm(plan=p, scheme=s, bias=b, layernorm=n, **shared) for p, s, b, n in variants]
+            arms += changed
+            if self.truncation_control and "progressive" in self.plans:
+                arms.append(Arm(plan=TRUNCATED, **shared))
+            if set(self.plans) - {"progressive"}:
+                arms.append(Arm(plan=FULL, **shared))
+                arms += list(dict.fromkeys(arm.like(SCRATCH, same_scheme=True) for arm in changed))
+        return arms
+
+    def grid(self, encoder: Any) -> list[Run]:
+        """List the fine-tunings: every point of every arm with every seed."""
+        if encoder.family.shared:
+            raise InputError(
+                "blocks must have weights of their own to be re-initialized one by one, but layers of "
+                f"{encoder.family.title} share them."
+            )
+        if {"blocks", "inverse"} & set(self.plans) and self.width > encoder.depth:
+            raise must("width", f"a number of blocks between 1 and {encoder.depth}", self.width)
+        runs: list[Run] = []
+        for arm in self.arms():
+            by_point: dict[int, list[Run]] = {}
+            for seed in self.seeds:
+                weights = seed if self.reinit_seed is None else self.reinit_seed
+                for x, interventions in arm.points(encoder.depth, self.width, weights):
+                    run = Run(arm=arm.name, x=x, seed=seed, interventions=interventions, options=arm.options)
+                    by_point.setdefault(x, []).append(run)
+            runs += [run for at_point in by_point.values() for run in at_point]
+        return runs
+
+    def summarize(self, runs: GridRuns) -> Result:
+        """Curves of scores and losses for each arm, and findings."""
+        outcomes = _Outcomes(runs=runs, width=self.width)
+        curves: list[Curve] = []
+        findings: list[str] = []
+        lines: dict[str, float] = {}
+        weak: dict[str, Standing] = {}
+        for arm in self.arms():
+            arm_curves = outcomes.curves(arm)
+            if arm.plan in (FULL, SCRATCH):
+                lines[arm.name] = float(arm_curves[0].values[0])
+                continue
+            curves += arm_curves
+            if len(arm_curves) == 1:
+                continue
+            standing = below_baseline(runs.task, outcomes.full(arm), runs.done, level=runs.context.level)
             if standing is None:
-                said += found.said(arm, some[1], width)
+                findings += outcomes.findings(arm, arm_curves[1])
             else:
-                weak[some[1].name] = standing
-                said.append(f"{arm.name}: {standing.sentence('the full model')}")
-    return concluded(
-        "reinitialization",
-        opened,
-        asked,
-        done,
-        curves=curves,
-        findings=said,
-        how=_methods(opened, several(plan), several(schemes), width, control),
-        references=("tamkin2020", *(("merchant2020",) if control else ())),
-        recipe=recipe,
-        options=options,
-        level=level,
-        started=started,
-        lines={name: value for name, value in lines.items() if value == value},
-        more={"width": width, "plans": list(several(plan)), "schemes": list(several(schemes))},
-        weak=weak,
-    )
+                weak[arm_curves[1].name] = standing
+                findings.append(f"{arm.name}: {standing.sentence('the full model')}")
+        return grid_result(
+            self.name,
+            runs,
+            curves=curves,
+            findings=findings,
+            how=self._methods(runs.encoder),
+            references=("tamkin2020", *(("merchant2020",) if self.truncation_control else ())),
+            lines={name: value for name, value in lines.items() if value == value},
+            more={
+                "width": self.width,
+                "plans": list(self.plans),
+                "schemes": list(self.schemes),
+                **plain_weak(weak),
+            },
+        )
+
+    def _methods(self, encoder: Any) -> str:
+        descriptions = {
+            "progressive": "all blocks above the first k were re-initialized, for every k",
+            "blocks": f"each window of {self.width} consecutive blocks was re-initialized",
+            "inverse": f"all blocks outside each window of {self.width} were re-initialized",
+            "single": "each single block was re-initialized",
+        }
+        control = " Models without their upper blocks were a control." if self.truncation_control else ""
+        return (
+            f"In {encoder.name}, of {encoder.depth} blocks, before fine-tuning: "
+            f"{'; '.join(descriptions[plan] for plan in self.plans)}. Initialization schemes: "
+            f"{', '.join(self.schemes)}; embeddings were not changed.{control}"
+        )
+
+
+reinit = as_function(Reinitialization, "reinit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """All runs, and what can be asked of them."""
+class _Outcomes:
+    """Points, curves and findings of the arms of one task."""
 
-    task: Task
-    done: tuple[Done, ...]
-    split: Split
-    depth: int
-    level: float
+    runs: GridRuns
+    width: int
+
+    @property
+    def depth(self) -> int:
+        return self.runs.encoder.depth
 
     def points(self, arm: Arm) -> Points:
-        return gathered(self.done, self.split, arm.name)
+        task = self.runs.task
+        return gather_points(self.runs.done, task.split(task.validation), arm.name)
 
     def full(self, arm: Arm) -> Answers | None:
-        """The full model on the same examples: the arm's own, so that it differs from itself by nothing."""
-        own = arm.plan in ("progressive", TRUNCATED, FULL)
-        return self.points(arm if own else arm.like(FULL)).at(self.depth)
+        """The full model on the same examples: the arm's own, so that its difference from itself is zero."""
+        return self.points(arm if arm.has_full else arm.like(FULL)).at(self.depth)
 
     def curves(self, arm: Arm) -> list[Curve]:
         points = self.points(arm)
-        # A point is the reference itself only if it is the same object.
-        own = arm.plan in ("progressive", TRUNCATED, FULL)
-        full = points.at(self.depth) if own else self.full(arm)
-        axis = AXES.get(arm.plan, "blocks kept")
-        return curves_of(points, self.task, full, axis=axis, level=self.level, against="the full model")
+        # A point is the reference only if it is the same object.
+        full = points.at(self.depth) if arm.has_full else self.full(arm)
+        axis, level = AXES.get(arm.plan, "blocks kept"), self.runs.context.level
+        return curves_of(points, self.runs.task, full, axis=axis, level=level, against="the full model")
 
-    def said(self, arm: Arm, curve: Curve, width: int) -> list[str]:
+    def findings(self, arm: Arm, curve: Curve) -> list[str]:
         if arm.plan == TRUNCATED:
             return []
         if arm.plan == "progressive":
-            return [*self._progressive(arm, curve), *self._against_depth(arm)]
-        return self._windows(arm, curve, width)
+            return [*self._progressive_findings(arm, curve), *self._control_findings(arm)]
+        return self._window_findings(arm, curve)
 
-    def _progressive(self, arm: Arm, curve: Curve) -> list[str]:
-        score, said = find_score(self.task.main), []
-        safe, bad = within_margin(curve, score), beyond_margin(curve, score)
-        rest = [place for place in safe if curve.x[place] != self.depth]
-        if rest:
-            place = min(rest, key=lambda at: int(curve.x[at]))
-            count = self.depth - int(curve.x[place])
-            said.append(
-                f"{arm.name}: with the top {count} of {self.depth} blocks redrawn, a loss of more than "
-                f"{MARGIN:g} point is ruled out: {said_loss(curve, place, score, bound='most')}."
+    def _progressive_findings(self, arm: Arm, curve: Curve) -> list[str]:
+        score, findings = find_score(self.runs.task.main), []
+        level = f"{curve.level * 100:g} %"
+        safe = [place for place in within_margin(curve, score) if curve.x[place] != self.depth]
+        costly = beyond_margin(curve, score)
+        if safe:
+            place = min(safe, key=lambda at: int(curve.x[at]))
+            findings.append(
+                f"{arm.name}: with the top {self.depth - int(curve.x[place])} of {self.depth} blocks "
+                f"re-initialized, a loss above {MARGIN:g} point is excluded at {level}: "
+                f"{loss_text(curve, place, score, bound='most')}."
             )
-        if bad:
-            place = max(bad, key=lambda at: int(curve.x[at]))
-            count = self.depth - int(curve.x[place])
-            said.append(
-                f"{arm.name}: redrawing the top {count} blocks costs more than {MARGIN:g} point: "
-                f"{said_loss(curve, place, score, bound='least')}."
+        if costly:
+            place = max(costly, key=lambda at: int(curve.x[at]))
+            findings.append(
+                f"{arm.name}: re-initializing the top {self.depth - int(curve.x[place])} blocks costs more "
+                f"than {MARGIN:g} point: {loss_text(curve, place, score, bound='least')}."
             )
-        return said or [
-            f"{arm.name}: where the loss passes {MARGIN:g} point is not sure at any number of blocks."
+        return findings or [
+            f"{arm.name}: inconclusive; at no number of blocks is a loss above or below {MARGIN:g} point "
+            f"excluded at {level}."
         ]
 
-    def _against_depth(self, arm: Arm) -> list[str]:
-        """Whether redrawn blocks are better than none."""
-        drawn, cut = self.points(arm), self.points(arm.like(TRUNCATED))
-        ks = [k for k in drawn.x if k in cut.x and k != self.depth]
-        found = [(k, compared(self.task, drawn.at(k), cut.at(k), level=self.level)) for k in ks]
-        tested = [(k, one) for k, one in found if one is not None]
-        if not tested:
-            return []
-        p = holm([one.p for _, one in tested])
-        sure = [(k, one, p[i]) for i, (k, one) in enumerate(tested) if p[i] < 1 - self.level]
-        if not sure:
+    def _control_findings(self, arm: Arm) -> list[str]:
+        """Compare re-initialized blocks with none in their place."""
+        task, level = self.runs.task, self.runs.context.level
+        changed, cut = self.points(arm), self.points(arm.like(TRUNCATED))
+        depths = [k for k in changed.x if k in cut.x and k != self.depth]
+        tests = compare_points(task, changed, cut, points=depths, level=level)
+        significant = [(k, comparison, p) for k, comparison, p in tests if p < 1 - level]
+        if tests and not significant:
             return [
-                f"{arm.name}: at none of {len(tested)} depths is it sure that redrawn blocks do better or "
-                "worse than none in their place."
+                f"{arm.name}: at none of {len(tests)} depths are re-initialized blocks significantly better "
+                "or worse than none in their place."
             ]
-        said = []
-        for k, one, adjusted in sure:
-            points = one.difference * one.points
-            verb = "better" if points > 0 else "worse"
-            said.append(
-                f"{arm.name}: with {k} blocks kept, redrawing the others is {verb} than leaving them out by "
-                f"{number(abs(points))} points ({p_value(adjusted)}, unit: {tested_unit(one)}, adjusted for "
-                f"{len(tested)} tests)."
+        findings = []
+        for k, comparison, p in significant:
+            points = comparison.difference * comparison.points
+            findings.append(
+                f"{arm.name}: with {k} blocks kept, re-initializing the others is "
+                f"{'better' if points > 0 else 'worse'} than removing them by {number(abs(points))} points "
+                f"({p_value(p)}, unit: {tested_unit(comparison)}, adjusted for {len(tests)} tests)."
             )
-        return said
+        return findings
 
-    def _windows(self, arm: Arm, curve: Curve, width: int) -> list[str]:
-        score = find_score(self.task.main)
-        value = lost(curve, score)[0]
-        known = [place for place in range(len(curve.x)) if value[place] == value[place]]
-        if not known:
+    def _window_findings(self, arm: Arm, curve: Curve) -> list[str]:
+        score = find_score(self.runs.task.main)
+        loss = lost(curve, score)[0]
+        places = [place for place in range(len(curve.x)) if loss[place] == loss[place]]
+        if not places:
             return []
-        size = 1 if arm.plan == "single" else width
-        worst, best = (pick(known, key=lambda at: value[at]) for pick in (max, min))
-        verb = "keeping only" if arm.plan == "inverse" else "redrawing"
+        size = 1 if arm.plan == "single" else self.width
+        worst, best = (pick(places, key=lambda at: loss[at]) for pick in (max, min))
+        verb = "keeping only" if arm.plan == "inverse" else "re-initializing"
 
-        def named(place: int) -> str:
+        def window(place: int) -> str:
             first = int(curve.x[place])
             return f"block {first}" if size == 1 else f"blocks {first} to {first + size - 1}"
 
-        if value[worst] == value[best]:
-            return [f"{arm.name}: {verb} any of them costs alike, {said_loss(curve, worst, score)}."]
+        if loss[worst] == loss[best]:
+            return [f"{arm.name}: {verb} any of them costs {loss_text(curve, worst, score)}."]
         return [
-            f"{arm.name}: {verb} {named(worst)} costs most, {said_loss(curve, worst, score)}; {verb} "
-            f"{named(best)} costs least, {said_loss(curve, best, score)}."
+            f"{arm.name}: {verb} {window(worst)} costs most, {loss_text(curve, worst, score)}; "
+            f"{verb} {window(best)} costs least, {loss_text(curve, best, score)}."
         ]
-
-
-def _methods(encoder: Any, plans: Sequence[str], schemes: Sequence[str], width: int, control: bool) -> str:
-    told = {
-        "progressive": "all blocks above the first k were redrawn, for every k",
-        "blocks": f"each run of {width} consecutive blocks was redrawn",
-        "inverse": f"all but each run of {width} consecutive blocks were redrawn",
-        "single": "each block alone was redrawn",
-    }
-    beside = " Models that had their upper blocks left out instead served as a control." if control else ""
-    return (
-        f"In {encoder.name}, of {encoder.depth} blocks, before fine-tuning: "
-        f"{'; '.join(told[plan] for plan in plans)}. Weights were drawn by the schemes "
-        f"{', '.join(schemes)}; embeddings stayed.{beside}"
-    )

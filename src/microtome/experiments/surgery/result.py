@@ -10,10 +10,9 @@ from typing import Any
 
 from ...encoders.versions import provenance
 from ...findings.results import Curve, Result
-from ...inference.baselines import Standing
 from ...scores.table import find_score
 from ...version import VERSION
-from ..baselines import baseline_of, plain_weak
+from ..baselines import baseline_of
 from ..citations import cited
 from ..grid import GridRuns
 from ..models import GUESS
@@ -31,9 +30,7 @@ def grid_result(
     references: Sequence[str],
     rows: Sequence[Mapping[str, Any]] | None = None,
     lines: Mapping[str, float] | None = None,
-    warnings: Sequence[str] = (),
     more: Mapping[str, Any] | None = None,
-    weak: Mapping[str, Standing] = MappingProxyType({}),
 ) -> Result:
     """
     Put the result of a grid together.
@@ -48,15 +45,11 @@ def grid_result(
     references : sequence of str
         Keys of citations.
     rows : sequence of mapping, optional
-        The long table; one record a run when absent.
+        The long table; one record per run when absent.
     lines : mapping of str to float, optional
-        Levels beside that of the most frequent answer.
-    warnings : sequence of str
-        Beside those about runs that failed.
+        Horizontal lines beside that of the majority baseline.
     more : mapping, optional
-    weak : mapping of str to Standing
-        By the name of a curve of differences, the model that it is held against, where that does not beat the
-        majority baseline: nothing is concluded from such a curve, here or in a report.
+        With `plain_weak` of reference models that do not beat the majority baseline, where there are any.
 
     Returns
     -------
@@ -73,19 +66,19 @@ def grid_result(
         points=score.points,
         higher_is_better=score.higher_is_better,
         curves=tuple(curves),
-        lines=MappingProxyType({**_guess(done), **(lines or {})}),
+        lines=MappingProxyType({**_majority_line(done), **(lines or {})}),
         rows=tuple(rows_of(done, task=task.name) if rows is None else rows),
         findings=tuple(dict.fromkeys(findings)),
         methods=f"{how} {describe_training(runs)}",
         references=cited(*references),
-        warnings=(*warnings, *failures(done)),
-        more=MappingProxyType({**(more or {}), **plain_weak(weak)}),
+        warnings=failures(done),
+        more=MappingProxyType(dict(more or {})),
         provenance=MappingProxyType(_provenance(runs)),
     )
 
 
 def _provenance(runs: GridRuns) -> dict[str, Any]:
-    """What it takes to make a result again."""
+    """All that is needed to reproduce a result."""
     import torch
 
     task, context = runs.task, runs.context
@@ -126,7 +119,7 @@ def describe_training(runs: GridRuns) -> str:
     )
 
 
-def _guess(done: Sequence[Done]) -> dict[str, float]:
-    """The level of the most frequent answer, where it is known."""
-    found = baseline_of(done)
-    return {GUESS: found} if math.isfinite(found) else {}
+def _majority_line(outcomes: Sequence[Done]) -> dict[str, float]:
+    """The score of the majority baseline, where it is defined."""
+    score = baseline_of(outcomes)
+    return {GUESS: score} if math.isfinite(score) else {}

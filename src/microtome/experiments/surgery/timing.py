@@ -1,4 +1,4 @@
-"""What does freezing save? Time and memory of one update, measured on a fixed batch in turns."""
+"""Time and memory of one update with frozen blocks, measured on a fixed batch in turns."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...context import Context
 from ...interventions.applying import apply
 from ...interventions.freeze import Freeze, frozen_names
 from ...store.shelf import Shelf
@@ -19,8 +20,6 @@ from ...training.recipe import Recipe
 from ...training.request import ask
 
 if TYPE_CHECKING:
-    import os
-
     from ...training.taskmodel import TaskModel
 
 KIND, FILE = "cost", "cost.json"
@@ -32,57 +31,61 @@ def freezing_costs(
     cases: Mapping[str, Freeze | None],
     *,
     recipe: str | Recipe,
+    context: Context,
     repeats: int = 5,
-    device: str = "cpu",
     precision: str = "float32",
-    store: str | os.PathLike[str] | None = None,
-    command: str = "",
     **values: Any,
 ) -> list[dict[str, Any]]:
     """
-    Measure what an update costs with some weights frozen, or read what was measured before.
+    Measure time and memory of an update with frozen weights, or read earlier measurements.
 
-    One model goes forward and back on one batch in every case, in turns, so that whatever slows the machine
-    down slows all of them; ratios are to the case without an intervention in the same turn.
+    One model makes a forward and a backward pass on one batch in every case, in turns, so that other load of
+    the machine slows all cases; ratios are to the case without an intervention in the same turn.
 
     Parameters
     ----------
     encoder : TransformerEncoder
     task : Task
-        The longest examples of its training split's beginning make the batch.
+        The batch has the longest of the first examples of its training split.
     cases : mapping of str to Freeze or None
         One of them None: nothing frozen.
-    recipe, device, precision, store, command
+    recipe, precision
         As in `finetune`.
+    context : Context
     repeats : int
-        Turns that count, after one that does not.
+        Turns, after one that warms up.
     **values
         Of `finetune`; the method among them decides what learns.
 
     Returns
     -------
     list of dict
-        For each case: `learning` (numbers that learn), `forward_seconds` and `backward_seconds` (medians),
-        `memory_bytes` (CPU: of all activations kept for the way back; CUDA: the most that is allocated
+        For each case: `learning` (trainable parameters), `forward_seconds` and `backward_seconds` (medians),
+        `memory_bytes` (CPU: all activations kept for the backward pass; CUDA: the peak of allocated memory
         beyond the model), `optimizer_bytes` (gradients and Adam's averages), and `backward_ratio`,
         `update_ratio`, `memory_ratio` to nothing frozen, times as medians over turns with
         `backward_low` and `backward_high`, the smallest and the largest.
     """
-    asked = ask(encoder, task, recipe, device=device, precision=precision, **values)
-    told = {"cases": {name: repr(case) for name, case in cases.items()}, "repeats": repeats}
-    specification = {"version": 2, "run": dict(asked.specification), **told}
-    with Shelf(store).work(kind=KIND, specification=specification, command=command) as work:
+    device = context.resolved().device
+    request = ask(encoder, task, recipe, device=device, precision=precision, **values)
+    specification = {
+        "version": 2,
+        "run": dict(request.specification),
+        "cases": {name: repr(case) for name, case in cases.items()},
+        "repeats": repeats,
+    }
+    with Shelf(context.store).work(kind=KIND, specification=specification, command=context.command) as work:
         entry = work.entry
         if entry is None:
             method = str(values.get("method", "full"))
-            found = _measure(asked, cases, repeats, device, precision, method)
-            (work.folder / FILE).write_text(json.dumps(found))
+            costs = _measure(request, cases, repeats, device, precision, method)
+            (work.folder / FILE).write_text(json.dumps(costs))
             entry = work.finish({"model": encoder.name, "task": task.name})
     return json.loads((Path(entry.folder) / FILE).read_text())
 
 
 def _measure(
-    asked: Any,
+    request: Any,
     cases: Mapping[str, Freeze | None],
     repeats: int,
     device: str,
@@ -94,38 +97,39 @@ def _measure(
     from ...training.methods import trainable
     from ...training.modeling import build
 
-    plain = apply(asked.encoder)
+    encoder, task, batch_size = request.encoder, request.task, request.recipe.batch
+    plain = apply(encoder)
     frozen = {name: _names(plain, case) for name, case in cases.items()}
     accelerator = make_accelerator(device, precision)
-    whole = build(asked.encoder, asked.task, asked.head, seed=asked.seeds.init).to(accelerator.device)
-    some = asked.data.items[: 8 * asked.recipe.batch]
+    base = build(encoder, task, request.head, seed=request.seeds.init).to(accelerator.device)
+    items = request.data.items[: 8 * batch_size]
     features = encode(
-        some, asked.task, asked.encoder.tokenizer, longest=asked.longest, stride=asked.stride, mask=whole.mask
+        items, task, encoder.tokenizer, longest=request.longest, stride=request.stride, mask=base.mask
     )
-    chosen = sorted(features, key=lambda feature: -len(feature))[: asked.recipe.batch]
-    batch = collate(chosen, accelerator.device)
+    longest = sorted(features, key=lambda feature: -len(feature))[:batch_size]
+    batch = collate(longest, accelerator.device)
     learning, memory = {}, {}
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in cases}
-    whole.train()
+    base.train()
     for turn in range(repeats + 1):
         for name in cases:
-            # Adapters stay where they are put, and depend on what is frozen: each case begins without them.
-            model = copy.deepcopy(whole) if method == "lora" else whole
-            found = trainable(model, method, frozen=frozen[name])
-            if not turn or model is not whole:
-                _times(model, batch, accelerator)  # the first one also makes what the others find
+            # Adapters stay in a model, and depend on what is frozen: each case begins without them.
+            model = copy.deepcopy(base) if method == "lora" else base
+            trained = trainable(model, method, frozen=frozen[name])
+            if not turn or model is not base:
+                _times(model, batch, accelerator)  # the first update also allocates what later ones reuse
             model.zero_grad(set_to_none=True)
             if not turn:
-                learning[name] = found.learning
+                learning[name] = trained.learning
                 memory[name] = _memory(model, batch, accelerator)
                 continue
             times[name].append(_times(model, batch, accelerator))
-    free = next(name for name, case in cases.items() if case is None)
-    return [_told(name, learning[name], memory, times, free) for name in cases]
+    reference = next(name for name, case in cases.items() if case is None)
+    return [_record(name, learning[name], memory, times, reference) for name in cases]
 
 
 def _names(copy: Any, case: Freeze | None) -> frozenset[str]:
-    """Which weights a case freezes, found on a copy that serves all of them."""
+    """Weights that a case freezes, by means of a copy that serves all cases."""
     for parameter in copy.base.parameters():
         parameter.requires_grad_(True)
     if case is not None:
@@ -134,13 +138,13 @@ def _names(copy: Any, case: Freeze | None) -> frozenset[str]:
 
 
 def _times(model: TaskModel, batch: Any, accelerator: Any) -> tuple[float, float]:
-    """Seconds of the way forward and of the way back."""
+    """Seconds of the forward and of the backward pass."""
     start = _now(accelerator.device)
     with accelerator.autocast():
         loss = model.loss(model(batch), batch)
-    there = _now(accelerator.device)
+    middle = _now(accelerator.device)
     loss.backward()
-    return there - start, _now(accelerator.device) - there
+    return middle - start, _now(accelerator.device) - middle
 
 
 def _now(device: Any) -> float:
@@ -152,7 +156,7 @@ def _now(device: Any) -> float:
 
 
 def _memory(model: TaskModel, batch: Any, accelerator: Any) -> int:
-    """Bytes that an update needs beside the weights and what the optimizer keeps."""
+    """Bytes that an update needs beside the weights and the state of the optimizer."""
     import torch
 
     device = accelerator.device
@@ -163,40 +167,41 @@ def _memory(model: TaskModel, batch: Any, accelerator: Any) -> int:
         _times(model, batch, accelerator)
         return int(torch.cuda.max_memory_allocated(device) - before)
     weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
-    # Kept alive: a freed tensor's place would be given to another one, which would not count.
-    kept: dict[int, Any] = {}
+    # References, since the address of a freed tensor would be reused by another, which would not count.
+    storages: dict[int, Any] = {}
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in weights:
-            kept[storage.data_ptr()] = storage
+            storages[storage.data_ptr()] = storage
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), accelerator.autocast():
         model.loss(model(batch), batch)
-    return sum(storage.nbytes() for storage in kept.values())
+    return sum(storage.nbytes() for storage in storages.values())
 
 
-def _told(
+def _record(
     name: str,
     learning: int,
     memory: Mapping[str, int],
     times: Mapping[str, Sequence[tuple[float, float]]],
-    free: str,
+    reference: str,
 ) -> dict[str, Any]:
-    mine, theirs = np.array(times[name]), np.array(times[free])
-    back, whole = mine[:, 1] / theirs[:, 1], mine.sum(axis=1) / theirs.sum(axis=1)
+    seconds, reference_seconds = np.array(times[name]), np.array(times[reference])
+    backward = seconds[:, 1] / reference_seconds[:, 1]
+    update = seconds.sum(axis=1) / reference_seconds.sum(axis=1)
     return {
         "case": name,
         "learning": learning,
-        "forward_seconds": float(np.median(mine[:, 0])),
-        "backward_seconds": float(np.median(mine[:, 1])),
+        "forward_seconds": float(np.median(seconds[:, 0])),
+        "backward_seconds": float(np.median(seconds[:, 1])),
         "memory_bytes": memory[name],
         # A gradient and two averages of four bytes each.
         "optimizer_bytes": 12 * learning,
-        "backward_ratio": float(np.median(back)),
-        "backward_low": float(back.min()),
-        "backward_high": float(back.max()),
-        "update_ratio": float(np.median(whole)),
-        "memory_ratio": memory[name] / max(1, memory[free]),
+        "backward_ratio": float(np.median(backward)),
+        "backward_low": float(backward.min()),
+        "backward_high": float(backward.max()),
+        "update_ratio": float(np.median(update)),
+        "memory_ratio": memory[name] / max(1, memory[reference]),
     }

@@ -12,7 +12,7 @@ from ...findings.results import Curve
 from ...findings.words import at_most
 from ...scores.declare import Score
 from ..curve_claims import above_lines
-from ..run_curves import MARGIN, lost, said_loss, within_margin
+from ..run_curves import MARGIN, loss_text, lost, within_margin
 
 
 def said_cut(costs: Curve, score: Score, depth: int, each: np.ndarray | None = None) -> list[str]:
@@ -46,14 +46,14 @@ def said_cut(costs: Curve, score: Score, depth: int, each: np.ndarray | None = N
             f"The top {_layers(depth - 1 - place)} of {depth} can go at a cost of at most "
             f"{at_most(max(0.0, float(most[place])))} points of {score.name} ({costs.level * 100:g}% for all "
             "cuts at once), without training anything: it is "
-            f"{said_loss(costs, place, score, alone[:, place].tolist())}."
+            f"{loss_text(costs, place, score, alone[:, place].tolist())}."
         ]
     # Of cuts that cost the same, the one that takes least away.
     place = depth - 2 - int(np.nanargmin(value[:-1][::-1]))
     return [
         f"No cut is shown to cost at most {MARGIN:g} point. The cheapest one, without the top "
         f"{_layers(depth - 1 - place)} of {depth}, costs "
-        f"{said_loss(costs, place, score, alone[:, place].tolist(), bound='most', family='all cuts')}."
+        f"{loss_text(costs, place, score, alone[:, place].tolist(), bound='most', family='all cuts')}."
     ]
 
 

@@ -1,0 +1,234 @@
+"""Inputs of probing: encoders, annotated sentences with their splits, and recorded activations of words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ...context import Context
+from ...errors import InputError, must
+from ...findings.words import counted
+from ...probes.dataset import Asked, divide
+from ...probes.table import Probe
+from ...probes.targets import Annotated, read_target
+from ..base import Plan
+from ..layer_similarity import twin_of
+from .layer_mixes import find_probe
+
+if TYPE_CHECKING:
+    from .probing import Probing
+
+RANDOM_BASELINE = "random baseline"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ProbingInputs:
+    """
+    Encoders whose layers are probed.
+
+    Parameters
+    ----------
+    encoders : mapping of str to Encoder
+        By name: the first one, those that are compared with it, and the random baseline of the first.
+    """
+
+    encoders: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the encoders, without the random baseline."""
+        return [name for name in self.encoders if name != RANDOM_BASELINE]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AnnotationInputs(ProbingInputs):
+    """
+    Encoders and annotated sentences.
+
+    Parameters
+    ----------
+    annotated : Annotated
+    probe : Probe
+    train, held, judged : ndarray of int
+        Indices of the training, validation (early stopping) and test sentences.
+    split : str
+        Name of the test split.
+    judging : bool
+        Whether test sentences are read; a code is scored on its training sentences.
+    """
+
+    annotated: Annotated
+    probe: Probe
+    train: np.ndarray
+    held: np.ndarray
+    judged: np.ndarray
+    split: str
+    judging: bool = True
+
+    @property
+    def needed(self) -> np.ndarray:
+        """Indices of the sentences that encoders are run over."""
+        # Probes that converge need no early stopping.
+        held = [self.held] if self.probe.seeded else []
+        return np.unique(np.concatenate([self.train, *held, *([self.judged] * self.judging)]))
+
+
+def open_encoders(experiment: Probing, context: Context) -> dict[str, Any]:
+    """Open the encoders by their names, with the random baseline of the first where it is asked for."""
+    encoders = experiment.open_models(experiment.models, context.device)
+    names = [encoder.name for encoder in encoders]
+    if len(set(names)) < len(names):
+        raise must("models", "named differently", names)
+    named = {encoder.name: encoder for encoder in encoders}
+    if experiment.random_baselines:
+        named[RANDOM_BASELINE] = twin_of(encoders[0], RANDOM_BASELINE)
+    return named
+
+
+def open_annotations(experiment: Probing, context: Context) -> AnnotationInputs:
+    """Parse the treebank, divide its sentences, and open the encoders; the cheapest checks come first."""
+    annotated = read_target(experiment.on, experiment.target)
+    judging = not experiment.mdl
+    if not judging and annotated.target.kind != "words":
+        raise InputError(
+            f"description length must be of labels of words, but {annotated.target.name} has none."
+        )
+    probe = find_probe(annotated, experiment)
+    train, held, judged, split = divide(annotated, train_size=experiment.train_size)
+    _check_enough(annotated, train, judged if judging else None)
+    encoders = open_encoders(experiment, context)
+    most = min(width for encoder in encoders.values() for width in encoder.widths)
+    if experiment.size is not None and experiment.size > most:
+        raise must("size", f"from 1 to {most}, the features of a layer", experiment.size)
+    return AnnotationInputs(
+        encoders=encoders,
+        annotated=annotated,
+        probe=probe,
+        train=train,
+        held=held,
+        judged=judged,
+        split=split,
+        judging=judging,
+    )
+
+
+def annotation_plan(experiment: Probing, inputs: AnnotationInputs, work: str) -> Plan:
+    """Count sentences, words and bytes of activations, and put the work into words."""
+    target = inputs.annotated.target.name
+    words = sum(len(inputs.annotated.sentences[sentence]) for sentence in inputs.needed)
+    size = 4 * words * sum(sum(encoder.widths) for encoder in inputs.encoders.values())
+    sizes = {name: len(getattr(inputs, name)) for name in ("train", "held", "judged")}
+    return Plan(
+        name=target,
+        summary={
+            "target": target,
+            "models": inputs.names,
+            "sentences": sizes,
+            "words": words,
+            "bytes": size,
+        },
+        sentence=f"{work} all layers of {counted(len(inputs.names), 'model')}"
+        f"{' and a random baseline' if experiment.random_baselines else ''}"
+        f"{', also for a control task' if experiment.control_task else ''}: "
+        f"about {max(size / 1e6, 1):,.0f} MB of activations in the store",
+        inputs=inputs,
+    )
+
+
+def _check_enough(annotated: Annotated, train: np.ndarray, judged: np.ndarray | None) -> None:
+    """Refuse too few sentences or labels before any encoder is run."""
+    for sentences, purpose in ((train, "train on"), (judged, "test on")):
+        if sentences is not None and len(sentences) < 2:
+            raise InputError(
+                f"{annotated.source} must hold at least 2 sentences to {purpose}, but there is "
+                f"{len(sentences)}."
+            )
+    if annotated.target.kind != "words":
+        return
+    present = annotated.right[np.isin(annotated.owner, train)].any(0)
+    if present.sum() < 2:
+        labels = ", ".join(repr(annotated.labels[k]) for k in np.flatnonzero(present)) or "none"
+        raise InputError(
+            f"the {len(train):,} training sentences must have at least 2 labels of {annotated.target.name}, "
+            f"but they have {labels}."
+        )
+
+
+class Recorded(NamedTuple):
+    """
+    The probing task and the activations of one encoder.
+
+    asked : Asked
+        With the rows of this encoder.
+    X : ndarray of float32 of shape (layers, rows, features)
+    address : str
+        Of the activations in the store.
+    """
+
+    asked: Asked
+    X: np.ndarray
+    address: str
+
+
+def record_rows(
+    inputs: AnnotationInputs, seeds: Sequence[int], context: Context
+) -> tuple[Asked, dict[str, Recorded]]:
+    """
+    Run the encoders over the sentences, on the words that all of them have.
+
+    Parameters
+    ----------
+    inputs : AnnotationInputs
+    seeds : sequence of int
+        Of the probes.
+    context : Context
+
+    Returns
+    -------
+    asked : Asked
+        With a row for each of these words.
+    recorded : dict of str to Recorded
+        By encoder: an edge probe has a row for each subword, and tokenizers differ.
+    """
+    from ...extraction.recording import record
+    from ...extraction.texts import make_texts
+    from ...rows.options import row_options
+    from ...rows.planning import plan_rows
+    from ...store.shelf import Shelf
+
+    needed, subword = inputs.needed, inputs.probe.subword
+    texts = make_texts([inputs.annotated.sentences[sentence] for sentence in needed])
+    # Which words there are is the same whichever of their subwords are read.
+    options = row_options("word", subword="last" if subword == "each" else subword)
+    shared = plan_rows(texts.examples, list(inputs.encoders.values()), options, progress=context.progress)
+    asked = Asked(
+        annotated=inputs.annotated,
+        examples=needed[np.asarray(shared.examples)],
+        units=np.asarray(shared.units),
+        train=inputs.train,
+        held=inputs.held,
+        judged=inputs.judged,
+        split=inputs.split,
+        seeds=tuple(seeds),
+        device=context.device,
+    )
+    shelf = Shelf(context.store)
+    recorded = {}
+    for name, encoder in inputs.encoders.items():
+        rows = shared
+        if subword == "each":
+            rows = plan_rows(texts.examples, [encoder], replace(options, subword="each")).among(shared)
+        activations = record(
+            encoder, texts, rows, shelf=shelf, command=context.command, progress=context.progress
+        )
+        # A norm behind the last block is a layer of some families, but no block of its own.
+        layers = activations.layers[: encoder.depth + 1]
+        recorded[name] = Recorded(
+            asked=replace(asked, examples=needed[np.asarray(rows.examples)], units=np.asarray(rows.units)),
+            X=np.stack([np.asarray(layer, dtype=np.float32) for layer in layers]),
+            address=activations.address,
+        )
+    return asked, recorded

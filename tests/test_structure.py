@@ -1,0 +1,106 @@
+"""The shape of the code: names, sizes and signatures stay within limits, which may only become stricter."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import microtome
+
+ROOT = Path(microtome.__file__).parent
+# Local names that say nothing of what they hold.
+VAGUE = frozenset(
+    [
+        "found",
+        "one",
+        "each",
+        "told",
+        "said",
+        "given",
+        "asked",
+        "known",
+        "some",
+        "other",
+        "others",
+        "chosen",
+        "every",
+        "whole",
+        "alone",
+        "wanted",
+        "kept",
+        "read",
+        "shown",
+        "made",
+        "both",
+        "more",
+        "drawn",
+        "right",
+        "own",
+        "here",
+        "there",
+        "rest",
+        "mine",
+    ]
+)
+# Carried by `Context`: signatures that still name them.
+CARRIED = {"progress": 80, "store": 50, "command": 50}
+VAGUE_SHARE = 0.08
+WIDE = 65
+FOLDER = 38
+QUESTIONS = 120
+REUSED = 26
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    return {path.relative_to(ROOT): ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
+
+
+def functions() -> Iterator[tuple[Path, ast.FunctionDef, list[str]]]:
+    for path, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                yield path, node, [argument.arg for argument in arguments]
+
+
+def test_local_names_are_nouns_of_the_domain() -> None:
+    total = vague = 0
+    for _, node, _ in functions():
+        stored = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        total += len(stored)
+        vague += len(stored & VAGUE)
+    assert vague / total <= VAGUE_SHARE
+
+
+def test_few_functions_have_ten_parameters() -> None:
+    wide = [f"{path}:{node.name} {len(names)}" for path, node, names in functions() if len(names) >= 10]
+    assert len(wide) <= WIDE, wide
+
+
+@pytest.mark.parametrize("name", CARRIED)
+def test_the_context_carries_what_crosses_experiments(name: str) -> None:
+    carriers = [f"{path}:{node.name}" for path, node, names in functions() if name in names]
+    assert len(carriers) <= CARRIED[name], carriers
+
+
+def test_module_docstrings_are_statements() -> None:
+    asking = [path for path, tree in trees().items() if "?" in (ast.get_docstring(tree) or "").split("\n")[0]]
+    assert len(asking) <= QUESTIONS, asking
+
+
+def test_class_names_are_unique() -> None:
+    names = Counter(
+        n.name for tree in trees().values() for n in ast.walk(tree) if isinstance(n, ast.ClassDef)
+    )
+    assert sum(count > 1 for count in names.values()) <= REUSED, sorted(k for k, v in names.items() if v > 1)
+
+
+def test_folders_are_small() -> None:
+    sizes = Counter(path.parent for path in trees())
+    assert max(sizes.values()) <= FOLDER, sizes.most_common(3)
