@@ -120,7 +120,7 @@ def probe_tables(documents: Documents) -> str:
 
                 def before(one: Mapping[str, Any], part: str = part, target: str = target) -> Any:
                     told = one[part][target]
-                    kinds = (("base", "base"), ("twin", "random baseline"), ("control", "control labels"))
+                    kinds = (("base", "base"), ("twin", "random baseline"), ("control", "control task"))
                     return [(what, _cells(told[key], 3)) for key, what in kinds if key in told]
 
                 made.append(_layers(base, before))
