@@ -65,11 +65,13 @@ BAD: Mapping[str, Sequence[str]] = {
     "--longest": ("0", "-1", "1.5", "x", "", "1"),
     "--sample": ("0", "-1", "1.5", "x", "", "1", "nan"),
     "--exact": _NAMES,
+    "--published": _NAMES,
+    "--storage": ("float3", "", "int8", "complex64", "float32,float16"),
+    "--batch-tokens": ("0", "-1", "x", "nan"),
     "--read": ("", "=", "nope=1", "format", "format=nope", "columns=", "=x"),
     "--read-inside": ("", "=", "nope=1", "format=nope"),
     "--read-outside": ("", "=", "nope=1", "format=nope"),
     "--dtype": ("float3", "", "int8", "complex64", "float32,float16"),
-    "--autocast": ("float3", "", "int8", "float64"),
     "--tokenizer": ("nowhere/at/all", "", "\udcff"),
     "--recipe": ("nope", "", "wu2020,wu2020", "../wu2020"),
     "--set": _SETTINGS,
@@ -107,7 +109,7 @@ BAD: Mapping[str, Sequence[str]] = {
     "--control-draws": ("-1", "x", "1.5"),
     "--steps": ("0", "-1", "x"),
     "--size": ("0", "-1", "x"),
-    "--solver": ("nope", ""),
+    "--solvers": ("nope", ""),
     "--epochs": ("0", "-1", "x"),
     "--template": ("nope", ""),
     "--direction": ("nope", "", "in,nope"),
@@ -146,7 +148,7 @@ READ: Mapping[str, Sequence[str]] = {
     "--start": _PLACES,
     "--base": _PLACES,
     "--against": _PLACES,
-    "--tokens": ("empty", "binary", "fifo"),
+    "--token-cache": ("empty", "binary", "fifo"),
 }
 _NOWHERE = ("nowhere", "", "/dev/null/x", "a" * 300, "\udcff/x", "/proc/self/mem")
 _OUTS = ("file", "file/below", "/proc/nothing", "/dev/null", "x" * 300, "")

@@ -75,6 +75,7 @@ def measure_rows(
     """Time the bare passes, and extraction into moments, for rows of whole examples and of words."""
     import torch
 
+    from microtome.comparison.request import SimilarityOptions
     from microtome.comparison.streamed import streamed_windows
     from microtome.extraction.batches import CPU_TOKENS, buckets
     from microtome.extraction.streaming import stream
@@ -121,7 +122,7 @@ def measure_rows(
                 planned,
                 lambda: stream([encoder], corpus, planned),
                 measures,
-                grouped=kind == "word",
+                SimilarityOptions(device="cpu"),
             )
 
         return run
@@ -154,6 +155,7 @@ def measure_memory(
     """Watch the memory of extraction into moments as the corpus grows."""
     import torch
 
+    from microtome.comparison.request import SimilarityOptions
     from microtome.comparison.streamed import streamed_windows
     from microtome.extraction.streaming import stream
     from microtome.measures.table import chosen_all
@@ -172,7 +174,7 @@ def measure_memory(
                 planned,
                 lambda c=corpus, p=planned: stream([encoder], c, p),
                 measures,
-                grouped=True,
+                SimilarityOptions(device="cpu"),
             )
         found.append({"sentences": count, "rows": len(planned), "peak": watch.peak})
     # The first, small run brings in what every later one finds there.

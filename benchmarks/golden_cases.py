@@ -46,7 +46,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         ),
         "similarity, rows left out": (
             "similarity tall.npy after.npy --measures debiased_cka,linear_cka --leave-out leave.npy "
-            "--rows 150 --zscore --remove-top 2 --seed 3"
+            "--sample 150 --zscore --remove-top 2 --seed 3"
         ),
         "similarity, little memory": (
             "similarity large.npy --measures debiased_cka,linear_cka,svcca,neuron_correlation --certainty "
@@ -67,14 +67,15 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         ),
         "evaluate": f"evaluate runs/seed-1 {CATS} --against runs/seed-2 --split test",
         "compare, words": (
-            "compare base runs/seed-1 --on lines.txt --rows word --twins 1 --certainty --out study/words"
+            "compare base runs/seed-1 --on lines.txt --rows word --random-baselines 1 --certainty "
+            "--out study/words"
         ),
         "compare, tokenizers": (
             "compare base causal elmo --on documents.txt --read blank_lines=documents --rows word "
             "--measures debiased_cka,svcca,rsa --sample 200 --certainty --halves 4"
         ),
         "compare, published rows": (
-            "compare base causal --on lines.txt --exact wu --measures ckasim,svsim,pwsim"
+            "compare base causal --on lines.txt --published wu --measures ckasim,svsim,pwsim"
         ),
         "compare, attention": (
             f"compare base runs/seed-1 --on lines.txt --measures {ATTENTION} --certainty --halves 4"
@@ -95,8 +96,8 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         ),
         "drop": f"drop base {CATS} {FEW} --count 2 --random-draws 2 --seeds 1,2 --train-size 64",
         "drop, head": f"drop base {CATS} {FEW} --count 1 --strategies top,bottom --then head,none --seeds 1",
-        "prune": f"prune runs/seed-1 {CATS} --max-drop 20 --on validation --certify-on test --out small",
-        "prune, nothing": f"prune runs/seed-1 {CATS} --max-drop 1 --on validation --seed 4",
+        "prune": f"prune runs/seed-1 {CATS} --max-drop 20 --split validation --certify-on test --out small",
+        "prune, nothing": f"prune runs/seed-1 {CATS} --max-drop 1 --split validation --seed 4",
         "probe, parts of speech": (
             "probe base runs/seed-1 --on treebank --target upos --control-task --out study/upos"
         ),

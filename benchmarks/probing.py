@@ -260,7 +260,7 @@ def missed(result: Mapping[str, Any]) -> list[str]:
                 f"the objective is {ours['objective']:.6f}, scikit-learn's {theirs['objective']:.6f}."
             )
     if not result["converged"]:
-        said.append("some readouts did not converge.")
+        said.append("some linear probes did not converge.")
     return said
 
 

@@ -127,7 +127,7 @@ def frozen(job: Job, encoder: Any, options: Mapping[str, Any]) -> dict[str, Any]
         recipe="merchant2020",
         measure_time=False,
         head=head_of("cls1", encoder) if task.kind in SEQUENCE else "stock",
-        precision=options["precision"],
+        dtype=options["precision"],
         device=options["device"],
         store=options["store"],
         keep_models=options["keep_models"],

@@ -14,17 +14,17 @@ SOLVERS = ("published", "converged")
 
 
 def read_curves(job: Job, encoder: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the task's answers out of every layer, by published heads and by converged readouts."""
+    """Read the task's answers out of every layer, by published and by logistic-regression heads."""
     from curve_agreement import seed_curves
-    from microtome.experiments.probing.rows import TWIN
 
-    from microtome.experiments.probing.task_probing import task_probing
+    from microtome.experiments.probing.inputs import RANDOM_BASELINE
+    from microtome.experiments.probing.probing import probe
 
     task = open_task(options["reinit_task"], options["data"])
     size = min(options["reads"], len(task.split(task.train)))
-    found = task_probing(
+    found = probe(
         encoder,
-        task,
+        target=task,
         train_size=size,
         seeds=options["reinit_seeds"],
         store=options["store"],
@@ -32,7 +32,7 @@ def read_curves(job: Job, encoder: Any, options: Mapping[str, Any]) -> dict[str,
     )
     layers = list(range(1, encoder.depth + 1))
     curves: dict[str, Any] = {}
-    for model, label in ((encoder.name, "base"), (TWIN, "twin")):
+    for model, label in ((encoder.name, "base"), (RANDOM_BASELINE, "twin")):
         curves[label] = {
             solver: seed_curves(found.rows, "layer", layers, model=model, solver=solver).tolist()
             for solver in SOLVERS
@@ -60,7 +60,7 @@ def redrawn_curves(job: Job, encoder: Any, options: Mapping[str, Any]) -> dict[s
     # Updates are the same for every size: with fewer examples, passes would make fewer of them.
     common: dict[str, Any] = {
         "head": head_of("cls1", encoder),
-        "precision": options["precision"],
+        "dtype": options["precision"],
         "device": options["device"],
         "store": options["store"],
         "command": options["command"],
@@ -110,8 +110,8 @@ def _tuned(
 ) -> list[Any]:
     """Tune models of one shape: as one on a GPU, where each is too small to fill it."""
     import microtome as mt
-    from microtome.training.multi_seed import finetune_abreast
+    from microtome.training.multi_seed import finetune_vectorized
 
     if device == "cuda" and task.kind in ("classification", "regression"):
-        return finetune_abreast(encoders, task, "tamkin2020", seeds=[seed], **common)
+        return finetune_vectorized(encoders, task, "tamkin2020", seeds=[seed], **common)
     return [mt.finetune(one, task, "tamkin2020", seed=seed, **common) for one in encoders]

@@ -213,20 +213,20 @@ def abreast(task: str, options: Mapping[str, Any]) -> bool:
 def tune(job: Job, encoder: Any, options: Mapping[str, Any], seeds: Sequence[int]) -> list[Any]:
     """Fine-tune with every seed; what is in the store is taken from there."""
     import microtome as mt
-    from microtome.training.multi_seed import finetune_abreast
+    from microtome.training.multi_seed import finetune_vectorized
     from microtome.training.stock import SEQUENCE
 
     task = open_task(job.what, options["data"])
     common: dict[str, Any] = {
         "head": head_of("cls1", encoder) if task.kind in SEQUENCE else "stock",
-        "precision": options["precision"],
+        "dtype": options["precision"],
         "device": options["device"],
         "store": options["store"],
         "command": options["command"],
         **recipe_of(options),
     }
     if abreast(job.what, options):
-        return finetune_abreast([encoder], task, "merchant2020", seeds=seeds, **common)
+        return finetune_vectorized([encoder], task, "merchant2020", seeds=seeds, **common)
     return [mt.finetune(encoder, task, "merchant2020", seed=seed, **common) for seed in seeds]
 
 

@@ -1,4 +1,4 @@
-"""What is read of words before and after tuning? Linear readouts of the same words; for tuned_layers.py."""
+"""Linear probes of the same words before and after tuning, for tuned_layers.py."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from tuned_layers_change import plain_curve
 from zoo_job import once
 
-from microtome.experiments.probing.probing import layer_differences
-from microtome.experiments.probing.rows import TWIN
+from microtome.experiments.probing.curves import layer_differences
+from microtome.experiments.probing.inputs import RANDOM_BASELINE
 from microtome.inference.answers import Answers
 from microtome.inference.scoring import example_groups, freedom, unit_influence
 from microtome.inference.simultaneous import spread
@@ -146,16 +146,16 @@ def sizes_of(asked: Asked, one: Probed) -> dict[str, Any]:
 def base_readouts(
     encoder: Any, options: Mapping[str, Any], aside: Path, *, trees: bool = False
 ) -> dict[str, Any]:
-    """What layers of the model read before tuning, what those of a random twin do, and labels of control."""
+    """Probes of the model before tuning, of its random baseline, and of a control task."""
     from microtome.experiments.layer_similarity import called, twin_of
 
-    models = {BASE: called(encoder, BASE), TWIN: twin_of(encoder, TWIN)}
+    models = {BASE: called(encoder, BASE), RANDOM_BASELINE: twin_of(encoder, RANDOM_BASELINE)}
     out: dict[str, Any] = {}
     for target in (TREES,) if trees else TARGETS:
         asked, stacks = record_all(models, target, options, aside)
         run = PROBES["structural" if trees else "linear"].function()
         found = {name: run(asked, X) for name, X in stacks.items()}
-        base, twin = found[BASE], found[TWIN]
+        base, twin = found[BASE], found[RANDOM_BASELINE]
         against = layer_differences("base from twin", base, twin, LEVEL, base.score)
         told = {
             **sizes_of(asked, base),
@@ -204,7 +204,7 @@ def tuned_readouts(
         asked, stacks = record_all(models, target, options, aside)
         run = PROBES["structural" if trees else "linear"].function()
         found = {name: run(asked, X) for name, X in stacks.items()}
-        # A readout has no seed of its own: what is read before tuning is the same for every seed.
+        # A linear probe has no seed of its own: that of the base is the same for every seed.
         base = as_one([found[BASE]] * len(seeds), seeds)
         tuned = as_one([found[str(seed)] for seed in seeds], seeds)
         last = len(base.answers) - 1

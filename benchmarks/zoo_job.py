@@ -130,14 +130,14 @@ def do(jobs: Sequence[Job], options: Mapping[str, Any]) -> list[dict[str, Any]]:
 def tune(jobs: Sequence[Job], options: Mapping[str, Any]) -> list[list[Any]]:
     """Fine-tune with every seed, the models of each job."""
     import microtome as mt
-    from microtome.training.multi_seed import finetune_abreast
+    from microtome.training.multi_seed import finetune_vectorized
 
     task, seeds = open_task(jobs[0].task, options["data"]), options["seeds"]
     names = list(dict.fromkeys(job.encoder for job in jobs))
     encoders = [once(("encoder", name), lambda name=name: mt.load(f"zoo:{name}")) for name in names]
     common = {
         "head": head_of(jobs[0].head, encoders[0]),
-        "precision": options["precision"],
+        "dtype": options["precision"],
         "device": options["device"],
         "store": options["store"],
         "command": options["command"],
@@ -145,7 +145,7 @@ def tune(jobs: Sequence[Job], options: Mapping[str, Any]) -> list[list[Any]]:
     }
     if options["abreast"] > 1:
         rates = list(dict.fromkeys(job.rate for job in jobs))
-        runs = finetune_abreast(encoders, task, "devlin2019", seeds=seeds, rates=rates, **common)
+        runs = finetune_vectorized(encoders, task, "devlin2019", seeds=seeds, rates=rates, **common)
     else:
         ((job,), (encoder,)) = jobs, encoders
         runs = [

@@ -10,9 +10,7 @@ from .version import VERSION
 if TYPE_CHECKING:
     from . import analysis as analysis
     from .comparison.attention import attention_similarity_matrix as attention_similarity_matrix
-    from .comparison.compare import compare as compare
     from .comparison.similarity import similarity as similarity
-    from .comparison.similarity import similarity_matrix as similarity_matrix
     from .comparison.watching import watch as watch
     from .context import Context as Context
     from .corpora.table import CORPORA as CORPORA
@@ -26,6 +24,9 @@ if TYPE_CHECKING:
     from .experiments.change.trajectory import trajectory as trajectory
     from .experiments.change.tuning_methods import tuning_methods as tuning_methods
     from .experiments.probing.probing import probe as probe
+    from .experiments.similarity.comparison import compare as compare
+    from .experiments.similarity.extraction import extract as extract
+    from .experiments.similarity.matrix import similarity_matrix as similarity_matrix
     from .experiments.surgery.dropping import drop as drop
     from .experiments.surgery.freezing import freeze as freeze
     from .experiments.surgery.permutation import permute as permute
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from .experiments.surgery.skipping import skip as skip
     from .experiments.surgery.truncation import truncate as truncate
     from .experiments.table import EXPERIMENTS as EXPERIMENTS
-    from .extraction.extracting import extract as extract
     from .findings.opening import open_found as open  # noqa: F401
     from .interventions.applying import apply as apply
     from .interventions.freeze import Freeze as Freeze
@@ -64,7 +64,7 @@ __version__ = VERSION
 _PUBLIC = {
     "apply": "interventions.applying.apply",
     "attention_similarity_matrix": "comparison.attention.attention_similarity_matrix",
-    "compare": "comparison.compare.compare",
+    "compare": "experiments.similarity.comparison.compare",
     "drop": "experiments.surgery.dropping.drop",
     "freeze": "experiments.surgery.freezing.freeze",
     "Context": "context.Context",
@@ -82,7 +82,7 @@ _PUBLIC = {
     "truncate": "experiments.surgery.truncation.truncate",
     "corpus": "tasks.corpus.corpus",
     "evaluate": "training.evaluating.evaluate",
-    "extract": "extraction.extracting.extract",
+    "extract": "experiments.similarity.extraction.extract",
     "finetune": "training.finetuning.finetune",
     "held_out": "tasks.subset.held_out",
     "load": "encoders.loading.load",
@@ -90,7 +90,7 @@ _PUBLIC = {
     "over_seeds": "training.multi_seed.over_seeds",
     "series": "encoders.series.series",
     "similarity": "comparison.similarity.similarity",
-    "similarity_matrix": "comparison.similarity.similarity_matrix",
+    "similarity_matrix": "experiments.similarity.matrix.similarity_matrix",
     "task": "tasks.loading.task",
     "watch": "comparison.watching.watch",
     "CORPORA": "corpora.table.CORPORA",

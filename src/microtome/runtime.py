@@ -34,6 +34,11 @@ def find_device(name: Any) -> torch.device:
     return device
 
 
+def name_device(name: Any) -> Any:
+    """Name the device that "auto" stands for on this machine; other names stay as they are."""
+    return str(find_device(name)) if name == "auto" else name
+
+
 @contextlib.contextmanager
 def using_threads(threads: int | None) -> Iterator[None]:
     """Set the number of threads of torch and BLAS, and restore it afterwards."""

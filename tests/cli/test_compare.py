@@ -102,8 +102,12 @@ def test_two_seeds_are_printed_with_what_is_found(here: Path, capsys: pytest.Cap
     )
 
 
-def test_twins_are_drawn_from_the_first_model(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    read = as_json(capsys, "base", "--on", "lines.txt", "--twins", "2", "--seed", "3", "--rows", "mean")
+def test_random_baselines_are_copies_of_the_first_model(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    read = as_json(
+        capsys, "base", "--on", "lines.txt", "--random-baselines", "2", "--seed", "3", "--rows", "mean"
+    )
     (one,) = read["maps"]
     assert [name for name in one["left"] if name.endswith("/2")] == [
         "base/2", "base-random3/2", "base-random4/2",
@@ -199,7 +203,7 @@ def test_models_of_one_name_are_told_apart(
     for place, model in zip(places, ("base", "seed 1"), strict=True):
         place.parent.mkdir(parents=True)
         place.symlink_to(here / model)
-    read = as_json(capsys, *map(str, places), "--on", "lines.txt", "--twins", "1")
+    read = as_json(capsys, *map(str, places), "--on", "lines.txt", "--random-baselines", "1")
     names = [name.rpartition("/")[0] for name in read["maps"][0]["left"]]
     assert list(dict.fromkeys(names)) == [
         "run1-checkpoint-best", "run2-checkpoint-best", "run1-checkpoint-best-random0",
@@ -215,17 +219,17 @@ def test_models_of_one_name_are_told_apart(
         ("nowhere --on lines.txt", "there is no folder 'nowhere', and the hub cannot be reached."),
         ("bare --on lines.txt", "bare must hold a tokenizer (tokenizer.json or vocab.txt), but"),
         ("base base --on lines.txt", "names of models must differ, but 'base' stands twice"),
-        ("base --on lines.txt --twins 3,4", "Invalid value for '--twins'"),
-        ("base --on lines.txt --twins=-1", "Invalid value for '--twins'"),
+        ("base --on lines.txt --random-baselines 3,4", "Invalid value for '--random-baselines'"),
+        ("base --on lines.txt --random-baselines=-1", "Invalid value for '--random-baselines'"),
         ("base --on lines.txt --rows words", "rows must be one of cls, mean, token, word, but got 'w"),
         ("base --on lines.txt --read x", "--read must be name=value, but got 'x'."),
         ("base --on lines.txt --level 2", "--level must be between 0 and 1, but got 2"),
         ("base --on lines.txt --rows cls -m attention_js", "attention_js must be asked of rows of"),
         ("base gpt --on lines.txt --rows token", "rows of tokens must come from models with one tok"),
         ("base --on lines.txt --sample 9999", "sample must be at most the "),
-        ("base --on lines.txt --dtype int8", "dtype must be one of float32, float16, bfloat16, but"),
+        ("base --on lines.txt --storage int8", "storage must be one of bfloat16, float16, float32, but"),
         ("base --on lines.txt --precision most", "precision must be "),
-        ("base --on lines.txt --exact li", "exact must be 'wu', but got 'li'."),
+        ("base --on lines.txt --published li", "published must be one of wu, but got 'li'."),
         ("base --on one.txt --certainty", "come from one: that is too few for intervals and for debiased"),
         ("base --on few.txt", "every sentence must hold fewer than half of the rows, but one holds 12 of"),
         ("base --on lines.txt --out lines.txt", "one that can be made, but got lines.txt: it is a file."),

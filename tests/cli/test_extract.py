@@ -61,13 +61,13 @@ def test_what_was_recorded_is_told(here: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_the_document_says_where_everything_is(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["bert", "--on", "lines.txt", "--rows", "mean", "--dtype", "float16"]
+    words = ["bert", "--on", "lines.txt", "--rows", "mean", "--storage", "float16"]
     read = as_json(capsys, *words)
     assert read["format"] == "microtome/extract/1"
     assert read["layers"] == ["bert/0", "bert/1", "bert/2", "bert/3"]
     assert (read["widths"], read["rows"]) == ([32] * 4, len(LINES))
     assert read["facts"]["texts"]["source"] == "lines.txt"
-    expected = mt.extract("bert", "lines.txt", rows="mean", dtype="float16", store="store")
+    expected = mt.extract("bert", "lines.txt", rows="mean", storage="float16", store="store")
     assert (read["address"], read["digest"]) == (expected.address, expected.rows.digest)
     entry = Shelf("store").get(read["address"])
     assert entry is not None
@@ -189,10 +189,10 @@ def test_files_of_others_stay_beside_the_layers(here: Path, capsys: pytest.Captu
 
 
 def test_options_reach_the_rows(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--subword", "mean", "--longest", "8", "--sample", "6", "--seed", "3", "--tokens", "64"]
+    words = ["--subword", "mean", "--longest", "8", "--sample", "6", "--seed", "3", "--batch-tokens", "64"]
     read = as_json(capsys, "bert", "--on", "lines.txt", *words, "--threads", "1", "--device", "cpu")
     expected = mt.extract(
-        "bert", "lines.txt", subword="mean", longest=8, sample=6, seed=3, tokens=64, store="store"
+        "bert", "lines.txt", subword="mean", longest=8, sample=6, seed=3, batch_tokens=64, store="store"
     )
     assert read["address"] == expected.address
 
@@ -252,8 +252,8 @@ def test_quiet_prints_the_result_alone(here: Path, capsys: pytest.CaptureFixture
         ("nowhere --on lines.txt", "there is no folder 'nowhere', and the hub cannot be reached."),
         ("empty --on lines.txt", "empty must hold a model, but the folder is empty."),
         ("bert --on lines.txt --rows line", "rows must be one of cls, mean, token, word, but got 'l"),
-        ("bert --on lines.txt --subword x", "subword must be one of last, first, mean, but got 'x'."),
-        ("bert --on lines.txt --dtype int8", "dtype must be one of float32, float16, bfloat16, but"),
+        ("bert --on lines.txt --subword x", "subword must be one of first, last, mean, but got 'x'."),
+        ("bert --on lines.txt --storage int8", "storage must be one of bfloat16, float16, float32, but"),
         ("bert --on lines.txt --read columns", "--read must be name=value, but got 'columns'."),
         ("bert --on lines.txt --read =1", "--read must be name=value, but got '=1'."),
         ("bert --on lines.txt --read lang=en", "but got 'lang'."),

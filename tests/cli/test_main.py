@@ -51,7 +51,7 @@ def test_help_names_the_verbs_and_the_exit_codes() -> None:
 def test_the_help_of_a_verb_names_its_options() -> None:
     said = type_in("similarity", "-h", COLUMNS="200").stdout
     for option in (
-        *("--measures", "--clusters", "--certainty", "--level", "--halves", "--permutations", "--rows"),
+        *("--measures", "--clusters", "--certainty", "--level", "--halves", "--permutations", "--sample"),
         *("--leave-out", "--zscore", "--remove-top", "--precision", "--memory", "--device", "--threads"),
         *("--seed", "--dry-run", "--out", "--json", "--quiet"),
     ):
@@ -83,7 +83,7 @@ def test_the_verb_without_words_shows_its_help(capsys: pytest.CaptureFixture[str
         (["similarity", "a", "b", "c"], "microtome: Got unexpected extra argument(s) (c).\n"),
         (["similarity", "nowhere.npy"], "microtome: path must be a file or a folder that exists, but got "),
         (["similarity", "a.npy", "--bogus"], "microtome: No such option: --bogus"),
-        (["similarity", "a.npy", "--rows", "many"], "microtome: Invalid value for '--rows': "),
+        (["similarity", "a.npy", "--sample", "many"], "microtome: Invalid value for '--sample': "),
         (["similarity", "a.npy", "--seed", "-1"], "microtome: Invalid value for '--seed': "),
     ],
 )
@@ -105,15 +105,15 @@ def test_a_wrong_request_is_answered_with_one_sentence(
         (["-m", "svcca:threshold=3"], "option threshold must be at least 0.01 and at most 1, but got '3'."),
         (["-m", "attention_js"], "attention_js must be given attention maps"),
         (["--level", "2"], "--level must be between 0 and 1, but got 2.0."),
-        (["--rows", "2"], "rows must be a whole number of at least 4, but got 2."),
+        (["--sample", "2"], "Invalid value for '--sample': 2 is not in the range x>=4."),
         (["--remove-top", "5"], "below the narrowest layer's 5 features, but got 5."),
         (["--memory", "lots"], "memory must be an amount such as '2GB'"),
         (["--device", "abacus"], "device must be a torch device such as 'cpu' or 'cuda', but got 'abacus'."),
-        (["--precision", "half"], "precision must be 'fast' or 'exact', but got 'half'."),
+        (["--precision", "half"], "precision must be one of exact, fast, but got 'half'."),
         (["--threads", "0"], "threads must be a whole number above 0, but got 0."),
         (["--threads", "100000"], "threads must be at most 1024, but got 100000."),
         (["--clusters", "nowhere.npy"], "clusters must be a readable .npy file, but got nowhere.npy"),
-        (["--leave-out", "nowhere.npy"], "--leave-out must be a readable .npy file, but got nowhere.npy"),
+        (["--leave-out", "nowhere.npy"], "leave_out must be a readable .npy file, but got nowhere.npy"),
         (["--out", __file__], f"must be one that can be made, but got {__file__}: it is a file."),
     ],
 )

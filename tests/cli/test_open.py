@@ -15,6 +15,8 @@ from microtome.encoders.versions import COMMON
 from microtome.findings.maps import Maps
 
 TUNING = ["--set", "steps=4", "--set", "batch=8", "--set", "longest=16", "--threads", "1"]
+SMALL = ("layers=2", "width=32", "heads=2", "inner=64", "length=12", "batch=4", "steps=3", "vocabulary=60")
+DESIGN = [word for value in SMALL for word in ("--set", value)]
 # What each verb is asked for; TASK, TEXT, LAYERS, BASE, ONE and TWO are filled in.
 WORDS = {
     "similarity": ["LAYERS"],
@@ -23,6 +25,7 @@ WORDS = {
     "finetune": ["BASE", "TASK", *TUNING, "--seeds", "1"],
     "evaluate": ["ONE", "TASK"],
     "prune": ["ONE", "TASK", "--max-drop", "99"],
+    "pretrain": ["replaced", "--corpus", "TEXT", *DESIGN, "--set", "generator=1,32", "--threads", "1"],
     "skip": ["ONE", "TWO", "TASK"],
     "change": ["BASE", "ONE", "TWO", "--on", "TEXT", "--sample", "60", "--halves", "2"],
 }
@@ -38,8 +41,8 @@ SLOW = {
     "localize": ["BASE", "ONE", "--on", "TEXT", "--sample", "60", "--halves", "2", "--rotations", "2"],
     "trajectory": ["RUN", "--on", "TEXT", "--sample", "60"],
 }
-# What these verbs write is no result: a page, a model, a table on the screen, a folder of several results.
-OTHERS = {"report", "pretrain", "ls", "demo", "store"}
+# What these verbs write is no result: a page, a table on the screen, a folder of several results.
+OTHERS = {"report", "ls", "demo", "store"}
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +102,12 @@ def test_open_reads_what_a_verb_wrote(verb: str, filled: dict[str, list[str]], t
         assert [layer["name"] for layer in found["layers"]] == ["0", "1", "2", "3"]
     else:
         check_facts(found)
+    if verb in ("finetune", "evaluate", "prune", "pretrain"):
+        assert found.kind == verb
+        assert found.findings
+        assert found.methods.endswith(".")
+        found.save(tmp_path / "again")
+        assert mt.open(tmp_path / "again").document() == found.document()
 
 
 @pytest.mark.slow

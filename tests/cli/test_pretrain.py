@@ -22,7 +22,9 @@ def arguments(folder: Path, design: str, *more: str) -> list[str]:
 
 def test_an_encoder_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     written(tmp_path)
-    asked = arguments(tmp_path, "replaced", "--set", "generator=1,32", "--tokens", str(tmp_path / "tokens"))
+    asked = arguments(
+        tmp_path, "replaced", "--set", "generator=1,32", "--token-cache", str(tmp_path / "tokens")
+    )
     assert main([*asked, "--checkpoints", "2", "--json", "--threads", "1"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["format"] == "microtome/pretrain/1"

@@ -51,7 +51,7 @@ def test_layers_are_in_order_and_a_mix_of_all_of_them_is_not_the_last(capsys: Ca
     def curve(name: str, x: tuple[int, ...]) -> Curve:
         return make_curve(name, [0.5] * len(x), x=x, axis="layer")
 
-    twin = "difference, random twin (all layers) from bert (all layers)"
+    twin = "difference, random baseline (all layers) from bert (all layers)"
     every = (curve("bert (all layers)", (2,)), curve("bert (layers 0 to l)", (0, 1, 2)), curve(twin, (2,)))
     more = {"layers": ["mix", "upto"]}
     show_result(Screen(), make_result(experiment="probing", curves=every, more=more), None)

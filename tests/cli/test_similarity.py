@@ -88,7 +88,7 @@ def test_every_option_reaches_the_engine(folder: Path, capsys: pytest.CaptureFix
         "6",
         "--permutations",
         "5",
-        "--rows",
+        "--sample",
         "40",
     ]
     words += [
@@ -113,7 +113,7 @@ def test_every_option_reaches_the_engine(folder: Path, capsys: pytest.CaptureFix
         level=0.8,
         halves=6,
         permutations=5,
-        rows=40,
+        sample=40,
         leave_out=mask,
         zscore=True,
         remove_top=1,

@@ -14,6 +14,7 @@ import microtome as mt
 import tiny
 from microtome.comparison import models
 from microtome.comparison.models import attention_maps, say
+from microtome.comparison.request import SimilarityOptions
 from microtome.errors import InputError
 from microtome.extraction.texts import make_texts
 from microtome.findings.maps import Map
@@ -114,9 +115,11 @@ def encoders(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     return [mt.load(tiny.save_checkpoint(folder / kind, kind, **more)) for kind, more in kinds]
 
 
-def maps_of(encoders: list[Any], measures: str, **options: Any) -> dict[str, Map]:
+def maps_of(encoders: list[Any], measures: str, *, causal: bool = False, **options: Any) -> dict[str, Map]:
     rows = plan_rows(TEXTS.examples, encoders, row_options("word"))
-    found = attention_maps(encoders, TEXTS, rows, list(chosen_all(measures)), **options)
+    found = attention_maps(
+        encoders, TEXTS, rows, list(chosen_all(measures)), SimilarityOptions(**options), causal=causal
+    )
     return {one.measure: one for one in found}
 
 

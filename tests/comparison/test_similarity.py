@@ -137,7 +137,7 @@ def test_row_measures_fit_into_little_memory_or_say_so() -> None:
         whole = mt.similarity_matrix(layers, None, measure)
         same(whole, mt.similarity_matrix(layers, None, measure, memory="120KB"), 1e-12)
     with pytest.raises(
-        InputError, match=r"^rsa must fit two layers of 100 rows into memory=.*fewer rows \(rows=\)"
+        InputError, match=r"^rsa must fit two layers of 100 rows into memory=.*fewer rows \(sample=\)"
     ):
         mt.similarity_matrix(layers, None, "rsa", memory="1KB")
 
@@ -191,15 +191,15 @@ def test_rows_that_are_left_out() -> None:
 def test_rows_that_are_drawn() -> None:
     x, y = stack(6, 4)
     place = np.arange(120.0)[:, None]  # a layer that tells which rows were drawn
-    mean = mt.similarity_matrix([np.hstack([place, place**2])], [x], "linear_cka", rows=50, seed=3)
-    again = mt.similarity_matrix([np.hstack([place, place**2])], [x], "linear_cka", rows=50, seed=3)
+    mean = mt.similarity_matrix([np.hstack([place, place**2])], [x], "linear_cka", sample=50, seed=3)
+    again = mt.similarity_matrix([np.hstack([place, place**2])], [x], "linear_cka", sample=50, seed=3)
     same(mean, again, 0)
     assert mean["linear_cka"].n == 50
-    other = mt.similarity_matrix([np.hstack([place, place**2])], [x], "linear_cka", rows=50, seed=4)
+    other = mt.similarity_matrix([np.hstack([place, place**2])], [x], "linear_cka", sample=50, seed=4)
     assert other["linear_cka"].values != mean["linear_cka"].values
-    assert mt.similarity_matrix([x], [y], rows=500)["debiased_cka"].n == 120
+    assert mt.similarity_matrix([x], [y], sample=500)["debiased_cka"].n == 120
     ids = np.repeat(np.arange(24), 5)
-    drawn = mt.similarity_matrix([x], [y], rows=52, clusters=ids)["debiased_cka"]
+    drawn = mt.similarity_matrix([x], [y], sample=52, clusters=ids)["debiased_cka"]
     assert drawn.n == 50  # whole clusters only
 
 
@@ -276,18 +276,18 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "left layer 0 must be of the type bfloat16, float16, float32, float64, but got",
     ),
     ({"left": "nowhere"}, "path must be a file or a folder that exists, but got 'nowhere'."),
-    ({"precision": "high"}, "precision must be 'fast' or 'exact', but got 'high'."),
+    ({"precision": "high"}, "precision must be one of exact, fast, but got 'high'."),
     ({"device": "tpu9"}, "device must be a torch device such as 'cpu' or 'cuda', but got 'tpu9'."),
     ({"device": "meta"}, "device must be 'cpu' or 'cuda', but got 'meta'."),
     ({"memory": "much"}, "memory must be an amount such as '2GB' or '512MiB', but got 'much'."),
     ({"memory": 0}, "memory must be an amount such as '2GB' or '512MiB', but got 0."),
     ({"level": 1.0}, "level must be between 0 and 1, but got 1.0."),
     ({"threads": 0}, "threads must be a whole number above 0, but got 0."),
-    ({"rows": 3}, "rows must be a whole number of at least 4, but got 3."),
+    ({"sample": 3}, "sample must be at least 4, but got 3."),
     ({"leave_out": np.zeros(19, bool)}, "leave_out must be a boolean array of length 20, but got"),
     ({"leave_out": np.ones(20, bool)}, "leave_out must keep some rows, but it leaves out all of them."),
     ({"remove_top": 3}, "remove_top must be below the narrowest layer's 3 features, but got 3."),
-    ({"remove_top": -1}, "remove_top must be a whole number of at least 0, but got -1."),
+    ({"remove_top": -1}, "remove_top must be at least 0, but got -1."),
     ({"remove_top": True}, "remove_top must be a whole number of at least 0, but got True."),
     ({"left": [X, X], "names": [1, "1"]}, "names of the layers of left must differ, but '1' stands twice."),
     (

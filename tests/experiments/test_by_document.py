@@ -19,7 +19,7 @@ from microtome.experiments.change.domains import domains
 from microtome.experiments.change.length_matching import match_lengths
 from microtome.experiments.change.localization import localize
 from microtome.experiments.layer_similarity import Recorded, compare_layers
-from microtome.extraction.extracting import extract
+from microtome.experiments.similarity.extraction import extract
 from microtome.extraction.texts import make_texts
 from microtome.inference.influence import projected
 from microtome.randomness import generator

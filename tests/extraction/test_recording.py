@@ -153,8 +153,8 @@ def test_whatever_decides_the_numbers_decides_the_address(
         recorded(encoder, store, sample=9),
         recorded(encoder, store, sample=9, seed=1),
         recorded(encoder, store, kind="mean"),
-        recorded(encoder, store, dtype="float16"),
-        recorded(encoder, store, tokens=40),
+        recorded(encoder, store, storage="float16"),
+        recorded(encoder, store, batch_tokens=40),
         recorded(twin, store),
         recorded(settled, store),
     ]
@@ -185,7 +185,7 @@ def test_an_entry_without_layer_0_is_not_taken_for_one_with_it(
 
 @pytest.mark.parametrize("dtype, digits", [("float16", 11), ("bfloat16", 8)])
 def test_small_numbers_are_the_nearest_ones(encoder: Any, tmp_path: Path, dtype: str, digits: int) -> None:
-    whole, small = recorded(encoder, tmp_path), recorded(encoder, tmp_path, dtype=dtype)
+    whole, small = recorded(encoder, tmp_path), recorded(encoder, tmp_path, storage=dtype)
     kind = getattr(torch, dtype)
     assert {layer.dtype for layer in small.layers.stored} == {dtype}
     for one, two in zip(whole.layers, small.layers, strict=True):
@@ -209,8 +209,8 @@ def test_facts_say_what_ran_on_what(encoder: Any, checkpoint: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("dtype", ["float64", "int8", None])
 def test_numbers_must_be_of_a_kind_that_is_stored(encoder: Any, tmp_path: Path, dtype: Any) -> None:
-    with pytest.raises(InputError, match="dtype must be one of float32, float16, bfloat16, but got"):
-        recorded(encoder, tmp_path / "store", dtype=dtype)
+    with pytest.raises(InputError, match="storage must be one of float32, float16, bfloat16, but got"):
+        recorded(encoder, tmp_path / "store", storage=dtype)
     assert not (tmp_path / "store").exists()
 
 

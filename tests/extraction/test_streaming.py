@@ -43,7 +43,7 @@ def collect(
     encoders: Sequence[Any], corpus: list[Example], kind: str = "word", **options: Any
 ) -> list[list[Any]]:
     """All rows of all layers, by encoder."""
-    chosen = {k: options.pop(k) for k in ("subword", "exact", "sample", "special") if k in options}
+    chosen = {k: options.pop(k) for k in ("subword", "published", "sample", "special") if k in options}
     rows = plan_rows(corpus, encoders, row_options(kind, **chosen))
     found = list(stream(encoders, corpus, rows, **options))
     assert [w.start for w in found[1:]] == [w.stop for w in found[:-1]]
@@ -55,7 +55,7 @@ def collect(
 
 
 @pytest.mark.parametrize("kind, options", [
-    ("word", {}), ("word", {"subword": "mean"}), ("word", {"exact": "wu"}), ("word", {"sample": 20}),
+    ("word", {}), ("word", {"subword": "mean"}), ("word", {"published": "wu"}), ("word", {"sample": 20}),
     ("cls", {}), ("mean", {}), ("mean", {"special": "in"}), ("token", {}),
 ])  # fmt: skip
 @pytest.mark.parametrize("name", ["bert", "xlnet", "gpt2"])

@@ -114,7 +114,7 @@ def test_the_json_is_strict_and_says_why_cells_are_undefined(maps: Maps) -> None
     def refuse(constant: str) -> None:
         raise AssertionError(constant)
 
-    read = json.loads(to_json(maps, findings=["layers differ"]), parse_constant=refuse)
+    read = json.loads(to_json(Maps(list(maps.values()), ["layers differ"])), parse_constant=refuse)
     assert read["format"] == "microtome/similarity/1"
     assert read["findings"] == ["layers differ"]
     assert "kornblith2019" in read["references"]
@@ -167,7 +167,7 @@ def test_no_maps_are_no_record() -> None:
 def test_a_folder_holds_the_result_the_table_and_how_it_was_made(maps: Maps, tmp_path) -> None:
     folder = tmp_path / "with a space" / "deep"
     write(maps, folder)
-    paths = write(maps, folder, findings=["layers *differ*"])
+    paths = Maps(list(maps.values()), ["layers *differ*"]).save(folder)
     assert sorted(p.name for p in paths) == sorted(p.name for p in folder.iterdir())
     assert [p.name for p in paths] == ["result.json", "table.parquet", "methods.md", "references.bib"]
     for back in (open_record(folder), open_record(folder / "result.json")):

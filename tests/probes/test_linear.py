@@ -278,7 +278,7 @@ def test_layers_that_do_not_fit_together_are_fitted_in_turn(monkeypatch: pytest.
 
 
 def test_groups_stay_together() -> None:
-    # Every row is there five times: torn apart, its copies would foretell it perfectly.
+    # Every row is there five times: torn apart, its copies would predict it perfectly.
     rng = np.random.default_rng(0)
     X = np.repeat(rng.normal(size=(1, 30, 60)), 5, axis=1)
     y, groups = np.repeat(rng.integers(2, size=30), 5), np.repeat(np.arange(30), 5)

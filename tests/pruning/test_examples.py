@@ -69,8 +69,8 @@ def test_all_rows_of_a_lone_table_judge_a_model_of_others(foreign: Path, mine: T
         "Certified on 100 examples of the whole table mine, never used to choose; that bert was not trained "
         "on them is taken for granted"
     )
-    assert found(foreign, mine, on="whole").choose.digest == examples.choose.digest
-    assert len(found(foreign, mine, on="train").choose) == 80
+    assert found(foreign, mine, split="whole").choose.digest == examples.choose.digest
+    assert len(found(foreign, mine, split="train").choose) == 80
 
 
 def test_a_row_has_one_role(foreign: Path, mine: Task) -> None:
@@ -81,7 +81,7 @@ def test_a_row_has_one_role(foreign: Path, mine: Task) -> None:
     assert "90 examples of the table mine without test" in examples.said()[0]
     examples = found(foreign, mine, certify_on="train", confirm_on="test")
     assert (len(examples.choose), len(examples.certify)) == (20, 160)
-    for roles in ({"on": "whole", "confirm_on": "test"}, {"confirm_on": "whole"}):
+    for roles in ({"split": "whole", "confirm_on": "test"}, {"confirm_on": "whole"}):
         with pytest.raises(InputError, match="must be different ones, but got whole"):
             found(foreign, mine, **roles)
 
@@ -93,7 +93,7 @@ def test_a_cut_that_learns_again_is_not_judged_on_what_it_learns(foreign: Path, 
     assert not texts(examples.choose, examples.certify) & texts(learned)
     for name in ("train", "whole"):
         with pytest.raises(InputError, match="must be judged on examples that it does not learn from"):
-            found(foreign, mine, on=name, learns=True)
+            found(foreign, mine, split=name, learns=True)
 
 
 def test_what_a_model_was_trained_on_is_left_out(tuned: Path, mine: Task) -> None:
@@ -104,12 +104,12 @@ def test_what_a_model_was_trained_on_is_left_out(tuned: Path, mine: Task) -> Non
     assert "without the 64 that were trained on" in examples.said()[0]
     assert examples.said()[1].endswith("never used to choose")
     assert len(found(tuned, mine, learns=True).choose) == len(examples.choose)
-    assert len(found(tuned, mine, on="rest").choose) == 48
+    assert len(found(tuned, mine, split="rest").choose) == 48
     for name in ("train", "whole"):
         with pytest.raises(
             InputError, match=f"but '{name}' is what it was trained on; without a split named"
         ):
-            found(tuned, mine, on=name)
+            found(tuned, mine, split=name)
 
 
 def test_another_table_is_not_what_it_was_trained_on(tuned: Path, place: Path) -> None:
@@ -117,25 +117,25 @@ def test_another_table_is_not_what_it_was_trained_on(tuned: Path, place: Path) -
     examples = found(tuned, other)
     assert len(examples.choose) + len(examples.certify) == 200
     assert "not among what plain-mine was trained on is taken for granted" in examples.said()[1]
-    assert len(found(tuned, other, on="train").choose) == 80
+    assert len(found(tuned, other, split="train").choose) == 80
     # Cuts that are tuned anew learn from all of it.
     assert len(trained_part(other, open_subject(tuned, other)).split("train")) == 160
     with pytest.raises(InputError, match="does not say which of other it was trained on"):
-        found(tuned, other, on="rest")
+        found(tuned, other, split="rest")
 
 
 def test_the_same_rows_under_another_name_are_known(tuned: Path, place: Path) -> None:
     copied = table(place / "copied.csv")
     assert len(found(tuned, copied).choose) == 68
     with pytest.raises(InputError, match="'train' is what it was trained on"):
-        found(tuned, copied, on="train")
+        found(tuned, copied, split="train")
 
 
 def test_a_table_that_grew_is_refused(tuned: Path, tmp_path: Path) -> None:
     grown = table(tmp_path / "mine.csv", rows=260)
     for on in (None, "train", "validation", "rest"):
         with pytest.raises(InputError, match="trained on other examples of mine, or in another order"):
-            found(tuned, grown, on=on)
+            found(tuned, grown, split=on)
 
 
 def test_a_training_split_that_is_not_needed_is_not_read(tuned: Path, tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_without_a_record_the_name_decides(tuned: Path, mine: Task, place: Path,
     (bare / "entry.json").unlink()
     assert len(found(bare, mine).choose) == 68
     with pytest.raises(InputError, match="'train' is what it was trained on"):
-        found(bare, mine, on="train")
+        found(bare, mine, split="train")
     assert len(found(bare, table(place / "third.csv", "cow")).choose) == 100
 
 
@@ -166,4 +166,4 @@ def test_a_folder_with_one_table(name: str, foreign: Path, tuned: Path, tmp_path
         examples = found(model, lone)
         assert f"30 examples of {name}" in examples.said()[0]
     with pytest.raises(InputError, match="must have a split 'train' to learn from"):
-        found(foreign, lone, on="train")
+        found(foreign, lone, split="train")

@@ -14,6 +14,7 @@ import torch
 import transformers
 
 import tiny
+from microtome.context import Context
 from microtome.encoders.loading import load
 from microtome.errors import InputError
 from microtome.pruning.exporting import RECORD
@@ -99,7 +100,7 @@ def test_the_card_and_the_record_carry_the_evidence(pruned: Any, tmp_path: Path)
         "| parameters |",
         "microtome prune it",
         "Test: exact unconditional test of paired shares",
-        pruned.sentences[0],
+        pruned.findings[0],
     ):
         assert words in card
     record = json.loads((place / RECORD).read_text())
@@ -255,7 +256,9 @@ def test_a_sentence_encoder_stays_one(inside: str, tmp_path: Path) -> None:
         return torch.nn.functional.normalize(states.mean(0), dim=0)
 
     split = task.split("validation")
-    ours = kept_answers(found.subject, task, split, [found.kept], store=tmp_path / "shelf")[found.kept]
+    ours = kept_answers(found.subject, task, split, [found.kept], context=Context(store=tmp_path / "shelf"))[
+        found.kept
+    ]
     theirs = [float(embed(item.texts[0]) @ embed(item.texts[1])) for item in split]
     np.testing.assert_allclose(ours, theirs, atol=1e-5)
     again: Any = load(place)

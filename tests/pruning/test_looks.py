@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from microtome.context import Context
 from microtome.errors import InputError
 from microtome.pruning.exporting import card
 from microtome.pruning.looks import Look, look_level, take_look
@@ -27,7 +28,11 @@ def examples(first: int, last: int, name: str = "validation") -> Split:
 
 def look(split: Split, store: Path, margin: float = 1.0, model: str = "a", **more: Any) -> Look:
     return take_look(
-        split, model=model, request={"max_drop": margin, **more}, level=0.95, store=store, command="prune"
+        split,
+        model=model,
+        request={"max_drop": margin, **more},
+        level=0.95,
+        context=Context(store=store, command="prune"),
     )
 
 
@@ -43,11 +48,11 @@ def test_a_second_try_is_counted_told_and_tested_at_a_corrected_level(
     assert second.look == Look(number=2, level=0.995, promised=0.95, earlier=(1.0,))
     assert second.comparison is not None
     assert (second.comparison.level, second.level) == (0.995, 0.95)
-    assert "(99.5 %, one-sided" in second.sentences[0]
+    assert "(99.5 %, one-sided" in second.findings[0]
     assert (
         "look 2 at the examples that certify, after 1 earlier look (margin 1): tested at 99.5 %, so that all "
         "looks at these examples together keep 95 %; examples that no look has had would be tested at 96 %."
-    ) in second.sentences
+    ) in second.findings
     text = card(second)
     assert "margin 20 points, declared after 1 earlier look (margin 1) at the examples that certify" in text
     assert "declared before" not in text
@@ -91,7 +96,7 @@ def test_examples_that_chose_before_are_not_fresh(tmp_path: Path) -> None:
         request={"max_drop": 1.0},
         level=0.95,
         beside=(examples(10, 20),),
-        store=tmp_path,
+        context=Context(store=tmp_path),
     )
     assert look(examples(10, 20), tmp_path, 2.0).number == 2
 

@@ -41,11 +41,11 @@ def test_blocks_that_do_nothing_go(classifier: Path, solved: Callable[..., Task]
     assert found.comparison is not None
     assert found.comparison.n == 200
     assert found.comparison.upper <= 5.0
-    assert "can go: accuracy falls by at most" in found.sentences[0]
-    assert "(96 %, one-sided, 200 examples never used to choose)" in found.sentences[0]
+    assert "can go: accuracy falls by at most" in found.findings[0]
+    assert "(96 %, one-sided, 200 examples never used to choose)" in found.findings[0]
     assert 0.3 < found.guess < 0.6
-    assert f" and {found.guess:.3f} of the most frequent answer." in found.sentences[1]
-    assert found.sentences[1] in card(found)
+    assert f" and {found.guess:.3f} of the most frequent answer." in found.findings[1]
+    assert found.findings[1] in card(found)
     assert f"| {at_most(found.comparison.upper)} |" in card(found)
     assert found.model is not None
     assert found.model.config.num_hidden_layers == len(found.kept)
@@ -69,10 +69,10 @@ def test_too_few_examples_are_told(classifier: Path, solved: Callable[..., Task]
     assert not found.certified
     assert found.kept == (1, 2, 3, 4, 5)
     assert found.model is None
-    assert "nothing can be cut safely: without block" in found.sentences[0]
-    assert "that certify would be needed to show it 8 times in 10" in found.sentences[1]
-    assert "there were 40 (80 in all)." in found.sentences[1]
-    with pytest.raises(InputError, match="must be certified, but bert has nothing that can be cut safely"):
+    assert "nothing can be cut safely: without block" in found.findings[0]
+    assert "that certify would be needed to show it 8 times in 10" in found.findings[1]
+    assert "there were 40 (80 in all)." in found.findings[1]
+    with pytest.raises(InputError, match="must be certified, but bert is not: nothing can be cut safely"):
         found.export("anywhere")
 
 
@@ -100,8 +100,8 @@ def test_where_every_cut_costs_too_much_nothing_is_tested(checkpoint_of: Any, sh
     task = task_with("classification", {"validation": tuple(chosen.values())}, ("a", "b", "c"))
     found = prune(encoder, task, 1.0, store=shelf, **QUICK)
     assert (found.certified, found.steps, found.look) == (False, (), None)
-    assert "nothing can be cut safely: the cheapest cut, without block" in found.sentences[0]
-    assert "examples that choose" in found.sentences[0]
+    assert "nothing can be cut safely: the cheapest cut, without block" in found.findings[0]
+    assert "examples that choose" in found.findings[0]
 
 
 def test_certify_and_confirm_on_splits_of_their_own(
@@ -114,7 +114,7 @@ def test_certify_and_confirm_on_splits_of_their_own(
     assert (found.comparison.n, found.confirmed.n) == (200, 200)
     assert "200 examples of validation" in found.chosen_on
     assert "200 examples of test" in found.certified_on
-    assert "confirmed on 200 examples of more" in found.sentences[-1]
+    assert "confirmed on 200 examples of more" in found.findings[-1]
     assert found.document()["confirmed"]["n"] == 200
     with pytest.raises(InputError, match="must be different ones, but got validation, test, test"):
         prune(classifier, task, certify_on="test", confirm_on="test")
@@ -140,7 +140,7 @@ def test_language_models_by_perplexity(model_type: str, checkpoint_of: Any, shel
     assert found.unit == "of perplexity"
     assert found.certified
     assert len(found.removed) == 2  # two of three blocks do nothing
-    assert "perplexity rises by at most" in found.sentences[0]
+    assert "perplexity rises by at most" in found.findings[0]
     assert found.comparison is not None
     assert found.comparison.method.endswith("on the log scale")
 
@@ -180,15 +180,15 @@ def test_examples_that_were_not_trained_on(solved: Callable[..., Task], tmp_path
     tuned = finetune(
         encoder, task, "wu2020", train_size=40, steps=2, batch=8, longest=32, store=tmp_path / "shelf", seed=3
     )
-    found = prune(tuned, task, 99.0, on="rest", store=tmp_path / "shelf", **QUICK)
+    found = prune(tuned, task, 99.0, split="rest", store=tmp_path / "shelf", **QUICK)
     assert "40 examples of rest of train" in found.chosen_on
     with pytest.raises(InputError, match="'train' is what it was trained on; 'rest' names the part"):
-        prune(tuned, task, on="train", store=tmp_path / "shelf")
-    again = prune(tuned.folder, task, 99.0, on="rest", store=tmp_path / "shelf", **QUICK)
+        prune(tuned, task, split="train", store=tmp_path / "shelf")
+    again = prune(tuned.folder, task, 99.0, split="rest", store=tmp_path / "shelf", **QUICK)
     assert again.provenance["certify_digest"] == found.provenance["certify_digest"]
     whole = finetune(encoder, task, "wu2020", steps=1, batch=8, longest=32, store=tmp_path / "shelf")
     with pytest.raises(InputError, match=r"'rest' must leave examples, but .* was trained on all 120"):
-        prune(whole, task, on="rest")
+        prune(whole, task, split="rest")
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_examples_that_were_not_trained_on(solved: Callable[..., Task], tmp_path
         ({"recover": -1}, "recover must be a number of updates, at least 0"),
         ({"share": 1.0}, "share must be between 0 and 1, but got 1.0"),
         ({"rate": 1e-5}, "values of a recipe must come with recover, but got rate alone"),
-        ({"on": "rest"}, "'rest' must be of a model that finetune trained"),
+        ({"split": "rest"}, "'rest' must be of a model that finetune trained"),
     ],
 )
 def test_wrong_requests(

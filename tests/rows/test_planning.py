@@ -150,7 +150,7 @@ def test_tokens_need_one_tokenizer(encoders: list[Any]) -> None:
 
 def test_the_published_variant_has_no_special_tokens_and_no_sentence_twice(encoders: list[Any]) -> None:
     corpus = sentences(["The", "cat"], ["Stop"], ["The", "cat"])
-    options = row_options("word", exact="wu")
+    options = row_options("word", published="wu")
     rows = plan_rows(corpus, encoders, options)
     assert rows.examples.tolist() == [0, 0, 1]
     assert rows.skipped == {2}
@@ -183,8 +183,8 @@ def test_the_digest_knows_ids_and_words(encoders: list[Any]) -> None:
         ({"rows": "cls", "longest": 0}, "longest must be a whole number of at least 1, but got 0."),
         ({"rows": "cls", "sample": 3}, "sample must be a whole number of at least 4, but got 3."),
         ({"rows": "cls", "seed": -1}, "seed must be a whole number of at least 0, but got -1."),
-        ({"rows": "word", "exact": "phang"}, "exact must be 'wu', but got 'phang'."),
-        ({"rows": "cls", "exact": "wu"}, "exact='wu' must be asked of the last sub-words of words"),
+        ({"rows": "word", "published": "phang"}, "published must be 'wu', but got 'phang'."),
+        ({"rows": "cls", "published": "wu"}, "published='wu' must be asked of the last sub-words of words"),
     ],
 )
 def test_bad_options_are_told(options: dict[str, Any], words: str) -> None:

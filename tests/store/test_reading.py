@@ -15,7 +15,7 @@ import tiny
 from microtome.encoders.loading import load
 from microtome.errors import InputError
 from microtome.experiments.change.checkpoints import find_checkpoints
-from microtome.extraction.extracting import extract
+from microtome.experiments.similarity.extraction import extract
 from microtome.extraction.rowtable import ROWS, read_grouping
 from microtome.store.reading import as_written, read_columns, read_record
 from microtome.training.evaluating import WINDOWS, read_windows

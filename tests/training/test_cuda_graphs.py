@@ -14,7 +14,7 @@ import tiny
 from microtome.encoders.encoder import digest_weights
 from microtome.tasks.generated.table import GENERATED
 from microtome.training import cuda_graphs, loop
-from microtome.training.cuda_graphs import FAMILIES, can_replay
+from microtome.training.cuda_graphs import FAMILIES, can_capture
 
 SIZES = {"train": 200, "validation": 40, "test": 8, "held_out": 8}
 
@@ -27,7 +27,9 @@ def test_played_updates_give_the_same_bits_with_dropout(
     encoder = mt.load(tiny.save_checkpoint(tmp_path / "model", family))
     task = GENERATED["polarity"](sizes=SIZES)
     recorded = []
-    monkeypatch.setattr(cuda_graphs.Replay, "_record", _counting(cuda_graphs.Replay._record, recorded))
+    monkeypatch.setattr(
+        cuda_graphs.CudaGraphs, "_capture", _counting(cuda_graphs.CudaGraphs._capture, recorded)
+    )
 
     def tuned(place: str) -> Any:
         store = tmp_path / place
@@ -35,7 +37,7 @@ def test_played_updates_give_the_same_bits_with_dropout(
 
     played = tuned("played")
     assert recorded, "shapes come again, so some must have been recorded"
-    monkeypatch.setattr(loop, "can_replay", lambda *_: False)
+    monkeypatch.setattr(loop, "can_capture", lambda *_: False)
     made = tuned("made")
     assert played.course["losses"] == made.course["losses"]
     assert digest_weights(played.model) == digest_weights(made.model)
@@ -71,4 +73,4 @@ def test_only_small_models_alone_on_a_gpu_are_recorded(change: dict[str, Any], w
         mixed_precision=given["mixed_precision"],
         num_processes=given["num_processes"],
     )
-    assert can_replay(model, accelerator, given["accumulate"]) is wanted
+    assert can_capture(model, accelerator, given["accumulate"]) is wanted

@@ -28,7 +28,7 @@ from microtome.tasks.subset import subset
 from microtome.tasks.task import Task
 from microtome.training.multi_seed import finetune_seeds, over_seeds
 from microtome.training.progress import STATE
-from microtome.training.writing import runs_document
+from microtome.training.writing import TunedRuns
 
 SIZES = {"train": 96, "validation": 40, "test": 8, "held_out": 8}
 QUICK: dict[str, Any] = {"steps": 6, "batch": 8, "rate": 1e-3, "longest": 32}
@@ -250,7 +250,7 @@ def test_a_guess_is_that_of_the_whole_training_split(folder: Path, tmp_path: Pat
     shares = [item.target == 1 for item in task.split("validation")]
     assert run.evaluation.baseline["accuracy"] == pytest.approx(np.mean(shares))
     assert mt.evaluate(run.folder, task).baseline == run.evaluation.baseline
-    told = runs_document([run], over_seeds([run]), command="")["runs"][0]["evaluation"]
+    told = TunedRuns(runs=(run,)).document()["runs"][0]["evaluation"]
     assert told["baseline"] == dict(run.evaluation.baseline)
 
 
@@ -384,8 +384,8 @@ def test_tensorboard_sees_the_same_losses(folder: Path, task: Any, tmp_path: Pat
         ({"seed": -1}, "seed must be a whole number of at least 0, but got -1."),
         ({"checkpoints": [9]}, "checkpoints must be updates between 1 and 6, but got 9."),
         ({"checkpoints": "sometimes"}, "checkpoints must be 'epochs' or numbers of updates"),
-        ({"precision": "int8"}, "precision must be one of float32, tf32, bfloat16, float16, but got 'int8'."),
-        ({"precision": "tf32"}, "precision must be float32, bfloat16 or float16 on a CPU, but got 'tf32'."),
+        ({"dtype": "int8"}, "dtype must be one of float32, tf32, bfloat16, float16, but got 'int8'."),
+        ({"dtype": "tf32"}, "dtype must be float32, bfloat16 or float16 on a CPU, but got 'tf32'."),
         ({"seeds": {"head": 3}}, "seeds must be for init, order and subset"),
     ],
 )

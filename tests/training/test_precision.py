@@ -12,6 +12,7 @@ import torch
 
 import samples
 import tiny
+from microtome.context import Context
 from microtome.encoders.loading import load
 from microtome.experiments.models import cut_answers, opened
 from microtome.experiments.surgery.skipping import skip
@@ -52,12 +53,14 @@ def test_pruning_and_truncation_have_the_same_answers(folder_in: Any, task: Task
     place, split = folder_in("bfloat16"), task.split("train")
     (model,) = opened(place, task)
     truncated = cut_answers(model, task, split, [FULL], store=tmp_path)
-    pruned = kept_answers(open_subject(place, task), task, split, [FULL], store=tmp_path)
+    pruned = kept_answers(open_subject(place, task), task, split, [FULL], context=Context(store=tmp_path))
     assert [pruned[FULL]] == truncated
     # Found under one address: the second question was answered from the store.
     (entry,) = Shelf(tmp_path).entries()
     assert (entry.specification["device"], entry.specification["precision"]) == ("cpu", "bfloat16")
-    plain = kept_answers(open_subject(folder_in("float32"), task), task, split, [FULL], store=tmp_path)
+    plain = kept_answers(
+        open_subject(folder_in("float32"), task), task, split, [FULL], context=Context(store=tmp_path)
+    )
     assert plain[FULL] != pruned[FULL]
     assert list(evaluate(place, task, split="train").predictions) == pytest.approx(pruned[FULL], abs=1e-2)
     assert evaluate(place, task, split="train").provenance["precision"] == "bfloat16"

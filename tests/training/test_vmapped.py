@@ -1,4 +1,4 @@
-"""Does a model that is trained abreast with others learn what it learns alone?"""
+"""A model that is trained with others by vmap learns what it learns alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import tiny
 from microtome.cli import main
 from microtome.errors import InputError
 from microtome.tasks.generated.table import GENERATED
-from microtome.training.multi_seed import finetune_abreast
+from microtome.training.multi_seed import finetune_vectorized
 
 SIZES = {"train": 50, "validation": 40, "test": 8, "held_out": 8}
 STILL: dict[str, Any] = {
@@ -47,7 +47,7 @@ def test_models_learn_what_they_learn_alone(family: str, recipe: str, tmp_path: 
     # AdamW from making steps of them.
     given = {"steps": 9, "batch": 16, "store": tmp_path / "store", "epsilon": 1e-4}
     given["bucket"] = family == "bert"
-    found = finetune_abreast([base], task, recipe, seeds=[1, 2], rates=[1e-3, 3e-3], device="cpu", **given)
+    found = finetune_vectorized([base], task, recipe, seeds=[1, 2], rates=[1e-3, 3e-3], device="cpu", **given)
     begun = torch.cat([weight.detach().flatten() for weight in base.base.parameters()])
     assert len(found) == 4
     for run, (rate, seed) in zip(found, [(1e-3, 1), (1e-3, 2), (3e-3, 1), (3e-3, 2)], strict=True):
@@ -61,32 +61,35 @@ def test_models_learn_what_they_learn_alone(family: str, recipe: str, tmp_path: 
     assert begun.equal(torch.cat([weight.detach().flatten() for weight in base.base.parameters()]))
 
 
-def test_encoders_stand_abreast_and_are_found_again(tmp_path: Path) -> None:
+def test_encoders_are_batched_and_are_found_again(tmp_path: Path) -> None:
     both, task = [encoder(tmp_path, "roberta", seed) for seed in (0, 1)], polarity()
     given = {"steps": 4, "batch": 16, "store": tmp_path / "store", "device": "cpu"}
-    found = finetune_abreast(both, task, seeds=[3], **given)
-    again = finetune_abreast(both[::-1], task, seeds=[3], **given)
+    found = finetune_vectorized(both, task, seeds=[3], **given)
+    again = finetune_vectorized(both[::-1], task, seeds=[3], **given)
     assert [run.address for run in found] == [run.address for run in again][::-1]
     assert found[0].course["finished"] == again[1].course["finished"]
     assert found[0].score.value == pytest.approx(found[0].evaluation.score.value)
 
 
-def test_seeds_of_the_command_line_stand_abreast(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_seeds_of_the_command_line_are_batched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = str(tmp_path / "electra")
     tiny.save_checkpoint(Path(place), "electra")
-    asked = ["finetune", place, "--task", "polarity", "--seeds", "1,2", "--set", "steps=2", "--abreast"]
+    asked = ["finetune", place, "--task", "polarity", "--seeds", "1,2", "--set", "steps=2", "--vectorized"]
     asked += ["--store", str(tmp_path / "store"), "--json"]
     assert main(asked) == 0
     told = json.loads(capsys.readouterr().out)
     assert [run["seeds"]["order"] for run in told["runs"]] == [1, 2]
     assert main([*asked, "--method", "head"]) == 2
-    assert "method must be left as it is for seeds abreast, but got 'head'." in capsys.readouterr().err
+    assert (
+        "method must be left at its default for vectorized training, but got 'head'."
+        in capsys.readouterr().err
+    )
 
 
 def test_causal_models_see_no_later_token(tmp_path: Path) -> None:
     base, task = encoder(tmp_path, "roberta-decoder"), polarity()
     head, given = mt.Head(reads="last"), {"steps": 5, "batch": 16, "store": tmp_path / "store", "rate": 1e-3}
-    (run,) = finetune_abreast([base], task, seeds=[1], head=head, device="cpu", **given)
+    (run,) = finetune_vectorized([base], task, seeds=[1], head=head, device="cpu", **given)
     alone = mt.finetune(base, task, seed=1, head=head, **given)
     assert run.course["losses"][-1][1] == pytest.approx(alone.course["losses"][-1][1], rel=1e-3)
 
@@ -94,11 +97,11 @@ def test_causal_models_see_no_later_token(tmp_path: Path) -> None:
 def test_models_that_differ_are_refused(tmp_path: Path) -> None:
     pair = [encoder(tmp_path, "roberta"), encoder(tmp_path, "roberta", num_hidden_layers=2)]
     task = polarity()
-    with pytest.raises(InputError, match="abreast must have one shape, but these differ"):
-        finetune_abreast(pair, task, seeds=[1], device="cpu", store=tmp_path / "store")
-    with pytest.raises(InputError, match="must make each update whole"):
-        finetune_abreast(
+    with pytest.raises(InputError, match="vectorized training must have one shape, but these differ"):
+        finetune_vectorized(pair, task, seeds=[1], device="cpu", store=tmp_path / "store")
+    with pytest.raises(InputError, match="must make each update at once"):
+        finetune_vectorized(
             pair[:1], task, seeds=[1], device="cpu", store=tmp_path / "store", accumulate=2, steps=2
         )
     with pytest.raises(InputError, match="each there once"):
-        finetune_abreast(pair[:1], task, seeds=[1, 1], device="cpu", store=tmp_path / "store")
+        finetune_vectorized(pair[:1], task, seeds=[1, 1], device="cpu", store=tmp_path / "store")

@@ -9,6 +9,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
+from microtome.context import Context
 from microtome.errors import InputError
 from microtome.zoo.cards import check_card
 from microtome.zoo.pretraining import pretrain
@@ -24,7 +25,9 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Text:
 
 
 def test_a_run_becomes_a_small_folder(text: Text, tmp_path: Path) -> None:
-    run = pretrain(small("masked"), text, tmp_path / "run", seed=3, command="microtome pretrain masked")
+    run = pretrain(
+        small("masked"), text, tmp_path / "run", seed=3, context=Context(command="microtome pretrain masked")
+    )
     folder = ship(run.folder, tmp_path / "given", license="cc0-1.0", corpus={"name": "cats"}, device="a box")
     assert {one.name for one in folder.iterdir()} == {
         *("README.md", "card.json", "config.json", "model.safetensors"),

@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _interruptible():
             from .app import command
 
-            code = command().main(
+            code = command(_verb(arguments)).main(
                 arguments,
                 prog_name="microtome",
                 standalone_mode=False,
@@ -71,6 +71,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if code == INTERRUPTED:
         _say("interrupted; nothing is left running, and the same command starts again.")
     return code if isinstance(code, int) else DONE
+
+
+def _verb(arguments: Sequence[str]) -> str:
+    """The verb among the arguments; empty where none is typed."""
+    return next((argument for argument in arguments if not argument.startswith("-")), "")
 
 
 def _open_streams() -> None:
@@ -141,7 +146,7 @@ def _smaller(arguments: Sequence[str]) -> str:
     """Say which options of the verb make it take less memory; nothing where it has none."""
     from .app import command
 
-    verb = command().commands.get(next(iter(arguments), ""))
+    verb = command(_verb(arguments)).commands.get(_verb(arguments))
     options = {option for parameter in getattr(verb, "params", ()) for option in parameter.opts}
     if "--sample" in options:
         options -= {"--rows"}  # a kind of rows; it is a number where there is no --sample
@@ -149,7 +154,6 @@ def _smaller(arguments: Sequence[str]) -> str:
         "--memory": "a smaller --memory",
         "--rows": "fewer --rows",
         "--sample": "a smaller --sample",
-        "--tokens": "fewer --tokens",
         "--batch-tokens": "fewer --batch-tokens",
         "--set": "a smaller batch (--set batch=8)",
         "--longest": "a smaller --longest",

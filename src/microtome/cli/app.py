@@ -1,30 +1,34 @@
-"""Which verbs are there? The parser, made without importing what the verbs need."""
+"""The command-line parser: one command per experiment, and those that list, report and look after the store."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
-from ..experiments.table import EXPERIMENTS
+from ..experiments.table import EXPERIMENTS, Entry
 from ..version import VERSION
-from .compare import compare
 from .demo import demo
-from .extract import extract
-from .finetune import evaluate, finetune
 from .ls import ls
 from .parsing import Verb
-from .pretrain import pretrain
-from .prune import prune
 from .report import report
-from .sharing import taken_apart
-from .similarity import similarity
 from .store import store
-from .verbs import verb as derived
 
 
-def command() -> Any:
-    """Build the command that parses the words of a user and calls a verb."""
+def command(verb: str | None = None) -> Any:
+    """
+    Build the command that parses what a user types and calls a verb.
+
+    Parameters
+    ----------
+    verb : str, optional
+        The one that is called: options of the others are left out, so that their modules are not imported.
+
+    Returns
+    -------
+    click.Group
+    """
     app = typer.Typer(
         name="microtome",
         help="Take Transformer text encoders apart, layer by layer.",
@@ -35,15 +39,31 @@ def command() -> Any:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_start)
-    verbs = (similarity, extract, compare, finetune, evaluate)
-    verbs += (prune,)
-    for verb in (*verbs, report, pretrain, ls, demo):
-        app.command(cls=Verb, no_args_is_help=verb is not demo)(taken_apart(verb))
     for entry in EXPERIMENTS.values():
-        if entry.path:
-            app.command(name=entry.verb, cls=Verb, no_args_is_help=True)(derived(entry.load(), entry.verb))
-    app.add_typer(store)
+        options = {
+            "cls": Verb,
+            "no_args_is_help": True,
+            "help": entry.summary,
+            "rich_help_panel": entry.group,
+        }
+        app.command(entry.verb, **options)(_call(entry) if verb in (None, entry.verb) else _stub)
+    for tool in (report, demo, ls):
+        app.command(cls=Verb, no_args_is_help=tool is not demo, rich_help_panel=TOOLS)(tool)
+    app.add_typer(store, rich_help_panel=TOOLS)
     return typer.main.get_command(app)
+
+
+TOOLS = "Reports and tools"
+
+
+def _call(entry: Entry) -> Callable[..., None]:
+    from .verbs import verb
+
+    return verb(entry.load(), entry.verb)
+
+
+def _stub() -> None:
+    """A command that is listed, and not called."""
 
 
 def _print_version(wanted: bool) -> None:

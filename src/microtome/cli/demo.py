@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .reading import read_numbers
-from .show import JsonOption, QuietOption, Screen
-from .similarity import ThreadsOption
+from ..reading import read_numbers
+from .show import JsonOption, QuietOption, Screen, ThreadsOption
 
 if TYPE_CHECKING:
     from ..demonstration.running import Demonstration

@@ -133,11 +133,8 @@ def _experiments(screen: Screen) -> None:
     from ..experiments.table import EXPERIMENTS
 
     if screen.json:
-        experiments = [
-            {**asdict(experiment), "protocols": list(experiment.protocols)}
-            for experiment in EXPERIMENTS.values()
-        ]
-        screen.result({"format": "microtome/experiments/1", "experiments": experiments}, "")
+        entries = [{**asdict(entry), "protocols": list(entry.protocols)} for entry in EXPERIMENTS.values()]
+        screen.result({"format": "microtome/experiments/1", "experiments": entries}, "")
         return
     needs = {
         "tuned": "a fine-tuned model",
@@ -146,20 +143,12 @@ def _experiments(screen: Screen) -> None:
         "changed": "a model before and after fine-tuning, and texts",
         "models": "models and a text",
         "checkpoints": "checkpoints of a training, and a text",
-        "results": "results of others",
+        "files": "files or folders of layers",
+        "text": "a text",
     }
     screen.rows(
-        ["experiment", "verb", "what it asks", "needs", "source"],
-        [
-            [
-                experiment.name,
-                experiment.verb or "in Python",
-                experiment.asks,
-                needs[experiment.takes],
-                experiment.source,
-            ]
-            for experiment in EXPERIMENTS.values()
-        ],
+        ["experiment", "what it does", "needs", "source"],
+        [[entry.verb, entry.summary, needs[entry.takes], entry.source] for entry in EXPERIMENTS.values()],
     )
 
 

@@ -1,17 +1,18 @@
-"""How is the result of an experiment shown? Tables with intervals, sentences, files with figures, or JSON."""
+"""Results on the terminal and in folders: tables with intervals, findings, files, figures or JSON."""
 
 from __future__ import annotations
 
 import math
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..rounding import between
-from .show import MOST_COLUMNS, Screen
+from .model_results import FILES_OF, TABLES_OF
+from .show import MOST_COLUMNS, Screen, print_map
 
 if TYPE_CHECKING:
     from ..findings.results import Curve, Result, SpanMap, X
@@ -20,48 +21,86 @@ if TYPE_CHECKING:
 SURE = "*"
 
 
-def show_result(screen: Screen, result: Result, out: Path | None) -> None:
+def show_result(screen: Screen, result: Any, out: Path | None) -> None:
     """
     Write a result into a folder where one was asked for, and print it as tables or as JSON.
 
     Parameters
     ----------
     screen : Screen
-    result : Result
+    result : Result, Maps or Activations
     out : Path, optional
-        For result.json, table.parquet, methods.md, references.bib and figures.
+        For the files of the result and its figures.
     """
     # Files first: a reader who leaves early, as `head` does, must not cost the user the result.
-    write_result(screen, result, out)
+    result = write_result(screen, result, out)
     if screen.json:
         screen.result(result.document(), "")
         return
-    print_result(screen, result)
+    print_result(screen, result, out)
 
 
-def write_result(screen: Screen, result: Result, out: Path | None) -> None:
-    """Note the warnings of a result, and write its files and figures where a folder was asked for."""
+def write_result(screen: Screen, result: Any, out: Path | None) -> Any:
+    """Note the warnings of a result, and write its files and figures; rows then name the new folder."""
     for sentence in result.warnings:
         screen.note(f"warning: {sentence}{'' if sentence.endswith('.') else '.'}")
     if out is None:
-        return
-    from ..figures.earlier import remove_earlier
-    from ..figures.panels import save_figures
-
+        return result
+    if kind_of(result) in FILES_OF:
+        result.save(out)
+        FILES_OF[kind_of(result)](screen, result, out)
+        return result
     again = (out / "result.json").is_file()
-    written = [path.name for path in result.save(out)]
+    written = ", ".join(path.name for path in result.save(out))
+    save_figures = _figures_of(result)
+    if save_figures is None:
+        return replace(result, folder=out)
+    from ..figures.earlier import remove_earlier
+
     with screen.working():
         drawn = save_figures(result, out / "figures")
     if again:
         # Figures of the result that was here before would be taken for those of this one.
         remove_earlier(out / "figures", drawn)
-    screen.note(f"Written to {out}: {', '.join(written)} and {len(drawn)} figures.")
+    screen.note(f"Written to {out}: {written} and {len(drawn)} figures.")
+    return result
 
 
-def print_result(screen: Screen, result: Result) -> None:
-    """Print a result as tables and sentences."""
-    for head, rows, notes in (*_curve_tables(result), *_saving_tables(result), *_span_tables(result)):
-        screen.rows(head, rows, [*notes, ""])
+def kind_of(result: Any) -> str:
+    """The verb of a result that is no `Result` of an experiment; empty for one that is."""
+    return getattr(result, "kind", "")
+
+
+def _figures_of(result: Any) -> Callable[[Any, Path], Sequence[Path]] | None:
+    """The function that draws a result; None for one that has no figures."""
+    from ..findings.maps import Maps
+    from ..findings.results import Result
+
+    if isinstance(result, Maps):
+        from ..figures.heatmap import save_figures as save_maps
+
+        return save_maps
+    if isinstance(result, Result):
+        from ..figures.panels import save_figures as save_panels
+
+        return save_panels
+    return None
+
+
+def print_result(screen: Screen, result: Any, out: Path | None = None) -> None:
+    """Print a result as tables and findings; maps name the folder that holds what does not fit."""
+    from ..findings.maps import Maps
+    from ..findings.results import Result
+
+    if kind_of(result) in TABLES_OF:
+        TABLES_OF[kind_of(result)](screen, result)
+        return
+    if isinstance(result, Maps):
+        for similarity_map in result.values():
+            print_map(similarity_map, out)
+    elif isinstance(result, Result):
+        for head, rows, notes in (*_curve_tables(result), *_saving_tables(result), *_span_tables(result)):
+            screen.rows(head, rows, [*notes, ""])
     screen.sentences(result.findings)
 
 

@@ -31,6 +31,10 @@ QuietOption = Annotated[
     bool, typer.Option("--quiet", metavar="", help="Print the result only: no notes, no progress.")
 ]
 
+SeedOption = Annotated[int, typer.Option(min=0, help="For everything that is drawn.")]
+ThreadsOption = Annotated[int | None, typer.Option(help="Threads of the processor.", show_default=False)]
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+
 Report = Callable[[str, int, int], None]
 
 # A map with more columns is summarized.
@@ -94,35 +98,6 @@ class Screen:
         console = _console()
         for sentence in sentences:
             console.print(Text(plain(sentence)))
-
-    def maps(self, maps: Mapping[str, Map], out: Path | None, *, findings: Sequence[str] = ()) -> None:
-        """Print all maps, as tables or as JSON, and write them into a folder where one was asked for."""
-        from ..findings.record import to_json
-
-        for sentence in dict.fromkeys(w for similarity_map in maps.values() for w in similarity_map.warnings):
-            self.note(f"warning: {sentence}.")
-        # Files first: a reader who leaves early, as `head` does, must not cost the user the result.
-        if out is not None:
-            self.files(maps, out, findings=findings)
-        if self.json:
-            sys.stdout.write(to_json(maps, findings=findings) + "\n")
-        else:
-            for similarity_map in maps.values():
-                print_map(similarity_map, out)
-
-    def files(self, maps: Mapping[str, Map], out: Path, *, findings: Sequence[str] = ()) -> None:
-        """Write all maps into a folder: the result, the table, how it was made, and a figure of each."""
-        from ..figures.earlier import remove_earlier
-        from ..figures.heatmap import save_figures
-        from ..findings.record import write
-
-        again = (out / "result.json").is_file()
-        written = [path.name for path in write(maps, out, findings=findings)]
-        with self.working():
-            figures = save_figures(maps, out / "figures")
-        if again:
-            remove_earlier(out / "figures", figures)
-        self.note(f"Written to {out}: {', '.join(written)} and {len(figures)} figures.")
 
     @contextmanager
     def working(self) -> Iterator[Report | None]:

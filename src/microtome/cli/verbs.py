@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass
+from dataclasses import MISSING, Field, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -16,10 +16,6 @@ from ..experiments.base import Experiment, Option, Plan, default_of, is_required
 from ..reading import read_names, read_numbers, read_pairs, read_values
 from .results import print_result, write_result
 from .show import Screen
-from .surgery import check
-
-if TYPE_CHECKING:
-    from ..findings.results import Result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +28,7 @@ class _Parameter:
     panel: str
     default: Any = MISSING
     flag: str = ""
+    short: str | None = None
     argument: bool = False
     metavar: str | None = None
     least: float | None = None
@@ -43,7 +40,7 @@ class _Parameter:
         if self.argument:
             declared = typer.Argument(metavar=self.metavar, **shown)
         else:
-            names = [self.flag] if self.flag else []
+            names = [name for name in (self.flag, self.short) if name]
             limits = {"min": self.least, "max": self.most}
             declared = typer.Option(
                 *names, metavar=self.metavar, rich_help_panel=self.panel, **limits, **shown
@@ -140,7 +137,8 @@ def verb(kind: type[Experiment], name: str) -> Callable[..., None]:
     context = inspect.Parameter("parsed", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     parameters = [_derived(f, facts).parameter() for f, facts in known.values()]
     parameters.sort(key=lambda one: one.default is not inspect.Parameter.empty)
-    parameters += [shared.parameter() for shared in _SHARED]
+    skipped = {*kind.unused, *known}
+    parameters += [shared.parameter() for shared in _SHARED if shared.name not in skipped]
     call.__signature__ = inspect.Signature([context, *parameters])  # pyright: ignore[reportFunctionMemberAccess]
     call.__annotations__ = {one.name: one.annotation for one in (context, *parameters)}
     call.__name__, call.__doc__ = name, _summary(kind)
@@ -178,6 +176,7 @@ def _derived(option_field: Field[Any], facts: Option) -> _Parameter:
         panel=facts.panel,
         default=default,
         flag=flag,
+        short=facts.short,
         argument=facts.argument,
         metavar=metavar,
         least=facts.least if limited else None,
@@ -217,34 +216,48 @@ def _read(option_field: Field[Any], facts: Option, value: Any) -> Any:
 
 def _run(kind: type[Experiment], options: Mapping[str, Any], shared: Mapping[str, Any], command: str) -> None:
     """Plan all, then show the plans or run them one after the other."""
+    from ..findings.record import check_folder
     from ..runtime import using_threads
+    from ..store.shelf import Shelf
 
     screen = Screen(json=shared["json"], quiet=shared["quiet"])
-    settings = {name: shared[name] for name in ("device", "level", "threads", "store")}
-    check(kind.name, out=shared["out"], **settings)
+    settings = {f.name: shared[f.name] for f in fields(Context) if f.name in shared}
+    # An experiment that writes its result itself has a folder among its own options.
+    out = shared.get("out")
+    folder = options.get("out", out)
     context = Context(**settings, command=command).resolved()
+    with using_threads(context.threads):
+        pass  # refused before anything is loaded
+    if "store" not in kind.unused:
+        Shelf(context.store)
+    if folder is not None:
+        check_folder(folder)
     experiments = [kind(**each) for each in _by_task(kind, options)]
+    if folder is not None:
+        experiments[0].check_out(folder)
     with screen.working(), using_threads(context.threads):
         plans = [one.plan(context) for one in experiments]
-    folders = _folders(plans, shared["out"], kind.name)
+    folders = _folders(plans, out, experiments)
     for note in dict.fromkeys(note for plan in plans for note in plan.notes):
         screen.note(note)
     if shared["dry_run"]:
         _show_plans(screen, plans)
         return
-    results: list[Result] = []
+    results: list[Any] = []
     for one, plan, folder in zip(experiments, plans, folders, strict=True):
         screen.note(plan.sentence)
         with screen.working() as progress, using_threads(context.threads):
             result = one.run(plan, context.reporting(progress))
-        write_result(screen, result, folder)
+        result = write_result(screen, result, folder)
         if not screen.json:
-            print_result(screen, result)
+            print_result(screen, result, folder)
         results.append(result)
     if screen.json:
         documents = [result.document() for result in results]
         joined = {"format": "microtome/results/1", "results": documents}
         screen.result(documents[0] if len(documents) == 1 else joined, "")
+    if any(getattr(result, "failure", None) for result in results):
+        raise typer.Exit(1)
 
 
 def _by_task(kind: type[Experiment], options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -260,7 +273,11 @@ def _by_task(kind: type[Experiment], options: Mapping[str, Any]) -> Iterator[dic
 
 
 def _show_plans(screen: Screen, plans: Sequence[Plan]) -> None:
-    documents = [{"format": "microtome/plan/1", "task": plan.name, **plan.summary} for plan in plans]
+    names = [{"task": plan.name} if plan.name else {} for plan in plans]
+    documents = [
+        {"format": "microtome/plan/1", **name, **plan.summary}
+        for name, plan in zip(names, plans, strict=True)
+    ]
     if len(plans) == 1:
         screen.result(documents[0], plans[0].sentence)
     elif screen.json:
@@ -269,10 +286,8 @@ def _show_plans(screen: Screen, plans: Sequence[Plan]) -> None:
         screen.sentences([plan.sentence for plan in plans])
 
 
-def _folders(plans: Sequence[Plan], out: Path | None, kind: str) -> list[Path | None]:
+def _folders(plans: Sequence[Plan], out: Path | None, experiments: Sequence[Experiment]) -> list[Path | None]:
     """Where each result goes: the folder itself for one, a folder in it for each of several."""
-    from ..findings.record import check_earlier
-
     names = ["".join(c if c.isalnum() or c in "-_." else "-" for c in plan.name) for plan in plans]
     for name in names:
         if names.count(name) > 1:
@@ -282,6 +297,6 @@ def _folders(plans: Sequence[Plan], out: Path | None, kind: str) -> list[Path | 
             )
     if out is None or len(plans) == 1:
         return [out] * len(plans)
-    for name in names:
-        check_earlier(out / name, kind)
+    for experiment, name in zip(experiments, names, strict=True):
+        experiment.check_out(out / name)
     return [out / name for name in names]

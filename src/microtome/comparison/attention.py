@@ -22,6 +22,10 @@ from ..measures.declare import Chosen, Measure
 from ..measures.table import chosen_all
 from ..runtime import using_threads
 from .inputs import row_digest
+from .request import SimilarityOptions
+
+# What of the options concerns attention.
+OPTIONS = ("certainty", "clusters", "halves", "level", "seed", "threads", "names", "right_names")
 
 
 @checked
@@ -31,14 +35,7 @@ def attention_similarity_matrix(
     measures: str | Measure | Chosen | Iterable[str | Measure | Chosen] = "attention_js",
     *,
     causal: bool = False,
-    certainty: bool = False,
-    clusters: Any = None,
-    halves: int = 40,
-    level: float = 0.95,
-    seed: int = 0,
-    threads: int | None = None,
-    names: Sequence[str] | None = None,
-    right_names: Sequence[str] | None = None,
+    **options: Any,
 ) -> Maps:
     """
     Compare the attention of every layer of one model with every layer of another, or of itself.
@@ -54,42 +51,32 @@ def attention_similarity_matrix(
     causal : bool
         Cut every model's attention to the lower triangle and renormalize it, so that causal and
         bidirectional models can be compared.
-    certainty : bool
-        Whether to compute half-sampling intervals over sentences; both sides must then be lists.
-    clusters : array_like of shape (sentences,), optional
-        Cluster of each sentence, such as its document: intervals are then computed over clusters.
-    halves : int
-        Number of half-samples.
-    level : float
-    seed : int
-    threads : int, optional
-    names, right_names : sequence of str, optional
-        Names of the layers.
+    **options
+        Of `SimilarityOptions`: certainty (half-sampling intervals over sentences; both sides must then be
+        lists), clusters (one per sentence, such as its document), halves, level, seed, threads, names and
+        right_names. Attention is compared on the processor.
 
     Returns
     -------
     Maps
     """
+    settings = SimilarityOptions.read(options, OPTIONS)
     choices = chosen_all(measures)
     for choice in choices:
         if choice.declared("needs") != "attention":
             raise InputError(f"{choice.label} must be given rows, not attention maps; use similarity_matrix.")
-    if certainty and not (isinstance(left, Sequence) and (right is None or isinstance(right, Sequence))):
+    if settings.certainty and not (
+        isinstance(left, Sequence) and (right is None or isinstance(right, Sequence))
+    ):
         raise InputError("certainty must be asked of lists of sentences, which can be read again.")
-    with using_threads(threads):
+    with using_threads(settings.threads):
         cells_by_measure = _read(left, right, choices, causal)
         maps = {
-            label: as_attention_map(cells, right is None, names, right_names, seed)
+            label: as_attention_map(cells, right is None, settings.names, settings.right_names, settings.seed)
             for label, cells in cells_by_measure.items()
         }
-        if certainty:
-            interval_options: dict[str, Any] = {
-                "clusters": clusters,
-                "halves": halves,
-                "level": level,
-                "seed": seed,
-            }
-            maps = _with_intervals(maps, left, right, choices, causal, **interval_options)
+        if settings.certainty:
+            maps = _with_intervals(maps, left, right, choices, causal, settings)
     return Maps(list(maps.values()))
 
 
@@ -182,22 +169,19 @@ def _with_intervals(
     right: Any,
     choices: Sequence[Chosen],
     causal: bool,
-    *,
-    clusters: Any,
-    halves: int,
-    level: float,
-    seed: int,
+    options: SimilarityOptions,
 ) -> dict[str, Map]:
+    level, seed = options.level, options.seed
     units = (
         Clusters.singletons(len(left))
-        if clusters is None
-        else Clusters.from_ids(clusters, len(left), balanced=False)
+        if options.clusters is None
+        else Clusters.from_ids(options.clusters, len(left), balanced=False)
     )
     unit = "sentence" if units.single else "cluster"
     digest = f"attention/{seed}/{len(left)}"
     if not units.single:
         digest += f"/{row_digest(len(left), None, units)}"
-    plan = half_plan(units, halves, seed)
+    plan = half_plan(units, options.halves, seed)
     replicate_lists: dict[str, list[np.ndarray]] = {label: [] for label in maps}
     for indices in plan:
         part = _read(

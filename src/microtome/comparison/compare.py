@@ -4,100 +4,121 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from ..arguments import checked
 from ..encoders.encoder import Encoder
-from ..errors import InputError, SmallSampleWarning, must, unknown
-from ..extraction.extracting import as_encoder
+from ..errors import InputError, SmallSampleWarning
 from ..extraction.recording import Activations, describe, record
-from ..extraction.streaming import constant_layers, stream
-from ..extraction.texts import Texts, make_texts
+from ..extraction.streaming import Progress, constant_layers, stream
+from ..extraction.texts import Texts
 from ..findings.maps import Map, Maps
 from ..findings.places import with_places
 from ..findings.stackblocks import StackBlocks
 from ..inference.clusters import check_balanced
-from ..measures.declare import Chosen, Measure
+from ..measures.declare import Chosen
 from ..measures.table import chosen_all
 from ..rows.documents import DOCUMENTS
-from ..rows.options import row_options
-from ..rows.planning import Rows, input_length, plan_rows
+from ..rows.planning import Rows
 from ..store.shelf import Shelf
 from ..version import VERSION
 from .models import attention_maps, say, tuned_facts
-from .similarity import similarity_matrix
+from .request import SimilarityOptions, prepare
+from .similarity import compute_maps
 from .stacks import of_unit, stack_blocks
 from .streamed import streamed_windows
 
-Progress = Callable[[str, int, int], None]
-
-# Options that are passed on to `similarity_matrix`, and those that attention measures take too.
-OPTIONS = ("precision", "memory", "threads", "level", "halves", "permutations", "zscore", "remove_top")
-SHARED = ("halves", "level", "threads")
 FIXED = f"fewer than {DOCUMENTS} documents have another of as many rows to change places with"
 
 
-@checked
-def compare(
-    models: Sequence[Any],
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ComparisonInputs:
+    """
+    Models, rows and measures of a comparison, opened and checked.
+
+    Parameters
+    ----------
+    encoders : sequence of Encoder
+    texts : Texts
+    rows : Rows
+        That all encoders have.
+    measures : tuple of Chosen
+    causal : bool
+        For attention: compare lower triangles, so that causal models can take part.
+    keep : bool
+        Whether rows are recorded in the store. If False, they are only added to the moments.
+    storage : {"float32", "float16", "bfloat16"}
+    batch_tokens : int, optional
+        As in `record`.
+    """
+
+    encoders: Sequence[Encoder]
+    texts: Texts
+    rows: Rows
+    measures: tuple[Chosen, ...]
+    causal: bool = False
+    keep: bool = True
+    storage: str = "float32"
+    batch_tokens: int | None = None
+
+    @property
+    def of_attention(self) -> list[Chosen]:
+        """The measures of attention maps."""
+        return [choice for choice in self.measures if choice.declared("needs") == "attention"]
+
+    @property
+    def of_rows(self) -> list[Chosen]:
+        """The measures of rows."""
+        return [choice for choice in self.measures if choice.declared("needs") != "attention"]
+
+
+def choose_measures(measures: Any, *, rows: str, certainty: bool, keep: bool) -> tuple[Chosen, ...]:
+    """
+    Find measures, and check that all of them can be computed from these rows.
+
+    Parameters
+    ----------
+    measures : str or sequence
+        Names of `microtome ls measures`.
+    rows : {"cls", "mean", "token", "word"}
+    certainty, keep : bool
+        Whether intervals are computed, and whether rows are recorded.
+
+    Returns
+    -------
+    tuple of Chosen
+    """
+    choices = tuple(chosen_all(measures))
+    of_attention = [choice for choice in choices if choice.declared("needs") == "attention"]
+    if of_attention and rows != "word":
+        raise InputError(f"{of_attention[0].label} must be asked of rows of words, but got rows={rows!r}.")
+    if len(of_attention) < len(choices) and not keep and certainty:
+        raise InputError("certainty must have the rows again, but keep=False lets them go.")
+    return choices
+
+
+def compare_layers(
+    inputs: ComparisonInputs,
+    options: SimilarityOptions,
     *,
-    on: Any,
-    rows: str = "word",
-    measures: str | Measure | Chosen | Iterable[str | Measure | Chosen] = "debiased_cka",
-    certainty: bool = False,
-    subword: str = "last",
-    special: str = "out",
-    longest: int | None = None,
-    sample: int | None = None,
-    exact: str | None = None,
-    causal: bool = False,
-    keep: bool = True,
-    seed: int = 0,
-    device: Any = "cpu",
-    dtype: str = "float32",
-    tokens: int | None = None,
     store: str | os.PathLike[str] | None = None,
     command: str = "",
-    progress: Progress | None = None,
-    **options: Any,
 ) -> Maps:
     """
     Compare all layers of all models with one another on the same rows.
 
     Parameters
     ----------
-    models : sequence of Encoder, hub ids or folders
-        At least one; names must differ.
-    on : Corpus, path or list of texts
-    rows : {"cls", "mean", "token", "word"}
-        What one row is. Debiasing and intervals treat documents as independent where the corpus names ten
-        or more; otherwise the sentence of a word or token, or the example.
-    measures : str or sequence
-        Names of `microtome ls measures`; attention measures use the attention maps of the models.
-    certainty : bool
-        Whether to compute intervals and, where debiased CKA is among the measures, to test whether the layers
-        of each model form blocks.
-    subword, special, longest, sample, exact
-        As in `extract`.
-    causal : bool
-        For attention: compare lower triangles, so that causal models can take part.
-    keep : bool
-        Whether rows are recorded in the store, so that no model runs on them twice. If False, they are only
-        added to the moments, and nothing that needs the rows again can be computed.
-    seed : int
-    device : str
-        Device of the comparison; models run on their own devices.
-    dtype, tokens, store, command, progress
-        As in `extract`.
-    **options
-        As in `similarity_matrix`: precision, memory, threads, level, halves, permutations, zscore,
-        remove_top.
+    inputs : ComparisonInputs
+    options : SimilarityOptions
+        Without clusters, names and a sample, which follow from the rows.
+    store, command
+        As in `record`.
 
     Returns
     -------
@@ -106,136 +127,102 @@ def compare(
         `blocks` the block structure of each model. `layers` of a map holds the spectrum of each layer. A
         layer that is constant over the rows keeps its row and column, with the reason in `reasons`.
     """
-    for name in options:
-        if name not in OPTIONS:
-            raise unknown("option", name, OPTIONS)
-    if not isinstance(models, Sequence) or isinstance(models, str):
-        raise must("models", "a list of models", type(models).__name__)
-    encoders = [as_encoder(model) for model in models]
-    of_rows, of_attention = check_measures(measures, rows=rows, certainty=certainty, keep=keep)
-    choices = list(chosen_all(measures))
-    texts = make_texts(on)
-    longest = input_length(encoders, longest)
-    row_settings = row_options(
-        rows, subword=subword, special=special, longest=longest, sample=sample, seed=seed, exact=exact
-    )
-    planned = plan_rows(texts.examples, encoders, row_settings, progress=progress)
+    rows = inputs.rows
     maps: list[Map] = []
     blocks: list[StackBlocks] = []
     recordings: list[Activations] = []
-    unit = planned.unit
-    clusters = None if unit == "example" else planned.clusters
-    fixed = keep and bool(options.get("permutations")) and _fixed(planned)
+    fixed = inputs.keep and bool(options.permutations) and _fixed(rows)
     if fixed:
-        options = {**options, "permutations": 0}
-    if of_rows and not keep:
-        run = partial(stream, encoders, texts.examples, planned, tokens=tokens, progress=progress)
-        maps += streamed_windows(
-            encoders, planned, run, of_rows, grouped=clusters is not None, seed=seed, device=device, **options
-        ).values()
-    elif of_rows:
-        if clusters is not None and any(c.measure.interval == "debiased" for c in of_rows):
-            check_balanced(clusters, unit)
-        shelf = Shelf(store)
-        for encoder in encoders:
-            recordings.append(
-                record(
-                    encoder,
-                    texts,
-                    planned,
-                    shelf=shelf,
-                    dtype=dtype,
-                    tokens=tokens,
-                    command=command,
-                    progress=_named(progress, encoder.name),
-                )
-            )
-        compared = similarity_matrix(
-            [recording.layers.stored[k] for recording in recordings for k in recording.varying],
-            None,
-            of_rows,
-            names=[recording.names[k] for recording in recordings for k in recording.varying],
-            clusters=clusters,
-            certainty=certainty,
-            seed=seed,
-            device=device,
-            spectra=True,
-            progress=progress,
-            **options,
+        options = replace(options, permutations=0)
+    if inputs.of_rows and inputs.keep:
+        clusters = None if rows.unit == "example" else rows.clusters
+        options = replace(options, clusters=clusters)
+        if clusters is not None and any(c.measure.interval == "debiased" for c in inputs.of_rows):
+            check_balanced(clusters, rows.unit)
+        recordings = _record(inputs, options.progress, Shelf(store), command)
+        maps += _recorded_maps(recordings, inputs.of_rows, options)
+        if fixed:
+            maps = [replace(similarity_map, null_note=FIXED) for similarity_map in maps]
+        if options.certainty:
+            blocks = stack_blocks(recordings, inputs.of_rows, options)
+    elif inputs.of_rows:
+        run = partial(
+            stream,
+            inputs.encoders,
+            inputs.texts.examples,
+            rows,
+            tokens=inputs.batch_tokens,
+            progress=options.progress,
         )
-        maps += [
-            replace(similarity_map, null_note=FIXED) if fixed else similarity_map
-            for similarity_map in compared.values()
-        ]
-        if certainty:
-            block_options: dict[str, Any] = {"seed": seed, "device": device, "progress": progress, **options}
-            blocks = stack_blocks(recordings, of_rows, clusters=clusters, **block_options)
-    if of_attention:
+        maps += streamed_windows(inputs.encoders, rows, run, inputs.of_rows, options).values()
+    if inputs.of_attention:
         maps += attention_maps(
-            encoders,
-            texts,
-            planned,
-            of_attention,
-            causal=causal,
-            certainty=certainty,
-            seed=seed,
-            progress=progress,
-            **{k: v for k, v in options.items() if k in SHARED},
+            inputs.encoders, inputs.texts, rows, inputs.of_attention, options, causal=inputs.causal
         )
-    ordered = sorted(
-        maps, key=lambda similarity_map: [c.label for c in choices].index(similarity_map.measure)
+    maps = _described(maps, inputs, recordings)
+    blocks = [of_unit(model_blocks, rows.unit) for model_blocks in blocks]
+    return Maps(
+        _in_place(maps, inputs.encoders, rows), _findings(maps, inputs, blocks, options.certainty), blocks
     )
-    facts = _facts(encoders, texts, planned, recordings)
-    final_maps = [
+
+
+def _record(
+    inputs: ComparisonInputs, progress: Progress | None, shelf: Shelf, command: str
+) -> list[Activations]:
+    return [
+        record(
+            encoder,
+            inputs.texts,
+            inputs.rows,
+            shelf=shelf,
+            storage=inputs.storage,
+            batch_tokens=inputs.batch_tokens,
+            command=command,
+            progress=_named(progress, encoder.name),
+        )
+        for encoder in inputs.encoders
+    ]
+
+
+def _recorded_maps(
+    recordings: Sequence[Activations], measures: Sequence[Chosen], options: SimilarityOptions
+) -> list[Map]:
+    layers = [recording.layers.stored[k] for recording in recordings for k in recording.varying]
+    names = [recording.names[k] for recording in recordings for k in recording.varying]
+    return list(
+        compute_maps(prepare(layers, None, measures, replace(options, names=names, spectra=True))).values()
+    )
+
+
+def _described(maps: Sequence[Map], inputs: ComparisonInputs, recordings: Sequence[Activations]) -> list[Map]:
+    """In the order of the measures, with their unit and their provenance."""
+    labels = [choice.label for choice in inputs.measures]
+    facts = _facts(inputs.encoders, inputs.texts, inputs.rows, recordings)
+    unit = inputs.rows.unit
+    units = {"cluster": unit, **({"row": unit} if inputs.rows.options.kind in ("cls", "mean") else {})}
+    return [
         replace(
             similarity_map,
-            unit={
-                "cluster": unit,
-                "row": unit if row_settings.kind in ("cls", "mean") else similarity_map.unit,
-            }.get(similarity_map.unit, similarity_map.unit),
+            unit=units.get(similarity_map.unit, similarity_map.unit),
             provenance=MappingProxyType({**similarity_map.provenance, **facts}),
         )
-        for similarity_map in ordered
+        for similarity_map in sorted(maps, key=lambda similarity_map: labels.index(similarity_map.measure))
     ]
-    blocks = [of_unit(model_blocks, unit) for model_blocks in blocks]
+
+
+def _findings(
+    maps: Sequence[Map], inputs: ComparisonInputs, blocks: Sequence[StackBlocks], certainty: bool
+) -> list[str]:
+    rows, encoders = inputs.rows, inputs.encoders
+    extent = rows.sentence()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmallSampleWarning)
-        findings = [
-            planned.sentence()[0].upper() + planned.sentence()[1:] + ".",
-            *([planned.few] if certainty and planned.few else []),
-            *say(final_maps[0], [encoder.name for encoder in encoders], _tuned_from(encoders)),
+        return [
+            f"{extent[0].upper()}{extent[1:]}.",
+            *([rows.few] if certainty and rows.few else []),
+            *say(maps[0], [encoder.name for encoder in encoders], _tuned_from(encoders)),
             *(model_blocks.sentence() for model_blocks in blocks),
         ]
-    return Maps(_in_place(final_maps, encoders, planned), findings, blocks)
-
-
-def check_measures(
-    measures: str | Measure | Chosen | Iterable[str | Measure | Chosen],
-    *,
-    rows: str,
-    certainty: bool,
-    keep: bool,
-) -> tuple[list[Chosen], list[Chosen]]:
-    """
-    Check that all measures can be computed from these rows.
-
-    Parameters
-    ----------
-    measures, rows, certainty, keep
-        As in `compare`.
-
-    Returns
-    -------
-    of_rows, of_attention : list of Chosen
-    """
-    choices = list(chosen_all(measures))
-    of_attention = [c for c in choices if c.declared("needs") == "attention"]
-    of_rows = [c for c in choices if c not in of_attention]
-    if of_attention and rows != "word":
-        raise InputError(f"{of_attention[0].label} must be asked of rows of words, but got rows={rows!r}.")
-    if of_rows and not keep and certainty:
-        raise InputError("certainty must have the rows again, but keep=False lets them go.")
-    return of_rows, of_attention
 
 
 def _in_place(maps: Sequence[Map], encoders: Sequence[Encoder], rows: Rows) -> list[Map]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,23 +24,20 @@ from ..moments.strip import Strip, basis
 from ..randomness import generator
 from .layers import Layers, facts_of, in_order, make_banks, runs, vectors_first
 from .nulls import null_details, null_of
-from .plan import LEAST_TILE, Plan, Settings, second_share
+from .plan import LEAST_TILE, Plan, second_share
 from .tables import KINDS, NOT_FINITE, ROUNDING, Outcome, Scores, Table, settle
 
 if TYPE_CHECKING:
     import torch
 
+    from .request import Request
+
 
 def run(
-    left: Stack,
-    right: Stack | None,
-    measures: Sequence[Chosen],
+    request: Request,
     plan: Plan,
-    settings: Settings,
     *,
-    clusters: Clusters | None = None,
     scores: bool = False,
-    seed: int = 0,
     source: Callable[..., Crossing] = cross,
     spectra: bool = False,
 ) -> Outcome:
@@ -49,18 +46,12 @@ def run(
 
     Parameters
     ----------
-    left : Stack
-    right : Stack or None
-        None compares the left with itself.
-    measures : sequence of Chosen
+    request : Request
+        With clusters, debiasing leaves out all pairs within a cluster; its seed assigns rows to units, where
+        there are too many to score one by one.
     plan : Plan
-    settings : Settings
-    clusters : Clusters, optional
-        Rows that belong together; debiasing then leaves out all pairs within a cluster.
     scores : bool
         Whether to read the rows a second time for the influence of each row or cluster.
-    seed : int
-        Of the assignment of rows to units, where there are too many to score one by one.
     source : callable
         Source of the moments, with the signature of `cross`.
     spectra : bool
@@ -70,26 +61,17 @@ def run(
     -------
     Outcome
     """
-    return _Run(left, right, measures, plan, settings, clusters, scores, seed, source).outcome(spectra)
+    return _Run(request, plan, scores, source).outcome(spectra)
 
 
 class _Run:
     """State of one run: its banks, and the tables under construction."""
 
-    def __init__(
-        self,
-        left_stack: Stack,
-        right_stack: Stack | None,
-        measures: Sequence[Chosen],
-        plan: Plan,
-        settings: Settings,
-        clusters: Clusters | None,
-        scores: bool,
-        seed: int,
-        source: Callable[..., Crossing],
-    ) -> None:
-        self.source = source
-        self.measures, self.plan, self.settings, self.seed = vectors_first(measures), plan, settings, seed
+    def __init__(self, request: Request, plan: Plan, scores: bool, source: Callable[..., Crossing]) -> None:
+        left_stack, right_stack, clusters = request.left, request.right, request.clusters
+        self.source, self.plan = source, plan
+        self.measures = vectors_first(request.measures)
+        self.settings, self.seed = request.settings, request.seed
         self.clusters, self.symmetric, self.want_scores = clusters, right_stack is None, scores
         if clusters is None and scores:
             clusters = Clusters.singletons(left_stack.rows)

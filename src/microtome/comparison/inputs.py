@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     import torch
 
 
-# More than any processor has; OpenMP aborts the process where it cannot create the threads.
-MOST_THREADS = 1024
 _UNREADABLE = (
     *(OSError, ValueError, EOFError, MemoryError, OverflowError),
     *(SyntaxError, tokenize.TokenError),
@@ -128,7 +126,7 @@ def read_clusters(clusters: Any, n: int, *, balanced: bool = True, noun: str = "
 
 
 def choose_rows(
-    n: int, clusters: Clusters | None, *, rows: int | None, leave_out: Any, seed: int
+    n: int, clusters: Clusters | None, *, sample: int | None, leave_out: Any, seed: int
 ) -> np.ndarray | None:
     """
     Decide which rows take part.
@@ -137,9 +135,9 @@ def choose_rows(
     ----------
     n : int
     clusters : Clusters or None
-    rows : int, optional
-        How many rows to draw, as whole clusters where given; all when absent.
-    leave_out : array of bool of shape (n,), optional
+    sample : int, optional
+        Size of a random sample, of whole clusters where given; all rows when absent.
+    leave_out : array of bool of shape (n,), or path, optional
         Rows to leave out, such as the first position of a causal model.
     seed : int
 
@@ -149,26 +147,34 @@ def choose_rows(
     """
     indices = np.arange(n)
     if leave_out is not None:
-        mask = np.asarray(leave_out)
+        mask = _read_mask(leave_out) if isinstance(leave_out, (str, os.PathLike)) else np.asarray(leave_out)
         if mask.shape != (n,) or mask.dtype != bool:
             raise must("leave_out", f"a boolean array of length {n}", f"{mask.dtype} of shape {mask.shape}")
         indices = indices[~mask]
         if not len(indices):
             raise InputError("leave_out must keep some rows, but it leaves out all of them.")
-    if rows is not None:
-        if not isinstance(rows, int) or isinstance(rows, bool) or rows < 4:
-            raise must("rows", "a whole number of at least 4", rows)
-        if rows < len(indices):
+    if sample is not None:
+        if not isinstance(sample, int) or isinstance(sample, bool) or sample < 4:
+            raise must("sample", "a whole number of at least 4", sample)
+        if sample < len(indices):
             rng = generator(seed, "rows")
             if clusters is None:
-                indices = np.sort(rng.permutation(indices)[:rows])
+                indices = np.sort(rng.permutation(indices)[:sample])
             else:
                 codes = clusters.codes[indices]
                 order = rng.permutation(np.unique(codes))
                 sizes = np.bincount(codes, minlength=len(clusters))[order]
-                keep = order[: max(2, int(np.searchsorted(np.cumsum(sizes), rows, side="right")))]
+                keep = order[: max(2, int(np.searchsorted(np.cumsum(sizes), sample, side="right")))]
                 indices = indices[np.isin(codes, keep)]
     return None if len(indices) == n else indices
+
+
+def _read_mask(path: str | os.PathLike[str]) -> np.ndarray:
+    check_plain(path)
+    try:
+        return np.load(path, allow_pickle=False)
+    except _UNREADABLE as error:
+        raise InputError(f"leave_out must be a readable .npy file, but got {path!s}: {error}.") from error
 
 
 def check_remove_top(remove_top: int, widths: Sequence[int]) -> None:

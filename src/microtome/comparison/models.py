@@ -25,6 +25,7 @@ from ..measures.declare import Chosen
 from ..rows.planning import Rows
 from ..runtime import using_threads
 from .attention import as_attention_map, attention_similarity_matrix
+from .request import SimilarityOptions
 
 Blocks = dict[tuple[int, int], dict[str, Map]]
 
@@ -109,12 +110,9 @@ def attention_maps(
     texts: Texts,
     rows: Rows,
     measures: Sequence[Chosen],
+    options: SimilarityOptions | None = None,
     *,
     causal: bool = False,
-    certainty: bool = False,
-    seed: int = 0,
-    progress: Callable[[str, int, int], None] | None = None,
-    **options: Any,
 ) -> list[Map]:
     """
     Compare the attention of all models on the same sentences.
@@ -126,33 +124,32 @@ def attention_maps(
     rows : Rows
         Of words.
     measures : sequence of Chosen
-    causal, certainty, seed
+    options : SimilarityOptions, optional
+        certainty, seed, halves, level, threads and progress.
+    causal : bool
         As in `attention_similarity_matrix`.
-    progress : callable, optional
-    **options
-        halves, level, threads.
 
     Returns
     -------
     list of Map
         One per measure, over the layers of all models.
     """
+    options = options or SimilarityOptions()
     names = [[f"{e.name}/{k}" for k in range(1, len(e.layers)) if e.layers[k].isdigit()] for e in encoders]
     evened: list[int] = []
-    stream = _counted(stream_attention(encoders, texts.examples, rows, progress=progress), evened)
-    if certainty:
+    stream = _counted(stream_attention(encoders, texts.examples, rows, progress=options.progress), evened)
+    if options.certainty:
         held, example_indices = _hold(stream)
         documents = (
             rows.clusters[np.searchsorted(rows.examples, example_indices)]
             if rows.unit == "document"
             else None
         )
-        blocks = _with_intervals(
-            held, names, measures, clusters=documents, causal=causal, seed=seed, **options
-        )
+        shared = {name: getattr(options, name) for name in ("halves", "level", "seed", "threads")}
+        blocks = _with_intervals(held, names, measures, clusters=documents, causal=causal, **shared)
     else:
-        with using_threads(options.get("threads")):
-            blocks = _in_one_pass(stream, names, measures, causal=causal, seed=seed)
+        with using_threads(options.threads):
+            blocks = _in_one_pass(stream, names, measures, causal=causal, seed=options.seed)
     maps = [replace(_assemble(choice, names, blocks), unit=rows.unit) for choice in measures]
     if not sum(evened):
         return maps

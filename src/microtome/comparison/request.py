@@ -2,23 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from ..errors import InputError, must
+from ..arguments import check_value
+from ..checks import check_level
+from ..errors import InputError, must, unknown
 from ..extraction.rowtable import Grouping
 from ..inference.clusters import Clusters
 from ..measures.declare import Chosen
 from ..measures.table import chosen_all
 from ..moments.stack import Stack
 from ..runtime import find_device
-from .inputs import choose_rows, controlled, gather, read_clusters, recorded_grouping
+from .inputs import (
+    check_remove_top,
+    choose_rows,
+    controlled,
+    gather,
+    read_clusters,
+    recorded_grouping,
+)
 from .plan import Plan, Settings, make_plan, read_bytes
 
+Progress = Callable[[str, int, int], None]
 PRECISIONS = ("fast", "exact")
 # Rounding averages out over the neurons of a wide layer; up to this width there are too few of them.
 NARROW = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SimilarityOptions:
+    """
+    Options of a similarity map, beside the layers and the measures.
+
+    Parameters
+    ----------
+    clusters : array_like of shape (rows,), or path, optional
+        Cluster of each row, such as the sentence of each word: debiasing and intervals are then computed over
+        clusters. When absent, a folder that `extract` wrote supplies them: documents, where it names ten or
+        more, and sentences otherwise. A distinct number for each row makes rows independent.
+    precision : {"fast", "exact"}
+        Float32 products added up in float64, or float64 throughout. Fast switches to exact on a CUDA
+        device, where values are too small or too large for float32 products, and, for measures of
+        canonical correlations and regression, where a rank would depend on rounding: layers of up to
+        64 features, fewer than twice as many rows as features, an eigenvalue near the tolerance.
+    certainty : bool
+        Whether to read the rows again for intervals.
+    memory : str or int
+        Memory of the engine besides the input, such as "2GB"; layers are handled in groups to fit.
+    device : {"auto", "cpu", "cuda"}
+    threads : int, optional
+        Processor threads; torch's setting when absent.
+    seed : int
+        For half-samples, permutations and sampled rows.
+    level : float
+        Nominal coverage of the intervals.
+    halves : int
+        Number of half-samples for the measures that have no influence function.
+    permutations : int
+        Number of permutations of the rows (of whole clusters, where given) of the right side.
+    sample : int, optional
+        Number of rows of a random sample (of whole clusters, where given).
+    leave_out : array of bool of shape (rows,), or path, optional
+        Rows to leave out, such as the first position of a causal model.
+    zscore : bool
+        Standardize every neuron first.
+    remove_top : int
+        Number of neurons of largest variance to remove from each layer.
+    names, right_names : sequence of str, optional
+        Names of the layers.
+    spectra : bool
+        Whether `layers` of the maps also holds each layer's spectrum: its shares of variance by principal
+        direction, 64 at most. It comes from the moments, and is absent where no measure needs them.
+    progress : callable, optional
+        Called with the name of the step, the amount done, and the total.
+    """
+
+    clusters: Any = None
+    precision: str = "fast"
+    certainty: bool = False
+    memory: str | int = "2GB"
+    device: Any = "auto"
+    threads: int | None = None
+    seed: int = 0
+    level: float = 0.95
+    halves: int = 40
+    permutations: int = 0
+    sample: int | None = None
+    leave_out: Any = None
+    zscore: bool = False
+    remove_top: int = 0
+    names: Sequence[str] | None = None
+    right_names: Sequence[str] | None = None
+    spectra: bool = False
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        for option in fields(self):
+            check_value(option.name, str(option.type), getattr(self, option.name))
+        check_level(self.level)
+        if self.precision not in PRECISIONS:
+            raise must("precision", "'fast' or 'exact'", self.precision)
+
+    @classmethod
+    def read(cls, options: Mapping[str, Any], names: Sequence[str] = ()) -> SimilarityOptions:
+        """Take options by name; one that is unknown, or not of these names, is refused with the nearest."""
+        names = names or [option.name for option in fields(cls)]
+        for name in options:
+            if name not in names:
+                raise unknown("option", name, names)
+        return cls(**options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +120,8 @@ class Request:
     """
     Checked inputs of one comparison.
 
-    `grouping` comes from recorded layers, where the user passed no clusters.
+    `grouping` comes from recorded layers, where the user passed no clusters; `note` names what was done to
+    the rows.
     """
 
     left: Stack
@@ -37,6 +132,7 @@ class Request:
     seed: int
     switched: str = ""
     grouping: Grouping | None = None
+    note: str = ""
 
     @property
     def n(self) -> int:
@@ -44,35 +140,61 @@ class Request:
         return self.left.rows
 
 
-def check_precision(precision: str) -> None:
-    """Check the name of a precision."""
-    if precision not in PRECISIONS:
-        raise must("precision", "'fast' or 'exact'", precision)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A checked comparison with its options and its plan."""
+
+    request: Request
+    plan: Plan
+    options: SimilarityOptions
+
+    def reporting(self, progress: Progress | None) -> Prepared:
+        """The same with another receiver of progress."""
+        settings = replace(self.request.settings, progress=progress)
+        return replace(self, request=replace(self.request, settings=settings))
+
+    def sentence(self) -> str:
+        """Describe the size of the work."""
+        request = self.request
+        names = ", ".join(choice.label for choice in request.measures)
+        layers = f"{len(request.left)} x {len(request.right or request.left)} layers"
+        return f"{layers}, {request.n:,} rows, {names}: {self.plan.sentence()}, on {request.settings.device}"
+
+    def summary(self) -> dict[str, Any]:
+        """The same as plain data."""
+        request = self.request
+        return {
+            "left": list(request.left.names),
+            "right": list((request.right or request.left).names),
+            "rows": request.n,
+            "measures": [choice.label for choice in request.measures],
+            "memory_bytes": self.plan.state_bytes,
+            "readings": self.plan.passes,
+            "operations": self.plan.operations,
+            "seconds_on_one_thread": self.plan.seconds,
+            "device": str(request.settings.device),
+        }
+
+    def files(self) -> list[str]:
+        """The files that the layers lie in, each once."""
+        stacks = [stack for stack in (self.request.left, self.request.right) if stack is not None]
+        return list(dict.fromkeys(str(layer.path) for stack in stacks for layer in stack.layers))
 
 
-def prepare(
-    left: Any,
-    right: Any,
-    measures: Any,
-    *,
-    clusters: Any = None,
-    precision: str = "fast",
-    memory: str | int = "2GB",
-    device: Any = "cpu",
-    seed: int = 0,
-    certainty: bool = False,
-    halves: int = 40,
-    permutations: int = 0,
-    rows: int | None = None,
-    leave_out: Any = None,
-    zscore: bool = False,
-    remove_top: int = 0,
-    names: Sequence[str] | None = None,
-    right_names: Sequence[str] | None = None,
-    progress: Any = None,
-) -> tuple[Request, Plan, str]:
-    """Check a comparison and plan it, without computing anything; see `similarity_matrix`."""
-    check_precision(precision)
+def prepare(left: Any, right: Any, measures: Any, options: SimilarityOptions) -> Prepared:
+    """
+    Check a comparison and plan it, without reading a row.
+
+    Parameters
+    ----------
+    left, right, measures
+        As in `similarity_matrix`.
+    options : SimilarityOptions
+
+    Returns
+    -------
+    Prepared
+    """
     choices = tuple(chosen_all(measures))
     for choice in choices:
         if choice.declared("needs") == "attention":
@@ -80,72 +202,94 @@ def prepare(
                 f"{choice.measure.name} must be given attention maps, not rows; "
                 "use `microtome compare` on the shell, and attention_similarity_matrix in Python."
             )
-    torch_device = find_device(device)
-    left_stack, right_stack = gather(left, right, names, right_names)
+    left_stack, right_stack = gather(left, right, options.names, options.right_names)
     total = left_stack.rows
-    debiased = any(c.measure.interval == "debiased" for c in choices)
-    grouping = recorded_grouping(left, right) if clusters is None else None
+    grouping = recorded_grouping(left, right) if options.clusters is None else None
     cluster_options: dict[str, Any] = {
-        "balanced": debiased,
+        "balanced": any(c.measure.interval == "debiased" for c in choices),
         "noun": "cluster" if grouping is None else grouping.unit,
     }
-    grouped = read_clusters(clusters if grouping is None else grouping.codes, total, **cluster_options)
-    index = choose_rows(total, grouped, rows=rows, leave_out=leave_out, seed=seed)
+    clusters = read_clusters(
+        options.clusters if grouping is None else grouping.codes, total, **cluster_options
+    )
+    index = choose_rows(
+        total, clusters, sample=options.sample, leave_out=options.leave_out, seed=options.seed
+    )
     if index is not None:
-        left_stack, right_stack = (
-            left_stack.take(index),
-            None if right_stack is None else right_stack.take(index),
-        )
-        if grouped is not None:
-            grouped = read_clusters(grouped.codes[index], len(index), **cluster_options)
-    notes = [f"{len(index)} of {total} rows"] if index is not None else []
-    if zscore or remove_top:
-        left_stack = controlled(left_stack, zscore=zscore, remove_top=remove_top, device=torch_device)
-        right_stack = (
-            None
-            if right_stack is None
-            else controlled(right_stack, zscore=zscore, remove_top=remove_top, device=torch_device)
-        )
-        notes += ["neurons standardized"] if zscore else []
-        notes += [f"the {remove_top} neurons of largest variance removed"] if remove_top else []
+        left_stack = left_stack.take(index)
+        right_stack = None if right_stack is None else right_stack.take(index)
+        if clusters is not None:
+            clusters = read_clusters(clusters.codes[index], len(index), **cluster_options)
+    check_remove_top(options.remove_top, (right_stack or left_stack).widths + left_stack.widths)
     n = left_stack.rows
     if n < 2:
         raise InputError(f"a comparison must have at least 2 rows, but got {n}.")
     if n < 4 and any(c.measure.name == "debiased_cka" for c in choices):
         raise InputError(f"debiased_cka must have at least 4 rows, but got {n}.")
-    exact, switched = precision == "exact", ""
-    widest = max(*left_stack.widths, *(() if right_stack is None else right_stack.widths), 1)
-    if not exact and torch_device.type == "cuda":
-        exact, switched = True, "float64 costs a data-center GPU no more"
-    elif not exact and any(c.declared("subspace") is not None for c in choices):
-        if widest <= NARROW:
-            exact, switched = True, "layers are narrow, and float64 costs little"
-        elif n < 2 * widest:
-            exact, switched = True, "fewer than twice as many rows as features"
-    memory_bytes = read_bytes(memory)
-    if torch_device.type == "cuda" and memory == "2GB":
-        import torch
-
-        memory_bytes = int(0.6 * torch.cuda.mem_get_info(torch_device)[0])
-    settings = Settings(exact=exact, device=torch_device, memory=memory_bytes, progress=progress)
     request = Request(
         left=left_stack,
         right=right_stack,
         measures=choices,
-        clusters=grouped,
+        clusters=clusters,
         grouping=grouping,
-        settings=settings,
-        seed=seed,
-        switched=switched,
+        settings=Settings(
+            exact=options.precision == "exact",
+            device=find_device(options.device),
+            memory=read_bytes(options.memory),
+            progress=options.progress,
+        ),
+        seed=options.seed,
+        note=f"{n} of {total} rows" if index is not None else "",
     )
-    resampled = any(c.measure.interval == "halves" for c in choices)
+    return _planned(request, options)
+
+
+def with_controls(prepared: Prepared) -> Prepared:
+    """Standardize neurons or remove those of largest variance, where the options say so: this reads rows."""
+    options, request = prepared.options, prepared.request
+    if not options.zscore and not options.remove_top:
+        return prepared
+    left, right = (
+        stack
+        and controlled(
+            stack, zscore=options.zscore, remove_top=options.remove_top, device=request.settings.device
+        )
+        for stack in (request.left, request.right)
+    )
+    assert left is not None
+    notes = [request.note] if request.note else []
+    notes += ["neurons standardized"] if options.zscore else []
+    notes += [f"the {options.remove_top} neurons of largest variance removed"] if options.remove_top else []
+    return _planned(replace(request, left=left, right=right, note="; ".join(notes)), options)
+
+
+def _planned(request: Request, options: SimilarityOptions) -> Prepared:
+    """Decide the precision and the memory by the stacks, and plan the passes."""
+    exact, switched = options.precision == "exact", ""
+    on_gpu = request.settings.device.type == "cuda"
+    widest = max(*request.left.widths, *(() if request.right is None else request.right.widths), 1)
+    if not exact and on_gpu:
+        exact, switched = True, "float64 costs a data-center GPU no more"
+    elif not exact and any(c.declared("subspace") is not None for c in request.measures):
+        if widest <= NARROW:
+            exact, switched = True, "layers are narrow, and float64 costs little"
+        elif request.n < 2 * widest:
+            exact, switched = True, "fewer than twice as many rows as features"
+    memory = request.settings.memory
+    if on_gpu and options.memory == "2GB":
+        import torch
+
+        memory = int(0.6 * torch.cuda.mem_get_info(request.settings.device)[0])
+    settings = replace(request.settings, exact=exact, memory=memory)
+    request = replace(request, settings=settings, switched=switched)
+    resampled = any(c.measure.interval == "halves" for c in request.measures)
     plan = plan_for(
         request,
-        certainty=certainty,
-        halves=halves if certainty and resampled else 0,
-        permutations=permutations,
+        certainty=options.certainty,
+        halves=options.halves if options.certainty and resampled else 0,
+        permutations=options.permutations,
     )
-    return request, plan, "; ".join(notes)
+    return Prepared(request=request, plan=plan, options=options)
 
 
 def plan_for(request: Request, **more: Any) -> Plan:

@@ -112,17 +112,7 @@ def _turns(choice: Chosen) -> bool:
 def _run(
     request: Request, measures: list[Chosen], plan: Plan, scores: bool, spectra: bool = False
 ) -> Outcome:
-    return run(
-        request.left,
-        request.right,
-        measures,
-        plan,
-        request.settings,
-        clusters=request.clusters,
-        scores=scores,
-        seed=request.seed,
-        spectra=spectra,
-    )
+    return run(replace(request, measures=tuple(measures)), plan, scores=scores, spectra=spectra)
 
 
 def _run_turned(request: Request, measures: list[Chosen], scores: bool, spectra: bool) -> Outcome:

@@ -52,7 +52,7 @@ def run_rows(
     if fits < 2:
         raise InputError(
             f"{choice.label} must fit two layers of {n} rows into memory={settings.memory / 1e9:.2g}GB, "
-            f"but they take {2 * layer_bytes / 1e9:.2g}GB; give more memory or fewer rows (rows=)."
+            f"but they take {2 * layer_bytes / 1e9:.2g}GB; give more memory or fewer rows (sample=)."
         )
     prepare, compute = _prepared(choice, clusters), choice.declared("compute")
     shape = (len(left), len(right_stack))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -17,7 +17,7 @@ from ..measures.table import chosen
 from ..runtime import using_threads
 from .certainty import add_intervals, add_permutations
 from .describe import as_map
-from .request import prepare as prepare
+from .request import Prepared, SimilarityOptions, prepare, with_controls
 from .routes import compute as compute
 from .tables import KINDS
 
@@ -31,7 +31,7 @@ def similarity(
     clusters: Any = None,
     precision: str = "exact",
     certainty: bool = False,
-    device: Any = "cpu",
+    device: Any = "auto",
     threads: int | None = None,
     seed: int = 0,
     level: float = 0.95,
@@ -54,7 +54,7 @@ def similarity(
     certainty : bool
         Whether to compute an interval.
     device, threads, seed, level, permutations
-        As in `similarity_matrix`.
+        As in `SimilarityOptions`.
     **options
         Options of the measure.
 
@@ -97,30 +97,11 @@ def similarity(
     return similarity_map.cell(0, 0)
 
 
-@checked
 def similarity_matrix(
     left: Any,
     right: Any = None,
     measures: str | Measure | Chosen | Iterable[str | Measure | Chosen] = "debiased_cka",
-    *,
-    clusters: Any = None,
-    precision: str = "fast",
-    certainty: bool = False,
-    memory: str | int = "2GB",
-    device: Any = "cpu",
-    threads: int | None = None,
-    seed: int = 0,
-    level: float = 0.95,
-    halves: int = 40,
-    permutations: int = 0,
-    rows: int | None = None,
-    leave_out: Any = None,
-    zscore: bool = False,
-    remove_top: int = 0,
-    names: Sequence[str] | None = None,
-    right_names: Sequence[str] | None = None,
-    spectra: bool = False,
-    progress: Callable[[str, int, int], None] | None = None,
+    **options: Any,
 ) -> Maps:
     """
     Compare every layer of one stack with every layer of another, or of itself.
@@ -133,46 +114,8 @@ def similarity_matrix(
         None compares the left with itself.
     measures : str or sequence
         Names of `microtome ls measures`, with options as "svcca:threshold=0.95".
-    clusters : array_like of shape (rows,), optional
-        Cluster of each row, such as the sentence of each word: debiasing and intervals are then computed over
-        clusters. When absent, a folder that `extract` wrote supplies them: documents, where it names ten or
-        more, and sentences otherwise. A distinct number for each row makes rows independent.
-    precision : {"fast", "exact"}
-        Float32 products added up in float64, or float64 throughout. Fast switches to exact on a CUDA
-        device, where values are too small or too large for float32 products, and, for measures of
-        canonical correlations and regression, where a rank would depend on rounding: layers of up to
-        64 features, fewer than twice as many rows as features, an eigenvalue near the tolerance.
-    certainty : bool
-        Whether to read the rows again for intervals.
-    memory : str or int
-        Memory of the engine besides the input, such as "2GB"; layers are handled in groups to fit.
-    device : str
-        "cpu" or "cuda".
-    threads : int, optional
-        Processor threads; torch's setting when absent.
-    seed : int
-        For half-samples, permutations and drawn rows.
-    level : float
-        Nominal coverage of the intervals.
-    halves : int
-        Number of half-samples for the measures that have no influence function.
-    permutations : int
-        Number of permutations of the rows (of whole clusters, where given) of the right side.
-    rows : int, optional
-        Number of rows to compare on, drawn with the seed (whole clusters, where given).
-    leave_out : array of bool of shape (rows,), optional
-        Rows to leave out, such as the first position of a causal model.
-    zscore : bool
-        Standardize every neuron first.
-    remove_top : int
-        Number of neurons of largest variance to remove from each layer.
-    names, right_names : sequence of str, optional
-        Names of the layers.
-    spectra : bool
-        Whether `layers` of the maps also holds each layer's spectrum: its shares of variance by principal
-        direction, 64 at most. It comes from the moments, and is absent where no measure needs them.
-    progress : callable, optional
-        Called with the name of the step, the amount done, and the total.
+    **options
+        Of `SimilarityOptions`.
 
     Returns
     -------
@@ -188,43 +131,40 @@ def similarity_matrix(
     >>> maps["debiased_cka"].values.shape
     (2, 2)
     """
+    settings = SimilarityOptions.read(options)
+    with using_threads(settings.threads):
+        return compute_maps(prepare(left, right, measures, settings))
+
+
+def compute_maps(prepared: Prepared) -> Maps:
+    """
+    Compute the maps of a comparison that was checked and planned.
+
+    Parameters
+    ----------
+    prepared : Prepared
+
+    Returns
+    -------
+    Maps
+    """
     started = time.perf_counter()
-    with using_threads(threads):
-        request, plan, note = prepare(
-            left,
-            right,
-            measures,
-            clusters=clusters,
-            precision=precision,
-            memory=memory,
-            device=device,
-            seed=seed,
-            certainty=certainty,
-            halves=halves,
-            permutations=permutations,
-            rows=rows,
-            leave_out=leave_out,
-            zscore=zscore,
-            remove_top=remove_top,
-            names=names,
-            right_names=right_names,
-            progress=progress,
-        )
-        if not 0 < level < 1:
-            raise must("level", "between 0 and 1", level)
-        influence = certainty and any(m.measure.interval in KINDS for m in request.measures)
-        raw = compute(request, plan, scores=influence, spectra=spectra)
-        maps = {m.label: as_map(request, raw, m, note) for m in request.measures}
-        if certainty:
-            maps = add_intervals(request, raw.scores, maps, compute, level=level, halves=halves)
-        if permutations:
-            maps = add_permutations(request, maps, compute, permutations=permutations, level=level)
+    prepared = with_controls(prepared)
+    request, options = prepared.request, prepared.options
+    influence = options.certainty and any(m.measure.interval in KINDS for m in request.measures)
+    raw = compute(request, prepared.plan, scores=influence, spectra=options.spectra)
+    maps = {m.label: as_map(request, raw, m, request.note) for m in request.measures}
+    level = options.level
+    if options.certainty:
+        maps = add_intervals(request, raw.scores, maps, compute, level=level, halves=options.halves)
+    if options.permutations:
+        maps = add_permutations(request, maps, compute, permutations=options.permutations, level=level)
     seconds = round(time.perf_counter() - started, 3)
-    final_maps = [
+    timed = [
         replace(m, provenance=MappingProxyType({**m.provenance, "seconds": seconds})) for m in maps.values()
     ]
     grouping = request.grouping
     if grouping is not None:
-        few = (grouping.few,) if certainty and grouping.few else ()
-        final_maps = [replace(m, unit=grouping.unit, warnings=(*m.warnings, *few)) for m in final_maps]
-    return Maps(final_maps)
+        few = (grouping.few,) if options.certainty and grouping.few else ()
+        timed = [replace(m, unit=grouping.unit, warnings=(*m.warnings, *few)) for m in timed]
+    return Maps(timed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,36 +13,30 @@ from ..findings.blocks import Block
 from ..findings.runs import LEAST_LAYERS
 from ..findings.stackblocks import StackBlocks
 from ..measures.declare import Chosen
+from .request import SimilarityOptions
 from .structure import find_blocks
 
 MEASURE = "debiased_cka"
 # Options of a comparison that are passed on to `find_blocks`.
-OPTIONS = ("precision", "memory", "threads", "level", "zscore", "remove_top")
+OPTIONS = (
+    *("clusters", "precision", "memory", "threads", "level", "zscore", "remove_top"),
+    *("seed", "device", "progress"),
+)
 
 
 def stack_blocks(
-    found: Sequence[Activations],
-    measures: Sequence[Chosen],
-    *,
-    clusters: Any = None,
-    seed: int = 0,
-    device: Any = "cpu",
-    progress: Callable[[str, int, int], None] | None = None,
-    **options: Any,
+    recordings: Sequence[Activations], measures: Sequence[Chosen], options: SimilarityOptions
 ) -> list[StackBlocks]:
     """
     Find the blocks of each model.
 
     Parameters
     ----------
-    found : sequence of Activations
+    recordings : sequence of Activations
     measures : sequence of Chosen
         Blocks are tested only where debiased CKA is among them.
-    clusters : array_like of shape (rows,), optional
-    seed, device, progress
-        As in `find_blocks`.
-    **options
-        Of `compare`.
+    options : SimilarityOptions
+        Of the comparison.
 
     Returns
     -------
@@ -52,10 +46,9 @@ def stack_blocks(
     label = next((choice.label for choice in measures if choice.measure.name == MEASURE), None)
     if label is None:
         return []
-    shared = {"clusters": clusters, "measure": label, "seed": seed, "device": device, "progress": progress}
-    block_options = {**shared, **{name: value for name, value in options.items() if name in OPTIONS}}
+    block_options: dict[str, Any] = {name: getattr(options, name) for name in OPTIONS}
     out = []
-    for recording in found:
+    for recording in recordings:
         # A final state with an additional normalization is not a layer of its own.
         indices = [k for k in recording.varying if recording.names[k].rpartition("/")[2].isdigit()]
         if len(indices) <= LEAST_LAYERS:
@@ -64,7 +57,7 @@ def stack_blocks(
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", SmallSampleWarning)
-                finding = find_blocks(layers, names=names, **block_options)
+                finding = find_blocks(layers, names=names, measure=label, **block_options)
         except InputError:
             continue
         stack = names[0].rpartition("/")[0]

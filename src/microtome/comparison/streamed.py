@@ -18,11 +18,11 @@ from ..measures.declare import Chosen
 from ..measures.table import chosen_all
 from ..moments.streamed import StreamedMoments
 from ..rows.planning import Rows
-from ..runtime import using_threads
+from ..runtime import find_device, using_threads
 from .describe import as_map
 from .engine import run as run_engine
 from .plan import Settings, make_plan
-from .request import Request
+from .request import Request, SimilarityOptions
 from .routes import Raw
 
 CLUSTERED = (
@@ -83,16 +83,7 @@ def streamed_maps(
         seed=seed,
     )
     plan = make_plan(left_stack, right_stack, choices, memory=UNBOUNDED, itemsize=8 if exact else 4)
-    outcome = run_engine(
-        left_stack,
-        right_stack,
-        choices,
-        plan,
-        settings,
-        seed=seed,
-        source=lambda *_, **__: crossing,
-        spectra=spectra,
-    )
+    outcome = run_engine(request, plan, source=lambda *_, **__: crossing, spectra=spectra)
     precision = "exact" if exact else "fast"
     if outcome.near_tolerance and not exact:
         precision = "fast; an eigenvalue lies near the rank tolerance, and the rows are gone"
@@ -113,13 +104,7 @@ def streamed_windows(
     rows: Rows,
     run: Callable[[], Iterable[Window]],
     measures: Sequence[Chosen],
-    *,
-    grouped: bool,
-    precision: str = "fast",
-    device: Any = "cpu",
-    seed: int = 0,
-    threads: int | None = None,
-    **options: Any,
+    options: SimilarityOptions,
 ) -> Maps:
     """
     Compare the layers of several models on rows that are added to the moments and not kept.
@@ -131,13 +116,9 @@ def streamed_windows(
     run : callable
         Yields the windows of rows of all encoders.
     measures : sequence of Chosen
-    grouped : bool
-        Whether rows come in clusters, which rules out debiasing.
-    precision, device, seed, threads
-        As in `similarity_matrix`; measures on subspaces are computed exactly, since the rows cannot be read
-        again where float32 does not suffice.
-    **options
-        Rejected: all others need the rows.
+    options : SimilarityOptions
+        Measures on subspaces are computed exactly, since the rows cannot be read again where float32 does not
+        suffice. Permutations, and controls of neurons, need the rows, and are rejected.
 
     Returns
     -------
@@ -146,18 +127,17 @@ def streamed_windows(
     """
     import torch
 
-    # These only concern intervals and the memory for rows, and have no effect here.
-    idle = ("level", "halves", "memory")
-    refused = [name for name, value in options.items() if value and name not in idle]
-    if refused:
-        raise InputError(f"{refused[0]} must have the rows again, but keep=False lets them go.")
+    for name in ("permutations", "zscore", "remove_top"):
+        if getattr(options, name):
+            raise InputError(f"{name} must have the rows again, but keep=False lets them go.")
+    grouped = rows.unit != "example"
     debiased = [choice.label for choice in measures if choice.measure.interval == "debiased"]
     if grouped and debiased:
         raise InputError(
             f"{debiased[0]} must know the {rows.unit} of each row, but keep=False lets them go; use "
             "linear_cka, or keep the rows."
         )
-    exact = precision == "exact" or any(c.declared("subspace") is not None for c in measures)
+    exact = options.precision == "exact" or any(c.declared("subspace") is not None for c in measures)
     constant = [constant_layers(encoder, rows) for encoder in encoders]
     varying = [
         (side, k)
@@ -170,13 +150,13 @@ def streamed_windows(
         [encoders[side].widths[k] for side, k in varying],
         left=None,
         dtype=torch.float64 if exact else torch.float32,
-        device=torch.device(device),
+        device=find_device(options.device),
     )
-    with using_threads(threads):
+    with using_threads(options.threads):
         for window in run():
             if window.stop > window.start:
                 moments.add([window.layers[side][k].to(moments.device) for side, k in varying])
-        maps = streamed_maps(moments, list(measures), seed=seed, spectra=True)
+        maps = streamed_maps(moments, list(measures), seed=options.seed, spectra=True)
     return Maps([_of_clusters(similarity_map) for similarity_map in maps.values()]) if grouped else maps
 
 

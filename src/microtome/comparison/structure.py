@@ -62,7 +62,7 @@ def find_blocks(
     tolerance : int
         How many outlying layers inside a run may be left out to make it a block.
     **options
-        As in `similarity_matrix`: level, seed, precision, memory, device, threads, rows, leave_out, zscore,
+        As in `similarity_matrix`: level, seed, precision, memory, device, threads, sample, leave_out, zscore,
         remove_top, names.
 
     Returns
@@ -192,7 +192,7 @@ def convergence(
         warnings.simplefilter("ignore", SmallSampleWarning)
         for size in sorted(sizes):
             maps = similarity_matrix(
-                [x], [y], measure, clusters=clusters, seed=seed, rows=size, certainty=True, **options
+                [x], [y], measure, clusters=clusters, seed=seed, sample=size, certainty=True, **options
             )
             subset_maps.append(next(iter(maps.values())))
     return Convergence(

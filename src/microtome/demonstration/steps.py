@@ -69,14 +69,13 @@ def tune(bench: Bench, encoder: Any, seeds: Sequence[int], folder: str) -> list[
     list of Tuned
     """
     from ..training.finetuning import finetune
-    from ..training.multi_seed import over_seeds
-    from ..training.writing import runs_document, write_runs
+    from ..training.writing import TunedRuns
 
     options = bench.plan.training(encoder.name)
     runs = [
         finetune(encoder, bench.task, seed=seed, **options, **_named(bench, f"seed {seed}")) for seed in seeds
     ]
-    write_runs(bench.out / folder, runs, runs_document(runs, over_seeds(runs), command=bench.command))
+    TunedRuns(runs=tuple(runs), command=bench.command).save(bench.out / folder)
     return runs
 
 
@@ -93,14 +92,13 @@ def compare_layers(bench: Bench, encoder: Any, runs: Sequence[Tuned], baselines:
     baselines : sequence of Encoder
         Random baselines, as a floor; perhaps none.
     """
-    from ..comparison.compare import compare
     from ..encoders.loading import load
-    from ..findings.record import with_source, write
+    from ..experiments.similarity.comparison import compare
     from ..tasks.corpus import split_corpus
 
     names = tuned_names(encoder.name, bench.plan)
     tuned = [load(run.folder, name=name) for run, name in zip(runs, names, strict=True)]
-    maps = compare(
+    comparison = compare(
         [encoder, *tuned, *baselines],
         on=split_corpus(bench.task, bench.task.validation),
         rows="cls",
@@ -108,10 +106,9 @@ def compare_layers(bench: Bench, encoder: Any, runs: Sequence[Tuned], baselines:
         longest=bench.plan.longest,
         **bench.keeping,
     )
-    sourced_maps = with_source(maps, command=bench.command, inputs=[])
-    write(sourced_maps, bench.out / "compare" / encoder.name, findings=maps.findings)
+    comparison.save(bench.out / "compare" / encoder.name)
     if baselines:
-        _draw(bench, sourced_maps["debiased_cka"], encoder.name)
+        _draw(bench, comparison["debiased_cka"], encoder.name)
 
 
 def _draw(bench: Bench, similarity_map: Map, name: str) -> None:
@@ -170,10 +167,10 @@ def prune_first(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> Unseen | N
         None where nothing can be cut safely, and where every run failed: a model that gives one answer to
         everything can lose nothing.
     """
-    from ..pruning.exporting import forget_pruned, write_pruned
+    from ..pruning.exporting import forget_pruned
     from ..pruning.pruning import prune
     from ..training.evaluating import evaluate
-    from ..training.writing import evaluation_document, forget_evaluation, write_evaluation
+    from ..training.writing import EvaluationResult, forget_evaluation
 
     plan, name = bench.plan, encoder.name
     place, beside = bench.out / "prune" / name, bench.out / "evaluate" / name
@@ -185,7 +182,7 @@ def prune_first(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> Unseen | N
     pruned = prune(
         run, bench.task, plan.max_drop, certify_on="rest", confirm_on="test", seed=0, **bench.keeping
     )
-    write_pruned(pruned, place)
+    pruned.save(place)
     if not pruned.certified:
         forget_evaluation(beside)
         return None
@@ -201,14 +198,14 @@ def prune_first(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> Unseen | N
         # The same look at the same examples that confirmed it.
         level=pruned.level if pruned.confirmed is None else pruned.confirmed.level,
     )
-    document = evaluation_document(
-        unseen.evaluation,
-        full_scores,
+    result = EvaluationResult(
+        evaluation=unseen.evaluation,
+        reference=full_scores,
         model=f"{name} with {unseen.kept} of {unseen.depth} blocks",
         against=f"{name} with all {unseen.depth}",
         command=bench.command,
     )
-    write_evaluation(beside, unseen.evaluation, document)
+    result.save(beside)
     return unseen
 
 
@@ -223,20 +220,21 @@ def hold_against_floor(bench: Bench, run: Tuned, baseline: Tuned) -> None:
         Of one seed.
     """
     from ..training.evaluating import evaluate
-    from ..training.writing import evaluation_document, write_evaluation
+    from ..training.writing import EvaluationResult
 
     evaluations = [
         evaluate(tuned_run, bench.task, split="test", progress=bench.progress)
         for tuned_run in (run, baseline)
     ]
     name = bench.plan.encoders[0]
-    document = evaluation_document(
-        *evaluations,
+    result = EvaluationResult(
+        evaluation=evaluations[0],
+        reference=evaluations[1],
         model=f"{name} (seed {run.seeds.order})",
         against=f"{random_name(bench.plan)} (seed {baseline.seeds.order})",
         command=bench.command,
     )
-    write_evaluation(bench.out / FLOOR / "evaluate", evaluations[0], document)
+    result.save(bench.out / FLOOR / "evaluate")
 
 
 def _named(bench: Bench, what: str) -> dict[str, Any]:

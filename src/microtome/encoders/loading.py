@@ -11,6 +11,7 @@ from typing import Any
 
 from ..arguments import checked
 from ..errors import InputError, MissingExtraError, check_plain, must, shown
+from ..runtime import find_device
 from ..store.checking import check_whole
 from .elmo.encoder import load_elmo
 from .elmo.reading import is_elmo
@@ -48,7 +49,7 @@ def load(
     random_init: bool = False,
     seed: int = 0,
     embeddings: str = "drawn",
-    device: Any = "cpu",
+    device: Any = "auto",
     dtype: str = "float32",
     autocast: str | None = None,
     trust_remote_code: bool = False,
@@ -76,7 +77,8 @@ def load(
         The seed of those weights.
     embeddings : {"drawn", "kept"}
         Whether the embeddings of a randomly initialized copy are re-initialized too, or kept.
-    device : str
+    device : {"auto", "cpu", "cuda"}
+        "auto" is a GPU where there is one.
     dtype : {"float32", "float16", "bfloat16"}
         The dtype of the weights.
     autocast : {"float16", "bfloat16"}, optional
@@ -98,6 +100,7 @@ def load(
         raise must("autocast", f"one of {', '.join(DTYPES[1:])}", autocast)
     if embeddings not in ("drawn", "kept"):
         raise must("embeddings", "'drawn' or 'kept'", embeddings)
+    device = find_device(device)
     shipped, local = shipped_name(location), Path(location).is_dir()
     if revision is not None and (local or shipped is not None):
         where = "is in the package" if shipped is not None else "is a folder"

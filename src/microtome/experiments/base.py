@@ -7,14 +7,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from numbers import Integral
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from ..arguments import check_value
 from ..checks import several
 from ..context import Context
 from ..errors import must, unknown
-from ..findings.results import Result
+from ..findings.record import check_earlier
 from ..runtime import using_threads
+from ..store.outfolder import FILES
 
 Panel = Literal["Input", "Rows", "Model", "Statistics", "Output"]
 # Recipe values and other settings that a function takes by name, as `finetune` does.
@@ -44,6 +46,8 @@ class Option:
     least, most : float, optional
     repeated : bool
         Whether the command line takes it several times, once per value.
+    short : str, optional
+        A second flag on the command line, such as "-m".
     metavar : str, optional
         What stands for the value in `--help`.
     read : callable, optional
@@ -59,6 +63,7 @@ class Option:
     least: float | None = None
     most: float | None = None
     repeated: bool = False
+    short: str | None = None
     metavar: str | None = None
     read: Callable[[str], Any] | None = None
 
@@ -113,8 +118,8 @@ class Plan:
 
     Parameters
     ----------
-    name : str
-        Of the task or text, for the folder of a result among several.
+    name : str, optional
+        Of the task, for the folder of a result among several.
     summary : mapping
         Counts and sizes, as `--dry-run --json` prints them.
     sentence : str
@@ -125,7 +130,7 @@ class Plan:
         What a user should know before the run.
     """
 
-    name: str
+    name: str = ""
     summary: Mapping[str, Any]
     sentence: str
     inputs: Any = field(repr=False)
@@ -144,6 +149,12 @@ class Experiment(ABC):
     name: ClassVar[str]
     # Whether one result covers several tasks; else each task has its own.
     together: ClassVar[bool] = False
+    # Settings of a context that have no effect on it.
+    unused: ClassVar[frozenset[str]] = frozenset()
+    # The class of its result.
+    returns: ClassVar[str] = "Result"
+    # The files that `--out` writes, as names or patterns.
+    files: ClassVar[tuple[str, ...]] = FILES
 
     def __post_init__(self) -> None:
         for option_field, facts in options_of(type(self)):
@@ -157,7 +168,8 @@ class Experiment(ABC):
         check_value(name, str(option_field.type), value)
         if name.endswith("seeds") and isinstance(value, tuple) and len(set(value)) != (len(value) or -1):
             raise must(name, "one or more, each once", list(value))
-        for part in several(value):
+        limited = facts.choices or facts.least is not None or facts.most is not None
+        for part in several(value) if limited else ():
             if facts.choices and part is not None and part not in facts.choices:
                 raise unknown(name, part, facts.choices)
             number = isinstance(part, int | float)
@@ -171,10 +183,14 @@ class Experiment(ABC):
         """Open models and data, refuse what cannot work, and count what there is to do."""
 
     @abstractmethod
-    def run(self, plan: Plan, context: Context) -> Result:
-        """Do what was planned; what the store already has is read from there."""
+    def run(self, plan: Plan, context: Context) -> Any:
+        """Do what was planned, and give a result; what the store already has is read from there."""
 
-    def execute(self, context: Context | None = None) -> Result:
+    def check_out(self, folder: Path) -> None:
+        """Refuse a folder with files of others that the result would replace."""
+        check_earlier(folder, self.name, self.files)
+
+    def execute(self, context: Context | None = None) -> Any:
         """Plan and run."""
         context = (context or Context()).resolved()
         with using_threads(context.threads):
@@ -186,7 +202,7 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
 
 
-def as_function(kind: type[Experiment], name: str) -> Callable[..., Result]:
+def as_function(kind: type[Experiment], name: str) -> Callable[..., Any]:
     """
     Make the Python function of an experiment: its options, then those of a `Context`, by name.
 
@@ -201,10 +217,10 @@ def as_function(kind: type[Experiment], name: str) -> Callable[..., Result]:
     """
     known = dict(options_of(kind))
     own = {f.name: f for f in known}
-    shared = {f.name: f for f in fields(Context)}
-    signature = _signature(own, shared)
+    shared = {f.name: f for f in fields(Context) if f.name not in kind.unused}
+    signature = _signature(known, shared)
 
-    def call(*arguments: Any, **named: Any) -> Result:
+    def call(*arguments: Any, **named: Any) -> Any:
         loose = {key: named.pop(key) for key in list(named) if key not in signature.parameters}
         if loose and CHANGES not in own:
             first = next(iter(loose))
@@ -231,21 +247,22 @@ def as_function(kind: type[Experiment], name: str) -> Callable[..., Result]:
     return call
 
 
-def _signature(own: Mapping[str, Field[Any]], shared: Mapping[str, Field[Any]]) -> inspect.Signature:
-    positional, named = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
-    parameters = []
-    for name, f in (*own.items(), *shared.items()):
-        facts = f.metadata.get(_KEY)
-        kind = positional if is_required(f) or (facts and facts.positional) else named
-        default = inspect.Parameter.empty if is_required(f) else default_of(f)
-        parameters.append(inspect.Parameter(name, kind, default=default, annotation=f.type))
-    parameters.sort(key=lambda parameter: parameter.kind)
-    parameters.append(
+def _signature(own: Mapping[Field[Any], Option], shared: Mapping[str, Field[Any]]) -> inspect.Signature:
+    placed = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    named = inspect.Parameter.KEYWORD_ONLY
+    kinds = {f: placed if is_required(f) or facts.positional else named for f, facts in own.items()}
+    kinds |= dict.fromkeys(shared.values(), named)
+    parameters = [
         inspect.Parameter(
-            "context", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Context | None"
+            f.name,
+            kind,
+            default=inspect.Parameter.empty if is_required(f) else default_of(f),
+            annotation=f.type,
         )
-    )
-    return inspect.Signature(parameters, return_annotation=Result)
+        for f, kind in kinds.items()
+    ]
+    parameters.append(inspect.Parameter("context", named, default=None, annotation="Context | None"))
+    return inspect.Signature(sorted(parameters, key=lambda parameter: parameter.kind))
 
 
 def _docstring(kind: type[Experiment], own: Mapping[Field[Any], Option], shared: Mapping[str, Any]) -> str:
@@ -253,5 +270,5 @@ def _docstring(kind: type[Experiment], own: Mapping[Field[Any], Option], shared:
     for option_field, facts in own.items():
         optional = "" if is_required(option_field) else ", optional"
         lines += [f"{option_field.name} : {option_field.type}{optional}", f"    {facts.help}"]
-    lines += [f"{', '.join(shared)}, context", "    See `Context`.", "", "Returns", "-------", "Result"]
+    lines += [f"{', '.join(shared)}, context", "    See `Context`.", "", "Returns", "-------", kind.returns]
     return "\n".join(lines)

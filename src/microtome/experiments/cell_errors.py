@@ -1,4 +1,4 @@
-"""How sure are numbers made of many cells? What each document or sentence adds to their errors."""
+"""Errors of numbers made of many cells: what each document or sentence adds to them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNDEFINED = "the similarity is undefined"
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sample:
     """
-    Numbers at several points, of one model or of several that were drawn alike, and their errors.
+    Numbers at several points, of one model or of several of one kind, and their errors.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ class Sample:
     @property
     def why(self) -> Reasons:
         """The first reason of any model why each point is undefined."""
-        given = self.reasons or ((None,) * self.values.shape[1],)
-        return tuple(_first(each) for each in zip(*given, strict=True))
+        reasons = self.reasons or ((None,) * self.values.shape[1],)
+        return tuple(_first(point) for point in zip(*reasons, strict=True))
 
     def alone(self, place: int) -> Sample:
         """One of the models."""
@@ -57,13 +57,14 @@ class Sample:
 
     def mean(self) -> Sample:
         """The mean over the points that are defined, as one point."""
-        kept = np.isfinite(self.values).all(axis=0)
-        if not kept.any():
+        defined = np.isfinite(self.values).all(axis=0)
+        if not defined.any():
             blank = np.full((len(self.values), 1), np.nan)
             errors, why = np.zeros((*blank.shape, self.errors.shape[2])), (_first(self.why),)
             return Sample(values=blank, errors=errors, dof=self.dof, reasons=(why,) * len(blank))
-        values = self.values[:, kept].mean(axis=1, keepdims=True)
-        return Sample(values=values, errors=self.errors[:, kept].mean(axis=1, keepdims=True), dof=self.dof)
+        values = self.values[:, defined].mean(axis=1, keepdims=True)
+        errors = self.errors[:, defined].mean(axis=1, keepdims=True)
+        return Sample(values=values, errors=errors, dof=self.dof)
 
     def together(self) -> Sample:
         """The mean over models that do not vary independently: what is left to vary are the texts."""
@@ -78,7 +79,7 @@ class Sample:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Points:
     """
-    Means over models with their doubt.
+    Means over models with intervals.
 
     Parameters
     ----------
@@ -110,16 +111,16 @@ class Points:
             "high": self.high,
             **({"p": self.p} if tested else {}),
         }
-        return {name: float(found[0]) for name, found in names.items()}
+        return {name: float(values[0]) for name, values in names.items()}
 
 
-def apart(one: Sample, other: Sample) -> tuple[Sample, Sample]:
+def apart(first: Sample, second: Sample) -> tuple[Sample, Sample]:
     """
     Put the units of two samples that have none in common beside each other.
 
     Parameters
     ----------
-    one, other : Sample
+    first, second : Sample
         Of shape (models, points, units), each with units of its own.
 
     Returns
@@ -127,25 +128,25 @@ def apart(one: Sample, other: Sample) -> tuple[Sample, Sample]:
     tuple of Sample
         Over all units: those of the other sample add nothing. Standard errors stay what they were.
     """
-    sizes = [side.errors.shape[2] for side in (one, other)]
+    sizes = [side.errors.shape[2] for side in (first, second)]
     total = sum(sizes)
-    found = []
-    for place, (side, own) in enumerate(zip((one, other), sizes, strict=True)):
+    samples = []
+    for place, (side, size) in enumerate(zip((first, second), sizes, strict=True)):
         # k / (k - 1) times a sum of squares is a squared standard error, and k is now the number of all.
-        scaled = side.errors * np.sqrt(own / (own - 1) * (total - 1) / total)
-        blank = np.zeros((*side.errors.shape[:2], total - own))
+        scaled = side.errors * np.sqrt(size / (size - 1) * (total - 1) / total)
+        blank = np.zeros((*side.errors.shape[:2], total - size))
         parts = [scaled, blank] if place == 0 else [blank, scaled]
-        found.append(replace(side, errors=np.concatenate(parts, axis=2)))
-    return found[0], found[1]
+        samples.append(replace(side, errors=np.concatenate(parts, axis=2)))
+    return samples[0], samples[1]
 
 
-def errors_of(one: Map) -> tuple[Array, float]:
+def errors_of(layer_map: Map) -> tuple[Array, float]:
     """
     Find what each unit adds to the error of each cell of a map.
 
     Parameters
     ----------
-    one : Map
+    layer_map : Map
         Computed with certainty.
 
     Returns
@@ -155,27 +156,28 @@ def errors_of(one: Map) -> tuple[Array, float]:
         own interval. Units are clusters, groups of them that were left out, or half-samples.
     dof : float
     """
-    kept = one.resamples
-    if kept is None:
-        raise InputError("a map must be computed with certainty=True to tell its errors, but it was not.")
-    if kept.kind == "scores":
-        return kept.array, float("inf")
-    count = len(kept.array)
-    if kept.kind == "halves":
-        half = kept.units // 2
-        scaled = np.sqrt(half / (kept.units - half) / count) * (kept.array - kept.array.mean(axis=0))
-        return np.moveaxis(scaled, 0, -1), 1 / (1 / (count - 1) + 1 / (kept.units - 1))
-    sizes = np.ones(count) if kept.sizes is None else np.asarray(kept.sizes, dtype=np.float64)
+    resamples, values = layer_map.resamples, layer_map.values
+    if resamples is None:
+        raise InputError("a map must be computed with certainty=True to have errors, but it was not.")
+    array, units = resamples.array, resamples.units
+    if resamples.kind == "scores":
+        return array, float("inf")
+    count = len(array)
+    if resamples.kind == "halves":
+        half = units // 2
+        scaled = np.sqrt(half / (units - half) / count) * (array - array.mean(axis=0))
+        return np.moveaxis(scaled, 0, -1), 1 / (1 / (count - 1) + 1 / (units - 1))
+    sizes = np.ones(count) if resamples.sizes is None else np.asarray(resamples.sizes, dtype=np.float64)
     share = (sizes / sizes.sum())[:, None, None]
-    pseudo = (one.values - (1 - share) * kept.array) / share
-    center = count * one.values - ((1 - share) * kept.array).sum(axis=0)
+    pseudo = (values - (1 - share) * array) / share
+    center = count * values - ((1 - share) * array).sum(axis=0)
     weights = np.sqrt(share / (1 - share) * (count - 1)) / count
     return np.moveaxis(weights * (pseudo - center), 0, -1), count - 1
 
 
 def points_of(
-    one: Sample,
-    other: Sample | None = None,
+    sample: Sample,
+    minus: Sample | None = None,
     *,
     level: float = 0.95,
     pair_models: bool = True,
@@ -188,8 +190,8 @@ def points_of(
 
     Parameters
     ----------
-    one : Sample
-    other : Sample, optional
+    sample : Sample
+    minus : Sample, optional
         To be subtracted; over the same units.
     level : float
     pair_models : bool
@@ -201,13 +203,13 @@ def points_of(
     -------
     Points
     """
-    sides = [one] if other is None else [one, other]
-    paired = pair_models and (other is None or len(one.values) == len(other.values))
+    sides = [sample] if minus is None else [sample, minus]
+    paired = pair_models and (minus is None or len(sample.values) == len(minus.values))
     means = [side.values.mean(axis=0) for side in sides]
-    values = means[0] if other is None else means[0] - means[1]
-    errors = one.errors.mean(axis=0) - (0 if other is None else other.errors.mean(axis=0))
+    values = means[0] if minus is None else means[0] - means[1]
+    errors = sample.errors.mean(axis=0) - (0 if minus is None else minus.errors.mean(axis=0))
     dof = min(side.dof for side in sides)
-    found = [
+    spreads = [
         spread(
             [side.errors[:, k] for side in sides],
             [side.values[:, k] for side in sides],
@@ -218,11 +220,11 @@ def points_of(
         else Spread.of_examples(float("nan"), dof)
         for k, value in enumerate(values)
     ]
-    known = np.array([np.isfinite(each.se) for each in found])
-    arms, wide = np.array([each.alone(level) for each in found]), np.full(len(values), np.nan)
-    if known.any():
-        some = [each for each, there in zip(found, known, strict=True) if there]
-        wide[known] = band_arms(some, errors[known], level=level, pair_seeds=False)
+    defined = np.array([np.isfinite(point.se) for point in spreads])
+    arms, wide = np.array([point.alone(level) for point in spreads]), np.full(len(values), np.nan)
+    if defined.any():
+        points = [point for point in spreads if np.isfinite(point.se)]
+        wide[defined] = band_arms(points, errors[defined], level=level, pair_seeds=False)
     ends = values - arms, values + arms, values - wide, values + wide
     low, high, band_low, band_high = ends if bounds is None else (np.clip(end, *bounds) for end in ends)
     return Points(
@@ -232,15 +234,17 @@ def points_of(
         band_low=band_low,
         band_high=band_high,
         # What is 0 without any doubt is no surprise where the truth is 0.
-        p=np.array([1.0 if v == e.se == 0 else e.p(v) for v, e in zip(values.tolist(), found, strict=True)]),
+        p=np.array(
+            [1.0 if v == e.se == 0 else e.p(v) for v, e in zip(values.tolist(), spreads, strict=True)]
+        ),
         level=level,
         models=max(len(side.values) for side in sides),
-        reasons=tuple(_first(each) for each in zip(*(side.why for side in sides), strict=True)),
+        reasons=tuple(_first(point) for point in zip(*(side.why for side in sides), strict=True)),
     )
 
 
 def curve_of(
-    name: str, axis: str, x: Sequence[X], found: Points, *, unit: str, n: int, note: str = ""
+    name: str, axis: str, x: Sequence[X], points: Points, *, unit: str, n: int, note: str = ""
 ) -> Curve:
     """
     Make a curve of points.
@@ -249,7 +253,7 @@ def curve_of(
     ----------
     name, axis, x, unit, n, note
         As in `Curve`.
-    found : Points
+    points : Points
 
     Returns
     -------
@@ -259,18 +263,18 @@ def curve_of(
         name=name,
         axis=axis,
         x=tuple(x),
-        values=found.values,
-        low=found.low,
-        high=found.high,
-        band_low=found.band_low,
-        band_high=found.band_high,
-        level=found.level,
+        values=points.values,
+        low=points.low,
+        high=points.high,
+        band_low=points.band_low,
+        band_high=points.band_high,
+        level=points.level,
         unit=unit,
         n=n,
-        seeds=(found.models,) * len(x),
+        seeds=(points.models,) * len(x),
         reasons=tuple(
             None if np.isfinite(value) else why or UNDEFINED
-            for value, why in zip(found.values, found.reasons or (None,) * len(x), strict=True)
+            for value, why in zip(points.values, points.reasons or (None,) * len(x), strict=True)
         ),
         note=note,
     )
@@ -293,18 +297,18 @@ def center_of(similar: Sample, positions: Sequence[float]) -> Sample | None:
         With one point; None where a model did not change at all. Layers that are undefined in a model are
         left out of all.
     """
-    kept = np.isfinite(similar.values).all(axis=0)
-    places = np.asarray(positions, dtype=np.float64)[kept]
-    weights = np.maximum(1 - similar.values[:, kept], 0)
+    defined = np.isfinite(similar.values).all(axis=0)
+    places = np.asarray(positions, dtype=np.float64)[defined]
+    weights = np.maximum(1 - similar.values[:, defined], 0)
     total = weights.sum(axis=1)
-    if not kept.any() or (total <= 1e-9).any():
+    if not defined.any() or (total <= 1e-9).any():
         return None
     center = weights @ places / total
-    # A layer beyond 1 has no weight, whichever way it errs.
+    # A layer beyond 1 has no weight, whatever its error.
     slopes = -np.where(weights > 0, places - center[:, None], 0.0) / total[:, None]
-    errors = np.einsum("ml,mlu->mu", slopes, similar.errors[:, kept])
+    errors = np.einsum("ml,mlu->mu", slopes, similar.errors[:, defined])
     return Sample(values=center[:, None], errors=errors[:, None], dof=similar.dof)
 
 
 def _first(reasons: Iterable[str | None]) -> str | None:
-    return next((each for each in reasons if each is not None), None)
+    return next((reason for reason in reasons if reason is not None), None)

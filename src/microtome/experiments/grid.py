@@ -15,7 +15,7 @@ from ..findings.results import Result
 from ..findings.words import counted
 from ..tasks.task import Task
 from ..training.heads import read_head
-from ..training.loop import PRECISIONS
+from ..training.loop import DTYPES
 from ..training.recipe import Recipe, find_recipe
 from .base import Experiment, Plan, option
 from .checking import check_runs
@@ -26,8 +26,8 @@ RECIPE_HELP = "Recipe: a name of `microtome ls recipes`."
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingOptions:
-    """How models are fine-tuned."""
+class RecipeOptions:
+    """Values of a training."""
 
     recipe: str | Recipe | None = option(RECIPE_HELP, "devlin2019")
     changes: Mapping[str, Any] = option(
@@ -37,6 +37,17 @@ class TrainingOptions:
         repeated=True,
         metavar="NAME=VALUE",
     )
+    dtype: str = option("Arithmetic of matrix products in training.", "float32", choices=DTYPES)
+
+    def chosen_recipe(self) -> Recipe:
+        """The recipe with its changed values."""
+        return find_recipe(self.recipe or "devlin2019", **self.changes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(RecipeOptions):
+    """How models are fine-tuned."""
+
     train_size: int | None = option("Train on N examples.", None, least=1, metavar="N")
     head: Any = option(
         "Head: stock, jiant, own, or its parts as reads=cls,dense=1,pooler=none; the recipe's when absent.",
@@ -44,11 +55,6 @@ class TrainingOptions:
         read=read_head,
     )
     at_once: int = option("Number of models that train in parallel processes.", 1, least=1, most=256)
-    dtype: str = option("Arithmetic of matrix products in training.", "float32", choices=PRECISIONS)
-
-    def chosen_recipe(self) -> Recipe:
-        """The recipe with its changed values."""
-        return find_recipe(self.recipe or "devlin2019", **self.changes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +172,7 @@ class TrainingGrid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
 
     def _settings(self) -> dict[str, Any]:
         head = {} if self.head is None else {"head": self.head}
-        return {"precision": self.dtype, **head}
+        return {"dtype": self.dtype, **head}
 
 
 @dataclass(frozen=True, kw_only=True)

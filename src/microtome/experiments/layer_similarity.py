@@ -253,7 +253,7 @@ def record_models(
             texts,
             rows,
             shelf=shelf,
-            dtype=storage,
+            storage=storage,
             command=context.command,
             progress=context.named(name).progress,
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..context import Context
 from ..errors import InputError, must
 from ..inference.answers import Answers
 from ..scores.table import find_score
@@ -18,7 +19,7 @@ from ..tasks.baselines import baseline
 from ..tasks.items import Split
 from ..tasks.subset import subset
 from ..tasks.task import Task
-from ..training.cut_store import answer_cuts, digest_model
+from ..training.cut_store import CutModel, answer_cuts, digest_model
 from ..training.cuts import Cut
 from ..training.evaluating import guessed_from
 from ..training.precision import products_in, read_precision
@@ -203,21 +204,17 @@ def cut_answers(
     list of list
         For each cut, one answer an example.
     """
-    return answer_cuts(
-        one.model,
-        task,
-        split,
-        cuts,
-        one.tokenizer,
+    source = CutModel(
+        model=one.model,
+        tokenizer=one.tokenizer,
         name=one.name,
         digest=one.digest,
         longest=one.longest,
         stride=one.stride,
-        precision=one.precision,
-        store=store,
-        progress=progress,
-        command=command,
+        dtype=one.precision,
     )
+    context = Context(store=store, progress=progress, command=command)
+    return answer_cuts(source, task, split, cuts, context=context)
 
 
 def mixed(one: Opened) -> Callable[[], Any] | None:

@@ -1,4 +1,4 @@
-"""Which experiments are there? All of them, by name, with what they need and whose they are."""
+"""The table of experiments: the command of each, its class, what it needs, and whose it is."""
 
 from __future__ import annotations
 
@@ -11,41 +11,44 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from .base import Experiment
 
+COMPARE, TUNE = "Compare layers", "Fine-tune and evaluate"
+SURGERY, PROBE, CHANGE = "Remove and change blocks", "Probe layers", "What training changes"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """
-    One question that is put to an encoder.
+    One experiment.
 
     Parameters
     ----------
-    name : str
-        Of the function in Python.
     verb : str
-        On the command line; empty where there is none.
-    asks : str
-        The question.
-    takes : {"tuned", "encoder", "layers", "changed", "models", "checkpoints"}
-        A fine-tuned model, an encoder that is then fine-tuned, one whose layers are read as they are, one
-        before and after fine-tuning, several to be compared, or one along its training.
+        On the command line; the function in Python has the same name, with underscores.
+    path : str
+        Of the class, below this package.
+    group : str
+        Where `microtome --help` lists it.
+    summary : str
+        One sentence.
+    takes : {"files", "tuned", "encoder", "layers", "changed", "models", "checkpoints", "text"}
+        Files of layers, a fine-tuned model, an encoder that is then fine-tuned, one whose layers are read as
+        they are, one before and after fine-tuning, several to be compared, one along its training, or a text.
     trains : bool
         Whether whole models are trained.
     protocols : tuple of str
         Experiments of the papers that it covers, as their protocols are numbered.
     source : str
         Whose idea it is.
-    path : str
-        Of the class, below this package.
     """
 
-    name: str
     verb: str
-    asks: str
-    takes: Literal["tuned", "encoder", "layers", "changed", "models", "checkpoints"]
-    trains: bool
-    protocols: tuple[str, ...]
-    source: str
-    path: str = ""
+    path: str
+    group: str
+    summary: str
+    takes: Literal["files", "tuned", "encoder", "layers", "changed", "models", "checkpoints", "text"]
+    trains: bool = False
+    protocols: tuple[str, ...] = ()
+    source: str = "microtome"
 
     def load(self) -> type[Experiment]:
         """Import the class."""
@@ -55,124 +58,169 @@ class Entry:
 
 _ALL = (
     Entry(
-        name="truncation",
+        verb="similarity",
+        path="similarity.matrix.SimilarityMatrix",
+        group=COMPARE,
+        summary="Compare all layers of two files or folders of layers, or of one with itself.",
+        takes="files",
+    ),
+    Entry(
+        verb="extract",
+        path="similarity.extraction.Extraction",
+        group=COMPARE,
+        summary="Run a model over a corpus and write every layer to a folder.",
+        takes="models",
+    ),
+    Entry(
+        verb="compare",
+        path="similarity.comparison.Comparison",
+        group=COMPARE,
+        summary="Compare all layers of all models on the same rows of a corpus.",
+        takes="models",
+        protocols=("W-E1", "W-E2", "P-E1"),
+        source="Wu et al. 2020, Phang et al. 2021",
+    ),
+    Entry(
+        verb="finetune",
+        path="tuning.finetuning.FineTuning",
+        group=TUNE,
+        summary="Fine-tune a model on a task, once per seed, and score it.",
+        takes="encoder",
+        trains=True,
+    ),
+    Entry(
+        verb="evaluate",
+        path="tuning.evaluation.ModelEvaluation",
+        group=TUNE,
+        summary="Score a fine-tuned model on a task, with intervals over examples.",
+        takes="tuned",
+    ),
+    Entry(
+        verb="pretrain",
+        path="tuning.pretraining.Pretraining",
+        group=TUNE,
+        summary="Pretrain a small encoder; an interrupted command goes on where it stopped.",
+        takes="text",
+        trains=True,
+    ),
+    Entry(
         verb="truncate",
         path="surgery.truncation.Truncation",
-        asks="How well does a head read each layer, as it is, tuned further, or on the model before tuning?",
+        group=SURGERY,
+        summary="Score a head at every layer of fine-tuned models.",
         takes="tuned",
-        trains=False,
         protocols=("P-E2",),
         source="Phang et al. 2021",
     ),
     Entry(
-        name="skipping",
         verb="skip",
         path="surgery.skipping.Skipping",
-        asks="What does leaving out each span of blocks cost?",
+        group=SURGERY,
+        summary="Score fine-tuned models without every span of blocks.",
         takes="tuned",
-        trains=False,
         protocols=("P-E3",),
         source="Phang et al. 2021",
     ),
     Entry(
-        name="freezing",
         verb="freeze",
         path="surgery.freezing.Freezing",
-        asks="Which blocks need to learn, and what does it save if they do not?",
+        group=SURGERY,
+        summary="Fine-tune with more and more blocks frozen, and measure what it saves.",
         takes="encoder",
         trains=True,
         protocols=("W-E6", "M-E4"),
         source="Wu et al. 2020, Merchant et al. 2020",
     ),
     Entry(
-        name="reinitialization",
         verb="reinit",
         path="surgery.reinitialization.Reinitialization",
-        asks="Which blocks' pretrained weights matter, against depth alone?",
+        group=SURGERY,
+        summary="Fine-tune with the weights of some blocks re-initialized.",
         takes="encoder",
         trains=True,
         protocols=("T-E1", "T-E2", "T-E3", "M-E5", "B-5"),
         source="Tamkin et al. 2020, Merchant et al. 2020",
     ),
     Entry(
-        name="permutation",
         verb="permute",
         path="surgery.permutation.Permutation",
-        asks="Does the order of the blocks matter, and alike in different tasks?",
+        group=SURGERY,
+        summary="Fine-tune with the blocks in other orders.",
         takes="encoder",
         trains=True,
         protocols=("T-E5",),
         source="Tamkin et al. 2020",
     ),
     Entry(
-        name="dropping",
         verb="drop",
         path="surgery.dropping.Dropping",
-        asks="Which blocks can be left out before fine-tuning?",
+        group=SURGERY,
+        summary="Drop blocks by several strategies, then fine-tune.",
         takes="encoder",
         trains=True,
         protocols=("S-E1",),
         source="Sajjad et al. 2023",
     ),
     Entry(
-        name="probing",
+        verb="prune",
+        path="tuning.pruning.Pruning",
+        group=SURGERY,
+        summary="Export a smaller model whose loss is certified on unseen examples.",
+        takes="tuned",
+    ),
+    Entry(
         verb="probe",
         path="probing.probing.Probing",
-        asks="What does each layer encode of an annotation or a task?",
+        group=PROBE,
+        summary="Probe every layer for annotation of words, spans and trees, or for a task.",
         takes="layers",
-        trains=False,
         protocols=("M-E1", "M-E2", "T-E4"),
         source="Merchant et al. 2020, Hewitt and Manning 2019, Tenney et al. 2019, Tamkin et al. 2020",
     ),
     Entry(
-        name="change",
         verb="change",
         path="change.change.Change",
-        asks="What did fine-tuning change, and in which layers?",
+        group=CHANGE,
+        summary="Compare each layer before and after fine-tuning, between seeds and a random baseline.",
         takes="changed",
-        trains=False,
         protocols=("M-E3",),
         source="Merchant et al. 2020",
     ),
     Entry(
-        name="domains",
         verb="domains",
         path="change.domains.Domains",
-        asks="Did it change sentences of the task more than others?",
+        group=CHANGE,
+        summary="Compare the change on sentences of the task with that on other text.",
         takes="changed",
-        trains=False,
         protocols=("M-E6",),
         source="Merchant et al. 2020",
     ),
     Entry(
-        name="tuning_methods",
         verb="tuning-methods",
         path="change.tuning_methods.TuningMethods",
-        asks="Where does the change sit when only adapters, biases or the head learn?",
+        group=CHANGE,
+        summary="Compare where full fine-tuning, LoRA, BitFit and head-only tuning change a model.",
         takes="encoder",
         trains=True,
         protocols=("B-8",),
         source="microtome, Hu et al. 2022, Ben Zaken et al. 2022",
     ),
     Entry(
-        name="localization",
         verb="localize",
         path="change.localization.Localization",
-        asks="In which layers do single neurons matter, beyond rotated layers?",
+        group=CHANGE,
+        summary="Score layers for information in single neurons, beyond rotated layers.",
         takes="models",
-        trains=False,
         protocols=("W-E3", "B-12"),
         source="microtome, Wu et al. 2020",
     ),
     Entry(
-        name="trajectory",
         verb="trajectory",
         path="change.trajectory.Trajectory",
-        asks="How do layers come to be what they are, along a training?",
+        group=CHANGE,
+        summary="Follow layers, blocks and scores along the checkpoints of a training.",
         takes="checkpoints",
-        trains=False,
         protocols=("B-7",),
-        source="microtome",
     ),
 )
-EXPERIMENTS: Mapping[str, Entry] = MappingProxyType({one.name: one for one in _ALL})
+EXPERIMENTS: Mapping[str, Entry] = MappingProxyType({entry.verb: entry for entry in _ALL})

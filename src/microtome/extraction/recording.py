@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from ..checks import whole_number
 from ..errors import InputError, must
 from ..rows.planning import WINDOW, Rows
+from ..store.outfolder import deliver
 from ..store.shards import ShardedLayer, ShardWriter, open_stack
 from .rowtable import ROWS, write_rows
 from .streaming import Progress, constant_layers, stream
@@ -21,7 +24,9 @@ if TYPE_CHECKING:
     from ..store.shelf import Shelf
     from .texts import Texts
 
-DTYPES = ("float32", "float16", "bfloat16")
+STORAGE = ("float32", "float16", "bfloat16")
+# The files of a recording.
+RECORDED = ("entry.json", "journal.jsonl", "manifest.json", "rows.parquet", "shard-*.safetensors")
 
 
 class LayerList(Sequence[np.ndarray]):
@@ -80,6 +85,8 @@ class Activations:
         The folder of the files.
     facts : mapping of str to object
         Metadata of the model, the corpus and the run.
+    provenance : mapping of str to object
+        Versions, digests, device, seconds, and the command that reproduces the rows.
     """
 
     model: str
@@ -90,22 +97,53 @@ class Activations:
     address: str
     folder: Path
     facts: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    provenance: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def varying(self) -> tuple[int, ...]:
         """The layers that are not constant, and can be compared."""
         return tuple(k for k in range(len(self.names)) if k not in self.constant)
 
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """What was recorded, in a sentence."""
+        return (f"{len(self.layers)} layers of {len(self.rows):,} rows in {self.folder}",)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """None: rows that are lost are named in the plan and in `rows`."""
+        return ()
+
+    @property
+    def methods(self) -> str:
+        """A sentence for a paper."""
+        text = self.facts.get("texts", {}).get("name", "the corpus")
+        return (
+            f"The {len(self.layers)} layers of {self.model} were recorded on {text}: {self.rows.sentence()}."
+        )
+
+    def document(self) -> dict[str, Any]:
+        """Convert all but the rows themselves to JSON-compatible data."""
+        return {
+            "format": "microtome/extract/1",
+            "model": self.model,
+            "layers": list(self.names),
+            "widths": [layer.shape[1] for layer in self.layers.stored],
+            "rows": len(self.rows),
+            "digest": self.rows.digest,
+            "address": self.address,
+            "folder": str(self.folder),
+            "facts": dict(self.facts),
+            "provenance": dict(self.provenance),
+        }
+
+    def save(self, folder: str | os.PathLike[str]) -> tuple[Path, ...]:
+        """Copy the layers into a folder, which `similarity_matrix` and `microtome similarity` read."""
+        place = deliver(self.folder, Path(folder))
+        return tuple(sorted(path for pattern in RECORDED for path in place.glob(pattern)))
+
     def __repr__(self) -> str:
         return f"<Activations of {self.model}: {len(self.layers)} layers, {self.rows.sentence()}>"
-
-
-def check_recording(dtype: str, tokens: int | None) -> None:
-    """Raise an error if `record` does not support a dtype or a number of tokens per batch."""
-    if dtype not in DTYPES:
-        raise must("dtype", f"one of {', '.join(DTYPES)}", dtype)
-    if tokens is not None and (not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1):
-        raise must("tokens", "a whole number of at least 1", tokens)
 
 
 def record(
@@ -114,8 +152,8 @@ def record(
     rows: Rows,
     *,
     shelf: Shelf,
-    dtype: str = "float32",
-    tokens: int | None = None,
+    storage: str = "float32",
+    batch_tokens: int | None = None,
     window: int = WINDOW,
     command: str = "",
     progress: Progress | None = None,
@@ -132,9 +170,11 @@ def record(
     rows : Rows
         Rows planned on these texts.
     shelf : Shelf
-    dtype : {"float32", "float16", "bfloat16"}
+    storage : {"float32", "float16", "bfloat16"}
         The type in which numbers are stored.
-    tokens, window, progress
+    batch_tokens : int, optional
+        The maximum number of tokens in a batch, padding included; chosen by device when absent.
+    window, progress
         As in `stream`.
     command : str
         The command line.
@@ -143,7 +183,10 @@ def record(
     -------
     Activations
     """
-    check_recording(dtype, tokens)
+    if storage not in STORAGE:
+        raise must("storage", f"one of {', '.join(STORAGE)}", storage)
+    if batch_tokens is not None:
+        whole_number("batch_tokens", batch_tokens, 1)
     layers = list(zip(encoder.layers, encoder.widths, strict=True))
     specification = {
         "kind": "activations",
@@ -151,9 +194,9 @@ def record(
         "layers": [name for name, _ in layers],
         "texts": texts.digest,
         "rows": {**rows.options.specification(), "digest": rows.digest},
-        "dtype": dtype,
+        "dtype": storage,
         "window": window,
-        "tokens": tokens,
+        "tokens": batch_tokens,
         "device": str(encoder.device),
     }
     if rows.paired:
@@ -167,7 +210,7 @@ def record(
     with shelf.work(kind="activations", specification=specification, command=command) as work:
         entry = work.entry
         if entry is None:
-            writer = ShardWriter(work.folder, layers, dtype)
+            writer = ShardWriter(work.folder, layers, storage)
             done = writer.shards[-1].meta if writer.done else {}
             for part in stream(
                 [encoder],
@@ -176,7 +219,7 @@ def record(
                 first=int(done.get("window", -1)) + 1,
                 window=window,
                 # A batch size that ran out of memory once would do so again.
-                tokens=done.get("tokens", tokens),
+                tokens=done.get("tokens", batch_tokens),
                 progress=progress,
             ):
                 if part.stop > part.start:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -362,11 +363,50 @@ class Maps(Mapping[str, Map]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._maps)
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings of all maps, each once."""
+        return tuple(dict.fromkeys(warning for entry in self._maps.values() for warning in entry.warnings))
+
+    @property
+    def methods(self) -> str:
+        """A paragraph for a paper."""
+        from .methods import methods_paragraph
+
+        return methods_paragraph(self)
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """BibTeX entries of the measures."""
+        from .methods import references
+
+        return (references(self),)
+
+    @property
+    def provenance(self) -> Mapping[str, Any]:
+        """What is needed to reproduce the maps, where it is the same for all of them."""
+        from .record import shared_provenance
+
+        return MappingProxyType(shared_provenance(list(self._maps.values())) or {})
+
+    def document(self) -> dict[str, Any]:
+        """Convert the maps to JSON-compatible data."""
+        from .record import document
+
+        return document(self)
+
+    def save(self, folder: str | os.PathLike[str]) -> tuple[Path, ...]:
         """Write result.json, table.parquet, methods.md and references.bib; `microtome.open` reads them."""
         from .record import write
 
-        write(self, folder, findings=self.findings)
+        return write(self, folder)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """One record per measure and cell, as a data frame (needs pandas)."""
+        frames = [entry.to_pandas() for entry in self._maps.values()]
+        import pandas
+
+        return pandas.concat(frames, ignore_index=True)
 
     def __len__(self) -> int:
         return len(self._maps)

@@ -13,11 +13,11 @@ from typing import Any
 from ..arguments import checked
 from ..errors import InputError, check_plain
 from ..store.manifest import is_stack, read_manifest
-from .record import FORMAT, open_record
+from .record import FORMAT, check_earlier, make_folder, open_record, replace_file
 from .results import RESULT, open_result
 
 # Verbs whose result is a document: there are no maps and no curves in it.
-DOCUMENTS = ("finetune", "evaluate", "prune", "extract")
+DOCUMENTS = ("finetune", "evaluate", "prune", "pretrain", "extract")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -28,7 +28,7 @@ class Document(Mapping[str, Any]):
     Parameters
     ----------
     kind : str
-        The verb: "finetune", "evaluate", "prune" or "extract".
+        The verb: "finetune", "evaluate", "prune", "pretrain" or "extract".
     folder : Path
         Folder that it was read from.
     content : mapping of str to object
@@ -43,6 +43,42 @@ class Document(Mapping[str, Any]):
     def provenance(self) -> Mapping[str, Any]:
         """Provenance of the result."""
         return self.content.get("provenance", {})
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """Sentences of the result."""
+        return tuple(self.content.get("findings", ()))
+
+    @property
+    def methods(self) -> str:
+        """A paragraph for a paper."""
+        return str(self.content.get("methods", ""))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader of the result must know."""
+        return tuple(self.content.get("warnings", ()))
+
+    def document(self) -> dict[str, Any]:
+        """Content of the file."""
+        return dict(self.content)
+
+    def save(self, folder: str | os.PathLike[str]) -> tuple[Path, ...]:
+        """
+        Write `result.json`, without the models and tables beside it.
+
+        Parameters
+        ----------
+        folder : path
+
+        Returns
+        -------
+        tuple of Path
+        """
+        check_earlier(folder, self.kind, (RESULT,))
+        path = make_folder(folder) / RESULT
+        replace_file(path, json.dumps(self.document(), indent=1, allow_nan=False).encode() + b"\n")
+        return (path,)
 
     def __getitem__(self, key: str) -> Any:
         return self.content[key]
@@ -71,7 +107,7 @@ def open_found(path: str | os.PathLike[str]) -> Any:
     -------
     Maps, Result or Document
         Maps of `similarity` and `compare`; a Result of an experiment; a Document of `finetune`, `evaluate`,
-        `prune` and `extract`, a mapping with what they wrote.
+        `prune`, `pretrain` and `extract`, a mapping with what they wrote.
     """
     source = Path(path)
     file = source / RESULT if source.is_dir() else source

@@ -20,7 +20,7 @@ from ..inference.estimate import Sides
 from ..store.outfolder import FILES, RESULT, check_foreign, kind_of
 from .maps import Map, Maps
 from .methods import methods_page, methods_paragraph, references
-from .stackblocks import StackBlocks, blocks_document, read_blocks
+from .stackblocks import blocks_document, read_blocks
 
 FORMAT = "microtome/similarity/1"
 # Above this size a file is identified by its size and modification time, not by its content.
@@ -32,15 +32,13 @@ _SIDES = ("rank", "kept", "lost", "layers")
 _MAY_BE_NONE = ("low", "high", "p_map")
 
 
-def document(maps: Mapping[str, Map], *, findings: Sequence[str] = ()) -> dict[str, Any]:
+def document(maps: Maps) -> dict[str, Any]:
     """
     Convert the maps of one comparison to JSON-compatible data.
 
     Parameters
     ----------
     maps : Maps
-    findings : sequence of str
-        Sentences about the maps.
 
     Returns
     -------
@@ -48,22 +46,21 @@ def document(maps: Mapping[str, Map], *, findings: Sequence[str] = ()) -> dict[s
         NaN is None, and each undefined cell has its reason. Resamples are not part of it.
     """
     all_maps = list(maps.values())
-    blocks: Sequence[StackBlocks] = maps.blocks if isinstance(maps, Maps) else ()
-    shared = _shared_provenance(all_maps)
+    shared = shared_provenance(all_maps)
     return {
         "format": FORMAT,
         "maps": [
             _map_document(similarity_map, with_provenance=shared is None) for similarity_map in all_maps
         ],
-        **({"findings": list(findings)} if findings else {}),
-        **({"blocks": [_plain(blocks_document(model_blocks)) for model_blocks in blocks]} if blocks else {}),
+        **({"findings": list(maps.findings)} if maps.findings else {}),
+        **({"blocks": [_plain(blocks_document(blocks)) for blocks in maps.blocks]} if maps.blocks else {}),
         "methods": methods_paragraph(maps),
         "references": references(maps),
         "provenance": _plain(shared or {}),
     }
 
 
-def to_json(maps: Mapping[str, Map], *, findings: Sequence[str] = ()) -> str:
+def to_json(maps: Maps) -> str:
     """
     Write the maps of one comparison as one line of strict JSON; see `document`.
 
@@ -75,7 +72,7 @@ def to_json(maps: Mapping[str, Map], *, findings: Sequence[str] = ()) -> str:
     """
     if not maps:
         raise InputError("a record must hold at least one map, but got none.")
-    return json.dumps(document(maps, findings=findings), allow_nan=False)
+    return json.dumps(document(maps), allow_nan=False)
 
 
 def from_json(text: str | bytes) -> Maps:
@@ -110,9 +107,7 @@ def from_json(text: str | bytes) -> Maps:
         raise InputError(f"a record must hold whole maps, but one cannot be read: {error!r}.") from error
 
 
-def write(
-    maps: Mapping[str, Map], out_dir: str | os.PathLike[str], *, findings: Sequence[str] = ()
-) -> tuple[Path, ...]:
+def write(maps: Maps, out_dir: str | os.PathLike[str]) -> tuple[Path, ...]:
     """
     Write a comparison into a folder.
 
@@ -121,8 +116,6 @@ def write(
     maps : Maps
     out_dir : path
         Created if it does not exist; files of an earlier result are replaced atomically.
-    findings : sequence of str
-        Sentences about the maps.
 
     Returns
     -------
@@ -132,9 +125,9 @@ def write(
     check_foreign(Path(out_dir))
     folder = make_folder(out_dir)
     contents = {
-        RESULT: to_json(maps, findings=findings).encode() + b"\n",
+        RESULT: to_json(maps).encode() + b"\n",
         "table.parquet": _parquet(maps),
-        "methods.md": methods_page(maps, findings=findings).encode("utf-8", "replace"),
+        "methods.md": methods_page(maps, findings=maps.findings).encode("utf-8", "replace"),
         "references.bib": references(maps).encode(),
     }
     for name, content in contents.items():
@@ -259,7 +252,8 @@ def describe_file(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise InputError(f"an input must be a readable file, but got: {error}.") from error
 
 
-def _shared_provenance(maps: Sequence[Map]) -> dict[str, Any] | None:
+def shared_provenance(maps: Sequence[Map]) -> dict[str, Any] | None:
+    """The provenance of all maps; None where they differ."""
     first = dict(maps[0].provenance) if maps else {}
     return first if all(dict(m.provenance) == first for m in maps) else None
 

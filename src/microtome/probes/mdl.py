@@ -25,7 +25,7 @@ PORTIONS: tuple[float, ...] = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25, 12.5, 25.0, 5
 BYTES = 1 << 30  # of layers that are reordered at a time
 ROUNDING = 1e-12  # relative tolerance of a portion of the rows
 METHOD = "spread within blocks"
-TARGET = "codelength of other labels and rows, with readouts of the same training"
+TARGET = "codelength of other labels and rows, with probes of the same training"
 
 
 class _Sending(NamedTuple):

@@ -85,7 +85,7 @@ def probe_words(asked: Asked, X: np.ndarray) -> Probed:
             message
             for message, applies in (
                 (words_left_out(lost), lost > 0),
-                ("Some readouts did not converge.", not fitted.converged.all()),
+                ("Some linear probes did not converge.", not fitted.converged.all()),
             )
             if applies
         ),

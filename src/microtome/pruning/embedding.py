@@ -103,7 +103,7 @@ def sentence_model(encoder: Any, task: Task) -> TaskModel:
     import copy
 
     from ..training.stock import configured
-    from ..training.taskmodel import TaskModel
+    from ..training.taskmodel import TaskForm, TaskModel
 
     facts = encoder.source.facts
     if task.kind != "regression":
@@ -121,16 +121,15 @@ def sentence_model(encoder: Any, task: Task) -> TaskModel:
         if name not in POOLINGS:
             raise unknown("pooling", name, POOLINGS)
     net = copy.deepcopy(encoder.model).eval()
-    return TaskModel(
-        net=net,
-        reader=None,
+    form = TaskForm(
         kind="regression",
         labels=(),
         family=encoder.family,
         head="own",
         pad=int(configured(encoder, task).pad_token_id),
         notes=(f"embeddings pooled by {facts['pooling']}",),
-    ).eval()
+    )
+    return TaskModel(net, None, form).eval()
 
 
 def embedded_cuts(

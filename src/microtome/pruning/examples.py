@@ -1,4 +1,4 @@
-"""Which examples choose, which certify, and which confirm? Sets without an example in common."""
+"""Examples that choose, certify and confirm a cut: sets without a common example."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def find_examples(
     task: Task,
     subject: Subject,
     *,
-    on: str | None = None,
+    split: str | None = None,
     certify_on: str | None = None,
     confirm_on: str | None = None,
     share: float = 0.5,
@@ -64,12 +64,12 @@ def find_examples(
     ----------
     task : Task
     subject : Subject
-    on : str, optional
+    split : str, optional
         The split that is split in two. When absent, the task's validation split; of a lone table, all rows
         that the model was not trained on and that have no other role. "rest" is what the training split has
         beside the examples that the model was trained on.
     certify_on : str, optional
-        A split of its own to certify on; all of `on` chooses then.
+        A split of its own to certify on; all of `split` chooses then.
     confirm_on : str, optional
         A split that is looked at once, after everything.
     share : float
@@ -84,8 +84,8 @@ def find_examples(
     Examples
     """
     others = [name for name in (certify_on, confirm_on) if name is not None]
-    lone = on is None and WHOLE in task.splits
-    names = others if lone else [on or task.validation, *others]
+    lone = split is None and WHOLE in task.splits
+    names = others if lone else [split or task.validation, *others]
     if len(set(names)) < len(names) or (WHOLE in names and (lone or len(names) > 1)):
         raise InputError(
             "splits to choose on, to certify on and to confirm on must be different ones, but got "

@@ -1,4 +1,4 @@
-"""How does a cut model leave? As a plain folder that others load, with the evidence beside it."""
+"""Export of pruned models: a folder that stock libraries load, with its model card and the evidence."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.h5", "*.msgpack", "*.ot", "*.on
 _BESIDE = ("onnx", "openvino", ".git", ".cache", CARD)
 
 
-def export(found: Pruned, folder: str | os.PathLike[str]) -> Path:
+def export(pruned: Pruned, folder: str | os.PathLike[str]) -> Path:
     """
     Write a certified model as a plain folder of transformers, or of sentence-transformers if it is one.
 
     Parameters
     ----------
-    found : Pruned
+    pruned : Pruned
     folder : path
         New, empty, or filled by an earlier export, whose files are replaced; others stay.
 
@@ -49,49 +49,53 @@ def export(found: Pruned, folder: str | os.PathLike[str]) -> Path:
 
     place = Path(folder)
     check_folder(place)
-    if found.model is None:
+    if pruned.model is None:
         raise InputError(
-            f"a model to be exported must be certified, but {found.name} has nothing that can be cut safely: "
-            f"{found.sentences[0]}"
+            f"a model to be exported must be certified, but {pruned.name} is not: {pruned.findings[0]}"
         )
-    model = found.model
+    model = pruned.model
 
     def write(made: Path) -> None:
-        subject = found.subject
+        subject = pruned.subject
         if subject.pooling is None:
             save(model, made, subject.encoder.tokenizer)
             if subject.longest is not None:
                 write_windows(made, subject.longest, subject.stride)
         else:
-            _save_sentence_encoder(found, made)
-        (made / CARD).write_text(card(found, head=said_of_head(made)), encoding="utf-8")
+            _save_sentence_encoder(pruned, made)
+        (made / CARD).write_text(card(pruned, head=said_of_head(made)), encoding="utf-8")
         names = [path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file()]
-        record = {**found.document(), "microtome": VERSION, "files": sorted(names)}
+        record = {**pruned.document(), "microtome": VERSION, "files": sorted(names)}
         (made / RECORD).write_text(json.dumps(record, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
     fill(place, write, RECORD)
     return place
 
 
-def write_pruned(found: Pruned, folder: Path) -> None:
+def write_pruned(pruned: Pruned, folder: Path) -> tuple[Path, ...]:
     """
     Write what pruning found, and the smaller model where there is one.
 
     Parameters
     ----------
-    found : Pruned
+    pruned : Pruned
     folder : Path
         Of an earlier pruning, or not there yet.
+
+    Returns
+    -------
+    tuple of Path
     """
     check_folder(folder)
-    if found.certified:
-        export(found, folder)
-        replace_file(folder / TABLE, found.table())
+    if pruned.certified:
+        export(pruned, folder)
+        replace_file(folder / TABLE, pruned.table())
     else:
         # What an earlier run left there would pass for the result of this one.
         forget_pruned(folder)
-    content = json.dumps(found.document(), allow_nan=False).encode() + b"\n"
+    content = json.dumps(pruned.document(), allow_nan=False).encode() + b"\n"
     replace_file(make_folder(folder) / RESULT, content)
+    return (folder / RESULT, folder / TABLE) if pruned.certified else (folder / RESULT,)
 
 
 def check_folder(place: Path) -> None:
@@ -106,91 +110,96 @@ def forget_pruned(place: Path) -> None:
         forget(place, (RESULT, TABLE))
 
 
-def _save_sentence_encoder(found: Pruned, made: Path) -> None:
+def _save_sentence_encoder(pruned: Pruned, made: Path) -> None:
     """Copy the folder of a sentence encoder, with the cut model where the whole one was."""
     from ..encoders.load_errors import quiet
     from ..encoders.sentence import unpack
 
-    source = found.subject.folder
-    if source is None or not source.is_dir() or found.model is None:
-        raise InputError(f"a sentence encoder must be in a folder to be exported, but {found.name} is not.")
+    source = pruned.subject.folder
+    if source is None or not source.is_dir() or pruned.model is None:
+        raise InputError(f"a sentence encoder must be in a folder to be exported, but {pruned.name} is not.")
     # Files of the store may only be read; what leaves has ordinary modes.
     kept = shutil.ignore_patterns(*_WEIGHTS, *_BESIDE)
     shutil.copytree(source, made, ignore=kept, copy_function=shutil.copyfile, dirs_exist_ok=True)
     inside = Path(unpack(str(source)).model).relative_to(source.resolve())
-    net: Any = found.model.net
+    net: Any = pruned.model.net
     with quiet(), writing_weights(made / inside):
         net.save_pretrained(made / inside)
 
 
-def card(found: Pruned, *, head: str | None = None) -> str:
+def card(pruned: Pruned, *, head: str | None = None) -> str:
     """
     Write the model card: what went, what is promised, on which evidence, and what it saves.
 
     Parameters
     ----------
-    found : Pruned
+    pruned : Pruned
     head : str, optional
         How the head is to be read, where the library would draw another one.
     """
-    subject = found.subject
+    subject = pruned.subject
     library = "transformers" if subject.pooling is None else "sentence-transformers"
     base = subject.encoder.source.given
     tags = ["microtome", "pruned", *([] if subject.pooling is None else ["sentence-similarity"])]
     top = ["---", f"library_name: {library}", f"base_model: {json.dumps(str(base))}", "tags:"]
-    lines = [*top, *(f"- {tag}" for tag in tags), "---", "", f"# {found.name}, {len(found.kept)} blocks", ""]
+    lines = [
+        *top,
+        *(f"- {tag}" for tag in tags),
+        "---",
+        "",
+        f"# {pruned.name}, {len(pruned.kept)} blocks",
+        "",
+    ]
     lines += [
-        f"Blocks {_listed(found.kept)} of the {found.depth} blocks of `{base}`, in their order; nothing else "
-        "was changed." + (f" Tuned anew for {found.recover} updates." if found.recover else ""),
+        f"Blocks {_listed(pruned.kept)} of the {pruned.depth} blocks of `{base}`, in order; nothing else "
+        "was changed." + (f" Tuned anew for {pruned.recover} updates." if pruned.recover else ""),
         "",
         *([] if head is None else ["## The head", "", head, ""]),
         "## What is promised",
         "",
-        *(f"- {sentence}" for sentence in found.sentences),
+        *(f"- {sentence}" for sentence in pruned.findings),
         "",
         "## Evidence",
         "",
-        f"Task {found.task}, score {found.score}, margin {found.max_drop:g} {found.unit}"
-        f"{'' if found.look is None else f', {found.look.declared()}'}. {found.chosen_on}. "
-        f"{found.certified_on}. {found.scored} cuts were scored to choose; the sequence below was fixed by "
+        f"Task {pruned.task}, score {pruned.score}, margin {pruned.max_drop:g} {pruned.unit}"
+        f"{'' if pruned.look is None else f', {pruned.look.declared()}'}. {pruned.chosen_on}. "
+        f"{pruned.certified_on}. {pruned.scored} cuts were scored to choose; the sequence below was fixed by "
         "the examples that choose alone, and ended at the first that failed.",
         "",
         "| blocks removed | cost on the choosing examples | drop on the certifying ones | at most | p |",
         "|---|---|---|---|---|",
     ]
-    for step in found.steps:
+    for step in pruned.steps:
         drop = step.found
         lines.append(
-            f"| {_listed(found.without(step.candidate.what))} | {step.candidate.cost:.2f} | {drop.drop:.2f} "
+            f"| {_listed(pruned.without(step.candidate.what))} | {step.candidate.cost:.2f} | {drop.drop:.2f} "
             f"| {at_most(drop.upper)} | {drop.p:.2g} |"
         )
-    if found.steps:
-        first = found.steps[0].found
+    if pruned.steps:
+        first = pruned.steps[0].found
         lines += [
             "",
             f"Test: {first.method}; one-sided, level {first.level:g}; {first.n:,} examples, independent "
             f"unit: {first.unit}. It speaks of this model on other examples of the same kind"
-            + _arithmetic(subject.precision),
+            + _arithmetic(subject.dtype),
         ]
-    if found.speed is not None:
+    if pruned.speed is not None:
         lines += ["", "## Before and after", "", "| | before | after | ratio [range] |", "|---|---|---|---|"]
-        lines += [f"| {' | '.join(row)} |" for row in found.speed.table()]
+        lines += [f"| {' | '.join(row)} |" for row in pruned.speed.table()]
         lines += [
             "",
-            f"Measured in turns, {found.speed.rounds} rounds, on {found.speed.device} with "
-            f"{found.speed.threads} threads" + (f"; {found.speed.doubt}" if found.speed.doubt else "."),
+            f"Measured in turns, {pruned.speed.rounds} rounds, on {pruned.speed.device} with "
+            f"{pruned.speed.threads} threads" + (f"; {pruned.speed.doubt}" if pruned.speed.doubt else "."),
         ]
-    lines += ["", "## To repeat", "", "```console", found.provenance.get("command") or "prune", "```", ""]
-    versions = ", ".join(f"{name} {found.provenance[name]}" for name in ("microtome", "python", *LIBRARIES))
+    lines += ["", "## To repeat", "", "```console", pruned.provenance.get("command") or "prune", "```", ""]
+    versions = ", ".join(f"{name} {pruned.provenance[name]}" for name in ("microtome", "python", *LIBRARIES))
     return "\n".join([*lines, f"Made with {versions}.", ""])
 
 
-def _arithmetic(precision: str) -> str:
-    if precision == DEFAULT:
+def _arithmetic(dtype: str) -> str:
+    if dtype == DEFAULT:
         return "."
-    return (
-        f", with matrix products in {precision}, as it was fine-tuned: other arithmetic may score otherwise."
-    )
+    return f", with matrix products in {dtype}, as it was fine-tuned: other arithmetic may score otherwise."
 
 
 def _listed(blocks: tuple[int, ...]) -> str:

@@ -10,7 +10,6 @@ beforehand how many there will be. The same request is the same look, however of
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..context import Context
 from ..errors import must
 from ..store.address import address, canonical
 from ..store.entry import StoreEntry
@@ -109,8 +109,7 @@ def take_look(
     request: Mapping[str, Any],
     level: float,
     beside: Sequence[Split] = (),
-    store: str | os.PathLike[str] | None = None,
-    command: str = "",
+    context: Context,
 ) -> Look:
     """
     Enter a look at examples in the store, before they are looked at.
@@ -127,14 +126,13 @@ def take_look(
         Of all looks together.
     beside : sequence of Split
         Other examples that the request uses, which are not fresh to later looks either.
-    store : path, optional
-    command : str
+    context : Context
 
     Returns
     -------
     Look
     """
-    shelf = Shelf(store)
+    shelf = Shelf(context.store)
     asked = json.loads(canonical(dict(request), "request"))
     marks = _marks(split)
     with shelf.alone(address({"looks": model})):
@@ -154,7 +152,7 @@ def take_look(
                 kind=KIND,
                 specification=_slot(model, len(known) + 1),
                 provenance={"request": asked, "earlier": margins},
-                command=command,
+                command=context.command,
             )
     earlier = tuple(same.provenance["earlier"])
     number = len(earlier) + 1

@@ -1,19 +1,21 @@
-"""Which model is to be cut, and what do its cuts answer? Opened with its head, or as a sentence encoder."""
+"""Models that are pruned, opened with their head or as sentence encoders, and predictions of their cuts."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..context import Context
 from ..errors import must
 from ..inference.answers import Answers
+from ..runtime import name_device
 from ..store.reading import read_record
 from ..tasks.items import Split
 from ..tasks.task import Task
-from ..training.cut_store import answer_cuts, digest_model
+from ..training.cut_store import CutModel, answer_cuts, digest_model
 from ..training.cuts import Cut
 from ..training.precision import DEFAULT, read_precision
 from .embedding import embedded_cuts, sentence_model
@@ -21,8 +23,6 @@ from .seen import digest_trained
 
 if TYPE_CHECKING:
     from ..training.taskmodel import TaskModel
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +37,9 @@ class Subject:
     encoder : TransformerEncoder
         The same model in layers.
     longest, stride : int, optional
-        How its examples were cut when it was trained.
-    precision : {"float32", "tf32", "bfloat16", "float16"}
-        Of matrix products, as it was trained.
+        Maximum length and overlap of its examples, as it was trained.
+    dtype : {"float32", "tf32", "bfloat16", "float16"}
+        Arithmetic of matrix products, as it was trained.
     pooling : str, optional
         Of a sentence encoder, which is judged by the cosines of its embeddings.
     train_size, subset_seed : int, optional
@@ -55,7 +55,7 @@ class Subject:
     encoder: Any = field(repr=False)
     longest: int | None = None
     stride: int | None = None
-    precision: str = DEFAULT
+    dtype: str = DEFAULT
     pooling: str | None = None
     train_size: int | None = None
     subset_seed: int | None = None
@@ -69,13 +69,13 @@ class Subject:
         return self.encoder.depth
 
 
-def open_subject(given: Any, task: Task, *, device: str = "cpu") -> Subject:
+def open_subject(model: Any, task: Task, *, device: str = "auto") -> Subject:
     """
     Open a model that is to be cut.
 
     Parameters
     ----------
-    given : Tuned, Encoder, path or Subject
+    model : Tuned, Encoder, path or Subject
         What `finetune` returned, a loaded checkpoint with a head for the task, its folder or name on the
         hub, or the folder of a sentence encoder.
     task : Task
@@ -93,51 +93,51 @@ def open_subject(given: Any, task: Task, *, device: str = "cpu") -> Subject:
     from ..training.saving import load_task_model
     from ..training.tuned import RUN, Tuned
 
-    if isinstance(given, Subject):
-        return given
-    if isinstance(given, Tuned):
+    if isinstance(model, Subject):
+        return model
+    if isinstance(model, Tuned):
         return Subject(
-            name=given.encoder.name,
-            model=given.model,
-            encoder=given.encoder,
-            longest=given.longest,
-            stride=given.recipe.stride if task.kind == "span" else None,
-            precision=read_precision(given.folder),
-            train_size=given.train_size,
-            subset_seed=given.seeds.subset,
-            train_task=given.task,
-            train_digest=digest_trained(given.folder),
-            folder=given.folder,
+            name=model.encoder.name,
+            model=model.model,
+            encoder=model.encoder,
+            longest=model.longest,
+            stride=model.recipe.stride if task.kind == "span" else None,
+            dtype=read_precision(model.folder),
+            train_size=model.train_size,
+            subset_seed=model.seeds.subset,
+            train_task=model.task,
+            train_digest=digest_trained(model.folder),
+            folder=model.folder,
         )
-    if isinstance(given, str | os.PathLike):
-        place = Path(given)
+    if isinstance(model, str | os.PathLike):
+        place, device = Path(model), name_device(device)
         # Any other name may be one on the hub.
         if place.is_absolute() and not place.is_dir():
-            raise must("a model to be cut", "a folder that exists", str(given))
-        told = read_record(place / RUN)
-        name = f"{told['model']}-{told['task']}" if told else None
-        encoder: Any = load(given, name=name, device=device)
+            raise must("a model to be cut", "a folder that exists", str(model))
+        record = read_record(place / RUN)
+        name = f"{record['model']}-{record['task']}" if record else None
+        encoder: Any = load(model, name=name, device=device)
         if "pooling" in encoder.source.facts:
             return _sentence(encoder, task)
         longest, stride = read_windows(place)
         return Subject(
             name=encoder.name,
-            model=load_task_model(given, task, device=device),
+            model=load_task_model(model, task, device=device),
             encoder=encoder,
             longest=longest,
             stride=stride,
-            precision=read_precision(place),
-            train_size=told["train"]["examples"] if told else None,
-            subset_seed=told["seeds"]["subset"] if told else None,
-            train_task=told.get("task"),
-            train_digest=digest_trained(place) if told else None,
+            dtype=read_precision(place),
+            train_size=record["train"]["examples"] if record else None,
+            subset_seed=record["seeds"]["subset"] if record else None,
+            train_task=record.get("task"),
+            train_digest=digest_trained(place) if record else None,
             folder=place if place.is_dir() else None,
         )
-    if isinstance(given, TransformerEncoder):
-        if "pooling" in given.source.facts:
-            return _sentence(given, task)
-        return Subject(name=given.name, model=build(given, task, "own"), encoder=given)
-    raise must("a model to be cut", "what finetune returned, a checkpoint with a head, or its folder", given)
+    if isinstance(model, TransformerEncoder):
+        if "pooling" in model.source.facts:
+            return _sentence(model, task)
+        return Subject(name=model.name, model=build(model, task, "own"), encoder=model)
+    raise must("a model to be cut", "what finetune returned, a checkpoint with a head, or its folder", model)
 
 
 def _sentence(encoder: Any, task: Task) -> Subject:
@@ -153,52 +153,38 @@ def _sentence(encoder: Any, task: Task) -> Subject:
 
 
 def kept_answers(
-    one: Subject,
-    task: Task,
-    split: Split,
-    cuts: Sequence[Cut],
-    *,
-    store: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
-    command: str = "",
+    subject: Subject, task: Task, split: Split, cuts: Sequence[Cut], *, context: Context
 ) -> dict[Cut, list[Any]]:
     """
-    Answer a split with many cuts, or read from the store what they answered before.
+    Predict a split with many cuts, or read from the store what they predicted before.
 
     Parameters
     ----------
-    one : Subject
+    subject : Subject
     task : Task
     split : Split
     cuts : sequence of tuple of int
         Blocks that run.
-    store : path, optional
-    progress : callable, optional
-    command : str
+    context : Context
 
     Returns
     -------
     dict of cut to list
-        One answer an example.
+        One prediction per example.
     """
     if not cuts:
         return {}
-    answers = answer_cuts(
-        one.model,
-        task,
-        split,
-        cuts,
-        one.encoder.tokenizer,
-        name=one.name,
-        digest=digest_model(one.model, one.encoder.tokenizer),
-        longest=one.longest,
-        stride=one.stride,
-        precision=one.precision,
-        **({} if one.pooling is None else _pooled(one.pooling)),
-        store=store,
-        progress=progress,
-        command=command,
+    model = CutModel(
+        model=subject.model,
+        tokenizer=subject.encoder.tokenizer,
+        name=subject.name,
+        digest=digest_model(subject.model, subject.encoder.tokenizer),
+        longest=subject.longest,
+        stride=subject.stride,
+        dtype=subject.dtype,
     )
+    pooled = {} if subject.pooling is None else _pooled(subject.pooling)
+    answers = answer_cuts(model, task, split, cuts, context=context, **pooled)
     return dict(zip(cuts, answers, strict=True))
 
 

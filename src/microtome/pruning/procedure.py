@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from ..context import Context
 from ..errors import InputError
 from ..inference.baselines import Standing, against_baseline
 from ..scores.declare import Score
@@ -41,8 +42,7 @@ class Procedure:
     max_drop, level : float
     how : mapping
         What else was asked for, which tells one request from another.
-    keeping : mapping
-        `store`, `progress` and `command`.
+    context : Context
     """
 
     subject: Subject
@@ -52,7 +52,7 @@ class Procedure:
     max_drop: float
     level: float
     how: Mapping[str, Any]
-    keeping: Mapping[str, Any]
+    context: Context
 
     @property
     def full(self) -> Cut:
@@ -80,12 +80,13 @@ class Procedure:
             "choose": self.examples.choose.digest,
             "examples": split.digest,
         }
-        shelf = {name: self.keeping[name] for name in ("store", "command")}
-        return take_look(split, model=self.lineage, request=request, level=self.level, **more, **shelf)
+        return take_look(
+            split, model=self.lineage, request=request, level=self.level, context=self.context, **more
+        )
 
     def answers(self, split: Split, cuts: Sequence[Cut], subject: Subject | None = None) -> dict[Cut, Any]:
         """What cuts answer, kept in the store."""
-        return kept_answers(subject or self.subject, self.task, split, cuts, **self.keeping)
+        return kept_answers(subject or self.subject, self.task, split, cuts, context=self.context)
 
     def value(self, split: Split, predictions: Any) -> float:
         """Score in points, higher is better."""

@@ -1,4 +1,4 @@
-"""What came of pruning? The blocks that stay, what was tested, and the model without the others."""
+"""Result of pruning: the blocks that stay, the tests, and the smaller model."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..findings.results import plain
 from .certifying import Step
-from .exporting import FORMAT, export
+from .exporting import FORMAT, KIND, export, write_pruned
 from .looks import Look
 from .margin import Drop
 from .speed import Speed
@@ -57,8 +57,8 @@ class Pruned:
     guess : float
         What the most frequent answer gets on the examples that certify, or that choose where nothing was
         tested, in the score's own units; NaN where there is no such thing.
-    sentences : tuple of str
-        What may be said.
+    findings : tuple of str
+        What follows from the tests, or why nothing can be cut.
     recover : int
         Updates that cut models were tuned for.
     speed : Speed or None
@@ -69,6 +69,7 @@ class Pruned:
     provenance : mapping
     """
 
+    kind: ClassVar[str] = KIND
     name: str
     task: str
     score: str
@@ -86,7 +87,7 @@ class Pruned:
     chosen_on: str = field(repr=False)
     certified_on: str = field(repr=False)
     guess: float = math.nan
-    sentences: tuple[str, ...]
+    findings: tuple[str, ...]
     recover: int = 0
     speed: Speed | None = field(default=None, repr=False)
     model: TaskModel | None = field(default=None, repr=False)
@@ -126,10 +127,41 @@ class Pruned:
         """
         return export(self, folder)
 
+    @property
+    def methods(self) -> str:
+        """A paragraph for a paper."""
+        tuning = f", each tuned for {self.recover:,} updates," if self.recover else ""
+        return (
+            f"{self.scored} cuts of {self.name}{tuning} were scored by {self.score} on {self.task}: "
+            f"{self.tried}. {self.chosen_on}. {self.certified_on}. The margin was {self.max_drop:g} "
+            f"{self.unit}, tested one-sided in a fixed sequence; all looks at the same examples together "
+            f"keep a level of {self.level * 100:g} %."
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know of the measured times."""
+        return (self.speed.doubt,) if self.speed is not None and self.speed.doubt else ()
+
+    def save(self, folder: str | os.PathLike[str]) -> tuple[Path, ...]:
+        """
+        Write `result.json`, and where a cut passed, the smaller model and `table.parquet`.
+
+        Parameters
+        ----------
+        folder : path
+            New, or of an earlier pruning, whose files are replaced.
+
+        Returns
+        -------
+        tuple of Path
+        """
+        return write_pruned(self, Path(folder))
+
     def document(self) -> dict[str, Any]:
         """All but the models, as data that strict JSON can hold."""
         same = ("name", "task", "score", "unit", "depth", "max_drop", "level", "tried", "recover")
-        told = {
+        document = {
             "format": FORMAT,
             **{name: getattr(self, name) for name in same},
             "kept": self.kept,
@@ -151,11 +183,13 @@ class Pruned:
                 }
                 for step in self.steps
             ],
-            "findings": self.sentences,
+            "findings": self.findings,
+            "methods": self.methods,
+            "warnings": self.warnings,
             "speed": None if self.speed is None else self.speed.document(),
             "provenance": self.provenance,
         }
-        return plain(told)
+        return plain(document)
 
     def table(self) -> bytes:
         """Every cut that was scored, as a parquet file."""
@@ -188,7 +222,7 @@ class Pruned:
         return sink.getvalue().to_pybytes()
 
     def _repr_html_(self) -> str:
-        said = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.sentences)
+        said = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.findings)
         return f"<p>{escape(f'prune: {self.name}, {self.task}')}</p><ul>{said}</ul>"
 
 

@@ -1,35 +1,87 @@
-"""How small can a model get without losing more than a margin? Cut, certify on unseen examples, hand over."""
+"""Pruning of blocks: choose a cut, and certify its loss on unseen examples."""
 
 from __future__ import annotations
 
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from ..arguments import checked
+from ..context import Context, Progress
 from ..encoders.versions import provenance
 from ..errors import InputError, must
+from ..inference.baselines import Standing
+from ..runtime import name_device
 from ..scores.table import find_score
 from ..store.address import address
 from ..tasks.items import Split
 from ..tasks.task import Task
+from ..training.cuts import Cut
 from ..training.recipe import find_recipe
 from .candidates import BEAM
-from .certifying import certified
+from .certifying import Step, certified
 from .examples import find_examples
 from .opening import open_subject
 from .procedure import Procedure
 from .pruned import Pruned
-from .recovering import recovering
+from .recovering import Recover, recovering
 from .saying import said_of, said_of_confirmation
 from .speed import cut_model, measure_speed
 
-Progress = Callable[[str, int, int], None]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruningRequest:
+    """
+    Options of a pruning beside model and task; see `prune`.
+
+    Parameters
+    ----------
+    max_drop, split, certify_on, confirm_on, share, level, seed, beam, recover, recipe, dtype, speed
+        As in `prune`.
+    values : mapping
+        Values of the recipe to override.
+    """
+
+    max_drop: float = 1.0
+    split: str | None = None
+    certify_on: str | None = None
+    confirm_on: str | None = None
+    share: float = 0.5
+    level: float = 0.95
+    seed: int = 0
+    beam: int = BEAM
+    recover: int = 0
+    recipe: Any = "devlin2019"
+    dtype: str = "float32"
+    speed: bool = True
+    values: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        max_drop, recover = self.max_drop, self.recover
+        if not isinstance(max_drop, int | float) or isinstance(max_drop, bool) or not 0 < max_drop < math.inf:
+            raise must("max_drop", "a number above 0", max_drop)
+        if not 0.5 < self.level < 1:
+            raise must("level", "between 0.5 and 1", self.level)
+        if isinstance(recover, bool) or not isinstance(recover, int) or recover < 0:
+            raise must("recover", "a number of updates, at least 0", recover)
+        find_recipe(self.recipe)
+        if self.values and not recover:
+            names = ", ".join(self.values)
+            raise InputError(f"values of a recipe must come with recover, but got {names} alone.")
+
+    def specification(self) -> dict[str, Any]:
+        """How cuts are chosen and recovered, which tells one request from another."""
+        if not self.recover:
+            return {"beam": self.beam, "recover": self.recover}
+        recipe = find_recipe(self.recipe, **{"steps": self.recover, "epochs": None, **self.values})
+        training = {"recipe": recipe.specification(), "seed": self.seed, "precision": self.dtype}
+        return {"beam": self.beam, "recover": self.recover, **training}
 
 
 @checked
@@ -38,7 +90,7 @@ def prune(
     task: Task,
     max_drop: float = 1.0,
     *,
-    on: str | None = None,
+    split: str | None = None,
     certify_on: str | None = None,
     confirm_on: str | None = None,
     share: float = 0.5,
@@ -47,16 +99,16 @@ def prune(
     beam: int = BEAM,
     recover: int = 0,
     recipe: Any = "devlin2019",
-    precision: str = "float32",
+    dtype: str = "float32",
     speed: bool = True,
-    device: str = "cpu",
+    device: str = "auto",
     store: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
     command: str = "",
     **values: Any,
 ) -> Pruned:
     """
-    Find the smallest cut of a model that surely loses less than a margin.
+    Find the smallest cut of a model that loses less than a margin, tested on unseen examples.
 
     Parameters
     ----------
@@ -65,105 +117,134 @@ def prune(
         encoder, which is judged by the cosines of its embeddings.
     task : Task
     max_drop : float
-        What may be lost, in points of 100; of perplexity in its own units.
-    on, certify_on, confirm_on, share
+        Largest acceptable loss, in points of 100; of perplexity in its own units.
+    split, certify_on, confirm_on, share
         See `find_examples`.
     level : float
-        One-sided: "safe" is said falsely in at most 1 - level of cases, over all looks of this model at the
-        same examples together; see `looks`.
+        One-sided: "safe" is wrong in at most 1 - level of cases, over all looks of this model at the same
+        examples together; see `looks`.
     seed : int
-        Of the draw of the examples, and of recovery.
+        Of the split of the examples, and of recovery.
     beam : int
         Spans of each length that are tried in models of more than 16 blocks.
     recover : int
-        Updates that each cut of the sequence is tuned for before it is judged; 0 cuts only.
+        Updates that each cut of the sequence is tuned for before it is tested; 0 cuts only.
     recipe : str or Recipe
         Of recovery.
-    precision : str
-        Of recovery.
+    dtype : {"float32", "tf32", "bfloat16", "float16"}
+        Arithmetic of matrix products in recovery.
     speed : bool
-        Whether both models are timed.
-    device : str
+        Whether the time of both models is measured.
+    device : {"auto", "cpu", "cuda"}
     store : path, optional
-        Where answers and recovered models are kept, so that asking again is cheap.
+        The folder of the store, which keeps predictions and recovered models.
     progress : callable, optional
     command : str
-        What a user types to do it again.
+        The command that reproduces the result.
     **values
-        Other values of the recipe.
+        Values of the recipe to override.
 
     Returns
     -------
     Pruned
-        Which says so and why where nothing can be cut safely.
+        With the reason where nothing can be cut safely.
     """
-    check_request(max_drop, level, recover, values, recipe)
-    start = time.perf_counter()
-    subject = open_subject(tuned, task, device=device)
-    roles: dict[str, Any] = {"on": on, "certify_on": certify_on, "confirm_on": confirm_on}
-    examples = find_examples(task, subject, **roles, share=share, seed=seed, learns=recover > 0)
-    how: dict[str, Any] = {"beam": beam, "recover": recover}
-    if recover:
-        learned = find_recipe(recipe, **{"steps": recover, "epochs": None, **values})
-        how |= {"recipe": learned.specification(), "seed": seed, "precision": precision}
-    run = Procedure(
+    request = PruningRequest(
+        max_drop=max_drop,
+        split=split,
+        certify_on=certify_on,
+        confirm_on=confirm_on,
+        share=share,
+        level=level,
+        seed=seed,
+        beam=beam,
+        recover=recover,
+        recipe=recipe,
+        dtype=dtype,
+        speed=speed,
+        values=values,
+    )
+    context = Context(
+        store=store, device=name_device(device), level=level, command=command, progress=progress
+    )
+    return run_pruning(open_pruning(tuned, task, request, context), request)
+
+
+def open_pruning(tuned: Any, task: Task, request: PruningRequest, context: Context) -> Procedure:
+    """
+    Open a model and choose the examples of each role, without predicting anything.
+
+    Parameters
+    ----------
+    tuned : Tuned, Encoder or path
+    task : Task
+    request : PruningRequest
+    context : Context
+
+    Returns
+    -------
+    Procedure
+    """
+    subject = open_subject(tuned, task, device=context.device)
+    examples = find_examples(
+        task,
+        subject,
+        split=request.split,
+        certify_on=request.certify_on,
+        confirm_on=request.confirm_on,
+        share=request.share,
+        seed=request.seed,
+        learns=request.recover > 0,
+    )
+    return Procedure(
         subject=subject,
         task=task,
         score=find_score(task.main),
         examples=examples,
-        max_drop=float(max_drop),
-        level=level,
-        how=how,
-        keeping={"store": store, "progress": progress, "command": command},
+        max_drop=float(request.max_drop),
+        level=request.level,
+        how=request.specification(),
+        context=context,
     )
-    again = None
-    if recover:
-        again = recovering(
-            subject,
-            task,
-            recover,
-            recipe=recipe,
-            seed=seed,
-            device=device,
-            precision=precision,
-            **run.keeping,
-            **values,
-        )
-    costs, tried = run.choose(beam)
-    steps, found = run.certify(costs) if again is None else run.certify_recovered(costs, again)
-    standing = run.standing(examples.certify if steps else examples.choose)
+
+
+def run_pruning(procedure: Procedure, request: PruningRequest) -> Pruned:
+    """
+    Choose a cut, certify it on unseen examples, and measure what it saves.
+
+    Parameters
+    ----------
+    procedure : Procedure
+    request : PruningRequest
+
+    Returns
+    -------
+    Pruned
+    """
+    start = time.perf_counter()
+    subject, task, examples = procedure.subject, procedure.task, procedure.examples
+    recover = _recovery(procedure, request) if request.recover else None
+    costs, tried = procedure.choose(request.beam)
+    steps, models = (
+        procedure.certify(costs) if recover is None else procedure.certify_recovered(costs, recover)
+    )
+    standing = procedure.standing(examples.certify if steps else examples.choose)
     passed = certified(steps)
-    higher, unit = run.score.higher_is_better, "points" if run.score.points == 100 else "of perplexity"
-    cheapest = None
-    if not steps:
-        cut = min(costs, key=lambda one: costs[one])
-        cheapest = (cut, run.on_choosing(cut))
-    said = list(
-        said_of(
-            steps,
-            subject.depth,
-            unit,
-            cheapest=cheapest,
-            share=examples.share,
-            chose=_units(examples.choose),
-            higher=higher,
-            standing=standing,
-        )
-    )
-    look = run.look if steps else None
-    if look is not None:
-        said.append(look.sentence())
-    if task.card.get("note"):
-        said.append(f"{task.name}: {task.card['note']}.")
-    kept = run.full if passed is None else passed.candidate.what
+    score = procedure.score
+    unit = "points" if score.points == 100 else "of perplexity"
+    findings = _findings(procedure, steps, costs, standing)
+    kept = procedure.full if passed is None else passed.candidate.what
     model, confirmed, timed = None, None, None
     if passed is not None:
-        small = found.get(kept)
+        small = models.get(kept)
         model = cut_model(subject.model, kept) if small is None else small.model
         if examples.confirm is not None:
-            confirmed = run.drop(examples.confirm, kept, small, level=run.look_at(examples.confirm).level)
-            said.append(said_of_confirmation(confirmed, examples.confirm.name, unit, higher=higher))
-        if speed:
+            level = procedure.look_at(examples.confirm).level
+            confirmed = procedure.drop(examples.confirm, kept, small, level=level)
+            findings.append(
+                said_of_confirmation(confirmed, examples.confirm.name, unit, higher=score.higher_is_better)
+            )
+        if request.speed:
             timed = measure_speed(
                 subject.model,
                 model,
@@ -178,12 +259,12 @@ def prune(
     return Pruned(
         name=subject.name,
         task=task.name,
-        score=run.score.name,
+        score=score.name,
         unit=unit,
         depth=subject.depth,
         kept=kept,
-        max_drop=run.max_drop,
-        level=level,
+        max_drop=procedure.max_drop,
+        level=procedure.level,
         candidates=tuple(
             MappingProxyType({"kept": cut, "removed": subject.depth - len(cut), "cost": cost})
             for cut, cost in costs.items()
@@ -192,55 +273,85 @@ def prune(
         steps=tuple(steps),
         comparison=None if passed is None else passed.found,
         confirmed=confirmed,
-        look=look,
+        look=procedure.look if steps else None,
         chosen_on=chosen_on,
         certified_on=certified_on,
         guess=math.nan if standing is None else standing.baseline,
-        sentences=tuple(said),
-        recover=recover,
+        findings=tuple(findings),
+        recover=request.recover,
         speed=timed,
         model=model,
         subject=subject,
-        provenance=_provenance(run, seed, share, command, time.perf_counter() - start),
+        provenance=_provenance(procedure, request, time.perf_counter() - start),
     )
 
 
-def check_request(
-    max_drop: Any, level: float, recover: Any, values: Mapping[str, Any], recipe: Any = "devlin2019"
-) -> None:
-    """Refuse what cannot be asked for, before a model is opened; see `prune`."""
-    if not isinstance(max_drop, int | float) or isinstance(max_drop, bool) or not 0 < max_drop < math.inf:
-        raise must("max_drop", "a number above 0", max_drop)
-    if not 0.5 < level < 1:
-        raise must("level", "between 0.5 and 1", level)
-    if isinstance(recover, bool) or not isinstance(recover, int) or recover < 0:
-        raise must("recover", "a number of updates, at least 0", recover)
-    find_recipe(recipe)
-    if values and not recover:
-        raise InputError(f"values of a recipe must come with recover, but got {', '.join(values)} alone.")
+def _recovery(procedure: Procedure, request: PruningRequest) -> Recover:
+    """How cuts are tuned before they are tested."""
+    return recovering(
+        procedure.subject,
+        procedure.task,
+        request.recover,
+        recipe=request.recipe,
+        seed=request.seed,
+        device=procedure.context.device,
+        dtype=request.dtype,
+        **procedure.context.keeping,
+        **request.values,
+    )
+
+
+def _findings(
+    procedure: Procedure,
+    steps: list[Step[Cut]],
+    costs: Mapping[Cut, float],
+    standing: Standing | None,
+) -> list[str]:
+    """Sentences about the tests, the look at the examples, and the task."""
+    score, task, cheapest = procedure.score, procedure.task, None
+    if not steps:
+        cut = min(costs, key=lambda candidate: costs[candidate])
+        cheapest = (cut, procedure.on_choosing(cut))
+    findings = list(
+        said_of(
+            steps,
+            procedure.subject.depth,
+            "points" if score.points == 100 else "of perplexity",
+            cheapest=cheapest,
+            share=procedure.examples.share,
+            chose=_units(procedure.examples.choose),
+            higher=score.higher_is_better,
+            standing=standing,
+        )
+    )
+    if steps:
+        findings.append(procedure.look.sentence())
+    if task.card.get("note"):
+        findings.append(f"{task.name}: {task.card['note']}.")
+    return findings
 
 
 def _units(split: Split) -> int:
-    """How many of some examples are independent, as tests count them."""
+    """Number of independent units among examples, as tests count them."""
     groups = len(np.unique(split.groups))
     return groups if groups > 1 else len(split)
 
 
-def _provenance(run: Procedure, seed: int, share: float, command: str, seconds: float) -> Mapping[str, Any]:
-    examples = run.examples
+def _provenance(procedure: Procedure, request: PruningRequest, seconds: float) -> Mapping[str, Any]:
+    examples, subject = procedure.examples, procedure.subject
     return MappingProxyType(
         provenance(
             {
-                "command": command,
-                "seed": seed,
-                "share": share if examples.share is not None else None,
-                "model": run.subject.encoder.source.given,
-                "models": [run.subject.encoder.digest],
+                "command": procedure.context.command,
+                "seed": request.seed,
+                "share": request.share if examples.share is not None else None,
+                "model": subject.encoder.source.given,
+                "models": [subject.encoder.digest],
                 "choose_digest": address({"choose": examples.choose.digest}),
-                "lineage": run.lineage,
+                "lineage": procedure.lineage,
                 "certify_digest": address({"certify": examples.certify.digest}),
-                "device": str(run.subject.model.device),
-                "precision": run.subject.precision,
+                "device": str(subject.model.device),
+                "precision": subject.dtype,
                 "seconds": round(seconds, 3),
             }
         )

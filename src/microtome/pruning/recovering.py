@@ -40,7 +40,7 @@ def recovering(
     recipe : str or Recipe
     seed : int
     **options
-        Of `finetune`: device, precision, store, progress, command, and values of the recipe.
+        Of `finetune`: device, dtype, store, progress, command, and values of the recipe.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def recovering(
             head="own",
             **{"steps": updates, "epochs": None, **options},
         )
-        precision = options.get("precision", subject.precision)
-        return replace(subject, model=tuned.model, encoder=tuned.encoder, precision=precision)
+        dtype = options.get("dtype", subject.dtype)
+        return replace(subject, model=tuned.model, encoder=tuned.encoder, dtype=dtype)
 
     return recover

@@ -38,8 +38,8 @@ class RowOptions:
     sample : int, optional
         The number of rows to sample with the seed.
     seed : int
-    exact : str, optional
-        The paper whose variant is reproduced.
+    published : str, optional
+        The paper whose rows are reproduced.
     """
 
     kind: str
@@ -50,11 +50,14 @@ class RowOptions:
     longest: int | None = None
     sample: int | None = None
     seed: int = 0
-    exact: str | None = None
+    published: str | None = None
 
     def specification(self) -> dict[str, Any]:
         """Return everything that determines the rows, as plain data."""
-        return asdict(self)
+        options = asdict(self)
+        # The key of recordings in stores.
+        options["exact"] = options.pop("published")
+        return options
 
     def sentence(self) -> str:
         """Describe a row in words."""
@@ -86,7 +89,7 @@ def row_options(
     longest: int | None = None,
     sample: int | None = None,
     seed: int = 0,
-    exact: str | None = None,
+    published: str | None = None,
 ) -> RowOptions:
     """
     Validate the row options of a user.
@@ -96,7 +99,7 @@ def row_options(
     rows : {"cls", "mean", "token", "word"}
     subword, special, longest, sample, seed
         As in `RowOptions`.
-    exact : {"wu"}, optional
+    published : {"wu"}, optional
         Rows as in Wu et al. (2020): last sub-words, no special tokens in the input, and no repeated
         sentences.
 
@@ -118,10 +121,10 @@ def row_options(
     options = RowOptions(
         kind=rows, subword=subword, special=special, longest=longest, sample=sample, seed=seed
     )
-    if exact is None:
+    if published is None:
         return options
-    if exact != "wu":
-        raise must("exact", "'wu'", exact)
+    if published != "wu":
+        raise must("published", "'wu'", published)
     if rows != "word" or subword != "last":
-        raise InputError("exact='wu' must be asked of the last sub-words of words, but got other rows.")
-    return replace(options, framed=False, distinct=True, exact="wu")
+        raise InputError("published='wu' must be asked of the last sub-words of words, but got other rows.")
+    return replace(options, framed=False, distinct=True, published="wu")

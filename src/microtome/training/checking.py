@@ -7,13 +7,14 @@ from types import MappingProxyType
 from typing import Any
 
 from ..errors import must
+from ..runtime import name_device
 from ..tasks.task import Task
-from .loop import check_precision
+from .loop import check_dtype
 from .recipe import Recipe
-from .request import Asked, ask
+from .request import TuningRequest, ask
 
-# Options of `finetune` that seeds trained as one model do not support, and the only value allowed there.
-ALONE: Mapping[str, Any] = MappingProxyType(
+# Options of `finetune` that vectorized training does not support, and the only value allowed there.
+UNSUPPORTED: Mapping[str, Any] = MappingProxyType(
     {"train_size": None, "method": "full", "cached": False, "checkpoints": [], "board": None}
 )
 # Kinds of tasks whose long examples are split into several windows.
@@ -21,8 +22,14 @@ WINDOWED = ("span", "language_modeling")
 
 
 def check_seeds(
-    encoder: Any, task: Task, seeds: Sequence[int], *, at_once: int = 1, abreast: bool = False, **options: Any
-) -> Asked:
+    encoder: Any,
+    task: Task,
+    seeds: Sequence[int],
+    *,
+    at_once: int = 1,
+    vectorized: bool = False,
+    **options: Any,
+) -> TuningRequest:
     """
     Check the arguments of `finetune_seeds` before anything is trained.
 
@@ -30,30 +37,30 @@ def check_seeds(
     ----------
     encoder : Encoder
     task : Task
-    seeds, at_once, abreast
+    seeds, at_once, vectorized
         As in `finetune_seeds`.
     **options
         Of `finetune`.
 
     Returns
     -------
-    Asked
+    TuningRequest
         The request of the first seed.
     """
-    check_many(seeds, at_once=at_once, abreast=abreast, **options)
-    return check_run(encoder, task, seed=seeds[0], abreast=abreast, **options)
+    check_many(seeds, at_once=at_once, vectorized=vectorized, **options)
+    return check_run(encoder, task, seed=seeds[0], vectorized=vectorized, **options)
 
 
-def check_many(seeds: Sequence[int], *, at_once: int, abreast: bool, **options: Any) -> None:
+def check_many(seeds: Sequence[int], *, at_once: int, vectorized: bool, **options: Any) -> None:
     """Check that seeds and options of `finetune_seeds` are compatible."""
     if not seeds or len(set(seeds)) != len(seeds):
         raise must("seeds", "one or more, each once", list(seeds))
     if not isinstance(at_once, int) or at_once < 1:
         raise must("at_once", "a whole number above 0", at_once)
-    if abreast:
+    if vectorized:
         for name, value in options.items():
-            if name in ALONE and value != ALONE[name]:
-                raise must(name, "left as it is for seeds abreast", value)
+            if name in UNSUPPORTED and value != UNSUPPORTED[name]:
+                raise must(name, "left at its default for vectorized training", value)
 
 
 def check_run(
@@ -61,22 +68,22 @@ def check_run(
     task: Task,
     recipe: str | Recipe = "devlin2019",
     *,
-    device: str = "cpu",
-    precision: str = "float32",
-    abreast: bool = False,
+    device: str = "auto",
+    dtype: str = "float32",
+    vectorized: bool = False,
     board: Any = None,
     building: bool = True,
     **options: Any,
-) -> Asked:
+) -> TuningRequest:
     """
     Check the arguments of `finetune` before anything is trained.
 
     Parameters
     ----------
-    encoder, task, recipe, device, precision, board
+    encoder, task, recipe, device, dtype, board
         As in `finetune`.
-    abreast : bool
-        Whether the seeds train as one model (vmap).
+    vectorized : bool
+        Whether all seeds are batched into one model (vmap).
     building : bool
         Whether the head and the method are tried on a copy of the encoder.
     **options
@@ -84,15 +91,16 @@ def check_run(
 
     Returns
     -------
-    Asked
+    TuningRequest
     """
-    from .finetuning import kept_updates
+    from .finetuning import checkpoint_updates
     from .inputs import encode
 
-    check_precision(device, precision)
-    request = ask(encoder, task, recipe, device=device, precision=precision, abreast=abreast, **options)
+    device = name_device(device)
+    check_dtype(device, dtype)
+    request = ask(encoder, task, recipe, device=device, dtype=dtype, vectorized=vectorized, **options)
     if building:
-        _check_model(request, abreast)
+        _check_model(request, vectorized)
     if board is not None:
         from ..findings.record import check_folder
 
@@ -104,20 +112,20 @@ def check_run(
     if task.kind in WINDOWED and last > request.recipe.updates(features):
         features = len(encode(request.data.items, task, request.encoder.tokenizer, **lengths))
     request.recipe.rising(request.recipe.updates(features))
-    kept_updates(request.checkpoints, request.recipe, features)
+    checkpoint_updates(request.checkpoints, request.recipe, features)
     return request
 
 
-def _check_model(request: Asked, abreast: bool) -> None:
+def _check_model(request: TuningRequest, vectorized: bool) -> None:
     """Try the head and the method on a copy of the encoder."""
     from .frozen_features import still_blocks
     from .methods import trainable
     from .modeling import build
-    from .vmapped import check_abreast
+    from .vmapped import check_vectorized
 
     model = build(request.encoder, request.task, request.head, seed=request.seeds.init)
     trainable(model, request.specification["method"], frozen=request.frozen)
     if request.cached:
         still_blocks(model)
-    if abreast:
-        check_abreast([model], [request.recipe])
+    if vectorized:
+        check_vectorized([model], [request.recipe])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .heads import Head
 from .stock import drawing, stock_class
-from .taskmodel import TaskModel
+from .taskmodel import TaskForm, TaskModel
 
 if TYPE_CHECKING:
     import torch
@@ -71,9 +71,7 @@ def as_stock(model: TaskModel) -> TaskModel:
     net = _filled(model, kind, paths)
     if net is None:
         return model
-    stock_model = TaskModel(
-        net=net,
-        reader=None,
+    form = TaskForm(
         kind=model.kind,
         labels=model.labels,
         family=model.family,
@@ -82,7 +80,8 @@ def as_stock(model: TaskModel) -> TaskModel:
         notes=model.notes,
         seed=model.seed,
         mask=model.mask,
-    ).eval()
+    )
+    stock_model = TaskModel(net, None, form).eval()
     return stock_model if _same(model, stock_model) else model
 
 

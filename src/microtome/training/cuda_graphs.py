@@ -25,14 +25,14 @@ FAMILIES = ("albert", "bert", "electra", "roberta", "roberta-decoder")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Recording:
+class _Captured:
     graph: Any
     inputs: Mapping[str, torch.Tensor]
     loss: torch.Tensor
     gradients: tuple[torch.Tensor | None, ...]
 
 
-class Replay:
+class CudaGraphs:
     """
     CUDA graphs of a model's updates, one per shape of a batch.
 
@@ -60,7 +60,7 @@ class Replay:
         self._loss, self._weights, self._clip = loss, tuple(weights), clip
         self._step = step
         self._seen: set[Any] = set()
-        self._known: dict[Any, _Recording] = {}
+        self._graphs: dict[Any, _Captured] = {}
         # Everything runs on a separate stream: work that began on another one cannot be captured.
         self._stream = torch.cuda.Stream()
         self._pool = torch.cuda.graph_pool_handle()
@@ -81,7 +81,7 @@ class Replay:
         import torch
 
         shape = tuple((name, value.shape, value.dtype) for name, value in sorted(batch.items()))
-        if shape not in self._known and (shape not in self._seen or len(self._known) >= MOST):
+        if shape not in self._graphs and (shape not in self._seen or len(self._graphs) >= MOST):
             # The first batch of a shape runs without a graph, since libraries initialize themselves.
             self._seen.add(shape)
             self._stream.wait_stream(torch.cuda.current_stream())
@@ -89,17 +89,17 @@ class Replay:
                 loss = self._run(batch)
             torch.cuda.current_stream().wait_stream(self._stream)
             return loss
-        if shape not in self._known:
-            self._known[shape] = self._record(batch)
-        recording = self._known[shape]
+        if shape not in self._graphs:
+            self._graphs[shape] = self._capture(batch)
+        captured = self._graphs[shape]
         for name, value in batch.items():
-            recording.inputs[name].copy_(value, non_blocking=True)
-        recording.graph.replay()
+            captured.inputs[name].copy_(value, non_blocking=True)
+        captured.graph.replay()
         if self._step is not None:
-            return recording.loss
-        for weight, gradient in zip(self._weights, recording.gradients, strict=True):
+            return captured.loss
+        for weight, gradient in zip(self._weights, captured.gradients, strict=True):
             weight.grad = gradient
-        return recording.loss
+        return captured.loss
 
     def _run(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
         import torch
@@ -114,7 +114,7 @@ class Replay:
             self._step()
         return loss.detach()
 
-    def _record(self, batch: Mapping[str, torch.Tensor]) -> _Recording:
+    def _capture(self, batch: Mapping[str, torch.Tensor]) -> _Captured:
         import torch
 
         inputs = {name: value.clone() for name, value in batch.items()}
@@ -122,10 +122,10 @@ class Replay:
         with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
             loss = self._run(inputs)
         gradients = tuple(weight.grad for weight in self._weights)
-        return _Recording(graph=graph, inputs=inputs, loss=loss, gradients=gradients)
+        return _Captured(graph=graph, inputs=inputs, loss=loss, gradients=gradients)
 
 
-def can_replay(model: Any, accelerator: Any, accumulate: int) -> bool:
+def can_capture(model: Any, accelerator: Any, accumulate: int) -> bool:
     """
     Whether updates of a model can run as CUDA graphs, and whether that helps.
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ..context import Context
 from ..errors import InputError
 from ..store.shelf import Shelf
 from ..tasks.items import Split
 from ..tasks.task import Task
 from .cuts import Cut, predict_cuts
-from .evaluating import Progress, tuples
+from .evaluating import tuples
 from .precision import products_in
 
 if TYPE_CHECKING:
@@ -55,91 +56,98 @@ def digest_model(model: TaskModel, tokenizer: Any) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutModel:
+    """
+    A model whose cuts predict.
+
+    Parameters
+    ----------
+    model : TaskModel
+    tokenizer : Tokenizer
+    name, digest : str
+        See `digest_model`.
+    longest, stride : int, optional
+        Maximum number of tokens per example in training, and the overlap of windows.
+    dtype : {"float32", "tf32", "bfloat16", "float16"}
+        Arithmetic of matrix products; see `read_precision`.
+    """
+
+    model: TaskModel = field(repr=False)
+    tokenizer: Any = field(repr=False)
+    name: str
+    digest: str
+    longest: int | None
+    stride: int | None
+    dtype: str
+
+
 def answer_cuts(
-    model: TaskModel,
+    source: CutModel,
     task: Task,
     split: Split,
     cuts: Sequence[Cut],
-    tokenizer: Any,
     *,
-    name: str,
-    digest: str,
-    longest: int | None,
-    stride: int | None,
-    precision: str,
+    context: Context,
     predict: Predict | None = None,
     more: Mapping[str, Any] = MappingProxyType({}),
-    store: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
-    command: str = "",
 ) -> list[list[Any]]:
     """
     Predict a split with many cuts of a model, or read the predictions from the store.
 
     Parameters
     ----------
-    model : TaskModel
+    source : CutModel
     task : Task
     split : Split
     cuts : sequence of tuple of int
         The blocks that run; see `predict_cuts`.
-    tokenizer : Tokenizer
-    name, digest : str
-        Of the model; see `digest_model`.
-    longest, stride : int, optional
-        Maximum number of tokens per example in training, and the overlap of windows.
-    precision : {"float32", "tf32", "bfloat16", "float16"}
-        Of matrix products; see `read_precision`.
+    context : Context
     predict : callable, optional
         Replaces `predict_cuts`, with the same arguments.
     more : mapping
         Further values of that function that determine the predictions.
-    store : path, optional
-        The folder of the store.
-    progress : callable, optional
-    command : str
-        The command that reproduces the predictions.
 
     Returns
     -------
     list of list
         For each cut, one prediction per example.
     """
-    device = model.device.type
+    device = source.model.device.type
     specification = {
         "version": 2,
-        "model": digest,
+        "model": source.digest,
         "kind": task.kind,
         "labels": list(task.labels),
         "examples": split.digest,
-        "longest": longest,
-        "stride": stride,
+        "longest": source.longest,
+        "stride": source.stride,
         "device": device,
-        "precision": precision,
+        "precision": source.dtype,
         "cuts": [list(cut) for cut in cuts],
         **more,
     }
-    with Shelf(store).work(kind=KIND, specification=specification, command=command) as work:
+    with Shelf(context.store).work(kind=KIND, specification=specification, command=context.command) as work:
         entry = work.entry
         if entry is None:
             answers = (predict or predict_cuts)(
-                model,
+                source.model,
                 split,
                 task,
-                tokenizer,
+                source.tokenizer,
                 cuts,
-                longest=longest,
-                stride=stride,
-                progress=progress,
-                autocast=products_in(precision, device),
+                longest=source.longest,
+                stride=source.stride,
+                progress=context.progress,
+                autocast=products_in(source.dtype, device),
             )
             write_cuts(work.folder / TABLE, split, answers)
-            provenance = {"model": name, "task": task.name, "split": split.name, "cuts": len(cuts)}
+            provenance = {"model": source.name, "task": task.name, "split": split.name, "cuts": len(cuts)}
             entry = work.finish({**provenance, "device": device})
     return read_cuts(Path(entry.folder) / TABLE, split, len(cuts))
 
 
-def write_cuts(path: Path, split: Split, found: Sequence[Sequence[Any]]) -> None:
+def write_cuts(path: Path, split: Split, predictions: Sequence[Sequence[Any]]) -> None:
     """
     Write the predictions of each cut, as a table with JSON in its cells.
 
@@ -148,14 +156,14 @@ def write_cuts(path: Path, split: Split, found: Sequence[Sequence[Any]]) -> None
     path : Path
         Of a .parquet file.
     split : Split
-    found : sequence of sequence
+    predictions : sequence of sequence
         For each cut, one prediction per example.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     columns = {
-        str(number): [json.dumps(answer) for answer in answers] for number, answers in enumerate(found)
+        str(number): [json.dumps(answer) for answer in answers] for number, answers in enumerate(predictions)
     }
     pq.write_table(pa.table({"id": [item.id for item in split], **columns}), path)
 

@@ -99,7 +99,6 @@ def predict_cuts(
     stride: int | None = None,
     progress: Progress | None = None,
     autocast: Any = None,
-    read: Read | None = None,
 ) -> list[list[Any]]:
     """
     Predict every example with every cut of a model.
@@ -118,8 +117,6 @@ def predict_cuts(
         output.
     longest, stride, progress, autocast
         As in `predict`.
-    read : callable, optional
-        Replaces the head: `read(states, batch)` returns what `TaskModel.read` returns.
 
     Returns
     -------
@@ -142,7 +139,6 @@ def predict_cuts(
         features,
         cuts,
         use,
-        read=read,
         progress=progress,
         autocast=autocast,
         name=f"{task.name}/{split.name}",

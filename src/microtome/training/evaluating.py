@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..arguments import checked
+from ..context import Progress
 from ..encoders.loading import WINDOWS
 from ..errors import InputError
 from ..inference.answers import Answers
 from ..inference.estimate import Estimate
 from ..inference.pairing import Comparison, compare_scores
 from ..inference.scoring import score_interval
+from ..runtime import name_device
 from ..scores.table import find_score
 from ..store.reading import as_written, read_columns, read_record
 from ..tasks.baselines import baseline
@@ -30,8 +33,6 @@ if TYPE_CHECKING:
 
 # Maximum number of tokens in a batch, padding included.
 TOKENS = {"cpu": 2_048, "cuda": 65_536}
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +109,49 @@ class Evaluation:
             ids=self.ids, targets=self.targets, predictions=(self.predictions,), groups=self.groups
         )
 
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """Sentences about the examples, the intervals and the majority baseline."""
+        unit = None if self.score.interval is None else self.score.interval.unit
+        sentences = [f"{len(self.ids):,} examples of {self.task}/{self.split}."]
+        if unit is not None:
+            sentences.append(f"Intervals are over examples (unit: {unit}) of this model, not over seeds.")
+        if self.baseline:
+            scores = ", ".join(f"{name} {value:.4f}" for name, value in self.baseline.items())
+            sentences.append(f"The majority baseline of the training split gets: {scores}.")
+        return (*sentences, *(note if note.endswith(".") else f"{note}." for note in self.notes))
+
+    @property
+    def methods(self) -> str:
+        """A paragraph for a paper."""
+        interval = self.score.interval
+        certainty = "" if interval is None else f", with {interval.level * 100:g} % intervals over examples"
+        return (
+            f"The model was scored on the {len(self.ids):,} examples of {self.task}/{self.split} by "
+            f"{', '.join(self.scores)}{certainty}."
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know of the scores, such as too few examples."""
+        return tuple(dict.fromkeys(note for score in self.scores.values() for note in score.warnings))
+
+    def save(self, folder: str | os.PathLike[str]) -> tuple[Path, ...]:
+        """
+        Write `result.json`, and every prediction in `table.parquet`.
+
+        Parameters
+        ----------
+        folder : path
+
+        Returns
+        -------
+        tuple of Path
+        """
+        from .writing import EvaluationResult
+
+        return EvaluationResult(evaluation=self).save(folder)
+
     def document(self) -> dict[str, Any]:
         """The scores as plain data; undefined ones are null."""
         return {
@@ -123,20 +167,20 @@ class Evaluation:
         }
 
 
-def plain(found: Estimate) -> dict[str, Any]:
+def plain(estimate: Estimate) -> dict[str, Any]:
     """An estimate as plain data."""
-    interval = found.interval
+    interval = estimate.interval
     return {
-        "measure": found.measure,
-        "value": _number(found.value),
-        "low": None if found.low is None else _number(found.low),
-        "high": None if found.high is None else _number(found.high),
+        "measure": estimate.measure,
+        "value": _number(estimate.value),
+        "low": None if estimate.low is None else _number(estimate.low),
+        "high": None if estimate.high is None else _number(estimate.high),
         "level": None if interval is None else interval.level,
         "method": None if interval is None else interval.method,
         "unit": None if interval is None else interval.unit,
-        "n": found.n,
-        "reason": found.reason,
-        "warnings": list(found.warnings),
+        "n": estimate.n,
+        "reason": estimate.reason,
+        "warnings": list(estimate.warnings),
     }
 
 
@@ -279,7 +323,7 @@ def evaluate(
     split: str | None = None,
     longest: int | None = None,
     level: float = 0.95,
-    device: str = "cpu",
+    device: str = "auto",
     progress: Progress | None = None,
 ) -> Evaluation:
     """
@@ -296,7 +340,7 @@ def evaluate(
         Maximum number of tokens per example; as in training, or the model's own limit, when absent.
     level : float
         Of the intervals.
-    device : str
+    device : {"auto", "cpu", "cuda"}
         For a model that is given as a folder.
     progress : callable, optional
 
@@ -304,27 +348,82 @@ def evaluate(
     -------
     Evaluation
     """
+    opened = open_scored(model, task, longest=longest, device=device)
+    return score_model(opened, task, split=split, level=level, progress=progress)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredModel:
+    """
+    A fine-tuned model that was opened to be evaluated.
+
+    Parameters
+    ----------
+    net : TaskModel
+    tokenizer : Tokenizer
+    longest, stride : int, optional
+        Maximum number of tokens per example, and the overlap of windows of a passage.
+    dtype : str
+        Arithmetic of matrix products, as in training.
+    """
+
+    net: TaskModel = field(repr=False)
+    tokenizer: Any = field(repr=False)
+    longest: int | None = None
+    stride: int | None = None
+    dtype: str = DEFAULT
+
+    @property
+    def parameters(self) -> int:
+        """Number of weights."""
+        return sum(weight.numel() for weight in self.net.parameters())
+
+
+def open_scored(model: Any, task: Task, *, longest: int | None = None, device: str = "auto") -> ScoredModel:
+    """Open a fine-tuned model with its head for a task; see `evaluate`."""
+    from .saving import open_model
+
+    net, encoder, longest, stride = open_model(model, task, longest=longest, device=name_device(device))
+    return ScoredModel(
+        net=net, tokenizer=encoder.tokenizer, longest=longest, stride=stride, dtype=_dtype_of(model)
+    )
+
+
+def score_model(
+    model: ScoredModel,
+    task: Task,
+    *,
+    split: str | None = None,
+    level: float = 0.95,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Evaluate a model that is open already; see `evaluate`."""
     import torch
 
     from ..encoders.versions import provenance
     from .cut_store import digest_model
-    from .saving import open_model
 
-    started = time.monotonic()
-    net, encoder, longest, stride = open_model(model, task, longest=longest, device=device)
-    precision = _precision_of(model)
+    started, net = time.monotonic(), model.net
     scored_split = task.split(split or task.validation, labeled=task.kind != "language_modeling")
-    options = {"longest": longest, "stride": stride, "autocast": products_in(precision, net.device.type)}
-    predictions = predict(net, scored_split, task, encoder.tokenizer, progress=progress, **options)
+    predictions = predict(
+        net,
+        scored_split,
+        task,
+        model.tokenizer,
+        longest=model.longest,
+        stride=model.stride,
+        progress=progress,
+        autocast=products_in(model.dtype, net.device.type),
+    )
     provenance_record = provenance(
         {
-            "models": [digest_model(net, encoder.tokenizer)],
+            "models": [digest_model(net, model.tokenizer)],
             "task": task.digest(scored_split.name),
             "task_source": task.source,
             "device": net.device.type,
-            "precision": precision,
+            "precision": model.dtype,
             "threads": torch.get_num_threads(),
-            "longest": longest,
+            "longest": model.longest,
             "seconds": round(time.monotonic() - started, 3),
         }
     )
@@ -332,8 +431,8 @@ def evaluate(
     return replace(evaluation, provenance=MappingProxyType(provenance_record))
 
 
-def _precision_of(model: Any) -> str:
-    """Precision of the matrix products in the training of a model, where its folder records it."""
+def _dtype_of(model: Any) -> str:
+    """Arithmetic of matrix products in the training of a model, where its folder records it."""
     if isinstance(model, (str, Path)):
         return read_precision(Path(model))
     return read_precision(getattr(model, "folder", None)) if hasattr(model, "encoder") else DEFAULT
@@ -352,13 +451,13 @@ def read_windows(folder: Path) -> tuple[int | None, int | None]:
     return longest, stride
 
 
-def write_answers(found: Evaluation, path: Path) -> None:
+def write_answers(evaluation: Evaluation, path: Path) -> None:
     """
     Write the prediction of each example, as a table with JSON in its cells.
 
     Parameters
     ----------
-    found : Evaluation
+    evaluation : Evaluation
     path : Path
         Of a .parquet file.
     """
@@ -367,10 +466,10 @@ def write_answers(found: Evaluation, path: Path) -> None:
 
     table = pa.table(
         {
-            "id": list(found.ids),
-            "group": list(found.groups),
-            "target": [json.dumps(target) for target in found.targets],
-            "prediction": [json.dumps(answer) for answer in found.predictions],
+            "id": list(evaluation.ids),
+            "group": list(evaluation.groups),
+            "target": [json.dumps(target) for target in evaluation.targets],
+            "prediction": [json.dumps(answer) for answer in evaluation.predictions],
         }
     )
     pq.write_table(table, path)

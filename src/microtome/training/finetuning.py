@@ -7,13 +7,15 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..arguments import checked
+from ..context import Context, Progress
 from ..encoders.encoder import Encoder
 from ..errors import WorkError, must
+from ..runtime import name_device
 from ..store.address import address as make_address
 from ..store.shelf import Shelf
 from ..tasks.loading import as_task
@@ -23,11 +25,11 @@ from .cuda_graphs import LENGTHS
 from .evaluating import Evaluation, guessed_from, predict, score_answers, write_answers, write_windows
 from .frozen_features import Bottom
 from .heads import Head
-from .loop import Course, make_accelerator, train
+from .loop import Course, Records, make_accelerator, train
 from .precision import products_in
 from .progress import STATE
 from .recipe import Recipe
-from .request import Asked, ask
+from .request import TuningRequest, ask
 from .tuned import ANSWERS, RUN, Tuned, open_tuned
 
 if TYPE_CHECKING:
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     from .modeling import TaskModel
 
 KIND = "finetune"
-Progress = Callable[[str, int, int], None]
 
 
 @checked
@@ -51,8 +52,8 @@ def finetune(
     head: str | Head | None = None,
     method: str = "full",
     cached: bool = False,
-    device: str = "cpu",
-    precision: str = "float32",
+    device: str = "auto",
+    dtype: str = "float32",
     checkpoints: str | Sequence[int] = (),
     store: str | os.PathLike[str] | None = None,
     command: str = "",
@@ -88,9 +89,10 @@ def finetune(
     cached : bool
         Whether the frozen bottom blocks run once per example, without dropout, and every update reuses their
         states. At least the embeddings and the first block must be frozen.
-    device : str
-    precision : {"float32", "tf32", "bfloat16", "float16"}
-        Of matrix products.
+    device : {"auto", "cpu", "cuda"}
+        "auto" is a GPU where there is one.
+    dtype : {"float32", "tf32", "bfloat16", "float16"}
+        Arithmetic of matrix products.
     checkpoints : "epochs" or sequence of int
         Also save the model, and log its score, after each epoch or after these updates.
     store : path, optional
@@ -111,7 +113,8 @@ def finetune(
     Tuned
     """
     task = as_task(task)
-    accelerator = make_accelerator(device, precision)
+    context = Context(store=store, device=name_device(device), command=command, progress=progress)
+    accelerator = make_accelerator(context.device, dtype)
     request = ask(
         encoder,
         task,
@@ -122,35 +125,36 @@ def finetune(
         head=head,
         method=method,
         cached=cached,
-        device=device,
-        precision=precision,
+        device=context.device,
+        dtype=dtype,
         checkpoints=checkpoints,
         processes=accelerator.num_processes,
         **values,
     )
-    shelf = Shelf(store)
+    shelf = Shelf(context.store)
+    records = Records(state_seconds=state_seconds, board=board)
 
     def begin(folder: Path) -> Run:
-        return begin_run(request, folder, accelerator=accelerator, shelf=shelf, progress=progress)
+        return begin_run(request, folder, accelerator=accelerator, shelf=shelf, progress=context.progress)
 
     if not accelerator.is_main_process:
         # The first of several processes owns the store; the others train with it and receive the result.
         stored, folder = _agree(accelerator)
         if not stored:
-            begin(Path(folder)).train(state_seconds, board)
+            begin(Path(folder)).train(records)
         entry_folder, entry_address = _agree(accelerator)
-        return open_tuned(entry_folder, task, address=entry_address, shelf=shelf, device=device)
-    with shelf.work(kind=KIND, specification=request.specification, command=command) as work:
+        return open_tuned(entry_folder, task, address=entry_address, shelf=shelf, device=context.device)
+    with shelf.work(kind=KIND, specification=request.specification, command=context.command) as work:
         entry = work.entry
         _agree(accelerator, (entry is not None, "" if entry is not None else str(work.folder)))
         if entry is None:
             run = begin(work.folder)
-            provenance = run.finish(*run.train(state_seconds, board))
+            provenance = run.finish(*run.train(records))
             # Removed only now: a run that is stopped while it is scored or saved is not trained again.
             (work.folder / STATE).unlink(missing_ok=True)
             entry = work.finish(provenance)
     _agree(accelerator, (str(entry.folder), entry.address))
-    return open_tuned(entry.folder, task, address=entry.address, shelf=shelf, device=device)
+    return open_tuned(entry.folder, task, address=entry.address, shelf=shelf, device=context.device)
 
 
 def _agree(accelerator: Any, message: tuple[Any, Any] | None = None) -> tuple[Any, Any]:
@@ -165,14 +169,14 @@ def _agree(accelerator: Any, message: tuple[Any, Any] | None = None) -> tuple[An
 
 
 def begin_run(
-    asked: Asked, folder: Path, *, accelerator: Any, shelf: Shelf, progress: Progress | None
+    request: TuningRequest, folder: Path, *, accelerator: Any, shelf: Shelf, progress: Progress | None
 ) -> Run:
     """
     Build the model of a fine-tuning.
 
     Parameters
     ----------
-    asked : Asked
+    request : TuningRequest
     folder : Path
         Folder of the run.
     accelerator : accelerate.Accelerator
@@ -186,13 +190,13 @@ def begin_run(
     from .methods import set_head_dropout, trainable
     from .modeling import build
 
-    model = build(asked.encoder, asked.task, asked.head, seed=asked.seeds.init)
-    if asked.recipe.dropout is not None:
-        set_head_dropout(model, asked.recipe.dropout)
-    learning = trainable(model, asked.specification["method"], frozen=asked.frozen)
+    model = build(request.encoder, request.task, request.head, seed=request.seeds.init)
+    if request.recipe.dropout is not None:
+        set_head_dropout(model, request.recipe.dropout)
+    learning = trainable(model, request.specification["method"], frozen=request.frozen)
     model.to(accelerator.device)
     return Run(
-        asked=asked,
+        request=request,
         model=model,
         accelerator=accelerator,
         folder=folder,
@@ -209,7 +213,7 @@ class Run:
 
     Parameters
     ----------
-    asked : Asked
+    request : TuningRequest
     model : TaskModel
         Before its first update.
     accelerator : accelerate.Accelerator
@@ -221,7 +225,7 @@ class Run:
         Description of the trained weights.
     """
 
-    asked: Asked
+    request: TuningRequest
     model: TaskModel
     accelerator: Any
     folder: Path
@@ -233,7 +237,7 @@ class Run:
         """Encode the training examples as model inputs."""
         from .inputs import encode
 
-        request = self.asked
+        request = self.request
         features = encode(
             request.data.items,
             request.task,
@@ -247,10 +251,10 @@ class Run:
             raise WorkError(f"{request.task.name} must leave examples to train on, but none fits the model.")
         return features
 
-    def train(self, state_seconds: float, board: Any) -> tuple[Course, list[str]]:
+    def train(self, records: Records) -> tuple[Course, list[str]]:
         """Train the model; return its course and the addresses of the saved checkpoints."""
-        request, features = self.asked, self.features()
-        keep_at = kept_updates(request.checkpoints, request.recipe, len(features))
+        request, features = self.request, self.features()
+        save_at = checkpoint_updates(request.checkpoints, request.recipe, len(features))
         with self._batches(features) as collate_batch:
             course = train(
                 self.model,
@@ -259,16 +263,13 @@ class Run:
                 request.recipe,
                 seed=request.seeds.order,
                 accelerator=self.accelerator,
-                folder=self.folder,
-                kept=self._keep,
-                keep_at=keep_at,
-                progress=self.progress,
-                state_seconds=state_seconds,
-                board=board,
-                replay=not request.cached,
-                rounded=request.specification["precision"] == "tf32",
+                records=replace(
+                    records, folder=self.folder, save=self._keep, save_at=save_at, progress=self.progress
+                ),
+                cuda_graphs=not request.cached,
+                tf32=request.specification["precision"] == "tf32",
             )
-        return course, [self._address(update) for update in sorted(keep_at) if update <= course.updates]
+        return course, [self._address(update) for update in sorted(save_at) if update <= course.updates]
 
     @contextlib.contextmanager
     def _batches(self, features: Sequence[Any]) -> Iterator[Callable[[Sequence[Any]], dict[str, Any]]]:
@@ -276,9 +277,9 @@ class Run:
         from .inputs import collate
 
         accelerator = self.accelerator
-        if not self.asked.cached:
+        if not self.request.cached:
             multiple = LENGTHS if accelerator.device.type == "cuda" else 1
-            longest = self.asked.longest
+            longest = self.request.longest
             yield lambda examples: collate(examples, accelerator.device, multiple=multiple, longest=longest)
             return
         with Bottom(
@@ -293,7 +294,7 @@ class Run:
 
     def judge(self) -> Evaluation:
         """Evaluate the current model."""
-        request = self.asked
+        request = self.request
         answers = predict(
             self.model,
             request.judged,
@@ -306,11 +307,11 @@ class Run:
         )
         return score_answers(request.task, request.judged, answers, train=guessed_from(request.task))
 
-    def finish(self, course: Course, kept: list[str]) -> dict[str, Any]:
+    def finish(self, course: Course, checkpoints: list[str]) -> dict[str, Any]:
         """Evaluate the model, write all files, and return the provenance of the store entry."""
         from .saving import save
 
-        request, evaluation = self.asked, self.judge()
+        request, evaluation = self.request, self.judge()
         failure = _failure(course, evaluation)
         save(self.model, self.folder, request.encoder.tokenizer)
         write_answers(evaluation, self.folder / ANSWERS)
@@ -330,7 +331,7 @@ class Run:
             "longest": request.longest,
             "course": _plain(course),
             "failure": failure,
-            "checkpoints": kept,
+            "checkpoints": checkpoints,
             "evaluation": evaluation.document(),
             "device": str(self.accelerator.device),
             "processes": self.accelerator.num_processes,
@@ -340,13 +341,13 @@ class Run:
         return {**summary, "failure": failure, "score": document["evaluation"]["score"]}
 
     def _address(self, update: int) -> str:
-        return make_address({"run": dict(self.asked.specification), "update": update})
+        return make_address({"run": dict(self.request.specification), "update": update})
 
     def _keep(self, update: int) -> float:
         """Save the current model in a store entry of its own, and return its score."""
         from .saving import save
 
-        request = self.asked
+        request = self.request
         specification = {"run": dict(request.specification), "update": update}
         score = self.judge().score.value
 
@@ -369,16 +370,16 @@ class Run:
         return score
 
 
-def kept_updates(asked: str | tuple[int, ...], recipe: Recipe, features: int) -> frozenset[int]:
+def checkpoint_updates(checkpoints: str | tuple[int, ...], recipe: Recipe, features: int) -> frozenset[int]:
     """Find the updates after which the model is saved; a long passage counts once per window."""
     planned = recipe.updates(features)
-    if isinstance(asked, str):
+    if isinstance(checkpoints, str):
         per_epoch = -(-features // recipe.batch)
         return frozenset(range(per_epoch, planned + 1, per_epoch))
-    for update in asked:
+    for update in checkpoints:
         if not isinstance(update, int) or not 0 < update <= planned:
             raise must("checkpoints", f"updates between 1 and {planned}", update)
-    return frozenset(asked)
+    return frozenset(checkpoints)
 
 
 def _plain(course: Course) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 from ..encoders.elmo.latemodule import LateModule
 from ..errors import InputError, must
 from ..randomness import generator
-from .cuda_graphs import Replay
+from .cuda_graphs import CudaGraphs
 from .head_inputs import Rows, heads_refusal
 from .methods import head_names, idle_names, set_head_dropout
 from .optimizer import adamw, is_decayed, set_rate
@@ -197,7 +197,7 @@ def _train(
                 _clip(weights.values(), recipe.clip)
             optimizer.step()
 
-        cuda_graphs = Replay(wrong, weights.values(), None, step) if can_play(model, batched) else None
+        cuda_graphs = CudaGraphs(wrong, weights.values(), None, step) if can_capture(model, batched) else None
         for update in range(planned):
             examples = next(order)
             set_rate(optimizer, recipe, update, planned)
@@ -217,7 +217,7 @@ def _train(
     return Heads(seed=seed, weights={n: w.detach() for n, w in weights.items()}, losses=mean, updates=planned)
 
 
-def can_play(model: TaskModel, together: bool) -> bool:
+def can_capture(model: TaskModel, together: bool) -> bool:
     """
     Whether updates of heads run as CUDA graphs: they are small, and a GPU would wait for the CPU.
 

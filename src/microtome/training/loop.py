@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..context import Progress
 from ..errors import must
 from ..randomness import generator
-from .cuda_graphs import Replay, can_replay
+from .cuda_graphs import CudaGraphs, can_capture
 from .losses import counted
 from .optimizer import make_optimizer, set_rate
 from .progress import LOG, Log, read_state, write_state
@@ -26,7 +27,7 @@ from .stopping import Stopping
 if TYPE_CHECKING:
     import torch
 
-PRECISIONS = ("float32", "tf32", "bfloat16", "float16")
+DTYPES = ("float32", "tf32", "bfloat16", "float16")
 # Intervals at which the loss is logged (in updates) and the state of a training is saved (in seconds).
 LOG_UPDATES = 10
 STATE_SECONDS = 60.0
@@ -60,6 +61,35 @@ class Course:
     diverged: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """
+    What a training leaves behind: state, log and checkpoints.
+
+    Parameters
+    ----------
+    folder : Path, optional
+        Folder of the state and the log; an interrupted training in it is resumed.
+    save : callable, optional
+        Called after each update in `save_at`, with the number of updates done; returns the current score.
+    save_at : frozenset of int
+    progress : callable, optional
+        Called with a label, the number of updates done and their total.
+    state_seconds : float
+        Interval between saved states. A signal to stop (Ctrl-C, SIGTERM, SIGHUP) takes effect after the
+        current update, once the state is saved.
+    board : path, optional
+        Folder for TensorBoard.
+    """
+
+    folder: Path | None = None
+    save: Callable[[int], float] | None = None
+    save_at: frozenset[int] = frozenset()
+    progress: Progress | None = None
+    state_seconds: float = STATE_SECONDS
+    board: str | os.PathLike[str] | None = None
+
+
 def train(
     model: torch.nn.Module,
     features: Sequence[Any],
@@ -68,14 +98,9 @@ def train(
     *,
     seed: int,
     accelerator: Any,
-    folder: Path | None = None,
-    kept: Callable[[int], float] | None = None,
-    keep_at: frozenset[int] = frozenset(),
-    progress: Callable[[str, int, int], None] | None = None,
-    state_seconds: float = STATE_SECONDS,
-    board: str | os.PathLike[str] | None = None,
-    replay: bool = False,
-    rounded: bool = False,
+    records: Records | None = None,
+    cuda_graphs: bool = False,
+    tf32: bool = False,
 ) -> Course:
     """
     Train a model.
@@ -96,22 +121,12 @@ def train(
         Of the order and of dropout.
     accelerator : accelerate.Accelerator
         Manages devices and mixed precision.
-    folder : Path, optional
-        Folder of the state and the log; an interrupted training in it is resumed.
-    kept : callable, optional
-        Called after each update in `keep_at`, with the number of updates done; returns the current score.
-    keep_at : frozenset of int
-    progress : callable, optional
-        Called with a label, the number of updates done and their total.
-    state_seconds : float
-        Interval between saved states. A signal to stop (Ctrl-C, SIGTERM, SIGHUP) takes effect after the
-        current update, once the state is saved.
-    board : path, optional
-        Folder for TensorBoard.
-    replay : bool
+    records : Records, optional
+        Where state, log and checkpoints go.
+    cuda_graphs : bool
         Whether updates may run as CUDA graphs, where that is possible: batches must contain all inputs of
         the model.
-    rounded : bool
+    tf32 : bool
         Whether matrix products on a GPU use TF32.
 
     Returns
@@ -120,18 +135,19 @@ def train(
     """
     import torch
 
+    records = records or Records()
     planned = recipe.updates(len(features))
     optimizer = make_optimizer(model, recipe)
-    done, extra_state = (0, {}) if folder is None else read_state(folder, model, optimizer)
+    done, extra_state = (0, {}) if records.folder is None else read_state(records.folder, model, optimizer)
     # Of several processes, all restore the state, and only the first one writes.
     accelerator.wait_for_everyone()
-    state_folder = folder if accelerator.is_main_process else None
-    board_folder = board if accelerator.is_main_process else None
+    state_folder = records.folder if accelerator.is_main_process else None
+    board_folder = records.board if accelerator.is_main_process else None
     log = Log(None if state_folder is None else state_folder / LOG, done, board_folder)
     resumed, start, saved_at = done, time.monotonic(), time.monotonic()
     prepared, prepared_optimizer = accelerator.prepare(model, optimizer)
     prepared.train()
-    kernel_context = kernels(accelerator.device, rounded)
+    kernel_context = kernels(accelerator.device, tf32)
     order = in_updates(
         [len(feature) for feature in features],
         batch=recipe.batch,
@@ -149,10 +165,10 @@ def train(
         with accelerator.autocast():
             return model.loss(prepared(batch), batch)  # pyright: ignore[reportCallIssue]
 
-    cuda_graphs = None
-    if replay and can_replay(model, accelerator, recipe.accumulate):
+    graphs = None
+    if cuda_graphs and can_capture(model, accelerator, recipe.accumulate):
         learning = [weight for weight in model.parameters() if weight.requires_grad]
-        cuda_graphs = Replay(wrong, learning, recipe.clip, optimizer.step)
+        graphs = CudaGraphs(wrong, learning, recipe.clip, optimizer.step)
     # Several processes must stop together, but each would stop at its own update.
     with Stopping(accelerator.num_processes == 1) as stopping:
         for update in range(done, planned):
@@ -164,9 +180,9 @@ def train(
                 collate([features[index] for index in (part if len(part) else examples[:1])])
                 for part in batches
             ]
-            if cuda_graphs is not None:
+            if graphs is not None:
                 with kernel_context():
-                    loss_sum += cuda_graphs(ready[0])
+                    loss_sum += graphs(ready[0])
             else:
                 for batch, share in zip(ready, _shares(model, ready, batches, accelerator), strict=True):
                     with kernel_context():
@@ -189,15 +205,15 @@ def train(
                 if not math.isfinite(mean):
                     diverged = f"the loss was no number at update {done} of {planned}"
                     break
-            if progress is not None:
-                progress(_label(losses, score), done, planned)
-            if kept is not None and done in keep_at and accelerator.is_main_process:
+            if records.progress is not None:
+                records.progress(_label(losses, score), done, planned)
+            if records.save is not None and done in records.save_at and accelerator.is_main_process:
                 prepared.eval()
-                score = kept(done)
+                score = records.save(done)
                 log.add(update=done, score=score)
                 prepared.train()
             # The last state too: what follows the training can be interrupted as well.
-            due = last or stopping.asked or time.monotonic() - saved_at >= state_seconds
+            due = last or stopping.asked or time.monotonic() - saved_at >= records.state_seconds
             if state_folder is not None and due:
                 extra_state = {
                     "sum": loss_sum,
@@ -271,14 +287,14 @@ def _label(losses: list[tuple[int, float]], score: float | None) -> str:
     return ", ".join(["training", *parts])
 
 
-def kernels(device: torch.device, rounded: bool) -> Callable[[], Any]:
+def kernels(device: torch.device, tf32: bool) -> Callable[[], Any]:
     """
     Choose attention kernels with deterministic gradients, which not all kernels on a GPU have.
 
     Parameters
     ----------
     device : torch.device
-    rounded : bool
+    tf32 : bool
         Whether matrix products on a GPU use TF32.
 
     Returns
@@ -292,31 +308,31 @@ def kernels(device: torch.device, rounded: bool) -> Callable[[], Any]:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     @contextlib.contextmanager
-    def chosen() -> Iterator[None]:
+    def deterministic() -> Iterator[None]:
         before = torch.backends.cuda.matmul.allow_tf32
-        torch.backends.cuda.matmul.allow_tf32 = rounded
+        torch.backends.cuda.matmul.allow_tf32 = tf32
         try:
             with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
                 yield
         finally:
             torch.backends.cuda.matmul.allow_tf32 = before
 
-    return chosen
+    return deterministic
 
 
-def check_precision(device: str, precision: str) -> None:
-    """Check that a device and a precision support training."""
+def check_dtype(device: str, dtype: str) -> None:
+    """Check that a device and a dtype support training."""
     if device not in ("cpu", "cuda"):
         raise must(
             "device", "'cpu' or 'cuda' for training (CUDA_VISIBLE_DEVICES chooses among several)", device
         )
-    if precision not in PRECISIONS:
-        raise must("precision", f"one of {', '.join(PRECISIONS)}", precision)
-    if precision == "tf32" and device == "cpu":
-        raise must("precision", "float32, bfloat16 or float16 on a CPU", precision)
+    if dtype not in DTYPES:
+        raise must("dtype", f"one of {', '.join(DTYPES)}", dtype)
+    if dtype == "tf32" and device == "cpu":
+        raise must("dtype", "float32, bfloat16 or float16 on a CPU", dtype)
 
 
-def make_accelerator(device: str, precision: str) -> Any:
+def make_accelerator(device: str, dtype: str) -> Any:
     """
     Make the accelerator, which manages the devices.
 
@@ -324,7 +340,7 @@ def make_accelerator(device: str, precision: str) -> Any:
     ----------
     device : str
         "cpu" or "cuda".
-    precision : {"float32", "tf32", "bfloat16", "float16"}
+    dtype : {"float32", "tf32", "bfloat16", "float16"}
         Of matrix products; weights are always float32. "tf32" rounds the factors, and needs a GPU.
 
     Returns
@@ -335,8 +351,8 @@ def make_accelerator(device: str, precision: str) -> Any:
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState
 
-    check_precision(device, precision)
-    mixed = {"bfloat16": "bf16", "float16": "fp16"}.get(precision, "no")
+    check_dtype(device, dtype)
+    mixed = {"bfloat16": "bf16", "float16": "fp16"}.get(dtype, "no")
     if device != "cpu":
         # Bit-identical results: kernels that add in a nondeterministic order are excluded.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")

@@ -23,6 +23,7 @@ from .stock import (
     stock_class,
     trained_pooler,
 )
+from .taskmodel import TaskForm
 from .taskmodel import TaskModel as TaskModel
 
 if TYPE_CHECKING:
@@ -194,9 +195,7 @@ def _model(
     seed: int,
     order: tuple[int, ...] | None = None,
 ) -> TaskModel:
-    model = TaskModel(
-        net=net,
-        reader=reader,
+    form = TaskForm(
         kind=task.kind,
         labels=task.labels,
         family=encoder.family,
@@ -207,4 +206,4 @@ def _model(
         seed=seed,
         mask=mask_of(encoder),
     )
-    return model.eval()
+    return TaskModel(net, reader, form).eval()

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..arguments import checked
+from ..context import Context
 from ..encoders.encoder import Encoder, TransformerEncoder
 from ..errors import InputError, must
 from ..inference.estimate import Estimate
 from ..inference.seeds import SeedOutcome, mean_over_seeds
-from ..runtime import using_threads
+from ..runtime import name_device, using_threads
 from ..store.shelf import Shelf
 from ..tasks.task import Task
-from .checking import ALONE, check_many
+from .checking import UNSUPPORTED, check_many
 from .finetuning import KIND, begin_run, finetune
-from .heads import Head
 from .loop import make_accelerator
 from .recipe import Recipe
 from .request import ask
 from .stopping import in_child, stopping_children
 from .tuned import Tuned, open_tuned
-
-Progress = Callable[[str, int, int], None]
 
 
 def finetune_seeds(
@@ -34,15 +32,13 @@ def finetune_seeds(
     seeds: Sequence[int],
     *,
     at_once: int = 1,
-    abreast: bool = False,
-    threads: int | None = None,
-    progress: Progress | None = None,
+    vectorized: bool = False,
     **options: Any,
 ) -> list[Tuned]:
     """
     Fine-tune one encoder with several seeds.
 
-    A small model leaves most of a GPU idle: a few processes, or seeds trained as one model, use it better.
+    A small model leaves most of a GPU idle: a few processes, or seeds batched into one model, use it better.
 
     Parameters
     ----------
@@ -53,14 +49,10 @@ def finetune_seeds(
     seeds : sequence of int
     at_once : int
         Number of processes that train at the same time; 1 trains in this process.
-    abreast : bool
-        Whether seeds train as one model, as by `finetune_abreast`, which has fewer options.
-    threads : int, optional
-        Of each process; as many as in this process when absent.
-    progress : callable, optional
-        Called with a label, the number of steps done and their total.
+    vectorized : bool
+        Whether all seeds are batched into one model, as by `finetune_vectorized`, which has fewer options.
     **options
-        Of `finetune`.
+        Of `finetune`, and those of `Context`, or `context`.
 
     Returns
     -------
@@ -69,39 +61,41 @@ def finetune_seeds(
     """
     import torch
 
-    check_many(seeds, at_once=at_once, abreast=abreast, **options)
-    with using_threads(threads):
-        if abreast:
-            shared_options = {name: value for name, value in options.items() if name not in ALONE}
+    context, options = split_context(options)
+    check_many(seeds, at_once=at_once, vectorized=vectorized, **options)
+    with using_threads(context.threads):
+        if vectorized:
+            shared_options = {name: value for name, value in options.items() if name not in UNSUPPORTED}
             encoder, opened = open_both(model, task)
-            return finetune_abreast([encoder], opened, seeds=seeds, progress=progress, **shared_options)
+            return finetune_vectorized([encoder], opened, seeds=seeds, context=context, **shared_options)
         if at_once > 1 and len(seeds) > 1:
-            _in_processes(model, task, seeds, at_once, torch.get_num_threads(), progress, options)
+            _in_processes((model, task, torch.get_num_threads()), seeds, at_once, context, options)
         # The runs of the processes are in the store by now, and are only opened here.
         encoder, opened = open_both(model, task)
         return [
-            finetune(encoder, opened, seed=seed, progress=_named(progress, seed, seeds), **_at(options, seed))
+            finetune(
+                encoder,
+                opened,
+                seed=seed,
+                device=context.device,
+                **(context if len(seeds) == 1 else context.named(f"seed {seed}")).keeping,
+                **_at(options, seed),
+            )
             for seed in seeds
         ]
 
 
-def finetune_abreast(
+def finetune_vectorized(
     encoders: Sequence[Encoder],
     task: Task,
     recipe: str | Recipe = "devlin2019",
     *,
     seeds: Sequence[int],
     rates: Sequence[float] | None = None,
-    head: str | Head | None = None,
-    device: str = "cuda",
-    precision: str = "float32",
-    store: str | os.PathLike[str] | None = None,
-    command: str = "",
-    progress: Progress | None = None,
-    **values: Any,
+    **options: Any,
 ) -> list[Tuned]:
     """
-    Fine-tune small encoders of one shape as one model (vmap), which uses a GPU better than one by one.
+    Fine-tune small encoders of one shape as one model, batched over seeds (vmap): faster on a GPU.
 
     Each encoder learns what it would learn alone, up to rounding and the dropout masks; each run has its own
     address in the store. A run that is stopped starts from scratch.
@@ -116,19 +110,15 @@ def finetune_abreast(
     seeds : sequence of int
     rates : sequence of float, optional
         The recipe's when absent.
-    head : str or Head, optional
-    device, precision, store, command
-        As in `finetune`.
-    progress : callable, optional
-    **values
-        Values of the recipe to override.
+    **options
+        Of `finetune` (head, dtype, values of the recipe), and those of `Context`, or `context`.
 
     Returns
     -------
     list of Tuned
         All seeds at the first rate of the first encoder, then at its next rate, and so on.
     """
-    from .vmapped import train_abreast
+    from .vmapped import train_vectorized
 
     if not encoders or not seeds:
         raise must("encoders and seeds", "one or more each", (len(encoders), len(seeds)))
@@ -136,69 +126,79 @@ def finetune_abreast(
         raise must("encoders and seeds", "each there once", (len(encoders), list(seeds)))
     transformer_encoders = [encoder for encoder in encoders if isinstance(encoder, TransformerEncoder)]
     if len({encoder.tokenizer.digest for encoder in transformer_encoders}) > 1:
-        raise InputError("encoders that are trained abreast must share one tokenizer, but these do not.")
-    accelerator = make_accelerator(device, precision)
+        raise InputError("encoders of vectorized training must share one tokenizer, but these do not.")
+    context, options = split_context(options)
+    dtype = options.get("dtype", "float32")
+    accelerator = make_accelerator(context.device, dtype)
     rate_values: list[dict[str, Any]] = [{}] if rates is None else [{"rate": rate} for rate in rates]
     requests = [
-        ask(
-            encoder,
-            task,
-            recipe,
-            seed=seed,
-            head=head,
-            device=device,
-            precision=precision,
-            abreast=True,
-            **values,
-            **rate,
-        )
+        ask(encoder, task, recipe, seed=seed, device=context.device, vectorized=True, **options, **rate)
         for encoder in encoders
         for rate in rate_values
         for seed in seeds
     ]
-    shelf = Shelf(store)
+    shelf = Shelf(context.store)
     with ExitStack() as stack:
         works = [
-            stack.enter_context(shelf.work(kind=KIND, specification=request.specification, command=command))
+            stack.enter_context(
+                shelf.work(kind=KIND, specification=request.specification, command=context.command)
+            )
             for request in requests
         ]
         pending = [
             (request, work) for request, work in zip(requests, works, strict=True) if work.entry is None
         ]
         runs = [
-            begin_run(request, work.folder, accelerator=accelerator, shelf=shelf, progress=progress)
+            begin_run(request, work.folder, accelerator=accelerator, shelf=shelf, progress=context.progress)
             for request, work in pending
         ]
         if runs:
-            courses = train_abreast(
+            courses = train_vectorized(
                 [run.model for run in runs],
                 runs[0].features(),
-                [run.asked.recipe for run in runs],
-                seeds=[run.asked.seeds.order for run in runs],
-                longest=runs[0].asked.longest,
-                rounded=precision == "tf32",
-                progress=progress,
+                [run.request.recipe for run in runs],
+                seeds=[run.request.seeds.order for run in runs],
+                longest=runs[0].request.longest,
+                tf32=dtype == "tf32",
+                progress=context.progress,
             )
             for (_, work), run, course in zip(pending, runs, courses, strict=True):
                 work.finish(run.finish(course, []))
     entries = [(shelf.get(request.address), request.address) for request in requests]
     return [
-        open_tuned(entry.folder, task, address=address, shelf=shelf, device=device)
+        open_tuned(entry.folder, task, address=address, shelf=shelf, device=context.device)
         for entry, address in entries
         if entry is not None
     ]
+
+
+def split_context(options: Mapping[str, Any]) -> tuple[Context, dict[str, Any]]:
+    """
+    Separate the settings of a `Context` from other options.
+
+    Parameters
+    ----------
+    options : mapping
+        With single settings of a context by their names, or with `context`.
+
+    Returns
+    -------
+    Context
+        With its device named.
+    dict
+        The other options.
+    """
+    others = dict(options)
+    context = others.pop("context", None)
+    settings = {name: others.pop(name) for name in Context.__slots__ if name in others}
+    context = Context(**settings) if context is None else replace(context, **settings)
+    return replace(context, device=name_device(context.device)), others
 
 
 def _at(options: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """Give each seed its own folder for TensorBoard."""
     board = options.get("board")
     return {**options, "board": None if board is None else str(Path(board) / f"seed-{seed}")}
-
-
-def _named(progress: Progress | None, seed: int, seeds: Sequence[int]) -> Progress | None:
-    if progress is None or len(seeds) == 1:
-        return progress
-    return lambda what, done, total: progress(f"seed {seed}: {what}", done, total)
 
 
 def open_both(model: Any, task: Any) -> tuple[Any, Task]:
@@ -209,13 +209,13 @@ def open_both(model: Any, task: Any) -> tuple[Any, Task]:
     return encoder, open_asked(task) if isinstance(task, Mapping) else task
 
 
-def open_asked(asked: Mapping[str, Any]) -> Task:
+def open_asked(reference: Mapping[str, Any]) -> Task:
     """
     Open a task from a mapping of arguments.
 
     Parameters
     ----------
-    asked : mapping
+    reference : mapping
         Arguments of `task`, and `held_out`: the number of examples of the validation split that are scored
         while the others are trained on, for tasks whose training split is not available.
 
@@ -226,21 +226,20 @@ def open_asked(asked: Mapping[str, Any]) -> Task:
     from ..tasks.loading import task as open_task
     from ..tasks.subset import held_out
 
-    options = dict(asked)
+    options = dict(reference)
     size = options.pop("held_out", None)
     opened = open_task(**options)
     return opened if size is None else held_out(opened, size)
 
 
 def _in_processes(
-    model: Any,
-    task: Any,
+    references: tuple[Any, Any, int],
     seeds: Sequence[int],
     at_once: int,
-    threads: int,
-    progress: Progress | None,
+    context: Context,
     options: Mapping[str, Any],
 ) -> None:
+    """Train in processes that open model and task themselves, with this number of threads."""
     from concurrent.futures import ProcessPoolExecutor, as_completed
     from multiprocessing import get_context
 
@@ -250,23 +249,23 @@ def _in_processes(
         stopping_children(pool),
     ):
         running = [
-            pool.submit(in_child, _train, dict(model), dict(task), seed, threads, dict(options))
+            pool.submit(in_child, _train, references, seed, replace(context, progress=None), dict(options))
             for seed in seeds
         ]
         for done, finished in enumerate(as_completed(running), start=1):
             finished.result()
-            if progress is not None:
-                progress("seeds", done, len(seeds))
+            if context.progress is not None:
+                context.progress("seeds", done, len(seeds))
 
 
-def _train(
-    model: dict[str, Any], task: dict[str, Any], seed: int, threads: int, options: dict[str, Any]
-) -> str:
+def _train(references: tuple[Any, Any, int], seed: int, context: Context, options: dict[str, Any]) -> str:
     import torch
 
+    model, task, threads = references
     torch.set_num_threads(threads)
     encoder, opened = open_both(model, task)
-    return finetune(encoder, opened, seed=seed, **_at(options, seed)).address
+    run = finetune(encoder, opened, seed=seed, device=context.device, **context.keeping, **_at(options, seed))
+    return run.address
 
 
 @checked

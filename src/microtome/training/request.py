@@ -9,6 +9,7 @@ from typing import Any
 from ..encoders.encoder import Encoder, TransformerEncoder
 from ..errors import InputError, must
 from ..interventions.freeze import frozen_names
+from ..runtime import name_device
 from ..store.address import address
 from ..tasks.items import Split
 from ..tasks.subset import subset
@@ -19,7 +20,7 @@ from .tuned import Seeds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class TuningRequest:
     """
     A resolved request for a fine-tuning.
 
@@ -66,61 +67,75 @@ class Asked:
         return address(self.specification)
 
 
-def ask(
-    encoder: Encoder,
-    task: Task,
-    recipe: str | Recipe = "devlin2019",
-    *,
-    seed: int = 0,
-    seeds: Mapping[str, int] | None = None,
-    train_size: int | None = None,
-    head: str | Head | None = None,
-    method: str = "full",
-    cached: bool = False,
-    device: str = "cpu",
-    precision: str = "float32",
-    checkpoints: str | Sequence[int] = (),
-    processes: int = 1,
-    abreast: bool = False,
-    **values: Any,
-) -> Asked:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningOptions:
+    """
+    Options of a fine-tuning beside encoder, task and recipe; see `finetune`.
+
+    Parameters
+    ----------
+    seed, seeds, train_size, head, method, cached, device, dtype, checkpoints
+        As in `finetune`.
+    processes : int
+        Number of processes that train together.
+    vectorized : bool
+        Whether the model is batched with others (vmap).
+    """
+
+    seed: int = 0
+    seeds: Mapping[str, int] | None = None
+    train_size: int | None = None
+    head: str | Head | None = None
+    method: str = "full"
+    cached: bool = False
+    device: str = "auto"
+    dtype: str = "float32"
+    checkpoints: str | Sequence[int] = ()
+    processes: int = 1
+    vectorized: bool = False
+
+    def run_seeds(self) -> Seeds:
+        """Seeds of the random parts."""
+        if self.seeds is not None and not isinstance(self.seeds, Mapping):
+            raise must("seeds", "a mapping from init, order or subset to a number, or use seed=", self.seeds)
+        values = {**dict.fromkeys(("init", "order", "subset"), self.seed), **(self.seeds or {})}
+        if set(values) - {"init", "order", "subset"}:
+            raise must("seeds", "for init, order and subset", ", ".join(sorted(values)))
+        return Seeds(**values)
+
+
+def ask(encoder: Encoder, task: Task, recipe: str | Recipe = "devlin2019", **options: Any) -> TuningRequest:
     """
     Resolve the arguments of `finetune`.
 
     Parameters
     ----------
-    encoder, task, recipe, seed, seeds, train_size, head, method, cached, device, precision, checkpoints
+    encoder, task, recipe
         As in `finetune`.
-    processes : int
-        Number of processes that train together.
-    abreast : bool
-        Whether the model trains together with others as one model (vmap).
-    **values
-        Values of the recipe to override.
+    **options
+        Of `TuningOptions`, and values of the recipe to override.
 
     Returns
     -------
-    Asked
+    TuningRequest
     """
     import torch
 
     if not isinstance(encoder, TransformerEncoder):
         raise InputError(f"{encoder.name} must be a model of transformers to be fine-tuned, but is an ELMo.")
-    if not isinstance(cached, bool):
-        raise must("cached", "true or false", cached)
-    resolved_recipe = find_recipe(recipe, **values)
-    if seeds is not None and not isinstance(seeds, Mapping):
-        raise must("seeds", "a mapping from init, order or subset to a number, or use seed=", seeds)
-    seed_values = {"init": seed, "order": seed, "subset": seed, **(seeds or {})}
-    if set(seed_values) - {"init", "order", "subset"}:
-        raise must("seeds", "for init, order and subset", ", ".join(sorted(seed_values)))
-    run_seeds = Seeds(**seed_values)
+    settings = TuningOptions(
+        **{name: options.pop(name) for name in TuningOptions.__slots__ if name in options}
+    )
+    if not isinstance(settings.cached, bool):
+        raise must("cached", "true or false", settings.cached)
+    resolved_recipe = find_recipe(recipe, **options)
+    run_seeds = settings.run_seeds()
     data = task.split(task.train, labeled=task.kind != "language_modeling")
     judged = task.split(task.validation, labeled=task.kind != "language_modeling")
-    if train_size is not None:
-        data = subset(data, train_size, seed=run_seeds.subset)
-    checkpoint_updates = _asked_updates(checkpoints)
-    resolved_head = resolved_recipe.head if head is None else head
+    if settings.train_size is not None:
+        data = subset(data, settings.train_size, seed=run_seeds.subset)
+    checkpoint_updates = _checkpoint_updates(settings.checkpoints)
+    resolved_head = resolved_recipe.head if settings.head is None else settings.head
     frozen = frozen_names(encoder)
     specification: dict[str, Any] = {
         "version": 2,
@@ -130,9 +145,9 @@ def ask(
         "recipe": resolved_recipe.specification(),
         "seeds": {"init": run_seeds.init, "order": run_seeds.order, "subset": run_seeds.subset},
         "head": resolved_head if isinstance(resolved_head, str) else _fields(resolved_head),
-        "method": method,
-        "device": str(device).partition(":")[0],
-        "precision": precision,
+        "method": settings.method,
+        "device": str(name_device(settings.device)).partition(":")[0],
+        "precision": settings.dtype,
         "checkpoints": checkpoint_updates
         if isinstance(checkpoint_updates, str)
         else list(checkpoint_updates),
@@ -140,15 +155,15 @@ def ask(
     if specification["device"] == "cpu":
         # Sums are split among threads, so the number of threads affects the last bits.
         specification["threads"] = torch.get_num_threads()
-    if processes > 1:
-        specification["processes"] = processes
+    if settings.processes > 1:
+        specification["processes"] = settings.processes
     if frozen:
         specification["frozen"] = address({"frozen": sorted(frozen)})
-    if cached:
+    if settings.cached:
         specification["cached"] = True
-    if abreast:
+    if settings.vectorized:
         specification["abreast"] = True
-    return Asked(
+    return TuningRequest(
         encoder=encoder,
         task=task,
         recipe=resolved_recipe,
@@ -160,7 +175,7 @@ def ask(
         checkpoints=checkpoint_updates,
         head=resolved_head,
         frozen=frozen,
-        cached=cached,
+        cached=settings.cached,
         specification=specification,
     )
 
@@ -171,7 +186,7 @@ def _longest(recipe: Recipe, task: Task, encoder: TransformerEncoder) -> int:
     return recipe_limit if model_limit is None else min(recipe_limit, model_limit)
 
 
-def _asked_updates(checkpoints: str | Sequence[int]) -> str | tuple[int, ...]:
+def _checkpoint_updates(checkpoints: str | Sequence[int]) -> str | tuple[int, ...]:
     if isinstance(checkpoints, str):
         if checkpoints != "epochs":
             raise must("checkpoints", "'epochs' or numbers of updates", checkpoints)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..encoders.elmo.latemodule import LateModule
@@ -17,16 +18,13 @@ if TYPE_CHECKING:
     import torch
 
 
-class TaskModel(LateModule):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskForm:
     """
-    A model for a task: an encoder with a head.
+    How a model reads a task.
 
     Parameters
     ----------
-    net : torch.nn.Module
-        The library's class for the task, or the bare base model.
-    reader : torch.nn.Module, optional
-        The head, where `net` has none of its own.
     kind : str
         Of the task.
     labels : tuple of str
@@ -44,26 +42,38 @@ class TaskModel(LateModule):
         The mask token, in models that fill masked words.
     """
 
-    def __init__(
-        self,
-        *,
-        net: torch.nn.Module,
-        reader: torch.nn.Module | None,
-        kind: Kind,
-        labels: tuple[str, ...],
-        family: Family,
-        head: Head | str,
-        pad: int,
-        order: tuple[int, ...] | None = None,
-        notes: tuple[str, ...] = (),
-        seed: int = 0,
-        mask: int | None = None,
-    ) -> None:
+    kind: Kind
+    labels: tuple[str, ...]
+    family: Family
+    head: Head | str
+    pad: int
+    order: tuple[int, ...] | None = None
+    notes: tuple[str, ...] = ()
+    seed: int = 0
+    mask: int | None = None
+
+
+class TaskModel(LateModule):
+    """
+    A model for a task: an encoder with a head.
+
+    Parameters
+    ----------
+    net : torch.nn.Module
+        The library's class for the task, or the bare base model.
+    reader : torch.nn.Module, optional
+        The head, where `net` has none of its own.
+    form : TaskForm
+    """
+
+    def __init__(self, net: torch.nn.Module, reader: torch.nn.Module | None, form: TaskForm) -> None:
         super().__init__()
         self.net, self.reader = net, reader
         # The family by name: its read-only tables cannot be copied along with a model.
-        self.kind, self.labels, self.family_name, self.head = kind, labels, family.name, head
-        self.pad, self.mask, self.notes, self.seed = pad, mask, notes, seed
+        self.kind, self.labels, self.family_name = form.kind, form.labels, form.family.name
+        self.head, self.pad, self.mask = form.head, form.pad, form.mask
+        self.notes, self.seed = form.notes, form.seed
+        order = form.order
         self.order = None if order in (None, tuple(range(len(order or ())))) else order
 
     @property

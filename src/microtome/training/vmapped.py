@@ -18,7 +18,7 @@ import numpy as np
 from ..encoders.elmo.latemodule import LateModule
 from ..errors import InputError
 from ..randomness import generator
-from .cuda_graphs import Replay
+from .cuda_graphs import CudaGraphs
 from .loop import LOG_UPDATES, Course, kernels
 from .optimizer import is_decayed
 from .recipe import Recipe
@@ -33,14 +33,14 @@ LENGTHS = 16
 KINDS = ("classification", "regression")
 
 
-def train_abreast(
+def train_vectorized(
     models: Sequence[TaskModel],
     features: Sequence[Any],
     recipes: Sequence[Recipe],
     *,
     seeds: Sequence[int],
     longest: int,
-    rounded: bool = False,
+    tf32: bool = False,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Course]:
     """
@@ -58,7 +58,7 @@ def train_abreast(
         Seeds of the order of the examples, one per model.
     longest : int
         Maximum number of tokens per example.
-    rounded : bool
+    tf32 : bool
         Whether matrix products on a GPU use TF32.
     progress : callable, optional
         Called with a label, the number of updates done and their total.
@@ -72,7 +72,7 @@ def train_abreast(
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     recipe, device = recipes[0], models[0].device
-    check_abreast(models, recipes)
+    check_vectorized(models, recipes)
     from .inputs import collate
 
     tensors = collate(features, device, multiple=LENGTHS, longest=longest)
@@ -84,13 +84,13 @@ def train_abreast(
     for model in models:
         model.train()
     joined = Joined(models, recipe, [model_recipe.rate for model_recipe in recipes])
-    kernel_context = kernels(device, rounded)
+    kernel_context = kernels(device, tf32)
 
     def wrong(batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
         model_losses = joined.losses(batch)
         return torch.cat([model_losses.sum()[None], model_losses.detach()])
 
-    cuda_graphs = Replay(wrong, joined.weights, None, joined.step) if device.type == "cuda" else None
+    cuda_graphs = CudaGraphs(wrong, joined.weights, None, joined.step) if device.type == "cuda" else None
     start, loss_count = time.monotonic(), 0
     loss_sums = torch.zeros(len(models), device=device)
     losses: list[list[tuple[int, float]]] = [[] for _ in models]
@@ -116,7 +116,7 @@ def train_abreast(
             loss_sums.zero_()
             loss_count = 0
         if progress is not None:
-            progress("training abreast", update + 1, planned)
+            progress("training, vectorized", update + 1, planned)
     joined.give_back(models)
     for model in models:
         model.eval()
@@ -134,7 +134,7 @@ def train_abreast(
     ]
 
 
-def check_abreast(models: Sequence[TaskModel], recipes: Sequence[Recipe]) -> None:
+def check_vectorized(models: Sequence[TaskModel], recipes: Sequence[Recipe]) -> None:
     """
     Raise an InputError if models cannot be trained as one.
 
@@ -145,18 +145,22 @@ def check_abreast(models: Sequence[TaskModel], recipes: Sequence[Recipe]) -> Non
     """
     first, recipe = models[0], recipes[0]
     if first.kind not in KINDS:
-        raise InputError(f"a task of models abreast must be {' or '.join(KINDS)}, but got {first.kind}.")
+        raise InputError(
+            f"the task of vectorized training must be {' or '.join(KINDS)}, but got {first.kind}."
+        )
     shapes = [{name: weight.shape for name, weight in model.named_parameters()} for model in models]
     if any(shape != shapes[0] for shape in shapes) or len({type(model.net) for model in models}) > 1:
-        raise InputError("models that are trained abreast must have one shape, but these differ.")
+        raise InputError("models of vectorized training must have one shape, but these differ.")
     learning = [{n for n, weight in model.named_parameters() if weight.requires_grad} for model in models]
     if any(names != learning[0] for names in learning):
-        raise InputError("models that are trained abreast must learn in the same weights, but these do not.")
+        raise InputError("models of vectorized training must learn in the same weights, but these do not.")
     if recipe.accumulate > 1:
-        raise InputError("models abreast must make each update whole, but it is to be made in parts.")
+        raise InputError(
+            "vectorized training must make each update at once, but the recipe accumulates gradients."
+        )
     values = [{**model_recipe.specification(), "rate": None} for model_recipe in recipes]
     if any(specification != values[0] for specification in values):
-        raise InputError("recipes of models abreast must be the same but for their rates.")
+        raise InputError("recipes of vectorized training must be the same but for their rates.")
 
 
 def _batch(
@@ -277,11 +281,11 @@ class Joined:
         """
         from torch.func import functional_call, vmap
 
-        def one(weights: Any, buffers: Any, inputs: Any) -> torch.Tensor:
+        def loss_of(weights: Any, buffers: Any, inputs: Any) -> torch.Tensor:
             return functional_call(self._losing, (weights, buffers), (inputs,))
 
         weights = {**self._still, **dict(zip(self._names, self.weights, strict=True))}
-        return vmap(one, randomness="different")(weights, self._buffers, dict(batch))
+        return vmap(loss_of, randomness="different")(weights, self._buffers, dict(batch))
 
     def set_rate(self, factor: float) -> None:
         """Set the learning rates of an update: each model's own rate times the factor of the schedule."""

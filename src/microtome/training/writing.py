@@ -1,27 +1,32 @@
-"""Result documents and output folders of fine-tunings and evaluations."""
+"""Results of fine-tunings and evaluations: documents, findings and output folders."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..encoders.versions import provenance
 from ..findings.record import check_earlier, make_folder, replace_file
 from ..findings.results import RESULT
 from ..findings.results import plain as plain_data
+from ..findings.words import counted
+from ..rounding import between
 from ..store.entry import read_entry
 from ..store.outfolder import TABLE, check_foreign, deliver, forget, kind_of, listed
-from .evaluating import plain
+from .evaluating import Evaluation, plain
 from .tuned import RUN
 
 if TYPE_CHECKING:
     from ..inference.estimate import Estimate
-    from .evaluating import Evaluation
+    from ..inference.pairing import Comparison
     from .tuned import Tuned
 
-EVALUATION = "evaluate"
+TUNING, EVALUATION = "finetune", "evaluate"
 
 
 def check_runs(folder: Path, seeds: Sequence[int]) -> None:
@@ -34,184 +39,273 @@ def check_runs(folder: Path, seeds: Sequence[int]) -> None:
         It need not exist.
     seeds : sequence of int
     """
-    check_earlier(folder, "finetune", (RESULT, TABLE))
+    check_earlier(folder, TUNING, (RESULT, TABLE))
     for seed in seeds:
         seed_folder = folder / f"seed-{seed}"
         # Foreign files would be mistaken for those of the checkpoint.
         check_foreign(seed_folder, () if listed(seed_folder) else ("*",))
 
 
-def runs_document(
-    runs: Sequence[Tuned], mean: Estimate, *, command: str, seconds: float | None = None
-) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class TunedRuns:
     """
-    Make the document of a fine-tuning with several seeds.
+    Result of a fine-tuning with one seed or several.
 
     Parameters
     ----------
-    runs : sequence of Tuned
-    mean : Estimate
-        Over seeds.
+    runs : tuple of Tuned
     command : str
         The command that reproduces the runs.
     seconds : float, optional
         Total duration; the sum over the trainings when absent.
-
-    Returns
-    -------
-    dict
-        Plain data of the format microtome/finetune/1.
+    level : float
+        Of the interval over seeds.
     """
-    run_documents = [
-        {
-            "seed": run.seeds.order,
-            "address": run.address,
-            "folder": str(run.folder),
-            **json.loads((run.folder / RUN).read_text()),
-            "evaluation": run.evaluation.document(),
+
+    kind: ClassVar[str] = TUNING
+    runs: tuple[Tuned, ...]
+    command: str = ""
+    seconds: float | None = None
+    level: float = 0.95
+
+    @cached_property
+    def mean(self) -> Estimate:
+        """Mean score of the task over seeds."""
+        from .multi_seed import over_seeds
+
+        return over_seeds(self.runs, level=self.level)
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """Sentences about the scores, and their mean over seeds."""
+        return (*self.runs[0].evaluation.findings, self._mean_sentence())
+
+    def _mean_sentence(self) -> str:
+        mean = self.mean
+        if mean.reason is not None:
+            return f"There is no mean over seeds: {mean.reason}."
+        sentence = f"Mean of {mean.measure} over {counted(mean.n, 'seed')}: {mean.value:.4f}"
+        if mean.low is not None and mean.high is not None:
+            sentence += f" {between(mean.low, mean.high, 4)} ({self.level * 100:g} %, t over seeds)"
+        return f"{sentence}."
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Failed runs, and what else a reader of the mean must know."""
+        failed = [f"seed {run.seeds.order}: {run.failure}" for run in self.runs if run.failure]
+        return (*failed, *self.mean.warnings)
+
+    @property
+    def methods(self) -> str:
+        """A paragraph for a paper."""
+        run, evaluation = self.runs[0], self.runs[0].evaluation
+        return (
+            f"The model was fine-tuned on {run.train_size:,} examples of {run.task} with the recipe "
+            f"{run.recipe.name} ({counted(len(self.runs), 'seed')}), and scored on the "
+            f"{len(evaluation.ids):,} examples of {evaluation.split}."
+        )
+
+    @cached_property
+    def _run_documents(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "seed": run.seeds.order,
+                "address": run.address,
+                "folder": str(run.folder),
+                **json.loads((run.folder / RUN).read_text()),
+                "evaluation": run.evaluation.document(),
+            }
+            for run in self.runs
+        ]
+
+    @cached_property
+    def provenance(self) -> Mapping[str, Any]:
+        """What it takes to reproduce the runs, under the names that other results use."""
+        import torch
+
+        specifications = [read_entry(run.folder).specification for run in self.runs]
+        spent = sum(run.course["seconds"] for run in self.runs)
+        first, record = specifications[0], self._run_documents[0]
+        return provenance(
+            {
+                "model": first["model"],
+                "task": first["task"],
+                "task_source": record["task_source"],
+                "train": [
+                    {"examples": run.train_size, "digest": specification["train"]}
+                    for run, specification in zip(self.runs, specifications, strict=True)
+                ],
+                "recipe": {"name": record["recipe"], **record["recipe_values"]},
+                "seeds": [run.seeds.order for run in self.runs],
+                "runs": len(self.runs),
+                "trained_seconds": round(spent, 3),
+                "seconds": round(spent if self.seconds is None else self.seconds, 3),
+                "device": first["device"],
+                "precision": first["precision"],
+                "threads": first.get("threads") or torch.get_num_threads(),
+                "command": self.command,
+            }
+        )
+
+    def document(self) -> dict[str, Any]:
+        """Plain data of the format microtome/finetune/1."""
+        return {
+            "format": f"microtome/{TUNING}/1",
+            "runs": self._run_documents,
+            "mean": plain(self.mean),
+            **_sentences(self),
+            "provenance": self.provenance,
         }
-        for run in runs
-    ]
-    return {
-        "format": "microtome/finetune/1",
-        "runs": run_documents,
-        "mean": plain(mean),
-        "provenance": _provenance(runs, run_documents, command, seconds),
-    }
+
+    def save(self, folder: str | os.PathLike[str]) -> tuple[Path, ...]:
+        """
+        Write `result.json`, all scores in `table.parquet`, and a checkpoint for each seed.
+
+        Parameters
+        ----------
+        folder : path
+            New, or of an earlier fine-tuning, whose files are replaced.
+
+        Returns
+        -------
+        tuple of Path
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        check_runs(Path(folder), [run.seeds.order for run in self.runs])
+        path = make_folder(folder)
+        checkpoints = [deliver(run.folder, path / f"seed-{run.seeds.order}") for run in self.runs]
+        _write(path, self.document())
+        rows = [
+            {
+                "seed": run.seeds.order,
+                "score": name,
+                "value": score.value,
+                "low": score.low,
+                "high": score.high,
+                "n": score.n,
+                "failure": run.failure,
+            }
+            for run in self.runs
+            for name, score in run.scores.items()
+        ]
+        pq.write_table(pa.Table.from_pylist(rows), path / TABLE)
+        return (path / RESULT, path / TABLE, *checkpoints)
 
 
-def _provenance(
-    runs: Sequence[Tuned], run_documents: Sequence[dict[str, Any]], command: str, seconds: float | None
-) -> dict[str, Any]:
-    """Collect what it takes to reproduce the runs, under the names that other experiments use."""
-    import torch
-
-    specifications = [read_entry(run.folder).specification for run in runs]
-    spent = sum(run.course["seconds"] for run in runs)
-    first = specifications[0]
-    return provenance(
-        {
-            "model": first["model"],
-            "task": first["task"],
-            "task_source": run_documents[0]["task_source"],
-            "train": [
-                {"examples": run.train_size, "digest": specification["train"]}
-                for run, specification in zip(runs, specifications, strict=True)
-            ],
-            "recipe": {"name": run_documents[0]["recipe"], **run_documents[0]["recipe_values"]},
-            "seeds": [run.seeds.order for run in runs],
-            "runs": len(runs),
-            "trained_seconds": round(spent, 3),
-            "seconds": round(spent if seconds is None else seconds, 3),
-            "device": first["device"],
-            "precision": first["precision"],
-            "threads": first.get("threads") or torch.get_num_threads(),
-            "command": command,
-        }
-    )
-
-
-def write_runs(folder: Path, runs: Sequence[Tuned], document: dict[str, Any]) -> None:
+@dataclass(frozen=True, kw_only=True)
+class EvaluationResult:
     """
-    Write a fine-tuning: the document, a table of all scores, and a checkpoint for each seed.
+    Result of an evaluation, optionally compared with another one on the same examples.
 
     Parameters
     ----------
-    folder : Path
-    runs : sequence of Tuned
-    document : dict
-        Made by `runs_document`.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    check_runs(folder, [run.seeds.order for run in runs])
-    path = make_folder(folder)
-    for run in runs:
-        deliver(run.folder, path / f"seed-{run.seeds.order}")
-    _write(path, document)
-    rows = [
-        {
-            "seed": run.seeds.order,
-            "score": name,
-            "value": score.value,
-            "low": score.low,
-            "high": score.high,
-            "n": score.n,
-            "failure": run.failure,
-        }
-        for run in runs
-        for name, score in run.scores.items()
-    ]
-    pq.write_table(pa.Table.from_pylist(rows), path / TABLE)
-
-
-def evaluation_document(
-    found: Evaluation,
-    other: Evaluation | None = None,
-    *,
-    model: str,
-    against: str = "",
-    level: float = 0.95,
-    command: str = "",
-) -> dict[str, Any]:
-    """
-    Make the document of an evaluation, optionally compared with another one on the same examples.
-
-    Parameters
-    ----------
-    found : Evaluation
-    other : Evaluation, optional
-    model, against : str
-        Their names.
+    evaluation : Evaluation
+    model : str
+        Its name.
+    reference : Evaluation, optional
+        Of the model that it is compared with.
+    against : str
+        The name of that model.
     level : float
         Of the interval of the difference.
     command : str
         The command that reproduces the evaluation.
-
-    Returns
-    -------
-    dict
-        Plain data of the format microtome/evaluate/1.
     """
-    document: dict[str, Any] = {"format": "microtome/evaluate/1", "model": model, **found.document()}
-    if other is not None:
-        compared = found.against(other, level=level)
-        document["against"] = {
-            "model": against,
-            **other.document(),
-            "difference": compared.difference,
-            "low": None if compared.interval is None else compared.interval.low,
-            "high": None if compared.interval is None else compared.interval.high,
-            "p": None if compared.p != compared.p else compared.p,
-            "test": compared.test,
+
+    kind: ClassVar[str] = EVALUATION
+    evaluation: Evaluation
+    model: str = ""
+    reference: Evaluation | None = field(default=None, repr=False)
+    against: str = ""
+    level: float = 0.95
+    command: str = ""
+
+    @cached_property
+    def comparison(self) -> Comparison | None:
+        """This model minus the other one."""
+        return None if self.reference is None else self.evaluation.against(self.reference, level=self.level)
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """Sentences about the scores, and the difference of two models."""
+        comparison = self.comparison
+        if comparison is None:
+            return self.evaluation.findings
+        sentence = f"{comparison.score}: {comparison.difference:+.4f} against {self.against}"
+        if comparison.interval is not None:
+            interval = comparison.interval
+            sentence += f" {between(interval.low, interval.high, 4, signed=True)}"
+        sentence += f" on the same {comparison.n:,} examples (p = {comparison.p:.3g}, {comparison.test})."
+        return (*self.evaluation.findings, sentence)
+
+    @property
+    def methods(self) -> str:
+        """A paragraph for a paper."""
+        return self.evaluation.methods
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader of the scores must know."""
+        return self.evaluation.warnings
+
+    @property
+    def provenance(self) -> Mapping[str, Any]:
+        """What it takes to reproduce the evaluation."""
+        evaluations = [one for one in (self.evaluation, self.reference) if one is not None]
+        records = [evaluation.provenance for evaluation in evaluations]
+        combined = {
+            **records[0],
+            "models": [digest for record in records for digest in record.get("models", ())],
+            "seconds": round(sum(record.get("seconds", 0.0) for record in records), 3),
         }
-    provenances = [evaluation.provenance for evaluation in (found, other) if evaluation is not None]
-    combined = {
-        **found.provenance,
-        "models": [digest for record in provenances for digest in record.get("models", ())],
-        "seconds": round(sum(record.get("seconds", 0.0) for record in provenances), 3),
+        return {**(combined if records[0] else {}), "command": self.command}
+
+    def document(self) -> dict[str, Any]:
+        """Plain data of the format microtome/evaluate/1."""
+        comparison, evaluation = self.comparison, self.evaluation.document()
+        document = {"format": f"microtome/{EVALUATION}/1", "model": self.model, **evaluation}
+        if comparison is not None and self.reference is not None:
+            document["against"] = {
+                "model": self.against,
+                **self.reference.document(),
+                "difference": comparison.difference,
+                "low": None if comparison.interval is None else comparison.interval.low,
+                "high": None if comparison.interval is None else comparison.interval.high,
+                "p": None if comparison.p != comparison.p else comparison.p,
+                "test": comparison.test,
+            }
+        return {**document, **_sentences(self), "provenance": self.provenance}
+
+    def save(self, folder: str | os.PathLike[str]) -> tuple[Path, ...]:
+        """
+        Write `result.json`, and every prediction in `table.parquet`.
+
+        Parameters
+        ----------
+        folder : path
+            New, or of an earlier evaluation, whose files are replaced.
+
+        Returns
+        -------
+        tuple of Path
+        """
+        from .evaluating import write_answers
+
+        check_earlier(folder, EVALUATION, (RESULT, TABLE))
+        path = make_folder(folder)
+        _write(path, self.document())
+        write_answers(self.evaluation, path / TABLE)
+        return path / RESULT, path / TABLE
+
+
+def _sentences(result: TunedRuns | EvaluationResult) -> dict[str, Any]:
+    return {
+        "findings": list(result.findings),
+        "methods": result.methods,
+        "warnings": list(result.warnings),
     }
-    return {**document, "provenance": {**(combined if found.provenance else {}), "command": command}}
-
-
-def write_evaluation(folder: Path, found: Evaluation, document: dict[str, Any]) -> None:
-    """
-    Write an evaluation: the document, and every prediction.
-
-    Parameters
-    ----------
-    folder : Path
-    found : Evaluation
-    document : dict
-        Made by `evaluation_document`.
-    """
-    from .evaluating import write_answers
-
-    check_earlier(folder, EVALUATION, (RESULT, TABLE))
-    path = make_folder(folder)
-    _write(path, document)
-    write_answers(found, path / TABLE)
 
 
 def forget_evaluation(folder: Path) -> None:

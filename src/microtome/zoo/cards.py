@@ -6,6 +6,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,36 +32,13 @@ _HELD_OUT = ("accuracy", "n", "interval", "unigram")
 _COMPARED = ("rates", "epochs", "model", "random", "difference")
 
 
-def write_card(
-    folder: str | Path,
-    *,
-    design: Design | Mapping[str, Any],
-    seed: int,
-    license: str | None = None,
-    corpus: Mapping[str, Any] | None = None,
-    steps: int | None = None,
-    tokens: int | None = None,
-    loss: float | None = None,
-    seconds: float | None = None,
-    device: str | None = None,
-    torch: str | None = None,
-    command: str | None = None,
-    held_out: Mapping[str, Any] | None = None,
-    scores: Mapping[str, Mapping[str, Any]] | None = None,
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardFacts:
     """
-    Write the card of an encoder into its folder: `card.json`, and `README.md` generated from it.
-
-    Hashes, size and number of parameters are read from the files.
+    What a card tells of an encoder beside design and seed.
 
     Parameters
     ----------
-    folder : path
-        A folder with `model.safetensors` and `tokenizer.json`; its name is that of the encoder.
-    design : Design or mapping
-        A design or its specification.
-    seed : int
-        The seed of the pretraining.
     license : str, optional
         The license of the weights, as the hub names licenses.
     corpus : mapping, optional
@@ -80,13 +58,50 @@ def write_card(
     scores : mapping of str to mapping, optional
         By task: `rates` and `epochs` that were tried; `model`, `random` and `difference`, each with `mean`,
         `low`, `high`, `n` and `best`.
+    """
+
+    license: str | None = None
+    corpus: Mapping[str, Any] | None = None
+    steps: int | None = None
+    tokens: int | None = None
+    loss: float | None = None
+    seconds: float | None = None
+    device: str | None = None
+    torch: str | None = None
+    command: str | None = None
+    held_out: Mapping[str, Any] | None = None
+    scores: Mapping[str, Mapping[str, Any]] | None = None
+
+
+def write_card(
+    folder: str | Path,
+    *,
+    design: Design | Mapping[str, Any],
+    seed: int,
+    **facts: Any,
+) -> dict[str, Any]:
+    """
+    Write the card of an encoder into its folder: `card.json`, and `README.md` generated from it.
+
+    Hashes, size and number of parameters are read from the files.
+
+    Parameters
+    ----------
+    folder : path
+        A folder with `model.safetensors` and `tokenizer.json`; its name is that of the encoder.
+    design : Design or mapping
+        A design or its specification.
+    seed : int
+        The seed of the pretraining.
+    **facts
+        Of `CardFacts`.
 
     Returns
     -------
     dict
         The content of `card.json`.
     """
-    path = Path(folder)
+    path, known = Path(folder), CardFacts(**_only("a card", facts, tuple(CardFacts.__slots__)))
     resolved = _design(design)
     card = {
         "format": FORMAT,
@@ -96,23 +111,23 @@ def write_card(
         "differs": resolved.differs,
         "design": resolved.specification(),
         "seed": seed,
-        "license": license,
-        "corpus": None if corpus is None else _only("a corpus", corpus, _CORPUS),
+        "license": known.license,
+        "corpus": None if known.corpus is None else _only("a corpus", known.corpus, _CORPUS),
         "tokenizer": {"sha256": _digest(path / TOKENIZER)},
-        "steps": resolved.steps if steps is None else steps,
-        "tokens": tokens,
-        "loss": loss,
-        "seconds": seconds,
-        "device": device,
-        "torch": torch,
-        "command": command,
+        "steps": resolved.steps if known.steps is None else known.steps,
+        "tokens": known.tokens,
+        "loss": known.loss,
+        "seconds": known.seconds,
+        "device": known.device,
+        "torch": known.torch,
+        "command": known.command,
         "sha256": weights_digest(path),
         "bytes": (path / WEIGHTS).stat().st_size,
         "parameters": count_parameters(path / WEIGHTS),
-        "held_out": None if held_out is None else _only("held_out", held_out, _HELD_OUT),
+        "held_out": None if known.held_out is None else _only("held_out", known.held_out, _HELD_OUT),
         "scores": {
             task: _only(f"scores of {task}", comparison, _COMPARED)
-            for task, comparison in (scores or {}).items()
+            for task, comparison in (known.scores or {}).items()
         },
     }
     try:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ..context import Context
+from ..encoders.versions import provenance
 from ..errors import InputError, must
+from ..findings.record import make_folder, replace_file
+from ..findings.results import plain
 from ..randomness import generator, repeatable
 from ..store.address import address, is_address
-from ..store.outfolder import check_foreign
-from ..training.cuda_graphs import Replay
+from ..store.outfolder import RESULT, check_foreign
+from ..training.cuda_graphs import CudaGraphs
 from ..training.progress import LOG, Log, read_state, write_state
 from ..training.stopping import Stopping
 from .designs import Design
@@ -35,8 +40,6 @@ STATE_SECONDS = 60.0
 # Cross-entropy of a unigram model: the plateau of failed runs.
 PLATEAU = 5.6
 _SAME = "a run of the same design, text and seed"
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +62,13 @@ class Pretrained:
         The reason why the run must not be used.
     checkpoints : tuple of Path
         The intermediate checkpoints, in order.
+    text : str
+        The digest of the tokenized text.
+    context : Context
+        Device and command.
     """
 
+    kind: ClassVar[str] = "pretrain"
     folder: Path
     design: Design
     seed: int
@@ -69,6 +77,81 @@ class Pretrained:
     seconds: float
     failure: str | None = None
     checkpoints: tuple[Path, ...] = ()
+    text: str = ""
+    context: Context = field(default_factory=Context, repr=False, compare=False)
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """One sentence with the last loss, and why the run failed."""
+        loss = f"loss {self.losses[-1][1]:.3f}" if self.losses else "no loss"
+        tokens = f"{self.tokens / 1e6:,.1f} million" if self.tokens >= 1e6 else f"{self.tokens:,}"
+        sentence = f"{self.folder}: {loss} after {tokens} tokens, {self.seconds:.0f} s."
+        return (sentence if self.failure is None else f"{sentence} It failed: {self.failure}.",)
+
+    @property
+    def methods(self) -> str:
+        """A paragraph for a paper."""
+        design = self.design
+        return (
+            f"An encoder with {design.layers} layers of width {design.width} was pretrained ({design.title}) "
+            f"for {design.steps:,} updates of {design.batch} sequences of {design.length} tokens."
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Why the run must not be used."""
+        return () if self.failure is None else (self.failure,)
+
+    @property
+    def provenance(self) -> Mapping[str, Any]:
+        """What it takes to reproduce the run."""
+        return provenance(
+            {
+                "seed": self.seed,
+                "text": self.text,
+                "device": self.context.device,
+                "seconds": round(self.seconds, 3),
+                "command": self.context.command,
+            }
+        )
+
+    def document(self) -> dict[str, Any]:
+        """Plain data of the format microtome/pretrain/1."""
+        return plain(
+            {
+                "format": f"microtome/{self.kind}/1",
+                "folder": str(self.folder),
+                "design": self.design.specification(),
+                "seed": self.seed,
+                "text": self.text,
+                "losses": self.losses,
+                "tokens": self.tokens,
+                "seconds": self.seconds,
+                "failure": self.failure,
+                "checkpoints": [str(checkpoint) for checkpoint in self.checkpoints],
+                "findings": self.findings,
+                "methods": self.methods,
+                "warnings": self.warnings,
+                "provenance": self.provenance,
+            }
+        )
+
+    def save(self, folder: str | os.PathLike[str] | None = None) -> tuple[Path, ...]:
+        """
+        Write `result.json`, beside the encoder where no folder is given.
+
+        Parameters
+        ----------
+        folder : path, optional
+
+        Returns
+        -------
+        tuple of Path
+        """
+        path = self.folder if folder is None else make_folder(folder)
+        content = json.dumps(self.document(), indent=1, allow_nan=False).encode() + b"\n"
+        replace_file(path / RESULT, content)
+        return (path / RESULT,)
 
 
 def pretrain(
@@ -77,11 +160,9 @@ def pretrain(
     folder: str | Path,
     *,
     seed: int = 0,
-    device: str = "cpu",
     compiled: bool | None = None,
     checkpoints: Iterable[int] = (),
-    progress: Progress | None = None,
-    command: str = "",
+    context: Context | None = None,
     state_seconds: float = STATE_SECONDS,
     stop_after: int | None = None,
 ) -> Pretrained:
@@ -99,16 +180,12 @@ def pretrain(
         The output folder of the encoder.
     seed : int
         The seed of the weights, the order and the masking.
-    device : {"cpu", "cuda"}
-        On a GPU, matrix products are computed in bfloat16; weights and sums stay in float32.
     compiled : bool, optional
         Whether the model is compiled; by default only on a GPU.
     checkpoints : iterable of int
         Updates after which the encoder is also saved, in `step-N` below the folder.
-    progress : callable, optional
-        Called with the name of the task, the number done and the total.
-    command : str
-        The command that reproduces the run.
+    context : Context, optional
+        On a GPU, matrix products are computed in bfloat16; weights and sums stay in float32.
     state_seconds : float
         The interval between saved states.
     stop_after : int, optional
@@ -120,7 +197,8 @@ def pretrain(
     """
     import torch
 
-    path = Path(folder)
+    context = (context or Context()).resolved()
+    path, device = Path(folder), context.device
     path.mkdir(parents=True, exist_ok=True)
     specification = {"design": design.specification(), "text": text.digest, "seed": seed, "device": device}
     _check_place(path, address(specification))
@@ -167,8 +245,8 @@ def pretrain(
                     if not math.isfinite(mean):
                         failure = f"the loss was no number at update {done} of {design.steps}"
                         break
-                    if progress is not None:
-                        progress(f"{design.name}, loss {reported:.3f}", done, design.steps)
+                    if context.progress is not None:
+                        context.progress(f"{design.name}, loss {reported:.3f}", done, design.steps)
                 if done in kept_steps:
                     save_encoder(learner, text.tokenizer, path / f"step-{done}")
                 if last or stopping.asked or time.monotonic() - saved >= state_seconds:
@@ -190,7 +268,7 @@ def pretrain(
         "tokens": done * design.batch * inside,
         "seconds": round(seconds, 1),
         "failure": failure,
-        "command": command,
+        "command": context.command,
         "torch": torch.__version__,
     }
     (path / RUN).write_text(json.dumps(record, indent=1))
@@ -203,6 +281,8 @@ def pretrain(
         seconds=seconds,
         failure=failure,
         checkpoints=tuple(path / f"step-{step}" for step in sorted(kept_steps) if step <= done),
+        text=text.digest,
+        context=replace(context, progress=None),
     )
 
 
@@ -217,7 +297,7 @@ def _learning(learner: Learner, design: Design, device: str) -> Callable[[torch.
 
     weights = list(learner.parameters())
     if device == "cuda":
-        graph = Replay(losses_of, weights, design.clip)
+        graph = CudaGraphs(losses_of, weights, design.clip)
         return lambda batch: graph({"ids": batch})
 
     def learn(batch: torch.Tensor) -> torch.Tensor:

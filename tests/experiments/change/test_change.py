@@ -15,7 +15,7 @@ from microtome.encoders.loading import load
 from microtome.errors import InputError
 from microtome.experiments.change.change import change
 from microtome.experiments.change.domains import domains
-from microtome.extraction.extracting import extract
+from microtome.experiments.similarity.extraction import extract
 from microtome.figures.captions import title_of
 from microtome.findings.results import open_result
 from microtome.report.sections import title_of as section_title
@@ -145,3 +145,30 @@ def test_models_that_cannot_be_compared_are_refused(place: Path, tmp_path: Path)
         change(base, [place, place], TEXT, store=tmp_path / "s")
     with pytest.raises(InputError, match="tuned models must be at least one"):
         change(base, [], TEXT, store=tmp_path / "s")
+
+
+def test_each_model_is_loaded_and_the_text_tokenized_once(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from microtome.encoders import loading
+    from microtome.rows import planning
+
+    counts: dict[str, int] = {"load": 0, "plan_rows": 0}
+
+    def counted(module: Any, name: str) -> None:
+        function = getattr(module, name)
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            counts[name] += 1
+            return function(*arguments, **named)
+
+        monkeypatch.setattr(module, name, call)
+
+    counted(loading, "load")
+    counted(planning, "plan_rows")
+    moved(place, 3).model.save_pretrained(tmp_path / "tuned")
+    for file in place.glob("token*"):
+        (tmp_path / "tuned" / file.name).write_bytes(file.read_bytes())
+    counts["load"] = 0
+    change(place, tmp_path / "tuned", TEXT, measures="debiased_cka", store=tmp_path / "s")
+    assert counts == {"load": 2, "plan_rows": 1}

@@ -15,7 +15,7 @@ from microtome.comparison.structure import find_localization
 from microtome.encoders.loading import load
 from microtome.errors import InputError
 from microtome.experiments.change.localization import localize
-from microtome.extraction.extracting import extract
+from microtome.experiments.similarity.extraction import extract
 from microtome.figures.curves import draw_curves
 from microtome.figures.panels import save_figures
 from microtome.interventions.applying import apply
@@ -124,7 +124,9 @@ def test_the_setting_of_the_paper(tmp_path: Path) -> None:
     given: dict[str, Any] = {"rotations": 2, "halves": 3, "store": tmp_path / "s"}
     found = localize({"base": load(place)}, [*TEXT, TEXT[0]], published="wu", **given)
     assert found.more["published"] == "wu"
-    acts = extract(load(place, name="base"), [*TEXT, TEXT[0]], rows="word", exact="wu", store=tmp_path / "s")
+    acts = extract(
+        load(place, name="base"), [*TEXT, TEXT[0]], rows="word", published="wu", store=tmp_path / "s"
+    )
     layers = [np.asarray(acts.layers[k], np.float64) for k in range(4)]
     assert len(layers[0]) == sum(len(text.split()) for text in dict.fromkeys(TEXT)), "every word, once"
     for name, own in (("published, as described", False), ("published, as coded", True)):

@@ -11,7 +11,7 @@ import torch
 from microtome.errors import InputError, WorkError
 from microtome.probes.structural.distances import Trees, read_trees, tree_distances
 from microtome.probes.structural.fitting import Target, first_weights, sentence_order
-from microtome.probes.structural.model import Structural, fit_structural, foretell, usual_root
+from microtome.probes.structural.model import Structural, fit_structural, predict_trees, usual_root
 from tree_samples import drawn_trees, planted
 
 TARGETS: tuple[Target, ...] = ("distance", "depth")
@@ -160,7 +160,7 @@ def test_another_device_leads_to_the_same_end(target: Target) -> None:
     (there,) = fit_structural(X, trees, held_X, held, target, device="cuda")
     assert np.nan_to_num(there.losses) == pytest.approx(np.nan_to_num(here.losses), rel=1e-6)
     for (some, ours), (same, theirs) in zip(
-        foretell(here, held_X, held), foretell(here, held_X, held, "cuda"), strict=True
+        predict_trees(here, held_X, held), predict_trees(here, held_X, held, "cuda"), strict=True
     ):
         assert np.array_equal(some, same)
         assert theirs == pytest.approx(ours, rel=1e-9)
@@ -175,7 +175,7 @@ def test_what_is_foretold_is_the_squared_length_under_the_map(target: Target) ->
         target=target, weights=B, seeds=(0, 1, 2), losses=none, best=none[..., 0], usual_root=0
     )
     seen = []
-    for some, found in foretell(probe, X, trees):
+    for some, found in predict_trees(probe, X, trees):
         for at, sentence in enumerate(some):
             seen.append(sentence)
             rows = X[:, trees.rows(int(sentence))]

@@ -115,7 +115,7 @@ class Localization(ComparisonOptions, RowOptions, TextOptions, LoadingOptions, E
         else:
             kind, sample = "word", None if self.sample == SAMPLE else self.sample
         return row_choices.row_options(
-            kind, sample=sample, longest=longest, seed=self.seed, exact=self.published
+            kind, sample=sample, longest=longest, seed=self.seed, published=self.published
         )
 
     def plan(self, context: Context) -> Plan:

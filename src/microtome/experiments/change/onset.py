@@ -125,24 +125,24 @@ def which_first(
     Order
     """
     count = len(steps)
-    for name, one in (("evidence", evidence), ("scores", scores)):
-        if np.shape(one) != (count,):
-            raise must(name, f"one for each of {count} steps", np.shape(one))
-    told: dict[str, Any] = {"steps": tuple(int(step) for step in steps), "level": level}
+    for name, values in (("evidence", evidence), ("scores", scores)):
+        if np.shape(values) != (count,):
+            raise must(name, f"one for each of {count} steps", np.shape(values))
+    facts: dict[str, Any] = {"steps": tuple(int(step) for step in steps), "level": level}
     half = (scores[0] + scores[-1]) / 2
     reason = _undecidable(evidence, scores, score_errors, level)
     if reason is not None:
-        return Order(verdict="inconclusive", reason=reason, **told)
+        return Order(verdict="inconclusive", reason=reason, **facts)
     block, score = _from(evidence), _from(scores - half)
     rng = generator(seed, "which came first")
-    drawn = [
+    simulated = [
         values + _draw(errors, draws, rng)
         for values, errors in ((evidence, block_errors), (scores, score_errors))
     ]
     places = np.array(
         [
             _from(first, never=math.inf) - _from(second - (second[0] + second[-1]) / 2, never=math.inf)
-            for first, second in zip(*drawn, strict=True)
+            for first, second in zip(*simulated, strict=True)
         ]
     )
     # Infinite on both sides: neither happened in this draw, so it says nothing.
@@ -157,7 +157,7 @@ def which_first(
         difference=block - score,
         low=low,
         high=high,
-        **told,
+        **facts,
     )
 
 
@@ -194,9 +194,9 @@ def _errors_of(errors: Array) -> Array:
 def _draw(errors: Array, draws: int, rng: np.random.Generator) -> Array:
     """Errors of all checkpoints together, shape (draws, steps)."""
     count = errors.shape[1]
-    found = rng.standard_normal((draws, count)) @ errors.T * math.sqrt(count / (count - 1))
-    # Few groups do not know their spread well.
-    return found / np.sqrt(rng.chisquare(count - 1, (draws, 1)) / (count - 1))
+    normal = rng.standard_normal((draws, count)) @ errors.T * math.sqrt(count / (count - 1))
+    # The spread of few groups is uncertain.
+    return normal / np.sqrt(rng.chisquare(count - 1, (draws, 1)) / (count - 1))
 
 
 def _from(values: Array, *, never: float = math.nan) -> float:

@@ -144,7 +144,7 @@ class FineTunedExperiment(TrainingOptions, TaskOptions, LoadingOptions, Experime
             "recipe": self._recipe(),
             "train_size": self.train_size,
             "device": context.device,
-            "precision": self.dtype,
+            "dtype": self.dtype,
             **head,
         }
 

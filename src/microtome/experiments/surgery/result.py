@@ -94,7 +94,7 @@ def _provenance(runs: GridRuns) -> dict[str, Any]:
             "trained_seconds": round(sum(spent.values()), 3),
             "seconds": round(time.monotonic() - runs.started, 3),
             "device": context.device,
-            "precision": runs.settings["precision"],
+            "precision": runs.settings["dtype"],
             "threads": context.threads or torch.get_num_threads(),
             "command": context.command,
         }

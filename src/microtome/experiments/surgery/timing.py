@@ -33,7 +33,7 @@ def freezing_costs(
     recipe: str | Recipe,
     context: Context,
     repeats: int = 5,
-    precision: str = "float32",
+    dtype: str = "float32",
     **values: Any,
 ) -> list[dict[str, Any]]:
     """
@@ -49,7 +49,7 @@ def freezing_costs(
         The batch has the longest of the first examples of its training split.
     cases : mapping of str to Freeze or None
         One of them None: nothing frozen.
-    recipe, precision
+    recipe, dtype
         As in `finetune`.
     context : Context
     repeats : int
@@ -67,7 +67,7 @@ def freezing_costs(
         `backward_low` and `backward_high`, the smallest and the largest.
     """
     device = context.resolved().device
-    request = ask(encoder, task, recipe, device=device, precision=precision, **values)
+    request = ask(encoder, task, recipe, device=device, dtype=dtype, **values)
     specification = {
         "version": 2,
         "run": dict(request.specification),
@@ -78,7 +78,7 @@ def freezing_costs(
         entry = work.entry
         if entry is None:
             method = str(values.get("method", "full"))
-            costs = _measure(request, cases, repeats, device, precision, method)
+            costs = _measure(request, cases, repeats, device, dtype, method)
             (work.folder / FILE).write_text(json.dumps(costs))
             entry = work.finish({"model": encoder.name, "task": task.name})
     return json.loads((Path(entry.folder) / FILE).read_text())
@@ -89,7 +89,7 @@ def _measure(
     cases: Mapping[str, Freeze | None],
     repeats: int,
     device: str,
-    precision: str,
+    dtype: str,
     method: Any,
 ) -> list[dict[str, Any]]:
     from ...training.inputs import collate, encode
@@ -100,7 +100,7 @@ def _measure(
     encoder, task, batch_size = request.encoder, request.task, request.recipe.batch
     plain = apply(encoder)
     frozen = {name: _names(plain, case) for name, case in cases.items()}
-    accelerator = make_accelerator(device, precision)
+    accelerator = make_accelerator(device, dtype)
     base = build(encoder, task, request.head, seed=request.seeds.init).to(accelerator.device)
     items = request.data.items[: 8 * batch_size]
     features = encode(

@@ -143,7 +143,7 @@ def fit_structural(
     return tuple(probes)
 
 
-def foretell(
+def predict_trees(
     probe: Structural, X: Any, trees: Trees, device: Any = None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """

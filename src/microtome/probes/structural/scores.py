@@ -15,7 +15,7 @@ from ...scores.classes import share_extremes
 from ...scores.declare import Labels, Score, additive, ratio
 from .distances import Trees, tree_distances
 from .fitting import Target
-from .model import Structural, foretell
+from .model import Structural, predict_trees
 from .spanning_trees import shared_edges, spanning_trees
 
 SHORTEST, LONGEST = 5, 50  # lengths of sentences that enter the Spearman correlations
@@ -150,7 +150,7 @@ def score_structural(probe: Structural, X: Any, trees: Trees, device: Any = None
     spearman = np.full((seeds, layers, len(trees)), np.nan)
     simple_correct, total = np.zeros((2, len(trees)), dtype=np.int64)
     simple_spearman, chance = np.full(len(trees), np.nan), np.zeros(len(trees))
-    for sentences, predictions in foretell(probe, X, trees, device):
+    for sentences, predictions in predict_trees(probe, X, trees, device):
         words = int(trees.lengths[sentences[0]])
         rows = trees.starts[sentences][:, None] + np.arange(words)
         scored_words, depths = ~trees.punctuation[rows], trees.depths[rows]

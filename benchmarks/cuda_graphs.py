@@ -1,9 +1,9 @@
-"""What does it save to record updates of a small model on a GPU, and to train several abreast?
+"""Time of CUDA graphs and of training batched over seeds (vmap), for small models on a GPU.
 
-    python benchmarks/replay.py --models zoo:masked,zoo:replaced --data DIR --updates 150 --abreast 6
+    python benchmarks/cuda_graphs.py --models zoo:masked,zoo:replaced --data DIR --updates 150 --vectorized 6
 
-The same training is made, played and, with other seeds beside it, played abreast, in turn. Made and played
-must give the same weights to the bit, else it says so and fails; abreast, the losses differ by rounding.
+The same training is made, played and, with other seeds beside it, vectorized, in turn. Made and played
+must give the same weights to the bit, else it says so and fails; vectorized, the losses differ by rounding.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ def tuned(source: str, task: Any, updates: int, played: bool, store: str) -> tup
     from microtome.encoders.encoder import digest_weights
     from microtome.training import cuda_graphs, loop
 
-    loop.can_replay = cuda_graphs.can_replay if played else lambda *_: False
+    loop.can_capture = cuda_graphs.can_capture if played else lambda *_: False
     run = mt.finetune(mt.load(source), task, "devlin2019", device="cuda", store=store, steps=updates)
     spent = 1e3 * run.course["seconds"] / run.course["updates"]
     return digest_weights(run.model), spent, run.course["losses"][-1][1]
 
 
-def abreast(source: str, task: Any, updates: int, count: int, store: str) -> tuple[float, float]:
-    """Fine-tune several seeds abreast; milliseconds an update of one model, and the first's last loss."""
+def vectorized(source: str, task: Any, updates: int, count: int, store: str) -> tuple[float, float]:
+    """Fine-tune several seeds as one model (vmap); milliseconds per update of one, and the last loss."""
     import microtome as mt
-    from microtome.training.multi_seed import finetune_abreast
+    from microtome.training.multi_seed import finetune_vectorized
 
-    runs = finetune_abreast(
+    runs = finetune_vectorized(
         [mt.load(source)], task, "devlin2019", seeds=range(count), device="cuda", store=store, steps=updates
     )
     course = runs[0].course
@@ -54,9 +54,9 @@ def heads(source: str, task: Any, played: bool) -> tuple[str, float]:
     from microtome.training.modeling import build
     from microtome.training.recipe import find_recipe
 
-    before = manyheads.can_play
+    before = manyheads.can_capture
     encoder: Any = mt.load(source)
-    manyheads.can_play = before if played else lambda *_: False
+    manyheads.can_capture = before if played else lambda *_: False
     try:
         train = subset(task.split(task.train), 2_000, seed=0)
         model = build(encoder, task, mt.Head(), seed=0).to(torch.device("cuda"))
@@ -64,7 +64,7 @@ def heads(source: str, task: Any, played: bool) -> tuple[str, float]:
         start = time.monotonic()
         (found,) = manyheads.train_heads(model, rows, find_recipe("devlin2019"), seeds=[0])
     finally:
-        manyheads.can_play = before
+        manyheads.can_capture = before
     told = hashlib.sha256()
     for name in sorted(found.weights):
         told.update(found.weights[name].cpu().numpy().tobytes())
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data")
     parser.add_argument("--updates", type=int, default=150)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--abreast", type=int, default=6, help="how many seeds; 0 leaves this out")
+    parser.add_argument("--vectorized", type=int, default=6, help="how many seeds; 0 leaves this out")
     chosen = parser.parse_args(arguments)
     import torch
 
@@ -98,9 +98,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     digest, each, losses["alone"] = tuned(source, task, chosen.updates, played, store)
                 digests.add(digest)
                 times[played].append(each)
-            if chosen.abreast:
+            if chosen.vectorized:
                 with tempfile.TemporaryDirectory() as store:
-                    each, losses["abreast"] = abreast(source, task, chosen.updates, chosen.abreast, store)
+                    each, losses["vectorized"] = vectorized(
+                        source, task, chosen.updates, chosen.vectorized, store
+                    )
                 beside.append(each)
         made, played = statistics.median(times[False]), statistics.median(times[True])
         same = "same bits" if len(digests) == 1 else f"{len(digests)} DIFFERENT results"
@@ -109,8 +111,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if beside:
             each = statistics.median(beside)
             print(
-                f"{source}: {chosen.abreast} abreast {each:.2f} ms an update of one, "
-                f"{played / each:.1f} times; last loss {losses['abreast']:.5f}, alone {losses['alone']:.5f}"
+                f"{source}: {chosen.vectorized} vectorized {each:.2f} ms an update of one, "
+                f"{played / each:.1f} times; last loss {losses['vectorized']:.5f}, "
+                f"alone {losses['alone']:.5f}"
             )
         ways = {played: heads(source, task, played) for played in (False, True)}
         same = "same bits" if ways[False][0] == ways[True][0] else "DIFFERENT results"

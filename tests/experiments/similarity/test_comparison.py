@@ -403,8 +403,8 @@ def test_what_cannot_be_compared_is_one_sentence(base: Any, other: Any, tmp_path
     )
     assert wrong(base, on=[], store=store) == "texts must be at least one, but the list is empty."
     assert "that exists" in wrong(base, on="nowhere.conllu", store=store)
-    said = wrong(base, measures="attention_js", precison="exact", store=store)
-    assert said.endswith("but got 'precison'. Did you mean precision?")
+    with pytest.raises(TypeError, match=r"compare: got an unexpected keyword argument 'precison'\."):
+        mt.compare([base], on=CORPUS, precison="exact")
     given = "a model must be what microtome.load gives, a hub id or a folder, but got "
     assert wrong(base.model, store=store) == f"{given}'BertModel'."
     assert wrong(3, store=store) == f"{given}'int'."
@@ -457,3 +457,61 @@ def test_inputs_are_as_long_as_those_of_fine_tuning(tmp_path: Path) -> None:
     # A model that was not fine-tuned reads as much as it can.
     assert "tokens" not in values(folders[:1]).findings[0].partition("the mean of its tokens")[2]
     assert mt.extract(mt.load(folders[1]), texts, **kept).rows.options.longest == 6
+
+
+def test_everything_is_opened_and_planned_once(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from microtome.comparison import compare as engine
+    from microtome.encoders import loading
+    from microtome.experiments.similarity import comparison
+
+    counts: dict[str, int] = {}
+
+    def count(module: Any, name: str) -> None:
+        function = getattr(module, name)
+
+        def counted(*arguments: Any, **named: Any) -> Any:
+            counts[name] = counts.get(name, 0) + 1
+            return function(*arguments, **named)
+
+        monkeypatch.setattr(module, name, counted)
+
+    for module, name in (
+        (loading, "load"),
+        (comparison, "plan_rows"),
+        (comparison, "choose_measures"),
+        (engine, "prepare"),
+    ):
+        count(module, name)
+    lines = tmp_path / "lines.txt"
+    lines.write_text("\n".join(" ".join(example.words or ()) for example in CORPUS[:-1]) + "\n")
+    found = mt.compare(
+        [folder / "bert", folder / "gpt2"], on=lines, random_baselines=1, store=tmp_path / "store"
+    )
+    assert counts == {"load": 3, "plan_rows": 1, "choose_measures": 1, "prepare": 1}
+    assert {name.split("/")[0] for name in found["debiased_cka"].left} == {"bert", "gpt2", "bert-random0"}
+
+
+def test_maps_have_what_every_result_has(base: Any, tuned: Any, store: Path) -> None:
+    found = mt.compare([base, tuned], on=CORPUS, store=store, command="microtome compare")
+    document = found.document()
+    assert document["format"] == "microtome/similarity/1"
+    assert tuple(document["findings"]) == found.findings
+    assert document["methods"] == found.methods
+    assert found.provenance["command"] == "microtome compare"
+    assert found.warnings == found["debiased_cka"].warnings
+    assert len(found.to_pandas()) == 64
+
+
+def test_random_baselines_of_open_models_are_those_of_loaded_ones(base: Any, folder: Path) -> None:
+    from microtome.context import Context
+    from microtome.experiments.similarity.comparison import Comparison
+
+    def digest(model: Any) -> str:
+        options: dict[str, Any] = {"models": [model], "on": CORPUS, "random_baselines": 1, "seed": 3}
+        return Comparison(**options).plan(Context(device="cpu")).inputs.encoders[1].digest
+
+    assert (
+        digest(base) == digest(folder / "bert") == mt.load(folder / "bert", random_init=True, seed=3).digest
+    )

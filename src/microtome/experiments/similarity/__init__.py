@@ -1,0 +1,1 @@
+"""Similarity of layers: comparison of models, similarity matrices, and extraction of rows."""

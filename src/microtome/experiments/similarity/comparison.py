@@ -1,0 +1,123 @@
+"""Comparison of the layers of several models on the same rows of a corpus."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...comparison.compare import ComparisonInputs, choose_measures, compare_layers
+from ...comparison.inputs import check_remove_top
+from ...comparison.plan import read_bytes
+from ...context import Context
+from ...encoders.encoder import Encoder
+from ...encoders.names import distinct_names
+from ...errors import must
+from ...findings.maps import Maps
+from ...findings.record import with_source
+from ...rows.planning import plan_rows
+from ..base import Experiment, Plan, as_function, option
+from .inputs import ExtractionOptions
+from .matrix import MeasureOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison(MeasureOptions, ExtractionOptions, Experiment):
+    """
+    Compare all layers of all models with one another, on the same rows of a corpus.
+
+    Debiasing and intervals treat documents as independent where the corpus names ten or more; otherwise the
+    sentence of a word or token, or the example. With certainty, and debiased CKA among the measures, it is
+    tested whether the layers of each model form blocks. Models that are given by name run on the device of
+    the context, and open ones on their own.
+    """
+
+    name = "similarity"
+    returns = "Maps"
+
+    models: Any = option(
+        "Models: hub ids, folders or zoo:NAME.",
+        panel="Input",
+        argument=True,
+        repeated=True,
+        metavar="MODEL...",
+    )
+    random_baselines: int = option(
+        "Number of randomly initialized copies of the first model to include as a lower reference (seeds "
+        "--seed, --seed + 1, ...).",
+        0,
+        least=0,
+        most=1_000,
+        panel="Input",
+    )
+    causal: bool = option(
+        "For attention: compare lower triangles, so that causal models can take part.", False, panel="Rows"
+    )
+    keep: bool = option(
+        "Record rows in the store, so that no model runs on them twice; otherwise intervals and permutations "
+        "cannot be computed.",
+        True,
+        panel="Output",
+    )
+
+    def plan(self, context: Context) -> Plan:
+        """Choose the measures, open the corpus, load the models, and find the rows that all of them have."""
+        if not isinstance(self.models, Sequence) or isinstance(self.models, str):
+            raise must("models", "a list of models", type(self.models).__name__)
+        measures = choose_measures(self.measures, rows=self.rows, certainty=self.certainty, keep=self.keep)
+        read_bytes(self.memory)
+        self.row_rule()
+        texts = self.texts()
+        encoders = self._encoders(context)
+        if encoders:
+            check_remove_top(self.remove_top, [width for encoder in encoders for width in encoder.widths])
+        rows = plan_rows(texts.examples, encoders, self.row_rule(encoders), progress=context.progress)
+        return Plan(
+            summary=self.cost(encoders, rows, keep=self.keep),
+            sentence=self.cost_sentence(encoders, rows, keep=self.keep),
+            inputs=ComparisonInputs(
+                encoders=encoders,
+                texts=texts,
+                rows=rows,
+                measures=measures,
+                causal=self.causal,
+                keep=self.keep,
+                storage=self.storage,
+                batch_tokens=self.batch_tokens,
+            ),
+        )
+
+    def run(self, plan: Plan, context: Context) -> Maps:
+        """Record the rows of each model, or find them in the store, and compare them."""
+        maps = compare_layers(
+            plan.inputs, self.similarity_options(context), store=context.store, command=context.command
+        )
+        return with_source(maps, command=context.command, inputs=[])
+
+    def _encoders(self, context: Context) -> list[Encoder]:
+        sources = [str(model) for model in self.models if isinstance(model, str | os.PathLike)]
+        labels = iter(distinct_names(sources))
+        encoders = [
+            self.open_encoder(model, context.device, name=next(labels))
+            if isinstance(model, str | os.PathLike)
+            else self.open_encoder(model, context.device)
+            for model in self.models
+        ]
+        return encoders + [
+            self._random_baseline(encoders[0], seed, context) for seed in self._baseline_seeds()
+        ]
+
+    def _baseline_seeds(self) -> range:
+        return range(self.seed, self.seed + (self.random_baselines if len(self.models) else 0))
+
+    def _random_baseline(self, encoder: Encoder, seed: int, context: Context) -> Encoder:
+        name = f"{encoder.name}-random{seed}"
+        if isinstance(self.models[0], str | os.PathLike):
+            return self.open_encoder(self.models[0], context.device, name=name, random_init=True, seed=seed)
+        from ..layer_similarity import twin_of
+
+        return twin_of(encoder, name, seed)
+
+
+compare = as_function(Comparison, "compare")

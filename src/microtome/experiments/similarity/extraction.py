@@ -1,0 +1,88 @@
+"""Extraction: the rows of all layers of a model over a corpus, recorded in the store."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from ...context import Context
+from ...encoders.encoder import Encoder
+from ...encoders.versions import provenance
+from ...extraction.recording import RECORDED, Activations, record
+from ...extraction.texts import Texts
+from ...rows.planning import Rows, plan_rows
+from ...store.shelf import Shelf
+from ..base import Experiment, Plan, as_function, option
+from .inputs import ExtractionOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ExtractionInputs:
+    """A model, a corpus, and the rows that will be recorded."""
+
+    encoder: Encoder
+    texts: Texts
+    rows: Rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extraction(ExtractionOptions, Experiment):
+    """
+    Run a model over a corpus and record every layer in the store.
+
+    `layers[3]` of the result is an array of shape (rows, features): the output of block 3 for any kind of
+    rows; layer 0 is the input of the first block, and `rows` describes each row.
+    """
+
+    name = "extract"
+    unused = frozenset({"level"})
+    returns = "Activations"
+    files = RECORDED
+
+    model: Any = option(
+        "Model: a hub id, a folder or zoo:NAME.", panel="Input", argument=True, metavar="MODEL"
+    )
+
+    def plan(self, context: Context) -> Plan:
+        """Load the model, open the corpus, and find the rows."""
+        self.row_rule()
+        texts = self.texts()
+        encoder = self.open_encoder(self.model, context.device)
+        rows = plan_rows(texts.examples, [encoder], self.row_rule([encoder]), progress=context.progress)
+        return Plan(
+            summary=self.cost([encoder], rows),
+            sentence=self.cost_sentence([encoder], rows),
+            inputs=ExtractionInputs(encoder=encoder, texts=texts, rows=rows),
+        )
+
+    def run(self, plan: Plan, context: Context) -> Activations:
+        """Record the rows, or find them in the store."""
+        started = time.monotonic()
+        inputs: ExtractionInputs = plan.inputs
+        encoder, rows = inputs.encoder, inputs.rows
+        recording = record(
+            encoder,
+            inputs.texts,
+            rows,
+            shelf=Shelf(context.store),
+            storage=self.storage,
+            batch_tokens=self.batch_tokens,
+            command=context.command,
+            progress=context.progress,
+        )
+        facts = {
+            "models": [recording.facts["model"]],
+            "texts": recording.facts["texts"],
+            "rows": {"digest": rows.digest, "count": len(rows), "what": rows.options.sentence()},
+            "activations": [recording.address],
+            "seed": self.seed,
+            "device": str(encoder.device),
+            "seconds": round(time.monotonic() - started, 3),
+            "command": context.command,
+        }
+        return replace(recording, provenance=MappingProxyType(provenance(facts)))
+
+
+extract = as_function(Extraction, "extract")

@@ -1,0 +1,87 @@
+"""Options and inputs that comparisons and extractions share: models, rows and how they are recorded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...encoders.encoder import Encoder
+from ...extraction.extracting import as_encoder
+from ...extraction.recording import STORAGE
+from ...rows.options import KINDS, SUBWORDS, row_options
+from ...rows.options import RowOptions as RowRule
+from ...rows.planning import Rows, input_length
+from ..base import option
+from ..inputs import LoadingOptions, RowOptions, TextOptions
+
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtractionOptions(LoadingOptions, TextOptions, RowOptions):
+    """Which rows models are run for, how models compute, and how rows are stored."""
+
+    rows: str = option("What one row is.", "word", choices=tuple(KINDS), panel="Rows")
+    sample: int | None = option("Use a random sample of N rows.", None, least=4, panel="Rows", metavar="N")
+    subword: str = option("Which sub-words represent a word.", "last", choices=SUBWORDS, panel="Rows")
+    special: str = option(
+        "Whether special tokens count in mean pooling.", "out", choices=("out", "in"), panel="Rows"
+    )
+    published: str | None = option(
+        "Rows as in a paper: last sub-words without special tokens and repeated sentences (Wu et al. 2020).",
+        None,
+        choices=("wu",),
+        panel="Rows",
+    )
+    dtype: str = option(
+        "Arithmetic of the models: matrix products in float16 or bfloat16, mixed with float32.",
+        "float32",
+        choices=DTYPES,
+    )
+    storage: str = option("How rows are stored.", "float32", choices=STORAGE, panel="Output")
+    batch_tokens: int | None = option("Tokens per batch; automatic when absent.", None, least=1)
+
+    def row_rule(self, encoders: Sequence[Encoder] = ()) -> RowRule:
+        """What a row is, at the input length that these models are compared with."""
+        return row_options(
+            self.rows,
+            subword=self.subword,
+            special=self.special,
+            longest=input_length(encoders, self.longest),
+            sample=self.sample,
+            seed=self.seed,
+            published=self.published,
+        )
+
+    def open_encoder(self, model: Any, device: str, **loading: Any) -> Encoder:
+        """Load a model that is given by its name or folder; take an open one as it is."""
+        reference = self.reference(model)
+        if not isinstance(model, str | os.PathLike):
+            return as_encoder(reference)
+        from ...encoders.loading import load
+
+        autocast = None if self.dtype == "float32" else self.dtype
+        return load(**{**reference, "device": device, "autocast": autocast, **loading})
+
+    def cost(self, encoders: Sequence[Encoder], rows: Rows, *, keep: bool = True) -> dict[str, Any]:
+        """Numbers of models, layers and rows, and the bytes that rows will take in the store."""
+        number = 4 if self.storage == "float32" else 2
+        return {
+            "models": [encoder.name for encoder in encoders],
+            "layers": sum(len(encoder.layers) for encoder in encoders),
+            "rows": len(rows),
+            "bytes": number * len(rows) * sum(sum(e.widths) for e in encoders) if keep else 0,
+            "lost": dict(rows.lost),
+            "truncated": dict(rows.truncated),
+        }
+
+    def cost_sentence(self, encoders: Sequence[Encoder], rows: Rows, *, keep: bool = True) -> str:
+        """The same in words."""
+        cost = self.cost(encoders, rows, keep=keep)
+        models = f"{len(encoders)} model{'' if len(encoders) == 1 else 's'}"
+        sentence = f"{models}, {cost['layers']} layers, {rows.sentence()}"
+        if keep:
+            sentence += f": about {max(cost['bytes'] / 1e6, 1):,.0f} MB of {self.storage} rows in the store"
+        return sentence

@@ -1,0 +1,1 @@
+"""Experiments that make, score and shrink models: finetune, evaluate, prune, pretrain."""

@@ -1,0 +1,106 @@
+"""Evaluation of a fine-tuned model, alone or against another one on the same examples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...context import Context
+from ...findings.record import check_earlier
+from ...findings.results import RESULT
+from ...store.outfolder import TABLE
+from ...tasks.task import Task
+from ...training.evaluating import ScoredModel, open_scored, score_model
+from ...training.inputs import encode
+from ...training.writing import EVALUATION, EvaluationResult
+from ..base import Experiment, Plan, option
+from ..inputs import TASK_HELP, TaskOptions, open_task, task_notes
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationInputs:
+    """
+    What an evaluation has opened.
+
+    Parameters
+    ----------
+    task : Task
+    models : mapping of str to ScoredModel
+        By name; the first is evaluated, and the second, if any, is what it is compared with.
+    """
+
+    task: Task
+    models: list[tuple[str, ScoredModel]] = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelEvaluation(TaskOptions, Experiment):
+    """Score a fine-tuned model on a task, with intervals over examples."""
+
+    name = EVALUATION
+
+    model: Any = option("Folder of a fine-tuned model.", argument=True, panel="Input", metavar="CKPT")
+    task: Any = option(TASK_HELP, panel="Input", metavar="TASK")
+    split: str | None = option("Split of the task; validation when absent.", None, panel="Input")
+    against: Any = option(
+        "Another fine-tuned model, compared on the same examples.", None, panel="Input", metavar="CKPT"
+    )
+    longest: int | None = option(
+        "Maximum number of tokens per example; as in training when absent.", None, least=1
+    )
+
+    def check_out(self, folder: Path) -> None:
+        """Refuse a folder with files of others that the result would replace."""
+        check_earlier(folder, self.name, (RESULT, TABLE))
+
+    def plan(self, context: Context) -> Plan:
+        """Open the models with their heads, and count the examples."""
+        task = open_task(self.task_reference(self.task))
+        split = task.split(self.split or task.validation, labeled=task.kind != "language_modeling")
+        models = []
+        for source in (self.model, self.against):
+            if source is None:
+                continue
+            model = open_scored(source, task, longest=self.longest, device=context.device)
+            encode(split.items[:1], task, model.tokenizer, longest=model.longest, stride=model.stride)
+            models.append((_name(source), model))
+        sizes = ", ".join(f"{name} ({model.parameters:,} weights)" for name, model in models)
+        return Plan(
+            name=task.name,
+            summary={
+                "models": [name for name, _ in models],
+                "parameters": [model.parameters for _, model in models],
+                "split": split.name,
+                "examples": len(split),
+                "scores": list(task.scores),
+            },
+            sentence=f"{sizes}: {len(split):,} examples of {task.name}/{split.name}, scored by "
+            f"{', '.join(task.scores)}",
+            inputs=EvaluationInputs(task=task, models=models),
+            notes=task_notes([task]),
+        )
+
+    def run(self, plan: Plan, context: Context) -> EvaluationResult:
+        """Predict and score every example."""
+        evaluations = [
+            score_model(
+                model, plan.inputs.task, split=self.split, level=context.level, progress=context.progress
+            )
+            for _, model in plan.inputs.models
+        ]
+        names = [name for name, _ in plan.inputs.models]
+        return EvaluationResult(
+            evaluation=evaluations[0],
+            model=names[0],
+            reference=evaluations[1] if len(evaluations) > 1 else None,
+            against=names[1] if len(names) > 1 else "",
+            level=context.level,
+            command=context.command,
+        )
+
+
+def _name(model: Any) -> str:
+    """A model's folder as it was typed, or its name."""
+    encoder = getattr(model, "encoder", model)
+    return str(getattr(encoder, "name", model))

@@ -1,0 +1,103 @@
+"""Pruning of blocks within a margin, as an experiment; the procedure is in `microtome.pruning`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ...context import Context
+from ...pruning.candidates import ALL_SPANS, BEAM, first_candidates
+from ...pruning.exporting import KIND, check_folder
+from ...pruning.pruned import Pruned
+from ...pruning.pruning import PruningRequest, open_pruning, run_pruning
+from ..base import Experiment, Plan, option
+from ..grid import RecipeOptions
+from ..inputs import TASK_HELP, TaskOptions, open_task, task_notes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pruning(RecipeOptions, TaskOptions, Experiment):
+    """
+    Cut blocks out of a model as long as its loss stays within a margin, tested on unseen examples.
+
+    The test is one-sided, and its level holds over all looks at the same examples.
+    """
+
+    name = KIND
+
+    model: Any = option(
+        "Folder of a fine-tuned model, a language model or a sentence encoder.",
+        argument=True,
+        panel="Input",
+        metavar="CKPT",
+    )
+    task: Any = option(TASK_HELP, panel="Input", metavar="TASK")
+    max_drop: float = option(
+        "Largest acceptable loss: points of 100, or units of perplexity.", 1.0, panel="Statistics"
+    )
+    split: str | None = option(
+        "Split that chooses and certifies; rest: training examples that were not trained on. When absent, "
+        "validation; of a single table, all rows that the model was not trained on.",
+        None,
+        panel="Input",
+    )
+    certify_on: str | None = option("Separate split to certify on.", None, panel="Input")
+    confirm_on: str | None = option("Split that is used once, after everything.", None, panel="Input")
+    share: float = option("Share of the examples that choose.", 0.5, panel="Statistics")
+    seed: int = option("Seed of the split of the examples, and of recovery.", 0, panel="Statistics", least=0)
+    beam: int = option("Spans of each length that are tried in models of more than 16 blocks.", BEAM, least=1)
+    recover: int = option("Fine-tune each cut for N updates before it is tested.", 0, least=0)
+    speed: bool = option("Measure the time and memory of both models.", True)
+
+    def check_out(self, folder: Path) -> None:
+        """Refuse a folder with files of others that the smaller model would replace."""
+        check_folder(folder)
+
+    def request(self, context: Context) -> PruningRequest:
+        """The options as the procedure takes them."""
+        return PruningRequest(
+            max_drop=self.max_drop,
+            split=self.split,
+            certify_on=self.certify_on,
+            confirm_on=self.confirm_on,
+            share=self.share,
+            level=context.level,
+            seed=self.seed,
+            beam=self.beam,
+            recover=self.recover,
+            recipe=self.recipe,
+            dtype=self.dtype,
+            speed=self.speed,
+            values=self.changes,
+        )
+
+    def plan(self, context: Context) -> Plan:
+        """Open the model, choose the examples of each role, and count the cuts."""
+        request = self.request(context)
+        task = open_task(self.task_reference(self.task))
+        procedure = open_pruning(self.model, task, request, context)
+        subject, examples, cuts = procedure.subject, procedure.examples, None
+        sentence = f"{subject.name} has {subject.depth} blocks"
+        if subject.depth <= ALL_SPANS or subject.model.family.shared:
+            candidates, description = first_candidates(subject.model)
+            cuts = len(candidates)
+            sentence = f"{sentence}; {cuts} cuts would be scored first ({description})"
+        chosen_on, certified_on = examples.said()
+        return Plan(
+            name=task.name,
+            summary={
+                "depth": subject.depth,
+                "cuts": cuts,
+                "choose": len(examples.choose),
+                "certify": len(examples.certify),
+                "confirm": None if examples.confirm is None else len(examples.confirm),
+            },
+            sentence=f"{sentence}. {chosen_on}. {certified_on}.",
+            inputs=procedure,
+            notes=task_notes([task]),
+        )
+
+    def run(self, plan: Plan, context: Context) -> Pruned:
+        """Choose a cut, certify it, and measure what it saves."""
+        return run_pruning(replace(plan.inputs, context=context), self.request(context))
