@@ -2,7 +2,7 @@
 
 For each task, models that were fine-tuned with several seeds are cut after each layer (with the tuned head,
 with heads tuned further, and on the encoder before tuning), and every span of their blocks is skipped. Maps
-of the layers' similarity on the same examples then say whether any measure foretells what a span costs. Run
+of the layers' similarity on the same examples then say whether any measure predicts what a span costs. Run
 it as
 
     python benchmarks/cutting.py --base MODEL --run sst2=DIR,DIR,DIR --run stsb=DIR,DIR,DIR \
@@ -116,8 +116,8 @@ def truncation_table(found: dict[str, Any]) -> str:
         first = one["curves"][0]
         head = " | ".join(str(x) for x in first["x"])
         lines = [
-            f"**{name}** ({one['score']}, {first['n']:,} examples, {first['seeds'][0]} seeds; most frequent "
-            f"answer {one['lines'].get('most frequent answer', 0):.3f})",
+            f"**{name}** ({one['score']}, {first['n']:,} examples, {first['seeds'][0]} seeds; majority "
+            f"baseline {one['lines'].get('most frequent answer', 0):.3f})",
             "",
             f"| arm | {head} |",
             f"| --- |{' --- |' * len(first['x'])}",
@@ -189,7 +189,7 @@ def _pairs(given: Sequence[str]) -> dict[str, str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="What can be cut, and what foretells it.")
+    parser = argparse.ArgumentParser(description="What can be cut, and what predicts it.")
     parser.add_argument("--base")
     parser.add_argument("--run", action="append", default=[], metavar="TASK=DIR,DIR")
     parser.add_argument("--data", action="append", default=[], metavar="TASK=DIR")

@@ -231,7 +231,7 @@ def _best(square: np.ndarray) -> np.ndarray:
 
 
 def _falls(distance: np.ndarray, similarity: np.ndarray) -> float:
-    from microtome.findings.validity import rank_correlation
+    from span_validity import rank_correlation
 
     there = np.isfinite(similarity)
     return rank_correlation(distance[there].astype(float), similarity[there])

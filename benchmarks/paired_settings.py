@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+from span_validity import rank_correlation
 
 from microtome.errors import must, unknown
-from microtome.findings.validity import rank_correlation
 from microtome.inference.scoring import quantile
 
 FACTORS = ("design", "draw", "head", "task", "rate", "seed")

@@ -1,4 +1,4 @@
-"""Which published claims hold on matched encoders? Each with the number it rests on, and how sure that is."""
+"""Published claims judged on matched encoders, each with its estimate and interval."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paired_settings import LEVEL, MARGIN, Effect, Setting, block_and_cut, mean_
 
 from microtome.findings.words import between, number
 
-Verdict = Literal["holds", "does not hold", "cannot be told"]
+Verdict = Literal["holds", "does not hold", "inconclusive"]
 # What words of the papers are taken to mean where the papers give no numbers.
 ALIKE = 0.8  # adjacent layers are alike from here on
 UNLIKE = 0.5  # layers are unlike below it
@@ -89,13 +89,13 @@ def judged(low: float, high: float, side: str, bound: float) -> Verdict:
     Examples
     --------
     >>> judged(0.6, 0.9, "above", 0.5), judged(0.4, 0.9, "above", 0.5), judged(0.1, 0.4, "above", 0.5)
-    ('holds', 'cannot be told', 'does not hold')
+    ('holds', 'inconclusive', 'does not hold')
     """
     if not (math.isfinite(low) and math.isfinite(high)):
-        return "cannot be told"
+        return "inconclusive"
     over, under = low > bound, high < bound
     if not over and not under:
-        return "cannot be told"
+        return "inconclusive"
     return "holds" if over == (side == "above") else "does not hold"
 
 
@@ -103,7 +103,7 @@ def together(found: Sequence[Verdict]) -> Verdict:
     """What several parts say of a claim."""
     if "does not hold" in found:
         return "does not hold"
-    return "holds" if found and set(found) == {"holds"} else "cannot be told"
+    return "holds" if found and set(found) == {"holds"} else "inconclusive"
 
 
 def pick(settings: Sequence[Setting], designs: Sequence[str], head: str | None = None) -> list[Setting]:
@@ -231,7 +231,7 @@ def claims(
         ),
         (
             "P-E2 d",
-            "readouts before tuning are below those after it at every layer",
+            "linear probes before tuning are below those after it at every layer",
             part(
                 "points at the layer of the least gain",
                 mean(pick(settings, three), "readout_least"),
@@ -355,7 +355,7 @@ def answer(question: str, name: str, effect: Effect, noun: str) -> str:
         return f"{question} Not measured: no pairs of {name}."
     told = (
         f"{noun} {said(effect)}; on these tasks alone {said(effect, here=True)} "
-        f"({effect.level * 100:g}%; {_counted(effect.n, 'pair')}, {_counted(effect.tasks, 'task')}, "
+        f"({effect.level * 100:g} %; {_counted(effect.n, 'pair')}, {_counted(effect.tasks, 'task')}, "
         f"{_counted(effect.seeds, 'seed')}, {_counted(effect.draws, 'pretraining')})"
     )
     for verdict, (low, high) in (
@@ -365,7 +365,7 @@ def answer(question: str, name: str, effect: Effect, noun: str) -> str:
         if low > 0 or high < 0:
             more = "larger" if low > 0 else "smaller"
             return f"{question} Yes{verdict}, it is {more} ({name}): {told}."
-    return f"{question} It cannot be told ({name}): {told}."
+    return f"{question} Inconclusive ({name}): {told}."
 
 
 def _counted(count: int, noun: str) -> str:

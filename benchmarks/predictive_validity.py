@@ -18,8 +18,8 @@ from predictive_validity_words import findings, methods, warnings
 from span_validity import (
     FEWEST,
     Spans,
-    foretold,
     partial_rank_correlation,
+    predict_order,
     rank_correlation,
     spans_of,
 )
@@ -79,7 +79,7 @@ def predictive_validity(cases: Sequence[Case], *, level: float = 0.95, seed: int
     Result
         `rows`: one record a measure and case. `more["measures"]`: for each measure the mean `spearman` of
         similarity and cost (negative where similar layers can be cut between), `partial` beyond length and
-        depth, and what knowing similarity adds to the rank correlation of foretold and measured cost, in
+        depth, and what knowing similarity adds to the rank correlation of predicted and measured cost, in
         tasks (`gain_out_of_task`) and models (`gain_out_of_model`) that the predictor has not seen.
         `more["ranking"]`: measures by partial effect.
 
@@ -161,7 +161,7 @@ def _rows_of(measure: str, cases: Sequence[Case]) -> list[dict[str, Any]]:
                 for other, each, fine in zip(cases, spans, usable, strict=True)
                 if fine and getattr(other, what) != getattr(case, what)
             ]
-            without, full = foretold(others, one) if sound and others else (float("nan"), float("nan"))
+            without, full = predict_order(others, one) if sound and others else (float("nan"), float("nan"))
             row |= {
                 f"out_of_{what}_without": without,
                 f"out_of_{what}": full,

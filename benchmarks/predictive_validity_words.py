@@ -1,4 +1,4 @@
-"""What may be said of measures that are meant to foretell costs, in sentences with their doubt?"""
+"""Findings on measures that are meant to predict costs, with their intervals."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _verdict(table: Table, ranking: Sequence[str], adjusted: Mapping[str, float]
         most = (
             "."
             if best in worse
-            else ": the most negative partial effect is not told from 0 "
+            else ": the most negative partial effect is not significantly different from 0 "
             f"({told}, {p_value(adjusted[best])}{corrected})."
         )
         some = "" if len(tested) == len(ranking) else " that can be tested"
@@ -174,7 +174,7 @@ def _unseen(table: Table, ranking: Sequence[str], level: float) -> str:
     if not said:
         return ""
     return (
-        f"Added to length and depth, {ranking[0]} moves the rank correlation of foretold and measured cost "
+        f"Added to length and depth, {ranking[0]} moves the rank correlation of predicted and measured cost "
         f"{' and '.join(said)}."
     )
 

@@ -1,6 +1,6 @@
-"""What do linear readouts of all layers cost beside those of one, and beside scikit-learn?
+"""What do linear probes of all layers cost beside those of one, and beside scikit-learn?
 
-One encoder reads the words of a corpus once, and a logistic regression of every layer foretells their tags.
+One encoder reads the words of a corpus once, and a logistic regression of every layer predicts their tags.
 Everything runs in turn, round after round, on as many threads as are asked for; all figures are ratios of
 medians. scikit-learn gets the rows of one layer in float32 and the penalty that was chosen here; it stops at
 its own tolerance, which is looser than ours but of the same gradient, so that both are compared at each of
@@ -25,7 +25,7 @@ from engine import Table, interleaved
 LAYERS, SLOWER, POINTS = 3.0, 1.0, 0.1  # promises: all layers to one, scikit-learn's time to ours, accuracy
 WORSE = 1e-6  # share of the objective by which scikit-learn's may be better
 PASSES = 1000  # that scikit-learn may take
-ALONE = "all layers to one, readouts alone"
+ALONE = "all layers to one, probes alone"
 WHOLE = "all layers to one, each with the extraction"
 SAME = "scikit-learn to ours, one layer, same penalty"
 LOOSE = "scikit-learn to ours, one layer, same penalty and tolerance"
@@ -306,7 +306,7 @@ def tables(result: Mapping[str, Any]) -> list[Table]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Cost of linear readouts of all layers.")
+    parser = argparse.ArgumentParser(description="Cost of linear probes of all layers.")
     parser.add_argument("model", help="folder, name or hub id")
     parser.add_argument("--train", required=True, help="a treebank in CoNLL-U")
     parser.add_argument("--test", required=True)

@@ -113,7 +113,7 @@ def partial_rank_correlation(spans: Spans) -> float:
     return _cosine(*residuals, floor=_ROUNDING * np.sqrt(len(m)))
 
 
-def foretold(training: Sequence[Spans], asked: Spans) -> tuple[float, float]:
+def predict_order(training: Sequence[Spans], spans_to_predict: Spans) -> tuple[float, float]:
     """
     Predict the order of the costs of one map from other maps, without similarity and with it.
 
@@ -121,7 +121,7 @@ def foretold(training: Sequence[Spans], asked: Spans) -> tuple[float, float]:
     ----------
     training : sequence of Spans
         Training maps, with equal weights.
-    asked : Spans
+    spans_to_predict : Spans
 
     Returns
     -------
@@ -141,9 +141,9 @@ def foretold(training: Sequence[Spans], asked: Spans) -> tuple[float, float]:
             x = _features(spans, similarity=similarity)
             gram = gram + x.T @ x / len(x)
             moment = moment + x.T @ _ranks(spans.cost) / len(x)
-        x = _features(asked, similarity=similarity)
+        x = _features(spans_to_predict, similarity=similarity)
         weights = np.linalg.solve(gram + len(training) * RIDGE * np.eye(x.shape[1]), moment)
-        correlations.append(rank_correlation(np.round(x @ weights, 9), asked.cost))
+        correlations.append(rank_correlation(np.round(x @ weights, 9), spans_to_predict.cost))
     return correlations[0], correlations[1]
 
 

@@ -6,7 +6,7 @@ with drawn weights (weights do not matter for time):
 - the scores of all truncations with the tuned head, to one evaluation of the whole model;
 - heads of all layers trained together on kept states, to one head trained with the encoder in the loop;
 - the scores of all 78 spans, to a loop over really cut models;
-- the way back with the lower half and the embeddings frozen, to that with nothing frozen;
+- the backward pass with the lower half and the embeddings frozen, to that with nothing frozen;
 - the encoder time of an exported model with blocks removed, to what their share says.
 
 Run it as
@@ -154,7 +154,7 @@ def heads(case: Case, rounds: int, epochs: int = 3) -> list[float]:
 
 
 def freezing(case: Case, rounds: int) -> list[float]:
-    """The way back alone, on one batch of the longest examples."""
+    """The backward pass alone, on one batch of the longest examples."""
     import torch
 
     from microtome.interventions.applying import apply
@@ -263,7 +263,7 @@ def shown(found: dict[str, Any]) -> list[tuple[str, float, float, float, str, bo
         "truncations": "all truncations, to one evaluation",
         "heads": "heads of all layers, to one head with the frozen encoder in the loop",
         "spans": "all spans, to a loop over really cut models",
-        "freezing": "way back with the lower half and the embeddings frozen, to nothing frozen",
+        "freezing": "backward pass with the lower half and the embeddings frozen, to nothing frozen",
     }
     rows = []
     for name, words in said.items():

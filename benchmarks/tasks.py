@@ -156,7 +156,7 @@ def machine(device: str) -> str:
 
 def rows(results: Sequence[dict[str, Any]]) -> list[list[str]]:
     """One row a task: the mean over seeds, and what a reader must know."""
-    from microtome.inference.seeds import Outcome, mean_over_seeds
+    from microtome.inference.seeds import SeedOutcome, mean_over_seeds
 
     table = []
     for task in dict.fromkeys(one["task"] for one in results):
@@ -168,7 +168,7 @@ def rows(results: Sequence[dict[str, Any]]) -> list[list[str]]:
         first = ran[0]["run"]
         main = first["evaluation"]["main"]
         outcomes = [
-            Outcome(
+            SeedOutcome(
                 seed=one["seed"],
                 value=_value(one["run"]["evaluation"]["score"]["value"]),
                 failed=one["run"]["failure"] or "",
@@ -220,7 +220,7 @@ HEADER = (
     "score",
     "mean over seeds [95 %, t]",
     "one seed [95 %, examples]",
-    "most frequent answer",
+    "majority baseline",
     "scored on",
     "trained on",
     "updates",

@@ -78,7 +78,7 @@ def change_tables(documents: Documents) -> str:
     found = of_kind(documents, "task", "change")
     if not found:
         return ""
-    names = {"tuned": "base and tuned", "seeds": "two seeds", "twin": "base and random twin"}
+    names = {"tuned": "base and tuned", "seeds": "two seeds", "twin": "base and random baseline"}
     parts = []
     for measure in MEASURES:
 
@@ -120,7 +120,7 @@ def probe_tables(documents: Documents) -> str:
 
                 def before(one: Mapping[str, Any], part: str = part, target: str = target) -> Any:
                     told = one[part][target]
-                    kinds = (("base", "base"), ("twin", "random twin"), ("control", "control labels"))
+                    kinds = (("base", "base"), ("twin", "random baseline"), ("control", "control task"))
                     return [(what, _cells(told[key], 3)) for key, what in kinds if key in told]
 
                 made.append(_layers(base, before))
@@ -161,18 +161,18 @@ def curves_table(documents: Documents) -> str:
         for model, one in reads.items():
             for side, solver in ((side, solver) for side in ("base", "twin") for solver in SOLVERS):
                 if one["depth"] == depth:
-                    name = f"read, {solver}{', random twin' if side == 'twin' else ''}"
+                    name = f"read, {solver}{', random baseline' if side == 'twin' else ''}"
                     cells = _cells(np.mean(one["curves"][side][solver], axis=0).tolist(), 3)
                     lines.append(line([model, name, "", *cells]))
         for one in redrawn:
             if one["depth"] == depth:
                 job, told = one["job"], one["curves"]
                 note = "" if learned_curve(one) else " (not learned)"
-                name = f"above redrawn ({job['what']}), {job['size']:,} examples{note}"
+                name = f"above re-initialized ({job['what']}), {job['size']:,} examples{note}"
                 lines.append(line([job["model"], name, *_cells(told["means"], 3)]))
         parts.append("\n".join(lines))
     lines = head(
-        ["model", "redrawn", "examples", "probes", "rank agreement, 95 % over seeds", "points apart"]
+        ["model", "re-initialized", "examples", "probes", "rank agreement, 95 % over seeds", "points apart"]
     )
     for one in redrawn:
         job = one["job"]

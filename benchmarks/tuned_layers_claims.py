@@ -139,7 +139,7 @@ class Claim:
 
 def mean_of(numbers: Sequence[Number]) -> Number:
     """
-    The mean of numbers that may err together, as those of one set of sentences: its ends are their means.
+    The mean of numbers that may be correlated, as those of one set of sentences: its ends are their means.
 
     Examples
     --------
@@ -390,7 +390,7 @@ def _tamkin(model: str, documents: Sequence[Mapping[str, Any]]) -> list[Claim]:
             found.append(
                 Claim(
                     name=TAMKIN,
-                    text="with fewer examples, redrawing runs more like probing",
+                    text="with fewer examples, re-initialization runs more like probing",
                     model=model,
                     by=f"{solver} probes, {scheme}",
                     parts=tuple(parts),

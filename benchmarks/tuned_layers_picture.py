@@ -152,7 +152,7 @@ def _explain(figure: Figure, tuned: Documents) -> None:
     marks += [
         Line2D([], [], color=BASE, linewidth=1.2, label="before tuning"),
         Line2D([], [], color=SEEDS, linewidth=0.9, label="two seeds of a tuned model"),
-        Line2D([], [], color=TWIN, linewidth=0.9, linestyle=":", label="random twin"),
+        Line2D([], [], color=TWIN, linewidth=0.9, linestyle=":", label="random baseline"),
     ]
     wide = float(figure.get_size_inches()[0])
     figure.legend(
@@ -172,9 +172,9 @@ def _explain(figure: Figure, tuned: Documents) -> None:
     over = some["unit"]
     said = (
         f"similarity: {PUBLISHED}, n = {sentences} sentences; "
-        f"readouts: {some['score']}, linear, {some['train']:,} sentences to learn from and "
+        f"linear probes: {some['score']}, linear, {some['train']:,} sentences to learn from and "
         f"{some['judged']:,} to judge on; means of {seeds} fine-tunings; shaded: 95 % over {over}s and "
-        "fine-tunings for all layers of a line at once, of readouts for the difference from before tuning"
+        "fine-tunings for all layers of a line at once, of probes for the difference from before tuning"
     )
     lowest = figure.axes[len(figure.axes) - sum(axes.get_xlabel() != "" for axes in figure.axes)]
     add_caption(lowest, said, 72 * (wide - LEFT))

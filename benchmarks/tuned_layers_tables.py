@@ -107,7 +107,7 @@ BOUNDS = (
     "of the upper third; change is mainly in the upper third where that holds more of it than if every block "
     f"added as much; most of the model is changed where the middle layer is, above {MOVED:g}. A claim holds "
     "where all of its intervals (95 %, each alone) lie on the claimed side; it does not hold where one, made "
-    "wider for the number of them, lies wholly on the other; and else it cannot be told. Intervals are over "
+    "wider for the number of them, lies wholly on the other; and else it is inconclusive. Intervals are over "
     "documents, or sentences where there are none, and seeds."
 )
 
@@ -121,7 +121,7 @@ def verdicts(checked: Sequence[Claim]) -> str:
         for model in dict.fromkeys(one.model for one in mine):
             each = [one for one in mine if one.model == model]
             first = each[0]
-            told = first.verdict if first.parts else f"cannot be told ({first.why})"
+            told = first.verdict if first.parts else f"inconclusive ({first.why})"
             if len(first.by_group) > 1:
                 told += f" ({', '.join(f'{thing}: {verdict}' for thing, verdict in first.by_group.items())})"
             others = [one for one in each[1:] if one.verdict != first.verdict]
@@ -234,8 +234,8 @@ def curves_text(documents: Documents) -> str:
     drawn = sum(len(one["curves"]["runs"]) * len(one["curves"]["x"]) for one in redrawn)
     told = redrawn[0]["options"]
     return (
-        f"{drawn:,} fine-tunings with blocks redrawn, recipe tamkin2020 in {told['precision']} with a rate "
-        f"of {told['reinit_rate']:g}, batches of {told['batch']}, {told['reinit_updates']:,} updates on "
+        f"{drawn:,} fine-tunings with blocks re-initialized, recipe tamkin2020 in {told['precision']} with a "
+        f"rate of {told['reinit_rate']:g}, batches of {told['batch']}, {told['reinit_updates']:,} updates on "
         f"{told['reinit_task']} whatever the number of examples and {len(told['reinit_seeds'])} seeds. "
         f"{machines(redrawn)}."
     )

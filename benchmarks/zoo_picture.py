@@ -134,7 +134,7 @@ def draw_cuts(documents: Documents, tasks: Sequence[str]) -> Figure:
         figure.axes[(len(tasks) - 1) * len(ENCODERS)],
         f"cut after each layer, with the head as it was tuned (UNTUNED) or tuned further there (TUNED); head "
         f"{HEAD}, rate {some['job']['rate']:g}; means over {len(some['runs'])} seeds; shaded: 95 % of each "
-        "layer alone, over examples and seeds; dotted: the most frequent answer",
+        "layer alone, over examples and seeds; dotted: the majority baseline",
         72 * (wide - LEFT),
     )
     return figure

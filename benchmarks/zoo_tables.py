@@ -134,7 +134,7 @@ def learned_answers(documents: Sequence[Mapping[str, Any]]) -> str:
     told = ", ".join(f"{name} {100 * share:.0f} %" for name, share in shares.items())
     return "\n".join(
         [
-            f"Settings at least {LEARNED:g} points above the most frequent answer: {told}. Where it is half "
+            f"Settings at least {LEARNED:g} points above the majority baseline: {told}. Where it is half "
             f"of them, a task counts as learned: {', '.join(tasks)}.",
             "",
             *(f"- {one}" for one in answers(settings, effects(settings, SHOWN))),
@@ -225,7 +225,7 @@ def scores_table(documents: Sequence[Mapping[str, Any]], settings: Sequence[Sett
         f"| encoder | head | rate | {' | '.join(tasks)} |",
         f"| --- | --- | --- |{' --- |' * len(tasks)}",
     ]
-    lines.append(f"| most frequent answer | | | {' | '.join(number(guesses[task], 1) for task in tasks)} |")
+    lines.append(f"| majority baseline | | | {' | '.join(number(guesses[task], 1) for task in tasks)} |")
     for design, head, rate in dict.fromkeys((s.design, s.head, s.rate) for s in settings):
         cells = []
         for task in tasks:

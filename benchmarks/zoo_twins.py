@@ -1,4 +1,4 @@
-"""Does an encoder clearly beat its random twin? Tables, sentences and cards, for zoo_scores.py."""
+"""Encoders beside their random baselines: tables, sentences and cards, for zoo_scores.py."""
 
 from __future__ import annotations
 
@@ -122,7 +122,8 @@ def markdown(document: Mapping[str, Any]) -> str:
     """The table, and which encoders clearly beat their twins."""
     found = scores_of(document)
     lines = [
-        "| encoder | task | encoder's score | random twin's | difference | best rate, epochs | twin's |",
+        "| encoder | task | encoder's score | random baseline's | difference "
+        "| best rate, epochs | baseline's |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     said = []
@@ -134,7 +135,7 @@ def markdown(document: Mapping[str, Any]) -> str:
         beats, won = clearly(scores)
         verb = "clearly beats" if beats else "does not clearly beat"
         where = f": the interval lies above 0 on {', '.join(won)}" if won else ": it does on no task"
-        said.append(f"- {encoder} {verb} its random twin{where} ({len(scores)} tasks).")
+        said.append(f"- {encoder} {verb} its random baseline{where} ({len(scores)} tasks).")
     plan = document["plan"]
     same = sum(
         str(one.get("failure") or "").startswith("collapsed")
@@ -146,8 +147,8 @@ def markdown(document: Mapping[str, Any]) -> str:
         f"Mean [95 %, t over {len(plan['seeds'])} seeds; Welch's for differences], on the validation split. "
         f"Rates tried: {', '.join(f'{rate:g}' for rate in plan['rates'])}; epochs: "
         f"{', '.join(f'{each:g}' for each in plan['epochs'])}, at most {plan['updates']:,} updates; the best "
-        f"cell was chosen with seed {GRID_SEED} on the same split, for encoders and twins alike. {same} of "
-        f"the runs with other seeds gave one answer to everything, and count. {machines}."
+        f"cell was chosen with seed {GRID_SEED} on the same split, for encoders and baselines alike. {same} "
+        f"of the runs with other seeds gave one answer to everything, and count. {machines}."
     )
     return "\n".join([*lines, "", *said, "", note])
 

@@ -1,4 +1,4 @@
-"""What runs as `python -m microtome`? The command line."""
+"""The command line as a module: `python -m microtome`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Do the arguments of a public function have the types that its signature says? One check for all of them."""
+"""The check of the arguments of public functions against the types of their signatures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes the same bits again? Random numbers from a seed and a name, and sums that add in order."""
+"""Reproducible randomness: random numbers from a seed and a name, and sums in a fixed order."""
 
 from __future__ import annotations
 

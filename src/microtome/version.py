@@ -1,4 +1,4 @@
-"""Which version is this?"""
+"""The version of the package."""
 
 from __future__ import annotations
 

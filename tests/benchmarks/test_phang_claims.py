@@ -46,20 +46,20 @@ def test_planted_claims_are_judged_rightly() -> None:
     assert len(found) == 14
     assert found["C3"].verdict == "holds"
     assert found["C5"].parts[0].verdict == "holds"
-    assert found["C5"].verdict == "cannot be told", "the similarity of the last two layers is not known"
+    assert found["C5"].verdict == "inconclusive", "the similarity of the last two layers is not known"
     assert found["P-E2 a"].verdict == "holds"
     assert found["P-E2 c"].verdict == "holds"
     assert found["P-E2 e"].verdict == "holds"
     turned = by_name(claims(models(masked=-1.5, shared=-1.5, replaced=1.0)))
     assert turned["C3"].verdict == "does not hold"
     assert turned["C5"].verdict == "does not hold", "one part that fails is enough"
-    assert turned["C1"].verdict == "cannot be told"
+    assert turned["C1"].verdict == "inconclusive"
     assert turned["C1"].parts[0].effect.n == 0
 
 
 def test_one_task_tells_nothing_of_others_but_something_of_itself() -> None:
     found = by_name(claims(models(tasks=("a",), masked=1.0, shared=1.0)))
-    assert found["C3"].verdict == "cannot be told"
+    assert found["C3"].verdict == "inconclusive"
     assert found["C3"].verdict_here == "holds"
 
 
@@ -82,6 +82,6 @@ def test_answers_say_what_the_interval_says() -> None:
     here = replace(clear, value=-0.5, low=-0.9, high=0.1, here_low=-0.6, here_high=-0.4)
     assert "Yes on these tasks, it is smaller" in answer("Do they?", "x", here, "contrast")
     open_ = replace(clear, value=0.0, low=-0.9, high=0.1, here_low=-0.6, here_high=0.4)
-    assert "It cannot be told" in answer("Do they?", "x", open_, "contrast")
+    assert "Inconclusive" in answer("Do they?", "x", open_, "contrast")
     assert "Not measured" in answer("Do they?", "x", Effect(value=float("nan")), "contrast")
     assert said(Effect(value=1.0, n=1)) == "1.00"

@@ -13,8 +13,8 @@ from sklearn.linear_model import LinearRegression, Ridge
 from span_validity import (
     RIDGE,
     Spans,
-    foretold,
     partial_rank_correlation,
+    predict_order,
     rank_correlation,
     spans_of,
 )
@@ -95,7 +95,7 @@ def test_a_similarity_of_length_alone_has_nothing_left() -> None:
     assert np.isnan(partial_rank_correlation(found))
 
 
-def test_costs_are_foretold_by_ridge_regression_on_ranks() -> None:
+def test_costs_are_predicted_by_ridge_regression_on_ranks() -> None:
     training, asked = [spans_of(*maps(6, name)) for name in "abc"], spans_of(*maps(8, "d"))
 
     def features(one: Spans, full: bool) -> np.ndarray:
@@ -103,7 +103,7 @@ def test_costs_are_foretold_by_ridge_regression_on_ranks() -> None:
         terms = [length, m, length**2, m**2, length * m] + full * [s, s**2, s * length, s * m]
         return np.column_stack(terms) - np.mean(terms, axis=1)
 
-    for full, found in zip((False, True), foretold(training, asked), strict=True):
+    for full, found in zip((False, True), predict_order(training, asked), strict=True):
         x = np.vstack([features(one, full) for one in training])
         y = np.concatenate([ranked(one.cost) for one in training])
         model = Ridge(alpha=RIDGE * len(y), fit_intercept=False).fit(x, y)

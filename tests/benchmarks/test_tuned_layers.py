@@ -198,7 +198,7 @@ def test_jobs_measure_go_on_and_fill_a_page(
     filled = page.read_text()
     assert "stale" not in filled
     assert "M1, large changes" in filled
-    assert "above redrawn (library), 10 examples" in filled
+    assert "above re-initialized (library), 10 examples" in filled
     kept = tmp_path / "kept.jsonl"
     assert question.main(["--load", str(out), "--keep", str(kept)]) == 0
     page.write_text(filled.replace("holds", "stale"))
@@ -367,21 +367,21 @@ def documents(middle: float = 0.7, **changes: Any) -> list[Any]:
         ({}, "M1", "holds"),
         ({"last": 0.9}, "M1", "does not hold"),
         ({"probe": -0.1}, "M1", "does not hold"),
-        ({"probe": -0.02}, "M1", "cannot be told"),
+        ({"probe": -0.02}, "M1", "inconclusive"),
         ({"top": -0.06}, "M1", "does not hold"),  # what the upper layers lose is not hidden by the others
-        ({"probe": -0.0212}, "M1", "cannot be told"),  # wholly beyond, but one of six
+        ({"probe": -0.0212}, "M1", "inconclusive"),  # wholly beyond, but one of six
         ({}, "M2", "holds"),
         ({"share": 0.2}, "M2", "does not hold"),
-        ({"share": 0.72}, "M2", "cannot be told"),  # .585 with parsing, where equal steps have .587
+        ({"share": 0.72}, "M2", "inconclusive"),  # .585 with parsing, where equal steps have .587
         ({}, "M3", "holds"),
         ({"middle": 0.99}, "M3", "does not hold"),  # only the top of the model is changed
         ({"mean": 0.5}, "M3", "does not hold"),
-        ({"share": 0.45}, "M3", "cannot be told"),
+        ({"share": 0.45}, "M3", "inconclusive"),
         ({}, "M4", "holds"),
         ({"domain": -0.1}, "M4", "does not hold"),
-        ({"domain": 0.0}, "M4", "cannot be told"),
-        ({"score": 0.3}, "M3", "cannot be told"),
-        ({"score": 0.3}, "M4", "cannot be told"),
+        ({"domain": 0.0}, "M4", "inconclusive"),
+        ({"score": 0.3}, "M3", "inconclusive"),
+        ({"score": 0.3}, "M4", "inconclusive"),
     ],
 )
 def test_claims_can_come_out_any_way(benchmark: Load, changes: Any, claim: str, verdict: str) -> None:
@@ -398,7 +398,7 @@ def test_claims_can_come_out_any_way(benchmark: Load, changes: Any, claim: str, 
 
 @pytest.mark.parametrize(
     ("turn", "verdict", "low"),
-    [(False, "holds", 0.6), (True, "does not hold", 0.6), (False, "cannot be told", 0.4)],
+    [(False, "holds", 0.6), (True, "does not hold", 0.6), (False, "inconclusive", 0.4)],
 )
 def test_the_claim_about_few_examples(benchmark: Load, turn: bool, verdict: str, low: float) -> None:
     reads = [[0.5, 0.6, 0.7, 0.8], [0.5, 0.61, 0.7, 0.81], [0.5, 0.62, 0.7, 0.8]]

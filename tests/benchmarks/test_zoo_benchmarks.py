@@ -255,8 +255,8 @@ def test_twins_are_shared_by_shape_and_cards_are_filled(
     page.write_text("<!-- twins -->\n<!-- /twins -->")
     assert scores.main(["--load", str(file), "--zoo", str(zoo), "--cards", "--markdown", str(page)]) == 0
     told = page.read_text()
-    assert "masked clearly beats its random twin: the interval lies above 0 on stsb, mrpc" in told
-    assert "replaced does not clearly beat its random twin: it does on no task" in told
+    assert "masked clearly beats its random baseline: the interval lies above 0 on stsb, mrpc" in told
+    assert "replaced does not clearly beat its random baseline: it does on no task" in told
     card = check_card(zoo / "masked")
     assert card["scores"]["stsb"]["model"]["mean"] == pytest.approx(0.81)
     assert card["scores"]["stsb"]["difference"]["low"] > 0.6

@@ -17,7 +17,7 @@ import microtome
 from microtome.cli import main
 from microtome.cli.store import size
 from microtome.store.address import digest_file
-from microtome.store.entry import Entry, write_entry
+from microtome.store.entry import StoreEntry, write_entry
 from microtome.store.shelf import Shelf
 
 SOURCE = Path(microtome.__file__).parents[1]
@@ -30,7 +30,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def entries(root: Path) -> list[Entry]:
+def entries(root: Path) -> list[StoreEntry]:
     """Three entries of different age, the oldest first."""
     shelf = Shelf(root)
     found = []
@@ -76,7 +76,9 @@ def wrong(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 # ls
 
 
-def test_ls_has_a_line_an_entry(entries: list[Entry], root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ls_has_a_line_an_entry(
+    entries: list[StoreEntry], root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     head, *lines = told(capsys, "ls").splitlines()
     assert head.split() == ["address", "kind", "created", "files", "size"]
     assert lines[-1] == f"{root}: 3 entries, 6.0 kB."
@@ -87,7 +89,7 @@ def test_ls_has_a_line_an_entry(entries: list[Entry], root: Path, capsys: pytest
         ]
 
 
-def test_ls_as_json(entries: list[Entry], root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ls_as_json(entries: list[StoreEntry], root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Shelf(root).work(kind="map", specification={"left": 1}) as work:
         (work.folder / "a").write_text("12345")
         running = read(capsys, "ls")["partial"]
@@ -109,7 +111,7 @@ def test_ls_as_json(entries: list[Entry], root: Path, capsys: pytest.CaptureFixt
 
 
 def test_ls_names_what_is_not_finished_or_cannot_be_read(
-    entries: list[Entry], root: Path, capsys: pytest.CaptureFixture[str]
+    entries: list[StoreEntry], root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (entries[0].folder / "entry.json").write_text("{")
     with Shelf(root).work(kind="map", specification={"left": 1}) as work:
@@ -130,7 +132,7 @@ def test_a_store_that_is_not_there_yet_is_empty(root: Path, capsys: pytest.Captu
 
 
 def test_a_store_may_be_given(
-    entries: list[Entry], root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    entries: list[StoreEntry], root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "other").mkdir()
     assert read(capsys, "ls", "--store", str(root))["entries"]
@@ -146,7 +148,7 @@ def test_a_store_may_be_given(
 # show
 
 
-def test_show_tells_all(entries: list[Entry], capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_tells_all(entries: list[StoreEntry], capsys: pytest.CaptureFixture[str]) -> None:
     entry = entries[1]
     out = told(capsys, "show", entry.address)
     for words in (
@@ -162,7 +164,7 @@ def test_show_tells_all(entries: list[Entry], capsys: pytest.CaptureFixture[str]
         assert words in out
 
 
-def test_show_as_json(entries: list[Entry], capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_as_json(entries: list[StoreEntry], capsys: pytest.CaptureFixture[str]) -> None:
     entry = entries[1]
     assert read(capsys, "show", entry.address[:10]) == {
         "format": "microtome/store-show/1",
@@ -176,7 +178,7 @@ def test_show_as_json(entries: list[Entry], capsys: pytest.CaptureFixture[str]) 
     }
 
 
-def test_an_entry_that_is_not_there(entries: list[Entry], capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_entry_that_is_not_there(entries: list[StoreEntry], capsys: pytest.CaptureFixture[str]) -> None:
     for verb in ("show", "verify"):
         said = wrong(capsys, verb, "no such")
         assert said.startswith("microtome: address must be that of an entry in ")
@@ -191,7 +193,7 @@ def test_a_beginning_of_two(root: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert told(capsys, "show", "a" * 39 + "1")
 
 
-def test_an_entry_that_cannot_be_read(entries: list[Entry], capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_entry_that_cannot_be_read(entries: list[StoreEntry], capsys: pytest.CaptureFixture[str]) -> None:
     (entries[0].folder / "entry.json").write_text("{")
     assert main(["store", "show", entries[0].address]) == 1
     said = capsys.readouterr()
@@ -212,13 +214,13 @@ def test_what_is_shown_cannot_steer_the_terminal(root: Path, capsys: pytest.Capt
 # verify
 
 
-def test_verify_says_that_all_is_well(entries: list[Entry], capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_says_that_all_is_well(entries: list[StoreEntry], capsys: pytest.CaptureFixture[str]) -> None:
     assert told(capsys, "verify") == "3 entries checked: all is as it was written.\n"
     assert told(capsys, "verify", entries[0].address) == "1 entry checked: all is as it was written.\n"
 
 
 def test_verify_names_each_problem_and_ends_with_1(
-    entries: list[Entry], root: Path, capsys: pytest.CaptureFixture[str]
+    entries: list[StoreEntry], root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = entries[0].folder / "result.json"
     path.write_text("y" * 1000)
@@ -239,7 +241,7 @@ def test_verify_names_each_problem_and_ends_with_1(
 
 
 def test_gc_without_an_age_removes_no_entry(
-    entries: list[Entry], root: Path, capsys: pytest.CaptureFixture[str]
+    entries: list[StoreEntry], root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Shelf(root).work(kind="map", specification={"left": 1}) as work:
         (work.folder / "a").write_text("12345")
@@ -251,7 +253,7 @@ def test_gc_without_an_age_removes_no_entry(
     assert Shelf(root).partial() == []
 
 
-def test_gc_by_age(entries: list[Entry], root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_gc_by_age(entries: list[StoreEntry], root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     would = told(capsys, "gc", "--older-than", "15", "--grace", "0", "--dry-run")
     assert [line.split()[1] for line in would.splitlines()[1:3]] == sorted(e.address for e in entries[:2])
     assert "Would remove 2 things, " in would
@@ -272,7 +274,9 @@ def test_gc_by_age(entries: list[Entry], root: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("days", ["-1", "inf", "nan"])
-def test_an_age_that_is_none(entries: list[Entry], days: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_age_that_is_none(
+    entries: list[StoreEntry], days: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     said = wrong(capsys, "gc", "--older-than", days)
     assert said.startswith("microtome: --older-than must be a number of days, at least 0, but got ")
 
@@ -281,7 +285,7 @@ def test_an_age_that_is_none(entries: list[Entry], days: str, capsys: pytest.Cap
 
 
 def test_rm_takes_beginnings_and_broken_records(
-    entries: list[Entry], root: Path, capsys: pytest.CaptureFixture[str]
+    entries: list[StoreEntry], root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second, third = (entry.address for entry in entries)
     (entries[0].folder / "entry.json").write_text("{")
@@ -313,7 +317,7 @@ def test_without_words_there_is_help(capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.parametrize("words", [["ls"], ["verify"], ["gc", "--dry-run"], ["ls", "--json"]])
-def test_nothing_heavy_is_imported(entries: list[Entry], words: list[str]) -> None:
+def test_nothing_heavy_is_imported(entries: list[StoreEntry], words: list[str]) -> None:
     code = (
         "import sys; from microtome.cli import main; assert main(sys.argv[1:]) == 0\n"
         "assert not {'torch', 'numpy', 'pyarrow', 'matplotlib'} & set(sys.modules)"

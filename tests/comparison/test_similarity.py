@@ -295,7 +295,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "option ridge must be 0 unless estimator is cross_validated, but got 0.1.",
     ),
     ({"clusters": "nowhere.npy"}, "clusters must be a readable .npy file, but got nowhere.npy: "),
-    ({"names": ["a", "b"]}, "names must be 1 for left, one a layer, but got 2."),
+    ({"names": ["a", "b"]}, "names must be 1 for left, one per layer, but got 2."),
     ({"clusters": [1, 2]}, "clusters must be one id for each of the 20 rows, but got '2 ids'."),
     (
         {"clusters": [0] * 10 + [*range(10)]},

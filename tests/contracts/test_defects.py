@@ -13,7 +13,7 @@ import pytest
 
 from defects import DEFECTS
 from microtome.measures.cka import LINEAR_CKA
-from microtome.measures.declare import Measure, Option, invariant
+from microtome.measures.declare import Measure, MeasureOption, invariant
 from microtome.measures.neurons import NEURON_CORRELATION
 from microtome.measures.table import chosen
 from microtome.testing import ContractError, check_measure
@@ -140,7 +140,7 @@ FALSE: dict[str, tuple[Measure, str]] = {
     "no summary": (replace(LINEAR_CKA, summary=" "), "documented"),
     "an unknown paper": (replace(LINEAR_CKA, citations=("nobody1999",)), "documented"),
     "an option without a meaning": (
-        replace(LINEAR_CKA, options=MappingProxyType({"k": Option(default=1, low=0, meaning="")})),
+        replace(LINEAR_CKA, options=MappingProxyType({"k": MeasureOption(default=1, low=0, meaning="")})),
         "documented",
     ),
     "a distance": (wrong_value(lambda v: 1 - v), "closer is higher"),
@@ -164,7 +164,7 @@ def test_an_option_that_breaks_the_measure_is_found() -> None:
     def compute(left: Any, right: Any, options: Mapping[str, Any]) -> tuple[float, str | None]:
         return VALUES["linear_cka"](left.numpy(), right.numpy()) * options["factor"], None
 
-    options = MappingProxyType({"factor": Option(default=1.0, low=0.0, high=9.0, meaning="a factor")})
+    options = MappingProxyType({"factor": MeasureOption(default=1.0, low=0.0, high=9.0, meaning="a factor")})
     mine = replace(wrapped(VALUES["linear_cka"], "linear_cka"), compute=compute, options=options)
     check = next(check for check in contract(mine) if check.name == "options")
     with pytest.raises(ContractError, match=r"mine:factor=9.0 must lie between 0 and 1"):

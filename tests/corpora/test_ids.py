@@ -5,19 +5,19 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from microtome.corpora.ids import Seen
+from microtome.corpora.ids import SeenIds
 
 
 @given(st.lists(st.text(max_size=3)))
 def test_it_answers_as_a_set_does(names: list[str]) -> None:
-    seen, known = Seen(), set()
+    seen, known = SeenIds(), set()
     for name in names:
         assert seen.add(name) == (name in known)
         known.add(name)
 
 
 def test_many_ids_need_little_memory() -> None:
-    seen = Seen()
+    seen = SeenIds()
     tracemalloc.start()
     try:
         assert not any(seen.add(f"a rather long name for an example, number {i}") for i in range(50_000))

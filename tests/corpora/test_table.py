@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from microtome.corpora.declare import Option, Reader
+from microtome.corpora.declare import Reader, ReaderOption
 from microtome.corpora.examples import Example
 from microtome.corpora.files import File
 from microtome.corpora.opening import corpus
@@ -185,7 +185,7 @@ def test_a_reader_of_one_s_own(tmp_path: Path) -> None:
         suffixes=(".codes",),
         summary="One example a byte.",
         read=read_codes,
-        options={"sign": Option(default="x", meaning="what is repeated")},
+        options={"sign": ReaderOption(default="x", meaning="what is repeated")},
     )
     for source in (tmp_path / "a.codes", tmp_path):
         opened = pickle.loads(pickle.dumps(corpus(source, reader=mine, sign="y")))

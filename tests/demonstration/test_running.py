@@ -16,14 +16,16 @@ import transformers
 
 import microtome as mt
 from drawn_zoo import draw_zoo
-from microtome.demonstration.plan import WHOLE, Plan
+from microtome.demonstration.plan import WHOLE, DemoPlan
 from microtome.demonstration.running import Demonstration, demonstrate
 from microtome.errors import InputError
 from microtome.report.collecting import collect
 
 pytestmark = pytest.mark.slow
 
-PLAN = Plan(train=500, rest=200, validation=160, test=200, readouts=100, steps=24, rate=4e-3, max_drop=8.0)
+PLAN = DemoPlan(
+    train=500, rest=200, validation=160, test=200, head_examples=100, steps=24, rate=4e-3, max_drop=8.0
+)
 COMMAND = "microtome demo --out there"
 
 
@@ -61,14 +63,14 @@ def test_every_step_is_told_and_has_a_result(done: Demonstration, steps: list[st
         for what in ("finetune", "compare", "truncate", "skip", "prune"):
             assert read(done, f"{what}/{name}")["format"].startswith("microtome/")
         assert [run["seed"] for run in read(done, f"finetune/{name}")["runs"]] == [1, 2]
-    assert read(done, "floor/finetune")["runs"][0]["changes"] == ["all weights drawn anew (seed 0)"]
+    assert read(done, "floor/finetune")["runs"][0]["changes"] == ["all weights re-initialized (seed 0)"]
     assert read(done, "floor/evaluate")["against"]["model"] == "masked-random0 (seed 1)"
     models = [one["name"] for one in read(done, "compare/masked")["provenance"]["models"]]
     assert models == ["masked", "masked-seed1", "masked-seed2", "masked-random0"]
 
 
 def test_the_report_is_what_report_makes_of_the_folder(done: Demonstration) -> None:
-    again = collect(done.page.parent, made=done.document["made"])
+    again = collect(done.page.parent, date=done.document["made"])
     assert json.dumps(again) == json.dumps(done.document)
     text = done.page.read_text(encoding="utf-8")
     assert "microtome/report/1" in text
@@ -83,8 +85,8 @@ def test_the_report_is_what_report_makes_of_the_folder(done: Demonstration) -> N
 
 def test_what_is_told_of_each_encoder_stands_in_its_results(done: Demonstration) -> None:
     known = {text for one in done.document["sections"] for text in one["sentences"]}
-    assert [one.name for one in done.told] == [*PLAN.encoders, "masked-random0"]
-    for told in done.told[:-1]:
+    assert [one.name for one in done.findings] == [*PLAN.encoders, "masked-random0"]
+    for told in done.findings[:-1]:
         assert set(told.sentences) <= known
         score, first, second, cut, prune = told.sentences
         mean = read(done, f"finetune/{told.name}")["mean"]
@@ -107,7 +109,7 @@ def test_what_is_told_of_each_encoder_stands_in_its_results(done: Demonstration)
             continue
         assert ("can go" in prune) == pruned["certified"]
         assert ("Nothing can be cut safely" in prune) == (not pruned["certified"])
-    twin = done.told[-1]
+    twin = done.findings[-1]
     compared = read(done, "floor/evaluate")["against"]
     assert f" is {compared['difference']:.3f} " in twin.sentences[-1]
     shown = compared["low"] > 0 or compared["high"] < 0
@@ -144,7 +146,7 @@ def test_an_exported_model_gives_the_same_answers_without_this_package(done: Dem
             answers = net.eval()(**inputs).logits.argmax(-1).tolist()
         ours = mt.evaluate(one.folder, task, split="test")
         assert [task.labels.index(net.config.id2label[k]) for k in answers] == list(ours.predictions)
-        assert list(one.found.predictions) == list(ours.predictions)
+        assert list(one.evaluation.predictions) == list(ours.predictions)
         right = np.mean([item.target == said for item, said in zip(split, ours.predictions, strict=True)])
         assert one.drop.cut == pytest.approx(right)
         assert f"has accuracy {right:.3f} on 200 examples" in one.sentence()
@@ -161,14 +163,14 @@ def test_a_second_call_reads_from_the_store(done: Demonstration) -> None:
     again = demonstrate(done.page.parent, PLAN, progress=lambda *what: said.append(what), command=COMMAND)
     assert sorted(path.name for path in entries.rglob("*")) == before
     assert not [what for what, _, _ in said if "training" in what]
-    assert again.told == done.told
+    assert again.findings == done.findings
     assert [one.sentence() for one in again.unseen] == [one.sentence() for one in done.unseen]
 
 
 def test_encoders_that_learned_nothing_are_told_and_not_pruned(tmp_path: Path) -> None:
     plan = replace(PLAN, encoders=("every",), seeds=(3,), steps=1, rate=1e-9, rest=40, validation=40, test=40)
     done = demonstrate(tmp_path / "demo", plan)
-    (told, floor) = done.told
+    (told, floor) = done.findings
     assert "The only run of every on polarity failed (seed 3: collapsed" in told.sentences[0]
     assert "failed" in floor.sentences[0]
     assert not done.unseen
@@ -197,7 +199,7 @@ def test_what_is_missing_is_said_before_anything_is_done(
         ({"encoders": ()}, "encoders must be one or more, each once"),
         ({"seeds": (1, 1)}, "seeds must be one or more, each once"),
         ({"test": 0}, "test must be at least 1"),
-        ({"readouts": 9_999}, "readouts must be at most the 2,000 examples of train"),
+        ({"head_examples": 9_999}, "head_examples must be at most the 2,000 examples of train"),
     ],
 )
 def test_a_plan_that_cannot_work_is_refused(values: dict[str, Any], words: str) -> None:

@@ -324,7 +324,7 @@ def test_a_twin_has_the_shape_and_nothing_else(bert: Path) -> None:
     model, twin = opened(bert), opened(bert, random_init=True, seed=3)
     again, other = opened(bert, random_init=True, seed=3), opened(bert, random_init=True, seed=4)
     assert twin.name == "bert-random3"
-    assert twin.source.changes == ("all weights drawn anew (seed 3)",)
+    assert twin.source.changes == ("all weights re-initialized (seed 3)",)
     assert digest_weights(twin.model) == digest_weights(again.model) != digest_weights(other.model)
     before, after = model.model.state_dict(), twin.model.state_dict()
     assert all(before[k].shape == after[k].shape for k in before)
@@ -344,7 +344,7 @@ def test_drawing_a_twin_leaves_the_global_state_alone(bert: Path) -> None:
 def test_a_twin_may_keep_the_embeddings(model_type: str, tmp_path: Path) -> None:
     folder = tiny.save_checkpoint(tmp_path / model_type, model_type)
     model, twin = opened(folder), opened(folder, random_init=True, embeddings="kept")
-    assert twin.source.changes == ("all weights drawn anew (seed 0), embeddings kept",)
+    assert twin.source.changes == ("all weights re-initialized (seed 0), embeddings kept",)
     batch = model.words([["the", "cat"]])
     before, after = states(model, batch), states(twin, batch)
     assert torch.equal(before[0], after[0])

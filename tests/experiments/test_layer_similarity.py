@@ -88,6 +88,6 @@ def test_names_and_twins_leave_the_encoder_alone(place: Path) -> None:
     twins = [random_copy(base, seed) for seed in (1, 1, 2)]
     assert base.digest == before
     assert twins[0].digest == twins[1].digest != twins[2].digest
-    assert "all weights drawn anew (seed 1)" in twins[0].source.changes
+    assert "all weights re-initialized (seed 1)" in twins[0].source.changes
     with pytest.raises(InputError, match="models must be at least one"):
         plan_text({}, make_texts(TEXT), row_options("token"))

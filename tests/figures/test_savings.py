@@ -32,7 +32,7 @@ def test_each_end_has_its_ratios_in_order() -> None:
     assert [one["blocks"] for one in savings_of(result)["bottom"]] == [0, 2, 10]
     axes = draw_savings(result)
     drawn = {one.get_label(): one for one in axes.lines}
-    time, memory = drawn["bottom: time of the way back"], drawn["top: memory of activations"]
+    time, memory = drawn["bottom: time of the backward pass"], drawn["top: memory of activations"]
     np.testing.assert_array_equal(np.asarray(time.get_ydata()), [1.0, 0.8, 0.2])
     np.testing.assert_array_equal(np.asarray(memory.get_ydata()), [0.5, 0.45])
     assert axes.get_ylim()[0] == 0

@@ -89,7 +89,7 @@ def test_without_change_there_is_no_center() -> None:
         (([1.2, 0.5],), "a similarity must be at most 1, but got 1.2"),
         ((np.ones((2, 3)),), "the shape of before_after"),
         (([0.5, 0.5], [0.4, 0.4]), "low and high must be given together"),
-        (([0.5, 0.5], [0.4], [0.6]), "one value a layer"),
+        (([0.5, 0.5], [0.4], [0.6]), "one value per layer"),
     ],
 )
 def test_bad_input_is_told(arguments: tuple, sentence: str) -> None:

@@ -7,11 +7,11 @@ import pytest
 from scipy import stats
 
 from microtome.errors import InputError
-from microtome.inference.seeds import Outcome, mean_over_seeds
+from microtome.inference.seeds import SeedOutcome, mean_over_seeds
 
 
-def runs(*values: float) -> list[Outcome]:
-    return [Outcome(seed=seed, value=value) for seed, value in enumerate(values)]
+def runs(*values: float) -> list[SeedOutcome]:
+    return [SeedOutcome(seed=seed, value=value) for seed, value in enumerate(values)]
 
 
 def test_the_mean_has_students_interval_over_seeds() -> None:
@@ -34,7 +34,11 @@ def test_one_seed_has_no_interval() -> None:
 
 
 def test_failed_runs_are_left_out_and_told() -> None:
-    outcomes = [*runs(0.8, 0.9), Outcome(seed=7, value=0.1, failed="constant output"), Outcome(seed=8)]
+    outcomes = [
+        *runs(0.8, 0.9),
+        SeedOutcome(seed=7, value=0.1, failed="constant output"),
+        SeedOutcome(seed=8),
+    ]
     found = mean_over_seeds(outcomes, "accuracy")
     assert found.value == pytest.approx(0.85)
     assert found.n == 2
@@ -44,7 +48,9 @@ def test_failed_runs_are_left_out_and_told() -> None:
 
 
 def test_nothing_but_failures_has_no_mean() -> None:
-    found = mean_over_seeds([Outcome(seed=1, failed="NaN loss"), Outcome(seed=2, value=math.inf)], "accuracy")
+    found = mean_over_seeds(
+        [SeedOutcome(seed=1, failed="NaN loss"), SeedOutcome(seed=2, value=math.inf)], "accuracy"
+    )
     assert math.isnan(found.value)
     assert found.reason == "all 2 runs failed"
     assert str(found) == "accuracy undefined: all 2 runs failed"
@@ -61,7 +67,7 @@ def test_the_interval_stays_in_the_range_of_the_score() -> None:
 
 def test_bad_requests() -> None:
     with pytest.raises(InputError, match="seeds must be each there once, but got 3"):
-        mean_over_seeds([Outcome(seed=3, value=1), Outcome(seed=3, value=0)], "accuracy")
+        mean_over_seeds([SeedOutcome(seed=3, value=1), SeedOutcome(seed=3, value=0)], "accuracy")
     with pytest.raises(InputError, match="the number of runs must be at least 1"):
         mean_over_seeds([], "accuracy")
     with pytest.raises(InputError, match="level must be between 0 and 1"):

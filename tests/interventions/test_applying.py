@@ -75,7 +75,7 @@ def test_frozen_weights_stay_frozen_through_what_follows(encoder_of: Any) -> Non
 
 def test_a_sentence_of_its_own_is_not_taken_for_a_random_twin(encoder_of: Any) -> None:
     found = mt.apply(encoder_of("bert"), mt.Reinit(past=0))
-    assert not any("drawn anew" in change for change in found.source.changes)
+    assert not any("all weights re-initialized" in change for change in found.source.changes)
 
 
 @dataclass(frozen=True)
@@ -99,18 +99,18 @@ def test_an_edit_that_is_not_what_it_says_is_refused(encoder_of: Any) -> None:
     encoder = encoder_of("bert")
     weight = "encoder.layer.1.output.dense.weight"
     both = frozenset({weight})
-    good = mt.apply(encoder, _Own(Change(said="added 1", redrawn=both), weight))
+    good = mt.apply(encoder, _Own(Change(description="added 1", reinitialized=both), weight))
     assert good.source.changes == ("added 1: 1 of 71 tensors changed",)
     with pytest.raises(WorkError, match=f"must change nothing else, but {weight} is not so"):
-        mt.apply(encoder, _Own(Change(said="did nothing"), weight))
+        mt.apply(encoder, _Own(Change(description="did nothing"), weight))
     with pytest.raises(WorkError, match="must change every tensor that it draws"):
-        mt.apply(encoder, _Own(Change(said="added 1", redrawn=both)))
+        mt.apply(encoder, _Own(Change(description="added 1", reinitialized=both)))
     with pytest.raises(WorkError, match="must freeze what it names and nothing else"):
-        mt.apply(encoder, _Own(Change(said="did nothing"), flag=True))
+        mt.apply(encoder, _Own(Change(description="did nothing"), flag=True))
     with pytest.raises(WorkError, match="must freeze what it names and nothing else"):
-        mt.apply(encoder, _Own(Change(said="froze one", frozen=both)))
+        mt.apply(encoder, _Own(Change(description="froze one", frozen=both)))
     with pytest.raises(WorkError, match="must leave the tensors that it names"):
-        mt.apply(encoder, _Own(Change(said="cut", names={weight: weight})))
+        mt.apply(encoder, _Own(Change(description="cut", names={weight: weight})))
 
 
 def test_what_cannot_be_changed(encoder_of: Any) -> None:

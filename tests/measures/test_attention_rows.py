@@ -8,7 +8,7 @@ import torch
 
 from microtome.errors import InputError
 from microtome.measures.attention_rows import (
-    Rows,
+    AttentionRows,
     checked,
     compared_rows,
     norm_sums,
@@ -23,7 +23,7 @@ def maps(name: str, heads: int, rows: int, words: int, concentration: float) -> 
     return generator(3, name).dirichlet(np.full(words, concentration), size=(heads, rows))
 
 
-def sentence(words: int, sparse: bool, causal: bool) -> tuple[np.ndarray, np.ndarray, Rows]:
+def sentence(words: int, sparse: bool, causal: bool) -> tuple[np.ndarray, np.ndarray, AttentionRows]:
     """Heads of two models, as the released code would read them, and as rows to compare."""
     rng = generator(4, "sentence", words)
     x, y = (rng.dirichlet(np.full(words, 0.5), size=(1, heads, words)) for heads in (3, 2))
@@ -32,7 +32,7 @@ def sentence(words: int, sparse: bool, causal: bool) -> tuple[np.ndarray, np.nda
     else:
         x, y = x + 0.01, y + 0.01
     x, y = (m / m.sum(axis=-1, keepdims=True) for m in (x, y))
-    rows = Rows(*compared_rows(x, y, causal), causal=causal)
+    rows = AttentionRows(*compared_rows(x, y, causal), causal=causal)
     if causal:
         x, y = (np.tril(m) / np.tril(m).sum(axis=-1, keepdims=True) for m in (x, y))
     return x[0], y[0], rows
@@ -80,7 +80,7 @@ def test_norm_keeps_its_digits_for_models_that_hardly_differ() -> None:
     x = maps("x", 2, 6, 6, 2.0)[None]
     y = x.copy()
     y[..., 0], y[..., 1] = y[..., 0] + 1e-9, y[..., 1] - 1e-9
-    norm, share = norm_sums(Rows(*compared_rows(x, y, False)))
+    norm, share = norm_sums(AttentionRows(*compared_rows(x, y, False)))
     for h in range(2):
         assert norm[h, h] == pytest.approx(np.sqrt(12) * 1e-9, rel=1e-5)
         assert share[h, h] == pytest.approx(1e-9, rel=1e-5)

@@ -8,14 +8,14 @@ import pytest
 from microtome.errors import InputError, UnknownNameError
 from microtome.measures.cca import CCA, SVCCA
 from microtome.measures.cka import LINEAR_CKA
-from microtome.measures.declare import Option, choose, invariant, parse
+from microtome.measures.declare import MeasureOption, choose, invariant, parse
 from microtome.measures.regression import LINEAR_REGRESSION
 
-SHARE = Option(default=0.99, low=0.01, high=1.0, meaning="a share")
-COUNT = Option(default=5, low=2, meaning="a number of things")
-WORD = Option(default="center", choices=("center", "standardize"), meaning="a word")
-FLAG = Option(default=True, choices=(True, False), meaning="a flag")
-FREE = Option(default="anything", meaning="free text")
+SHARE = MeasureOption(default=0.99, low=0.01, high=1.0, meaning="a share")
+COUNT = MeasureOption(default=5, low=2, meaning="a number of things")
+WORD = MeasureOption(default="center", choices=("center", "standardize"), meaning="a word")
+FLAG = MeasureOption(default=True, choices=(True, False), meaning="a flag")
+FREE = MeasureOption(default="anything", meaning="free text")
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ FREE = Option(default="anything", meaning="free text")
         (FREE, "as it is", "as it is"),
     ],
 )
-def test_values_and_their_text_are_read_alike(option: Option, given: Any, expected: Any) -> None:
+def test_values_and_their_text_are_read_alike(option: MeasureOption, given: Any, expected: Any) -> None:
     found = option.read("it", given)
     assert found == expected
     assert type(found) is type(expected)
@@ -56,7 +56,9 @@ def test_values_and_their_text_are_read_alike(option: Option, given: Any, expect
         (FLAG, 1, "option it must be one of True, False, but got 1."),
     ],
 )
-def test_what_is_not_allowed_is_refused_in_one_sentence(option: Option, given: Any, sentence: str) -> None:
+def test_what_is_not_allowed_is_refused_in_one_sentence(
+    option: MeasureOption, given: Any, sentence: str
+) -> None:
     with pytest.raises(InputError) as caught:
         option.read("it", given)
     assert str(caught.value) == sentence

@@ -56,7 +56,7 @@ def test_files_and_folders(tmp_path: Path) -> None:
 
 def test_names() -> None:
     assert make_stack([layer(), layer()], names=["bert/0", "bert/1"]).names == ("bert/0", "bert/1")
-    with pytest.raises(InputError, match=r"^names must be 2 for left, one a layer, but got 1\.$"):
+    with pytest.raises(InputError, match=r"^names must be 2 for left, one per layer, but got 1\.$"):
         make_stack([layer(), layer()], names=["bert/0"])
 
 

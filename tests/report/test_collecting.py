@@ -49,7 +49,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def document(study: Path) -> dict[str, Any]:
-    return collect(study, made="2026-01-31")
+    return collect(study, date="2026-01-31")
 
 
 def sections(document: dict[str, Any], kind: str) -> list[dict[str, Any]]:
@@ -79,7 +79,7 @@ def test_every_kind_of_result_has_its_sections(document: dict[str, Any]) -> None
 
 
 def test_the_same_folder_gives_the_same_document(study: Path, document: dict[str, Any]) -> None:
-    assert collect(study, made="2026-01-31") == document
+    assert collect(study, date="2026-01-31") == document
 
 
 def test_panels_are_those_before_and_after(study: Path, document: dict[str, Any]) -> None:
@@ -125,7 +125,7 @@ def test_few_seeds_are_said_and_their_intervals_not_drawn(
     found = sections(collect(tmp_path), "curves")[0]
     assert found["few"] is not shown
     assert ("bands: 95 %" in found["basis"]) is shown
-    few = f"{seeds} runs a point: few, so that intervals are wide; they are in the data and are not drawn"
+    few = f"{seeds} runs per point: few, so that intervals are wide; they are in the data and are not drawn"
     assert (few in found["basis"]) is not shown
     assert found["curves"][0]["band_low"][0] is not None
 
@@ -397,7 +397,7 @@ def test_other_seeds_are_spoken_of_only_where_something_is_drawn(
 ) -> None:
     _probing(more={"probe": probe}).save(tmp_path)
     basis = collect(tmp_path)["sections"][0]["basis"]
-    assert ("1 run a point: other seeds are not covered" in basis) == drawn
+    assert ("1 run per point: other seeds are not covered" in basis) == drawn
     assert "intervals: 95 % for each point alone" in basis
 
 
@@ -420,8 +420,8 @@ def test_a_name_is_only_text(tmp_path: Path) -> None:
 
 def test_the_page_is_written_and_the_name_stays_callable(study: Path, tmp_path: Path) -> None:
     # The function has the name of its package, which an import puts in its place.
-    first = mt.report(study, tmp_path / "a.html", made="2026-01-31")
-    second = mt.report(study, tmp_path / "b.html", made="2026-01-31")
+    first = mt.report(study, tmp_path / "a.html", date="2026-01-31")
+    second = mt.report(study, tmp_path / "b.html", date="2026-01-31")
     assert first.read_bytes() == second.read_bytes()
     assert b"microtome/report/1" in first.read_bytes()
 

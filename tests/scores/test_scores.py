@@ -313,7 +313,7 @@ def test_the_mean_of_scores() -> None:
         ("accuracy", [[0], [1, 2]], [0, 1], (), "lists of several lengths"),
         ("f1", [2, 0], [0, 1], (), "f1 must have 2 labels, but the task has 3"),
         ("pearson", [float("nan"), 1], [0, 1], (), "predictions must be finite, but got nan"),
-        ("pearson", ["a", "b"], [0, 1], (), "predictions must be one number an example"),
+        ("pearson", ["a", "b"], [0, 1], (), "predictions must be one number per example"),
         ("span_f1", [3], [()], (), "predictions must be text"),
         ("tag_accuracy", [[0]], [[0, 1]], (), "sentence 0 has 2 words and 1 predictions"),
         ("tag_accuracy", [[0, 2]], [[0, 1]], ("O", "B-X"), "numbers of the 2 labels, 0 to 1, but got 2"),

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from microtome.errors import InputError, WorkError
-from microtome.store.entry import RECORD, Entry
+from microtome.store.entry import RECORD, StoreEntry
 from microtome.store.outfolder import EXPORT, check_foreign, deliver, fill, forget, listed
 from microtome.store.shelf import Shelf
 
 
 @pytest.fixture
-def entry(tmp_path: Path) -> Entry:
+def entry(tmp_path: Path) -> StoreEntry:
     def write(folder: Path) -> None:
         (folder / "model.safetensors").write_bytes(bytes(range(256)) * 100)
         (folder / "config.json").write_text("{}")
@@ -36,7 +36,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_change_outside_does_not_reach_the_entry(entry: Entry, tmp_path: Path) -> None:
+def test_a_change_outside_does_not_reach_the_entry(entry: StoreEntry, tmp_path: Path) -> None:
     out = deliver(entry.folder, tmp_path / "out")
     weights = out / "model.safetensors"
     assert weights.read_bytes() == (entry.folder / weights.name).read_bytes()
@@ -58,7 +58,7 @@ def test_entries_are_for_reading_and_copies_have_ordinary_modes(tmp_path: Path) 
     assert list((shelf.root / "trash").iterdir()) == []
 
 
-def test_what_was_delivered_before_goes_and_nothing_else(entry: Entry, tmp_path: Path) -> None:
+def test_what_was_delivered_before_goes_and_nothing_else(entry: StoreEntry, tmp_path: Path) -> None:
     out = deliver(entry.folder, tmp_path / "out")
     (out / "notes.txt").write_text("mine")
 

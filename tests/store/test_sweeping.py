@@ -18,7 +18,7 @@ import pytest
 import microtome
 from microtome.errors import InputError
 from microtome.store.address import address
-from microtome.store.entry import Entry, write_entry
+from microtome.store.entry import StoreEntry, write_entry
 from microtome.store.shelf import Shelf
 
 SOURCE = Path(microtome.__file__).parents[1]
@@ -42,7 +42,7 @@ def write(folder: Path) -> None:
     (folder / "a").write_text("0123456789")
 
 
-def aged(shelf: Shelf, days: float, kind: str = "note") -> Entry:
+def aged(shelf: Shelf, days: float, kind: str = "note") -> StoreEntry:
     entry = shelf.put(write, kind=kind, specification={"days": days, "kind": kind})
     created = (datetime.now(UTC) - timedelta(days=days)).isoformat()
     older = replace(entry, provenance={**entry.provenance, "created": created})

@@ -1,4 +1,4 @@
-"""What does a user type? One verb a module; this is where the program starts and where it ends."""
+"""The command line, one verb per module; the program starts and ends here."""
 
 from __future__ import annotations
 
@@ -107,14 +107,14 @@ def _check_empty(arguments: Sequence[str]) -> None:
     from ..errors import InputError
 
     for option, value in pairwise((*arguments, "-")):
-        name, given, inner = option.partition("=")
-        if name.startswith("--") and ((given and not inner) or (not given and not value)):
+        name, separator, inner = option.partition("=")
+        if name.startswith("--") and ((separator and not inner) or (not separator and not value)):
             raise InputError(f"{name} must be given a value that is not empty; leave it out for its default.")
 
 
-def _is_text(given: str) -> bool:
+def _is_text(text: str) -> bool:
     try:
-        given.encode()
+        text.encode()
     except UnicodeEncodeError:
         return False
     return True
@@ -147,18 +147,18 @@ def _smaller(arguments: Sequence[str]) -> str:
     from .app import command
 
     verb = command(_verb(arguments)).commands.get(_verb(arguments))
-    there = {option for one in getattr(verb, "params", ()) for option in one.opts}
-    if "--sample" in there:
-        there -= {"--rows"}  # a kind of rows; it is a number where there is no --sample
+    options = {option for parameter in getattr(verb, "params", ()) for option in parameter.opts}
+    if "--sample" in options:
+        options -= {"--rows"}  # a kind of rows; it is a number where there is no --sample
     ways = {
         "--memory": "a smaller --memory",
         "--rows": "fewer --rows",
         "--sample": "a smaller --sample",
-        "--tokens": "fewer --tokens",
+        "--batch-tokens": "fewer --batch-tokens",
         "--set": "a smaller batch (--set batch=8)",
         "--longest": "a smaller --longest",
     }
-    named = [words for option, words in ways.items() if option in there][:2]
+    named = [words for option, words in ways.items() if option in options][:2]
     return f"; try {' or '.join(named)}" if named else ""
 
 

@@ -1,4 +1,4 @@
-"""What can be found out in a few minutes? The verb `demo`, on small encoders that come with the package."""
+"""The verb `demo`: small encoders of the package taken apart in a few minutes."""
 
 from __future__ import annotations
 
@@ -38,48 +38,50 @@ def demo(
     screen = Screen(json=json, quiet=quiet)
     plan = replace(QUICK if quick else WHOLE, seeds=tuple(read_numbers("--seeds", seeds)))
     with screen.working() as progress, using_threads(threads):
-        found = demonstrate(
+        demonstration = demonstrate(
             out, plan, tell=screen.note, progress=progress, command=context.obj or "microtome demo"
         )
     if json:
-        screen.result(_document(found), "")
+        screen.result(_document(demonstration), "")
         return
-    _show(screen, found)
+    _show(screen, demonstration)
 
 
-def _show(screen: Screen, found: Demonstration) -> None:
-    for told in found.told:
-        screen.sentences([f"{told.name} ({told.title})", *(f"- {text}" for text in told.sentences), ""])
-    if not found.unseen:
+def _show(screen: Screen, demonstration: Demonstration) -> None:
+    for findings in demonstration.findings:
+        screen.sentences(
+            [f"{findings.name} ({findings.title})", *(f"- {text}" for text in findings.sentences), ""]
+        )
+    if not demonstration.unseen:
         screen.sentences(["No model was exported: no cut was shown to be safe.", ""])
-    for one in found.unseen:
-        screen.sentences([one.sentence(), ""])
-    more = len(found.document["findings"])
-    screen.sentences([f"The report, with {more} findings in all: {found.page}"])
-    screen.note(f"Done in {found.seconds:.0f} s.")
+    for model in demonstration.unseen:
+        screen.sentences([model.sentence(), ""])
+    count = len(demonstration.document["findings"])
+    screen.sentences([f"The report, with {count} findings in all: {demonstration.page}"])
+    screen.note(f"Done in {demonstration.seconds:.0f} s.")
 
 
-def _document(found: Demonstration) -> dict[str, Any]:
+def _document(demonstration: Demonstration) -> dict[str, Any]:
     from dataclasses import asdict
 
     from ..findings.results import plain
 
-    told = {
+    document = {
         "format": "microtome/demo/1",
-        "report": str(found.page),
-        "findings": [asdict(one) for one in found.told],
+        "report": str(demonstration.page),
+        "findings": [asdict(findings) for findings in demonstration.findings],
         "exported": [
             {
-                "name": one.name,
-                "folder": str(one.folder),
-                "kept": one.kept,
-                "depth": one.depth,
-                **asdict(one.drop),
-                "safe": one.drop.safe,
-                "sentence": one.sentence(),
+                "name": model.name,
+                "folder": str(model.folder),
+                "kept": model.kept,
+                "depth": model.depth,
+                **asdict(model.drop),
+                "safe": model.drop.safe,
+                "sentence": model.sentence(),
             }
-            for one in found.unseen
+            for model in demonstration.unseen
         ],
-        "seconds": found.seconds,
+        "seconds": demonstration.seconds,
     }
-    return plain(told)
+    return plain(document)

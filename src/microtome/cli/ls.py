@@ -1,4 +1,4 @@
-"""What can be chosen? The verb `ls`."""
+"""The verb `ls`: the tables of measures, families, corpora, tasks and the rest."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def ls(
 
     if table not in TABLES:
         raise unknown("table", table, TABLES)
-    shown = {
+    listings = {
         "measures": _measures,
         "families": _families,
         "corpora": _corpora,
@@ -53,41 +53,41 @@ def ls(
         "targets": _targets,
         "zoo": list_zoo,
     }
-    shown[table](Screen(json=json))
+    listings[table](Screen(json=json))
 
 
 def _families(screen: Screen) -> None:
     from ..encoders.table import FAMILIES
 
-    told = [
+    families = [
         {
-            "name": one.name,
-            "title": one.title,
-            "model_types": list(one.model_types),
-            "reads": one.reads,
-            "causal": one.causal,
-            "shared": one.shared,
-            "final_norm": one.final_norm is not None,
-            "source": one.source,
+            "name": family.name,
+            "title": family.title,
+            "model_types": list(family.model_types),
+            "reads": family.reads,
+            "causal": family.causal,
+            "shared": family.shared,
+            "final_norm": family.final_norm is not None,
+            "source": family.source,
         }
-        for one in FAMILIES.values()
+        for family in FAMILIES.values()
     ]
     if screen.json:
-        screen.result({"format": "microtome/families/1", "families": told}, "")
+        screen.result({"format": "microtome/families/1", "families": families}, "")
         return
     screen.rows(
         ["family", "models", "types in config.json", "cls row", "causal", "last norm", "source"],
         [
             [
-                str(one["name"]),
-                str(one["title"]),
-                ", ".join(one["model_types"]),
-                "none" if one["reads"] == "none" else f"{one['reads']} token",
-                "yes" if one["causal"] else "no",
-                "yes" if one["final_norm"] else "no",
-                str(one["source"]),
+                str(family["name"]),
+                str(family["title"]),
+                ", ".join(family["model_types"]),
+                "none" if family["reads"] == "none" else f"{family['reads']} token",
+                "yes" if family["causal"] else "no",
+                "yes" if family["final_norm"] else "no",
+                str(family["source"]),
             ]
-            for one in told
+            for family in families
         ],
         [
             "Layer 0 is what the first block reads, layer l what block l gives; where there is a last norm, "
@@ -100,23 +100,26 @@ def _targets(screen: Screen) -> None:
     from ..probes.table import PROBES
     from ..probes.targets import TARGETS
 
-    probes = {one.kind: one.name for one in PROBES.values()}
-    told = [
+    probes = {probe.kind: probe.name for probe in PROBES.values()}
+    targets = [
         {
-            "name": one.name,
-            "about": one.about,
-            "kind": one.kind,
-            "probe": probes[one.kind],
-            "formats": list(one.formats),
+            "name": target.name,
+            "about": target.about,
+            "kind": target.kind,
+            "probe": probes[target.kind],
+            "formats": list(target.formats),
         }
-        for one in TARGETS.values()
+        for target in TARGETS.values()
     ]
     if screen.json:
-        screen.result({"format": "microtome/targets/1", "targets": told}, "")
+        screen.result({"format": "microtome/targets/1", "targets": targets}, "")
         return
     screen.rows(
         ["target", "what it asks", "probe", "files"],
-        [[str(one["name"]), str(one["about"]), one["probe"], ", ".join(one["formats"])] for one in told],
+        [
+            [str(target["name"]), str(target["about"]), target["probe"], ", ".join(target["formats"])]
+            for target in targets
+        ],
         [
             "task:NAME reads the answers of a task of `microtome ls tasks` from the vector of a whole input "
             "(cls), as --target task:rte; with --data DIR from its original files."
@@ -153,20 +156,22 @@ def _corpora(screen: Screen) -> None:
     from ..corpora.table import CORPORA
 
     if screen.json:
-        told = [
+        readers = [
             {
-                "name": one.name,
-                "suffixes": list(one.suffixes),
-                "summary": one.summary,
-                "options": {n: {"default": o.default, "meaning": o.meaning} for n, o in one.options.items()},
+                "name": reader.name,
+                "suffixes": list(reader.suffixes),
+                "summary": reader.summary,
+                "options": {
+                    n: {"default": o.default, "meaning": o.meaning} for n, o in reader.options.items()
+                },
             }
-            for one in CORPORA.values()
+            for reader in CORPORA.values()
         ]
-        screen.result({"format": "microtome/corpora/1", "corpora": told}, "")
+        screen.result({"format": "microtome/corpora/1", "corpora": readers}, "")
         return
     screen.rows(
         ["reader", "files", "what an example is"],
-        [[one.name, " ".join(one.suffixes), one.summary] for one in CORPORA.values()],
+        [[reader.name, " ".join(reader.suffixes), reader.summary] for reader in CORPORA.values()],
         [
             "Files may also end in .gz, .xz or .bz2.",
             "A split of a task is a corpus too: task:rte/validation.",
@@ -176,9 +181,9 @@ def _corpora(screen: Screen) -> None:
     screen.rows(
         ["reader", "option", "default", "meaning"],
         [
-            [one.name, name, str(option.default), option.meaning]
-            for one in CORPORA.values()
-            for name, option in one.options.items()
+            [reader.name, name, str(option.default), option.meaning]
+            for reader in CORPORA.values()
+            for name, option in reader.options.items()
         ],
         ["Given as --read name=value."],
     )

@@ -1,4 +1,4 @@
-"""What do all results of a folder say together? The verb `report`, which never needs torch."""
+"""The verb `report`: one page on all results of a folder, without torch."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def report(
     from ..report.writing import write_page
 
     screen = Screen(json=json, quiet=quiet)
-    document = collect(folder, made=datetime.date.today().isoformat())
+    document = collect(folder, date=datetime.date.today().isoformat())
     page = write_page(document, folder / PAGE if out is None else out)
-    for one in document["provenance"]:
-        problem = dict(one["facts"]).get("problem")
+    for source in document["provenance"]:
+        problem = dict(source["facts"]).get("problem")
         if problem:
-            screen.note(f"warning: {one['file']} was left out. {problem}")
+            screen.note(f"warning: {source['file']} was left out. {problem}")
     if show:
         import webbrowser
 
@@ -48,11 +48,11 @@ def report(
         screen.result(document, "")
         return
     findings = document["findings"]
-    more = len(findings) - SHOWN
+    count = len(findings) - SHOWN
     screen.sentences(
         [
             f"Written to {page}",
-            *(one["text"] for one in findings[:SHOWN]),
-            *([f"More on the page: {more} {'finding' if more == 1 else 'findings'}."] if more > 0 else []),
+            *(finding["text"] for finding in findings[:SHOWN]),
+            *([f"More on the page: {count} {'finding' if count == 1 else 'findings'}."] if count > 0 else []),
         ]
     )

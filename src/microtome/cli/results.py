@@ -211,7 +211,7 @@ def _saving_tables(result: Result) -> Iterable[Table]:
         if one["blocks"]
     ]
     if rows:
-        head = ["blocks frozen", "", "way back", "whole update", "memory"]
+        head = ["blocks frozen", "", "backward pass", "whole update", "memory"]
         yield head, rows, ["Time and memory of activations, relative to an update with nothing frozen."]
 
 

@@ -1,4 +1,4 @@
-"""How is a result shown? Tables on a terminal, JSON for programs, files in a folder, progress on the side."""
+"""Output of the verbs: tables on a terminal, JSON, files in a folder, and progress."""
 
 from __future__ import annotations
 
@@ -113,8 +113,8 @@ class Screen:
         from ..errors import SmallSampleWarning
 
         # Those of small samples come again with each map that they are about.
-        others = [str(w.message) for w in caught if not issubclass(w.category, SmallSampleWarning)]
-        for sentence in dict.fromkeys(others):
+        messages = [str(w.message) for w in caught if not issubclass(w.category, SmallSampleWarning)]
+        for sentence in dict.fromkeys(messages):
             self.note(f"warning: {sentence}")
 
 
@@ -180,13 +180,13 @@ def _console() -> Console:
     )
 
 
-def print_map(one: Map, out: Path | None = None) -> None:
+def print_map(similarity_map: Map, out: Path | None = None) -> None:
     """
     Print a map: its values where they fit, and the pairs of layers that matter with their doubt.
 
     Parameters
     ----------
-    one : Map
+    similarity_map : Map
     out : Path, optional
         Where the whole of it was written.
     """
@@ -195,32 +195,45 @@ def print_map(one: Map, out: Path | None = None) -> None:
     from ..findings.methods import cite, declared, null_range
 
     console = _console()
-    choice = declared(one)
-    console.print(Text(plain(f"{one.measure}: {one.estimator}, n = {one.n:,} rows"), style="bold"))
-    whole = one.values.size > 1 and _print_matrix(console, one)
-    if not whole or one.low is not None or one.p_map is not None:
-        _print_pairs(console, one, best=not whole)
-    null = null_range(one)
+    choice = declared(similarity_map)
+    console.print(
+        Text(
+            plain(f"{similarity_map.measure}: {similarity_map.estimator}, n = {similarity_map.n:,} rows"),
+            style="bold",
+        )
+    )
+    complete = similarity_map.values.size > 1 and _print_matrix(console, similarity_map)
+    if not complete or similarity_map.low is not None or similarity_map.p_map is not None:
+        _print_pairs(console, similarity_map, best=not complete)
+    null = null_range(similarity_map)
     if not null:
         console.print(Text("What unrelated rows would give is not known; --permutations finds it."))
     else:
-        more = f"; that is {one.null_note}" if one.p_map is not None else f"; no z: {one.null_note}"
-        console.print(Text(plain(f"Unrelated rows would give {null}{more if one.null_note else ''}.")))
-    reasons = list(dict.fromkeys(plain(r) for row in one.reasons for r in row if r))
+        note = (
+            f"; that is {similarity_map.null_note}"
+            if similarity_map.p_map is not None
+            else f"; no z: {similarity_map.null_note}"
+        )
+        console.print(
+            Text(plain(f"Unrelated rows would give {null}{note if similarity_map.null_note else ''}."))
+        )
+    reasons = list(dict.fromkeys(plain(r) for row in similarity_map.reasons for r in row if r))
     if reasons:
-        count = sum(r is not None for row in one.reasons for r in row)
-        console.print(Text(f"{count} of {one.values.size} cells are undefined: {'; '.join(reasons)}."))
-    if not whole and one.values.size > 1:
+        count = sum(r is not None for row in similarity_map.reasons for r in row)
+        console.print(
+            Text(f"{count} of {similarity_map.values.size} cells are undefined: {'; '.join(reasons)}.")
+        )
+    if not complete and similarity_map.values.size > 1:
         place = (
             f"in {out / 'result.json'}" if out is not None else "printed with --json, or written with --out"
         )
-        console.print(Text(plain(f"All {one.values.size:,} cells are {place}.")))
+        console.print(Text(plain(f"All {similarity_map.values.size:,} cells are {place}.")))
     if choice is not None:
         console.print(Text(f"Source: {'; '.join(cite(key) for key in choice.measure.citations)}."))
     console.print()
 
 
-def _print_matrix(console: Console, one: Map) -> bool:
+def _print_matrix(console: Console, similarity_map: Map) -> bool:
     """Print all values if they fit, with as many decimals as fit."""
     from rich.table import Table
     from rich.text import Text
@@ -228,11 +241,13 @@ def _print_matrix(console: Console, one: Map) -> bool:
     from ..findings.methods import split_names
     from ..findings.words import number
 
-    if one.shape[1] > MOST_COLUMNS:
+    if similarity_map.shape[1] > MOST_COLUMNS:
         return False
-    (left, rows), (right, columns) = split_names(one.left), split_names(one.right)
+    (left, rows), (right, columns) = split_names(similarity_map.left), split_names(similarity_map.right)
     for digits in (3, 2):
-        cells = [[number(float(v), digits).replace("undefined", "-") for v in row] for row in one.values]
+        cells = [
+            [number(float(v), digits).replace("undefined", "-") for v in row] for row in similarity_map.values
+        ]
         widths = [max(len(t) for t in (name, *texts)) for name, *texts in zip(columns, *cells, strict=True)]
         if max(map(len, rows)) + sum(w + 1 for w in widths) <= console.width:
             break
@@ -242,10 +257,10 @@ def _print_matrix(console: Console, one: Map) -> bool:
     table.add_column("", style="dim")
     for name in columns:
         table.add_column(Text(name), justify="right", no_wrap=True)
-    for name, texts, values in zip(rows, cells, one.values, strict=True):
+    for name, texts, values in zip(rows, cells, similarity_map.values, strict=True):
         shaded = (Text(t, style=_shade(float(v))) for t, v in zip(texts, values, strict=True))
         table.add_row(Text(name), *shaded)
-    if not one.symmetric:
+    if not similarity_map.symmetric:
         console.print(Text(f"rows: {left or 'left'}; columns: {right or 'right'}", style="dim"))
     console.print(table)
     return True
@@ -258,7 +273,7 @@ def _shade(value: float) -> str:
     return f"{front} on {back}"
 
 
-def chosen_pairs(one: Map) -> tuple[str, list[tuple[int, int]]]:
+def chosen_pairs(similarity_map: Map) -> tuple[str, list[tuple[int, int]]]:
     """
     Choose the pairs of layers that a reader looks for first, and say which they are.
 
@@ -270,54 +285,70 @@ def chosen_pairs(one: Map) -> tuple[str, list[tuple[int, int]]]:
 
     from ..findings.methods import model_borders
 
-    rows, columns = one.shape
-    if one.symmetric and len(models := model_borders(one.left)) > 1:
-        place = {name: k for k, name in enumerate(one.left)}
-        first, *others = models
-        depths = [name.rsplit("/", 1)[1] for name in one.left[: models[others[0]]]]
-        pairs = [(f"{first}/{depth}", f"{other}/{depth}") for other in others for depth in depths]
+    rows, columns = similarity_map.shape
+    if similarity_map.symmetric and len(models := model_borders(similarity_map.left)) > 1:
+        place = {name: k for k, name in enumerate(similarity_map.left)}
+        first, *following = models
+        depths = [name.rsplit("/", 1)[1] for name in similarity_map.left[: models[following[0]]]]
+        pairs = [(f"{first}/{depth}", f"{model}/{depth}") for model in following for depth in depths]
         return "same layers", [(place[a], place[b]) for a, b in pairs if b in place]
-    if one.symmetric and rows > 1:
+    if similarity_map.symmetric and rows > 1:
         return "neighbors", [(i, i + 1) for i in range(rows - 1)]
     if rows == columns:
         return "matching layers" if rows > 1 else "layers", [(i, i) for i in range(rows)]
-    filled = np.where(np.isfinite(one.values), one.values, -np.inf)
+    filled = np.where(np.isfinite(similarity_map.values), similarity_map.values, -np.inf)
     return "best matches", [(i, int(filled[i].argmax())) for i in range(rows)]
 
 
-def _print_pairs(console: Console, one: Map, *, best: bool) -> None:
+def _print_pairs(console: Console, similarity_map: Map, *, best: bool) -> None:
     import numpy as np
     from rich.table import Table
     from rich.text import Text
 
     from ..findings.words import between, number
 
-    what, pairs = chosen_pairs(one)
-    known = [bool(np.isfinite(t).any()) for t in (one.null_mean, one.z, one.p)]
-    map_known = one.p_map is not None and bool(np.isfinite(one.p_map).any())
+    what, pairs = chosen_pairs(similarity_map)
+    has_values = [
+        bool(np.isfinite(t).any()) for t in (similarity_map.null_mean, similarity_map.z, similarity_map.p)
+    ]
+    map_known = similarity_map.p_map is not None and bool(np.isfinite(similarity_map.p_map).any())
     best = best and what == "matching layers"
     head = [what, "", "value"]
-    head += [f"{(one.level or 0.95) * 100:g}% interval ({one.unit})"] if one.low is not None else []
-    head += [name for name, shown in zip(("unrelated", "z", "p"), known, strict=True) if shown]
+    head += (
+        [f"{(similarity_map.level or 0.95) * 100:g}% interval ({similarity_map.unit})"]
+        if similarity_map.low is not None
+        else []
+    )
+    head += [name for name, has_value in zip(("unrelated", "z", "p"), has_values, strict=True) if has_value]
     head += ["p in the map"] if map_known else []
     head += ["best match", "its value"] if best else []
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for position, name in enumerate(head):
         table.add_column(Text(name), justify="left" if position < 2 or name == "best match" else "right")
     for i, j in pairs:
-        row = [plain(one.left[i]), plain(one.right[j]), number(float(one.values[i, j]), 3)]
-        if one.low is not None and one.high is not None:
-            row.append(between(float(one.low[i, j]), float(one.high[i, j]), 3))
-        texts = number(float(one.null_mean[i, j]), 3), number(float(one.z[i, j]), 1), _p(float(one.p[i, j]))
-        row += [text for text, shown in zip(texts, known, strict=True) if shown]
-        row += [_p(float(one.p_map[i, j]))] if map_known and one.p_map is not None else []
-        if one.reasons[i][j] is not None:
+        row = [
+            plain(similarity_map.left[i]),
+            plain(similarity_map.right[j]),
+            number(float(similarity_map.values[i, j]), 3),
+        ]
+        if similarity_map.low is not None and similarity_map.high is not None:
+            row.append(between(float(similarity_map.low[i, j]), float(similarity_map.high[i, j]), 3))
+        texts = (
+            number(float(similarity_map.null_mean[i, j]), 3),
+            number(float(similarity_map.z[i, j]), 1),
+            _p(float(similarity_map.p[i, j])),
+        )
+        row += [text for text, has_value in zip(texts, has_values, strict=True) if has_value]
+        row += (
+            [_p(float(similarity_map.p_map[i, j]))] if map_known and similarity_map.p_map is not None else []
+        )
+        if similarity_map.reasons[i][j] is not None:
             row[3:] = [""] * len(row[3:])
         if best:
-            there = np.isfinite(one.values[i])
-            filled = np.where(there, one.values[i], -np.inf)
-            found = plain(one.right[int(filled.argmax())]), number(float(filled.max()), 3)
-            row += found if there.any() else ("", "")
+            finite = np.isfinite(similarity_map.values[i])
+            filled = np.where(finite, similarity_map.values[i], -np.inf)
+            match = plain(similarity_map.right[int(filled.argmax())]), number(float(filled.max()), 3)
+            row += match if finite.any() else ("", "")
         table.add_row(*(Text(cell) for cell in row))
     console.print(table)
 

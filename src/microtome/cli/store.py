@@ -1,4 +1,4 @@
-"""What is in the store, is it whole, and what can go? The verbs `store ls|show|verify|rm|gc`."""
+"""The verbs `store ls|show|verify|rm|gc`: list, check and clear the store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .parsing import Verb
 from .show import JsonOption, QuietOption, Screen
 
 if TYPE_CHECKING:
-    from ..store.entry import Entry
+    from ..store.entry import StoreEntry
     from ..store.shelf import Shelf
 
 StoreOption = Annotated[
@@ -52,12 +52,12 @@ def ls(store: StoreOption = None, json: JsonOption = False) -> None:
             "damaged": shelf.damaged(),
             "partial": [
                 {
-                    "address": one.address,
-                    "bytes": one.bytes,
-                    "running": one.running,
-                    "resumable": one.resumable,
+                    "address": work.address,
+                    "bytes": work.bytes,
+                    "running": work.running,
+                    "resumable": work.resumable,
                 }
-                for one in partial
+                for work in partial
             ],
         }
         screen.result(document, "")
@@ -71,9 +71,9 @@ def ls(store: StoreOption = None, json: JsonOption = False) -> None:
         notes.append(
             f"{_count(damaged, 'damaged entry', 'damaged entries')} set aside; store gc removes them."
         )
-    for one in partial:
-        state = "running" if one.running else "interrupted" if one.resumable else "abandoned"
-        notes.append(f"Not finished: {one.address}, {size(one.bytes)}, {state}.")
+    for work in partial:
+        state = "running" if work.running else "interrupted" if work.resumable else "abandoned"
+        notes.append(f"Not finished: {work.address}, {size(work.bytes)}, {state}.")
     if not entries:
         screen.sentences(notes)
         return
@@ -110,7 +110,7 @@ def show(address: AddressArgument, store: StoreOption = None, json: JsonOption =
     facts = {"address": entry.address, "kind": entry.kind, "folder": str(entry.folder), **entry.provenance}
     lines = [[name, value if isinstance(value, str) else dumps(value)] for name, value in facts.items()]
     lines += [[f"asked for {name}", dumps(value)] for name, value in sorted(entry.specification.items())]
-    lines += [["made from", one] for one in entry.inputs]
+    lines += [["made from", source] for source in entry.inputs]
     screen.rows(["fact", "value"], lines, [""])
     screen.rows(
         ["file", "size", "blake2b"],
@@ -132,16 +132,16 @@ def verify(
 ) -> None:
     """Compare every file with its checksum; exit with 1 if something is wrong."""
     shelf, screen = _open(store), Screen(json=json, quiet=quiet)
-    chosen = None if address is None else shelf.find(address)
-    checked = len(shelf.addresses()) if chosen is None else 1
+    selected = None if address is None else shelf.find(address)
+    checked = len(shelf.addresses()) if selected is None else 1
     with screen.working() as progress:
-        problems = shelf.verify(chosen, progress=progress)
+        problems = shelf.verify(selected, progress=progress)
     if json:
-        document = {"format": "microtome/store-verify/1", "store": str(shelf.root), "address": chosen}
+        document = {"format": "microtome/store-verify/1", "store": str(shelf.root), "address": selected}
         screen.result({**document, "checked": checked, "problems": problems}, "")
     else:
-        found = _count(len(problems), "problem", "problems") if problems else "all is as it was written"
-        screen.sentences([*problems, f"{_count(checked, 'entry', 'entries')} checked: {found}."])
+        summary = _count(len(problems), "problem", "problems") if problems else "all is as it was written"
+        screen.sentences([*problems, f"{_count(checked, 'entry', 'entries')} checked: {summary}."])
     if problems:
         raise typer.Exit(1)
 
@@ -158,8 +158,8 @@ def rm(
 ) -> None:
     """Remove entries, also those whose record cannot be read; what needs one computes it again."""
     shelf, screen = _open(store), Screen(json=json)
-    chosen = list(dict.fromkeys(shelf.find(address) for address in addresses))
-    removed = [address for address in chosen if dry_run or shelf.remove(address)]
+    selected = list(dict.fromkeys(shelf.find(address) for address in addresses))
+    removed = [address for address in selected if dry_run or shelf.remove(address)]
     if json:
         document = {"format": "microtome/store-rm/1", "store": str(shelf.root), "dry_run": dry_run}
         screen.result({**document, "removed": removed}, "")
@@ -184,7 +184,7 @@ def gc(
     ] = False,
     grace: Annotated[
         float,
-        typer.Option(metavar="HOURS", help="What was made, changed or read within so many hours stays."),
+        typer.Option(metavar="HOURS", help="What was made, changed or read within this many hours stays."),
     ] = 24,
     dry_run: DryRunOption = False,
     store: StoreOption = None,
@@ -207,8 +207,13 @@ def gc(
             "store": str(shelf.root),
             "dry_run": dry_run,
             "removed": [
-                {"what": one.what, "name": one.name, "kind": one.kind, "bytes": one.bytes}
-                for one in swept.removed
+                {
+                    "what": removed_entry.what,
+                    "name": removed_entry.name,
+                    "kind": removed_entry.kind,
+                    "bytes": removed_entry.bytes,
+                }
+                for removed_entry in swept.removed
             ],
             "bytes": swept.bytes,
             "young": swept.young,
@@ -228,19 +233,22 @@ def gc(
         return
     screen.rows(
         ["what", "address", "kind", "size"],
-        [[one.what, one.name, one.kind, size(one.bytes)] for one in swept.removed],
+        [
+            [removed_entry.what, removed_entry.name, removed_entry.kind, size(removed_entry.bytes)]
+            for removed_entry in swept.removed
+        ],
         [note],
     )
 
 
-def _open(given: Path | None) -> Shelf:
+def _open(folder: Path | None) -> Shelf:
     from ..errors import must
     from ..store.shelf import Shelf
 
-    if given is not None and not given.expanduser().is_dir():
+    if folder is not None and not folder.expanduser().is_dir():
         # A misspelled store must not look like an empty one.
-        raise must("--store", "a folder that exists", str(given))
-    return Shelf(given)
+        raise must("--store", "a folder that exists", str(folder))
+    return Shelf(folder)
 
 
 def size(count: int) -> str:
@@ -260,11 +268,11 @@ def size(count: int) -> str:
     return f"{amount:.3g} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
 
 
-def _count(number: int, one: str, more: str) -> str:
-    return f"{number:,} {one if number == 1 else more}"
+def _count(number: int, singular: str, plural: str) -> str:
+    return f"{number:,} {singular if number == 1 else plural}"
 
 
-def _summary(entry: Entry) -> dict[str, Any]:
+def _summary(entry: StoreEntry) -> dict[str, Any]:
     return {
         "address": entry.address,
         "kind": entry.kind,
@@ -275,7 +283,7 @@ def _summary(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _document(entry: Entry) -> dict[str, Any]:
+def _document(entry: StoreEntry) -> dict[str, Any]:
     return {
         "format": "microtome/store-show/1",
         "address": entry.address,

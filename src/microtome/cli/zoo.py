@@ -1,4 +1,4 @@
-"""Which encoders come with the package? The table of the zoo."""
+"""The table of the encoders that come with the package, for `ls zoo`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def list_zoo(screen: Screen) -> None:
     """List the encoders that come with the package, with what was measured of each."""
     from ..zoo.shipped import shipped
 
-    found = list(shipped().values())
+    encoders = list(shipped().values())
     if screen.json:
-        screen.result({"format": "microtome/zoo/1", "zoo": [_document(one) for one in found]}, "")
+        screen.result({"format": "microtome/zoo/1", "zoo": [_document(encoder) for encoder in encoders]}, "")
         return
     notes = ["Loaded by name, as zoo:masked; the README.md in each folder tells the rest."]
-    if not found:
+    if not encoders:
         notes = ["No encoder comes with this installation; `microtome pretrain` makes them."]
     screen.rows(
         [
@@ -33,40 +33,40 @@ def list_zoo(screen: Screen) -> None:
             "tokens seen",
             "loss",
             "held-out accuracy (unigram)",
-            "STS-B (random twin)",
+            "STS-B (random baseline)",
         ],
         [
             [
-                one.name,
-                one.title,
-                f"{one.parameters:,}",
-                f"{one.bytes / 1e6:.1f} MB",
-                "not measured" if one.tokens is None else f"{one.tokens / 1e6:,.1f} M",
-                "not measured" if one.loss is None else f"{one.loss:.3f}",
-                _beside(one.held_out, "accuracy", "unigram"),
-                _beside(_means(one.scores.get(TASK)), "model", "random"),
+                encoder.name,
+                encoder.title,
+                f"{encoder.parameters:,}",
+                f"{encoder.bytes / 1e6:.1f} MB",
+                "not measured" if encoder.tokens is None else f"{encoder.tokens / 1e6:,.1f} M",
+                "not measured" if encoder.loss is None else f"{encoder.loss:.3f}",
+                _beside(encoder.held_out, "accuracy", "unigram"),
+                _beside(_means(encoder.scores.get(TASK)), "model", "random"),
             ]
-            for one in found
+            for encoder in encoders
         ],
         notes,
     )
 
 
-def _document(one: Shipped) -> dict[str, Any]:
+def _document(encoder: Shipped) -> dict[str, Any]:
     return {
-        "name": one.name,
-        "title": one.title,
-        "objective": one.objective,
-        "seed": one.seed,
-        "steps": one.steps,
-        "tokens": one.tokens,
-        "loss": one.loss,
-        "license": one.license,
-        "sha256": one.digest,
-        "parameters": one.parameters,
-        "bytes": one.bytes,
-        "held_out": None if one.held_out is None else dict(one.held_out),
-        "scores": dict(one.scores),
+        "name": encoder.name,
+        "title": encoder.title,
+        "objective": encoder.objective,
+        "seed": encoder.seed,
+        "steps": encoder.steps,
+        "tokens": encoder.tokens,
+        "loss": encoder.loss,
+        "license": encoder.license,
+        "sha256": encoder.digest,
+        "parameters": encoder.parameters,
+        "bytes": encoder.bytes,
+        "held_out": None if encoder.held_out is None else dict(encoder.held_out),
+        "scores": dict(encoder.scores),
     }
 
 
@@ -74,9 +74,9 @@ def _means(scores: Mapping[str, Any] | None) -> dict[str, Any]:
     return {name: ((scores or {}).get(name) or {}).get("mean") for name in ("model", "random")}
 
 
-def _beside(told: Mapping[str, Any] | None, own: str, other: str) -> str:
-    """A number, and in brackets what it is to be held against."""
-    value, against = (told or {}).get(own), (told or {}).get(other)
+def _beside(scores: Mapping[str, Any] | None, key: str, reference: str) -> str:
+    """A number, and in brackets its baseline."""
+    value, against = (scores or {}).get(key), (scores or {}).get(reference)
     if value is None:
         return "not measured"
     return f"{value:.3f} ({'not measured' if against is None else f'{against:.3f}'})"

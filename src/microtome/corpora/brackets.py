@@ -9,7 +9,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from .declare import Option, Reader
+from .declare import Reader, ReaderOption
 from .examples import Example
 from .lines import Lines, by_file
 
@@ -90,7 +90,7 @@ PTB = Reader(
     # Each of several files is a document of the treebank; a single file may be anything.
     read=partial(by_file, read_ptb, documents=True),
     options={
-        "escapes": Option(
+        "escapes": ReaderOption(
             default="undo",
             choices=("undo", "keep"),
             meaning="turn -LRB- and its like into brackets, \\/ into / and \\* into *, or keep them",

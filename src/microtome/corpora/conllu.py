@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from .declare import Option, Reader
+from .declare import Reader, ReaderOption
 from .examples import Example
-from .ids import Seen
+from .ids import SeenIds
 from .lines import Lines, by_file
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -28,7 +28,7 @@ Token = tuple[list[str], Sequence[list[str]]]
 
 def read_conllu(lines: Lines, options: Mapping[str, Any]) -> Iterator[Example]:
     """Read the sentences of one file."""
-    seen = Seen()
+    seen = SeenIds()
     document, documents = "", 0
     for number, block in enumerate(_blocks(lines), start=1):
         comments = _comments(block)
@@ -142,7 +142,7 @@ CONLLU = Reader(
     "it is new, else the sentence's number, the group is the document of newdoc, the columns are marks.",
     read=partial(by_file, read_conllu),
     options={
-        "units": Option(
+        "units": ReaderOption(
             default="words",
             choices=("words", "tokens"),
             meaning="syntactic words (do, n't), or surface tokens (don't) with the marks of their words "

@@ -17,7 +17,7 @@ Locate = Callable[[str, Mapping[str, Any]], tuple[File, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
+class ReaderOption:
     """
     One option of a reader.
 
@@ -39,11 +39,11 @@ class Option:
     check: Callable[[Any], Any] | None = None
     meaning: str
 
-    def read(self, name: str, given: Any) -> Any:
+    def read(self, name: str, value: Any) -> Any:
         """Validate the user's value, or raise an error that describes the allowed ones."""
-        if self.choices is not None and given not in self.choices:
-            raise must(f"option {name}", f"one of {', '.join(map(repr, self.choices))}", given)
-        return given if self.check is None else self.check(given)
+        if self.choices is not None and value not in self.choices:
+            raise must(f"option {name}", f"one of {', '.join(map(repr, self.choices))}", value)
+        return value if self.check is None else self.check(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class Reader:
     read : callable
         `read(files, options)` yields the examples, with unique ids; see `microtome.corpora.lines.by_file`
         for line-based readers.
-    options : mapping of str to Option
+    options : mapping of str to ReaderOption
         The options of the reader, by name.
     nested : bool
         Whether the subfolders of a folder are read too.
@@ -74,7 +74,7 @@ class Reader:
     suffixes: tuple[str, ...]
     summary: str
     read: Read
-    options: Mapping[str, Option] = field(default_factory=dict)
+    options: Mapping[str, ReaderOption] = field(default_factory=dict)
     nested: bool = False
     locate: Locate | None = None
 
@@ -88,14 +88,14 @@ class Reader:
         values = {name: getattr(self, name) for name in self.__slots__}
         return partial(Reader, **{**values, "options": dict(self.options)}), ()
 
-    def choose(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    def choose(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the value of every option, the user's or the default."""
-        for name in given:
+        for name in values:
             if name not in self.options:
                 raise unknown(f"option of the reader {self.name}", name, self.options)
         return MappingProxyType(
             {
-                name: option.read(name, given[name]) if name in given else option.default
+                name: option.read(name, values[name]) if name in values else option.default
                 for name, option in self.options.items()
             }
         )

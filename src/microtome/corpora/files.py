@@ -109,9 +109,9 @@ def listed(names: Iterable[str]) -> str:
     return f"{', '.join(most)} or {last}" if most else last
 
 
-def same_stem(one: str, other: str) -> InputError:
+def same_stem(first: str, second: str) -> InputError:
     """Return the error about two files whose examples would have the same ids."""
-    return InputError(f"file names must differ before their suffix, but {one} and {other} do not.")
+    return InputError(f"file names must differ before their suffix, but {first} and {second} do not.")
 
 
 def _walk(folder: Path, *, nested: bool) -> Iterator[Path]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import InputError, MissingExtraError, WorkError, must, unknown
 from ..store.address import address, digest_file
-from .declare import Option, Reader
+from .declare import Reader, ReaderOption
 from .examples import Example
 from .files import File, as_it_is, listed
 from .records import COLUMNS, to_examples
@@ -114,11 +114,11 @@ def _check_name(name: Any) -> str | None:
 
 def read_hub(files: Sequence[File], options: Mapping[str, Any]) -> Iterator[Example]:
     """Read the rows of all files of a split, numbered consecutively."""
-    rows = Rows(files)
+    rows = HubRows(files)
     return to_examples(iter(rows), options["columns"], rows.refuse)
 
 
-class Rows:
+class HubRows:
     """The rows of memory-mapped Arrow files, converted to records in small batches."""
 
     def __init__(self, files: Sequence[File]) -> None:
@@ -166,11 +166,11 @@ HUB = Reader(
     "one example a row; the id is the row's number unless a column gives it, classes go by their names.",
     read=read_hub,
     options={
-        "config": Option(
+        "config": ReaderOption(
             default=None, check=_check_name, meaning="the configuration, where the dataset has several"
         ),
-        "split": Option(default="train", check=_check_name, meaning="the split"),
-        "revision": Option(
+        "split": ReaderOption(default="train", check=_check_name, meaning="the split"),
+        "revision": ReaderOption(
             default=None, check=_check_name, meaning="branch, tag or commit; pin it for results that last"
         ),
         "columns": COLUMNS,

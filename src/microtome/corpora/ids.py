@@ -6,7 +6,7 @@ from array import array
 from hashlib import blake2b
 
 
-class Seen:
+class SeenIds:
     """
     The set of ids seen so far, stored as 64-bit digests in some 16 to 32 bytes each.
 

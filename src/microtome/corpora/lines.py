@@ -65,14 +65,14 @@ ReadLines = Callable[[Lines, Mapping[str, Any]], Iterator[Example]]
 
 
 def by_file(
-    read: ReadLines, files: Sequence[File], options: Mapping[str, Any], *, documents: bool = False
+    read_lines: ReadLines, files: Sequence[File], options: Mapping[str, Any], *, documents: bool = False
 ) -> Iterator[Example]:
     """
     Read files one after the other with a line-based function.
 
     Parameters
     ----------
-    read : callable
+    read_lines : callable
         `read(lines, options)` yields the examples of one file.
     files : sequence of File
     options : mapping
@@ -86,7 +86,7 @@ def by_file(
     """
     for file in files:
         for lines in _opened(file):
-            for example in read(lines, options):
+            for example in read_lines(lines, options):
                 if lines.prefix:
                     group = lines.prefix if documents else f"{lines.prefix}/{example.group}"
                     example = replace(example, id=f"{lines.prefix}/{example.id}", group=group)

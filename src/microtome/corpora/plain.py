@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from .declare import Option, Reader
+from .declare import Reader, ReaderOption
 from .examples import Example
 from .lines import Lines, by_file
 
@@ -31,7 +31,7 @@ TEXT = Reader(
     summary="Plain text, one example a line; the id is the example's number.",
     read=partial(by_file, read_text),
     options={
-        "blank_lines": Option(
+        "blank_lines": ReaderOption(
             default="skip",
             choices=("skip", "keep", "documents"),
             meaning="skip blank lines, keep them as examples, or let them part documents, which are groups",

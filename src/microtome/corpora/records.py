@@ -8,10 +8,10 @@ from types import MappingProxyType
 from typing import Any
 
 from ..errors import InputError, must, unknown
-from .declare import Option
+from .declare import ReaderOption
 from .examples import Example
 from .files import listed
-from .ids import Seen
+from .ids import SeenIds
 
 ROLES: Mapping[str, str] = MappingProxyType(
     {
@@ -26,21 +26,21 @@ ROLES: Mapping[str, str] = MappingProxyType(
 Refuse = Callable[[str, str], InputError]
 
 
-def check_columns(given: Any) -> dict[str, str] | None:
+def check_columns(value: Any) -> dict[str, str] | None:
     """Validate the option `columns`, a mapping of roles to column names."""
-    if given is None:
+    if value is None:
         return None
-    if not isinstance(given, Mapping) or not given:
-        raise must("option columns", f"a mapping of {listed(ROLES)} to names of columns", given)
-    for role, column in given.items():
+    if not isinstance(value, Mapping) or not value:
+        raise must("option columns", f"a mapping of {listed(ROLES)} to names of columns", value)
+    for role, column in value.items():
         if role not in ROLES:
             raise unknown("a key of columns", role, ROLES)
         if not isinstance(column, (str, int)) or isinstance(column, bool):
             raise must(f"columns[{role!r}]", "the name of a column", column)
-    return {role: str(column) for role, column in given.items()}
+    return {role: str(column) for role, column in value.items()}
 
 
-COLUMNS = Option(
+COLUMNS = ReaderOption(
     default=None,
     check=check_columns,
     meaning=f"which columns are {listed(ROLES)}, as in {{'text': 'sentence1', 'pair': 'sentence2'}}; without "
@@ -68,7 +68,7 @@ def to_examples(
     Example
         With the number of the record as its id, unless a column provides one.
     """
-    seen = Seen()
+    seen = SeenIds()
     for number, record in enumerate(records, start=1):
         roles = _roles(columns, record, refuse)
         values = {role: record[column] for role, column in roles.items()}

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ..errors import must
-from .declare import Option, Reader
+from .declare import Reader, ReaderOption
 from .examples import Example
 from .lines import Lines, by_file
 from .records import COLUMNS, to_examples
@@ -85,19 +85,19 @@ def _quoted(line: str, source: Iterator[str], lines: Lines) -> tuple[str, str]:
                 raise lines.refuse("close the quote it opens", "the file ends before", start)
 
 
-def check_header(given: Any) -> str | list[str]:
+def check_header(value: Any) -> str | list[str]:
     """Validate the option `header`."""
-    if isinstance(given, bool):
-        return "yes" if given else "no"
-    if isinstance(given, str) and given in ("yes", "no"):
-        return given
-    names = list(given) if isinstance(given, (list, tuple)) else []
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str) and value in ("yes", "no"):
+        return value
+    names = list(value) if isinstance(value, (list, tuple)) else []
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise must("option header", "yes, no or a list of different names", given)
+        raise must("option header", "yes, no or a list of different names", value)
     return names
 
 
-HEADER = Option(
+HEADER = ReaderOption(
     default="yes",
     check=check_header,
     meaning="whether the first line names the columns: yes, no (they are called 1, 2, ...), or their names",
@@ -121,7 +121,7 @@ CSV = Reader(
     options={
         "columns": COLUMNS,
         "header": HEADER,
-        "delimiter": Option(
+        "delimiter": ReaderOption(
             default=",", choices=(",", ";", "|", "\t"), meaning="what stands between columns"
         ),
     },

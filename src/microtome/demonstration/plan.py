@@ -1,4 +1,4 @@
-"""What does the demonstration run? One value: which encoders, on how many examples, for how long."""
+"""The plan of the demonstration: which encoders, on how many examples, for how many updates."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ USUAL = 1.5e-4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class DemoPlan:
     """
     What is run, and how much of it.
 
     Parameters
     ----------
     encoders : tuple of str
-        Of the package. The first one's random twin is the floor for all.
+        Of the package. The random baseline of the first one is the floor for all.
     task : str
         A generated one, so that nothing must be fetched and there are always unseen examples.
     seeds : tuple of int
         Of fine-tuning.
-    twin : int
-        Seed of the random twin's weights; it is fine-tuned with the first of the seeds.
+    random_seed : int
+        Seed of the random baseline's weights; it is fine-tuned with the first of the seeds.
     train, rest, validation, test : int
         Examples: to train on; of the same split to certify cuts on; to look at layers and to choose cuts;
         and to look at once, at the end.
-    readouts : int
+    head_examples : int
         Examples that heads at single layers learn from.
     steps, batch : int
         Updates of a fine-tuning, and examples of each.
@@ -47,12 +47,12 @@ class Plan:
     encoders: tuple[str, ...] = ("masked", "replaced", "every")
     task: str = "polarity"
     seeds: tuple[int, ...] = (1, 2)
-    twin: int = 0
+    random_seed: int = 0
     train: int = 2_000
     rest: int = 400
     validation: int = 200
     test: int = 300
-    readouts: int = 200
+    head_examples: int = 200
     steps: int = 180
     batch: int = 8
     rate: float | None = None
@@ -64,11 +64,11 @@ class Plan:
             raise must("encoders", "one or more, each once", self.encoders)
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise must("seeds", "one or more, each once", self.seeds)
-        for name in ("train", "rest", "validation", "test", "readouts", "steps", "batch"):
+        for name in ("train", "rest", "validation", "test", "head_examples", "steps", "batch"):
             if getattr(self, name) < 1:
                 raise must(name, "at least 1", getattr(self, name))
-        if self.readouts > self.train:
-            raise must("readouts", f"at most the {self.train:,} examples of train", self.readouts)
+        if self.head_examples > self.train:
+            raise must("head_examples", f"at most the {self.train:,} examples of train", self.head_examples)
 
     @property
     def sizes(self) -> Mapping[str, int]:
@@ -79,21 +79,21 @@ class Plan:
 
     def training(self, name: str) -> Mapping[str, Any]:
         """
-        Say what `finetune` is told beside the encoder, the task and the seed.
+        Options of `finetune` beside the encoder, the task and the seed.
 
         Parameters
         ----------
         name : str
-            Of the encoder, or of its random twin.
+            Of the encoder, or of its random baseline.
         """
-        known = next((rate for one, rate in RATES.items() if name.startswith(one)), USUAL)
+        usual = next((rate for encoder, rate in RATES.items() if name.startswith(encoder)), USUAL)
         return MappingProxyType(
             {
                 "recipe": "devlin2019",
                 "train_size": self.train,
                 "steps": self.steps,
                 "batch": self.batch,
-                "rate": known if self.rate is None else self.rate,
+                "rate": usual if self.rate is None else self.rate,
                 "longest": self.longest,
                 # So few updates leave no time for averages to warm up, nor for padding.
                 "bias_correction": True,
@@ -102,6 +102,6 @@ class Plan:
         )
 
 
-WHOLE = Plan()
-# To see that everything works: too little of everything to be sure of much.
-QUICK = Plan(train=256, rest=120, validation=120, test=120, readouts=128, steps=30)
+WHOLE = DemoPlan()
+# To see that everything works: too few examples and updates to conclude much.
+QUICK = DemoPlan(train=256, rest=120, validation=120, test=120, head_examples=128, steps=30)

@@ -1,4 +1,4 @@
-"""How does the demonstration go? Encoder by encoder, step by step, and a report at the end."""
+"""The run of the demonstration: encoder by encoder, step by step, and a report at the end."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 
 from ..encoders.shipped import SCHEME, shipped_names, zoo_folder
 from ..errors import InputError
-from .plan import WHOLE, Plan
-from .telling import FLOOR, Told, main_findings, twin_name
+from .plan import WHOLE, DemoPlan
+from .telling import FLOOR, EncoderFindings, main_findings, random_name
 from .unseen import Unseen
 
 # Hidden, so that a report on the folder passes it by.
@@ -37,7 +37,7 @@ class Demonstration:
     ----------
     page : Path
         The report.
-    told : tuple of Told
+    findings : tuple of EncoderFindings
         The main findings.
     unseen : tuple of Unseen
         Of every model that was exported: how it did on examples that played no part.
@@ -47,7 +47,7 @@ class Demonstration:
     """
 
     page: Path
-    told: tuple[Told, ...]
+    findings: tuple[EncoderFindings, ...]
     unseen: tuple[Unseen, ...]
     seconds: float
     document: dict[str, Any] = field(repr=False)
@@ -55,7 +55,7 @@ class Demonstration:
 
 def demonstrate(
     out: str | os.PathLike[str],
-    plan: Plan = WHOLE,
+    plan: DemoPlan = WHOLE,
     *,
     tell: Tell | None = None,
     progress: Progress | None = None,
@@ -69,7 +69,7 @@ def demonstrate(
     out : path
         The folder for results and the report. What was computed is kept there, so that an interrupted
         demonstration goes on and a second one is quick.
-    plan : Plan
+    plan : DemoPlan
     tell : callable, optional
         Called with a sentence before each step.
     progress : callable, optional
@@ -111,41 +111,41 @@ def demonstrate(
         encoder = load(f"{SCHEME}{name}")
         say(f"{name}: fine-tuning on {plan.task}, {seeds}, {plan.steps} updates each")
         runs = steps.tune(bench, encoder, plan.seeds, f"finetune/{name}")
-        twins = []
+        baselines = []
         if floor is None:
-            twin = load(f"{SCHEME}{name}", random_init=True, seed=plan.twin)
-            twins = [twin]
-            say(f"{twin_name(plan)}: the same with weights drawn anew, as a floor, seed {plan.seeds[0]}")
-            (floor,) = steps.tune(bench, twin, plan.seeds[:1], f"{FLOOR}/finetune")
+            baseline = load(f"{SCHEME}{name}", random_init=True, seed=plan.random_seed)
+            baselines = [baseline]
+            say(f"{random_name(plan)}: the same with random weights, as a floor, seed {plan.seeds[0]}")
+            (floor,) = steps.tune(bench, baseline, plan.seeds[:1], f"{FLOOR}/finetune")
             steps.hold_against_floor(bench, runs[0], floor)
         say(f"{name}: layers before against after, and blocks")
-        steps.compare_layers(bench, encoder, runs, twins)
+        steps.compare_layers(bench, encoder, runs, baselines)
         say(f"{name}: cut after every layer, and without every span of blocks")
         steps.cut_layers(bench, encoder, runs)
         say(f"{name}: the smallest model that loses less than {plan.max_drop:g} points")
-        found = steps.prune_first(bench, encoder, runs)
-        unseen += [] if found is None else [found]
+        exported = steps.prune_first(bench, encoder, runs)
+        unseen += [] if exported is None else [exported]
     say("the report")
-    document = collect(place, made=datetime.date.today().isoformat())
+    document = collect(place, date=datetime.date.today().isoformat())
     page = write_page(document, place / PAGE)
     return Demonstration(
         page=page,
-        told=main_findings(document, plan),
+        findings=main_findings(document, plan),
         unseen=tuple(unseen),
         seconds=time.monotonic() - start,
         document=document,
     )
 
 
-def check_encoders(plan: Plan) -> None:
+def check_encoders(plan: DemoPlan) -> None:
     """Refuse to begin where an encoder is missing, in one sentence."""
-    there = shipped_names()
-    missing = [name for name in plan.encoders if name not in there]
+    present = shipped_names()
+    missing = [name for name in plan.encoders if name not in present]
     if missing:
-        found = f"there is only {', '.join(there)}" if there else "there is none"
+        problem = f"there is only {', '.join(present)}" if present else "there is none"
         raise InputError(
             f"the demonstration must find the encoders {', '.join(plan.encoders)} in {zoo_folder()}, but "
-            f"{found}: the package was installed without them, or MICROTOME_ZOO names another folder."
+            f"{problem}: the package was installed without them, or MICROTOME_ZOO names another folder."
         )
 
 

@@ -1,4 +1,4 @@
-"""Of which steps is the demonstration made? Each asks one question of one encoder, and writes the answer."""
+"""The steps of the demonstration: each computes one result of one encoder and writes it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..tasks.task import Task
-from .plan import Plan
-from .telling import FLOOR, tuned_names, twin_name
+from .plan import DemoPlan
+from .telling import FLOOR, random_name, tuned_names
 from .unseen import Unseen, judge_unseen
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Bench:
 
     Parameters
     ----------
-    plan : Plan
+    plan : DemoPlan
     task : Task
     out, store : Path
         Folders of results, and of what is kept so that nothing is computed twice.
@@ -39,7 +39,7 @@ class Bench:
     progress : callable, optional
     """
 
-    plan: Plan
+    plan: DemoPlan
     task: Task
     out: Path
     store: Path
@@ -48,7 +48,7 @@ class Bench:
 
     @property
     def keeping(self) -> dict[str, Any]:
-        """What every function is told of store, command and progress."""
+        """Store, command and progress, as keywords of every function."""
         return {"store": self.store, "command": self.command, "progress": self.progress}
 
 
@@ -71,15 +71,15 @@ def tune(bench: Bench, encoder: Any, seeds: Sequence[int], folder: str) -> list[
     from ..training.finetuning import finetune
     from ..training.writing import TunedRuns
 
-    told = bench.plan.training(encoder.name)
+    options = bench.plan.training(encoder.name)
     runs = [
-        finetune(encoder, bench.task, seed=seed, **told, **_named(bench, f"seed {seed}")) for seed in seeds
+        finetune(encoder, bench.task, seed=seed, **options, **_named(bench, f"seed {seed}")) for seed in seeds
     ]
     TunedRuns(runs=tuple(runs), command=bench.command).save(bench.out / folder)
     return runs
 
 
-def compare_layers(bench: Bench, encoder: Any, runs: Sequence[Tuned], twins: Sequence[Any]) -> None:
+def compare_layers(bench: Bench, encoder: Any, runs: Sequence[Tuned], baselines: Sequence[Any]) -> None:
     """
     Hold the layers of an encoder against those of what became of it, and look for blocks.
 
@@ -89,8 +89,8 @@ def compare_layers(bench: Bench, encoder: Any, runs: Sequence[Tuned], twins: Seq
     encoder : Encoder
         Before fine-tuning.
     runs : sequence of Tuned
-    twins : sequence of Encoder
-        Random ones, as a floor; perhaps none.
+    baselines : sequence of Encoder
+        Random baselines, as a floor; perhaps none.
     """
     from ..encoders.loading import load
     from ..experiments.similarity.comparison import compare
@@ -98,24 +98,26 @@ def compare_layers(bench: Bench, encoder: Any, runs: Sequence[Tuned], twins: Seq
 
     names = tuned_names(encoder.name, bench.plan)
     tuned = [load(run.folder, name=name) for run, name in zip(runs, names, strict=True)]
-    found = compare(
-        [encoder, *tuned, *twins],
+    comparison = compare(
+        [encoder, *tuned, *baselines],
         on=split_corpus(bench.task, bench.task.validation),
         rows="cls",
         certainty=True,
         longest=bench.plan.longest,
         **bench.keeping,
     )
-    found.save(bench.out / "compare" / encoder.name)
-    if twins:
-        _draw(bench, found["debiased_cka"], encoder.name)
+    comparison.save(bench.out / "compare" / encoder.name)
+    if baselines:
+        _draw(bench, comparison["debiased_cka"], encoder.name)
 
 
-def _draw(bench: Bench, one: Map, name: str) -> None:
+def _draw(bench: Bench, similarity_map: Map, name: str) -> None:
     """Draw one map of everything that became of an encoder, to be shown elsewhere."""
     from ..figures.heatmap import draw, save_figure
 
-    axes = draw(one, title=f"{name}, tuned with {len(bench.plan.seeds)} seeds, and drawn at random")
+    axes = draw(
+        similarity_map, title=f"{name}, tuned with {len(bench.plan.seeds)} seeds, and drawn at random"
+    )
     for mesh in axes.collections:
         # Thousands of cells: as a picture they take a tenth of the room.
         mesh.set_rasterized(True)
@@ -136,21 +138,21 @@ def cut_layers(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> None:
     from ..experiments.surgery.skipping import skip
     from ..experiments.surgery.truncation import truncate
 
-    found = truncate(
+    truncation = truncate(
         list(runs),
         bench.task,
         arms=ARMS,
         head_seeds=HEAD_SEEDS,
-        train_size=bench.plan.readouts,
+        train_size=bench.plan.head_examples,
         **bench.keeping,
     )
-    found.save(bench.out / "truncate" / encoder.name)
+    truncation.save(bench.out / "truncate" / encoder.name)
     skip(list(runs), bench.task, **bench.keeping).save(bench.out / "skip" / encoder.name)
 
 
 def prune_first(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> Unseen | None:
     """
-    Cut out of the first sound run what surely costs little, export it, and ask it what is new.
+    Prune the first sound run within the margin, export it, and score it on unseen examples.
 
     Parameters
     ----------
@@ -172,33 +174,33 @@ def prune_first(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> Unseen | N
 
     plan, name = bench.plan, encoder.name
     place, beside = bench.out / "prune" / name, bench.out / "evaluate" / name
-    run = next((one for one in runs if one.failure is None), None)
+    run = next((candidate for candidate in runs if candidate.failure is None), None)
     if run is None:
         forget_pruned(place)
         forget_evaluation(beside)
         return None
-    found = prune(
+    pruned = prune(
         run, bench.task, plan.max_drop, certify_on="rest", confirm_on="test", seed=0, **bench.keeping
     )
-    found.save(place)
-    if not found.certified:
+    pruned.save(place)
+    if not pruned.certified:
         forget_evaluation(beside)
         return None
-    whole = evaluate(run, bench.task, split="test", progress=bench.progress)
+    full_scores = evaluate(run, bench.task, split="test", progress=bench.progress)
     unseen = judge_unseen(
         name,
         place,
-        whole,
+        full_scores,
         bench.task,
-        blocks=(len(found.kept), found.depth),
+        blocks=(len(pruned.kept), pruned.depth),
         longest=plan.longest,
         max_drop=plan.max_drop,
         # The same look at the same examples that confirmed it.
-        level=found.level if found.confirmed is None else found.confirmed.level,
+        level=pruned.level if pruned.confirmed is None else pruned.confirmed.level,
     )
     result = EvaluationResult(
-        evaluation=unseen.found,
-        reference=whole,
+        evaluation=unseen.evaluation,
+        reference=full_scores,
         model=f"{name} with {unseen.kept} of {unseen.depth} blocks",
         against=f"{name} with all {unseen.depth}",
         command=bench.command,
@@ -207,26 +209,29 @@ def prune_first(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> Unseen | N
     return unseen
 
 
-def hold_against_floor(bench: Bench, run: Tuned, twin: Tuned) -> None:
+def hold_against_floor(bench: Bench, run: Tuned, baseline: Tuned) -> None:
     """
-    Compare a tuned encoder with its tuned random twin on the same unseen examples.
+    Compare a tuned encoder with its tuned random baseline on the same unseen examples.
 
     Parameters
     ----------
     bench : Bench
-    run, twin : Tuned
+    run, baseline : Tuned
         Of one seed.
     """
     from ..training.evaluating import evaluate
     from ..training.writing import EvaluationResult
 
-    both = [evaluate(one, bench.task, split="test", progress=bench.progress) for one in (run, twin)]
+    evaluations = [
+        evaluate(tuned_run, bench.task, split="test", progress=bench.progress)
+        for tuned_run in (run, baseline)
+    ]
     name = bench.plan.encoders[0]
     result = EvaluationResult(
-        evaluation=both[0],
-        reference=both[1],
+        evaluation=evaluations[0],
+        reference=evaluations[1],
         model=f"{name} (seed {run.seeds.order})",
-        against=f"{twin_name(bench.plan)} (seed {twin.seeds.order})",
+        against=f"{random_name(bench.plan)} (seed {baseline.seeds.order})",
         command=bench.command,
     )
     result.save(bench.out / FLOOR / "evaluate")
@@ -236,4 +241,4 @@ def _named(bench: Bench, what: str) -> dict[str, Any]:
     progress = bench.progress
     if progress is None:
         return bench.keeping
-    return {**bench.keeping, "progress": lambda said, done, total: progress(f"{what}: {said}", done, total)}
+    return {**bench.keeping, "progress": lambda step, done, total: progress(f"{what}: {step}", done, total)}

@@ -1,4 +1,4 @@
-"""What is to be read first? Of all that the report found, a few sentences on each encoder."""
+"""The main findings of the demonstration: a few sentences of the report on each encoder."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..zoo.designs import DESIGNS
-from .plan import Plan
+from .plan import DemoPlan
 
-# Results on the random twin lie apart: by its name, a report would put it before the encoders.
+# Results on the random baseline lie apart: by its name, a report would put it before the encoders.
 FLOOR = "floor"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class EncoderFindings:
     """
-    What is said of one encoder.
+    The findings on one encoder.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class Told:
     sentences: tuple[str, ...]
 
 
-def main_findings(document: Mapping[str, Any], plan: Plan) -> tuple[Told, ...]:
+def main_findings(document: Mapping[str, Any], plan: DemoPlan) -> tuple[EncoderFindings, ...]:
     """
     Pick the findings that answer what was asked: the score, the blocks, the cuts.
 
@@ -38,28 +38,32 @@ def main_findings(document: Mapping[str, Any], plan: Plan) -> tuple[Told, ...]:
     ----------
     document : mapping
         Of the format microtome/report/1, on the folder that the demonstration filled.
-    plan : Plan
+    plan : DemoPlan
 
     Returns
     -------
-    tuple of Told
-        One an encoder, and last the random twin: what the shape alone gives.
+    tuple of EncoderFindings
+        One per encoder, and last the random baseline: what the architecture alone gives.
     """
-    files = {one["id"]: one["file"] for one in document["sections"]}
-    said: dict[str, list[str]] = {}
-    for one in document["findings"]:
-        said.setdefault(files.get(one["section"], ""), []).append(one["text"])
+    files = {section["id"]: section["file"] for section in document["sections"]}
+    texts: dict[str, list[str]] = {}
+    for finding in document["findings"]:
+        texts.setdefault(files.get(finding["section"], ""), []).append(finding["text"])
     blocks = {
-        (one["file"], block["model"]): block["text"]
-        for one in document["sections"]
-        for block in one.get("blocks", ())
+        (section["file"], block["model"]): block["text"]
+        for section in document["sections"]
+        for block in section.get("blocks", ())
     }
 
-    # Runs that failed are told too: a score may be that of the one seed that is left.
-    scores = {one["file"]: one["sentences"] for one in document["sections"] if one["kind"] == "scores"}
+    # Runs that failed are listed too: a score may be that of the one seed that is left.
+    scores = {
+        section["file"]: section["sentences"]
+        for section in document["sections"]
+        if section["kind"] == "scores"
+    }
 
     def first(folder: str) -> list[str]:
-        return said.get(f"{folder}/result.json", [])[:1]
+        return texts.get(f"{folder}/result.json", [])[:1]
 
     def tuning(folder: str) -> list[str]:
         return scores.get(f"{folder}/result.json", [])
@@ -71,23 +75,23 @@ def main_findings(document: Mapping[str, Any], plan: Plan) -> tuple[Told, ...]:
         parts = [first(f"{what}/{name}") for what in ("truncate", "prune")]
         sentences = (*tuning(f"finetune/{name}"), *tuned, *(text for part in parts for text in part))
         title = DESIGNS[name].title if name in DESIGNS else name
-        out.append(Told(name=name, title=title, sentences=sentences))
-    twin = twin_name(plan)
+        out.append(EncoderFindings(name=name, title=title, sentences=sentences))
+    baseline = random_name(plan)
     out.append(
-        Told(
-            name=twin,
-            title=f"the floor: {plan.encoders[0]} with weights drawn anew",
+        EncoderFindings(
+            name=baseline,
+            title=f"the floor: {plan.encoders[0]} with re-initialized weights",
             sentences=(*tuning(f"{FLOOR}/finetune"), *first(f"{FLOOR}/evaluate")),
         )
     )
     return tuple(out)
 
 
-def twin_name(plan: Plan) -> str:
-    """What the random twin of the first encoder is called."""
-    return f"{plan.encoders[0]}-random{plan.twin}"
+def random_name(plan: DemoPlan) -> str:
+    """The name of the random baseline of the first encoder."""
+    return f"{plan.encoders[0]}-random{plan.random_seed}"
 
 
-def tuned_names(name: str, plan: Plan) -> list[str]:
+def tuned_names(name: str, plan: DemoPlan) -> list[str]:
     """What an encoder is called after fine-tuning, by seed."""
     return [f"{name}-seed{seed}" for seed in plan.seeds]

@@ -1,4 +1,4 @@
-"""Does a smaller model hold what was promised? It is loaded as a stranger would, and asked what is new."""
+"""Check of an exported model: loaded with transformers alone, and scored on unseen examples."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Unseen:
         Blocks that it has, and those of the whole model.
     drop : Drop
         What it loses against the whole model on these examples.
-    found : Evaluation
+    evaluation : Evaluation
         Its own scores.
     """
 
@@ -42,12 +42,12 @@ class Unseen:
     kept: int
     depth: int
     drop: Drop
-    found: Evaluation = field(repr=False)
+    evaluation: Evaluation = field(repr=False)
 
     def sentence(self) -> str:
         """Say how it did, and whether the margin holds."""
         drop = self.drop
-        told = (
+        text = (
             f"{self.folder}: {self.name} with {self.kept} of {self.depth} blocks, loaded again with "
             f"transformers alone, has {drop.score} {number(drop.cut, 3)} on {drop.n:,} examples that nothing "
             f"was chosen by; the whole model has {number(drop.full, 3)}."
@@ -56,10 +56,10 @@ class Unseen:
         sure = f"{limit}, {100 * drop.level:g} %, one-sided"
         lost = f"{number(drop.drop)} points were lost ({sure})"
         if drop.safe:
-            return f"{told} The margin of {drop.max_drop:g} points is kept there: {lost}."
+            return f"{text} The margin of {drop.max_drop:g} points is kept there: {lost}."
         if drop.drop > drop.max_drop:
-            return f"{told} The margin of {drop.max_drop:g} points is not kept there: {lost}."
-        return f"{told} That the margin of {drop.max_drop:g} points is kept is not shown there: {lost}."
+            return f"{text} The margin of {drop.max_drop:g} points is not kept there: {lost}."
+        return f"{text} That the margin of {drop.max_drop:g} points is kept is not shown there: {lost}."
 
 
 def stock_answers(folder: Path, split: Split, task: Task, *, longest: int) -> list[int]:
@@ -98,17 +98,17 @@ def stock_answers(folder: Path, split: Split, task: Task, *, longest: int) -> li
 
 
 def judge_unseen(
-    name: str, folder: Path, whole: Evaluation, task: Task, *, blocks: tuple[int, int], **values: Any
+    name: str, folder: Path, full: Evaluation, task: Task, *, blocks: tuple[int, int], **values: Any
 ) -> Unseen:
     """
-    Hold an exported model against the whole one on examples that played no part.
+    Compare an exported model with the full one on examples that played no part.
 
     Parameters
     ----------
     name : str
     folder : Path
         Of the exported model.
-    whole : Evaluation
+    full : Evaluation
         What the whole model answered on these examples.
     task : Task
     blocks : tuple of int
@@ -122,15 +122,15 @@ def judge_unseen(
     """
     from ..training.evaluating import score_answers
 
-    split = task.split(whole.split)
-    said = stock_answers(folder, split, task, longest=values["longest"])
-    found = score_answers(task, split, said, train=task.split(task.train))
+    split = task.split(full.split)
+    answers = stock_answers(folder, split, task, longest=values["longest"])
+    evaluation = score_answers(task, split, answers, train=task.split(task.train))
     drop = judge_drop(
         find_score(task.main),
-        whole.answers(),
-        found.answers(),
+        full.answers(),
+        evaluation.answers(),
         task.labels,
         max_drop=values["max_drop"],
         level=values["level"],
     )
-    return Unseen(name=name, folder=folder, kept=blocks[0], depth=blocks[1], drop=drop, found=found)
+    return Unseen(name=name, folder=folder, kept=blocks[0], depth=blocks[1], drop=drop, evaluation=evaluation)

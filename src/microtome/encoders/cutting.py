@@ -15,7 +15,7 @@ Kept = Sequence[int]
 """Blocks that stay, numbered from 1, in the order in which they run."""
 
 
-def keep_blocks(model: torch.nn.Module, family: Family, kept: Kept) -> None:
+def keep_blocks(model: torch.nn.Module, family: Family, blocks: Kept) -> None:
     """
     Keep some blocks of a model, in place, and update its configuration to match.
 
@@ -27,7 +27,7 @@ def keep_blocks(model: torch.nn.Module, family: Family, kept: Kept) -> None:
     model : torch.nn.Module
         A model of transformers, with or without a head.
     family : Family
-    kept : sequence of int
+    blocks : sequence of int
         Blocks that stay, numbered from 1, in the order in which they run; each at most once. With none,
         only the embeddings remain, and the final norm where there is one.
 
@@ -36,25 +36,25 @@ def keep_blocks(model: torch.nn.Module, family: Family, kept: Kept) -> None:
     InputError
         If the library could not build such a model; see `refusal`.
     """
-    reason = refusal(model, family, kept)
+    reason = refusal(model, family, blocks)
     if reason is not None:
         raise InputError(reason)
     base: Any = model.base_model
     before = len(family.blocks_of(base))
     if family.shared:
-        _keep_groups(base, family, kept)
+        _keep_groups(base, family, blocks)
     else:
-        _keep_listed(base, family, kept)
+        _keep_listed(base, family, blocks)
     for config in _configs(model):
-        _rewrite(config, family, kept, before)
+        _rewrite(config, family, blocks, before)
     # DistilBERT and XLNet also keep their depth beside the configuration.
     depth_attribute = base.config.attribute_map.get("num_hidden_layers", "num_hidden_layers")
     for part in base.modules():
         if type(vars(part).get(depth_attribute)) is int:
-            setattr(part, depth_attribute, len(kept))
+            setattr(part, depth_attribute, len(blocks))
 
 
-def refusal(model: torch.nn.Module, family: Family, kept: Kept) -> str | None:
+def refusal(model: torch.nn.Module, family: Family, blocks: Kept) -> str | None:
     """
     Explain why the library could not build the model that a cut leaves.
 
@@ -62,7 +62,7 @@ def refusal(model: torch.nn.Module, family: Family, kept: Kept) -> str | None:
     ----------
     model : torch.nn.Module
     family : Family
-    kept : sequence of int
+    blocks : sequence of int
         As in `keep_blocks`.
 
     Returns
@@ -79,28 +79,28 @@ def refusal(model: torch.nn.Module, family: Family, kept: Kept) -> str | None:
         return f"blocks must be those of a model of transformers to be cut, but {family.title} is none."
     base: Any = model.base_model
     depth = len(family.blocks_of(base))
-    check_numbers("kept blocks", kept, depth)
-    if not kept:
+    check_numbers("kept blocks", blocks, depth)
+    if not blocks:
         if family.needs_block:
             return f"at least one block of {family.title} must stay, but none would."
         return None
-    if family.first_fixed and kept[0] != 1:
+    if family.first_fixed and blocks[0] != 1:
         return (
             f"block 1 of {family.title} must stay the first, since the library builds it without a norm of "
-            f"its input, but the blocks {_listed(kept)} would run."
+            f"its input, but the blocks {_listed(blocks)} would run."
         )
     switch = family.index_scaled
-    if switch is not None and getattr(base.config, switch, False) and tuple(kept) != _upto(len(kept)):
+    if switch is not None and getattr(base.config, switch, False) and tuple(blocks) != _upto(len(blocks)):
         return (
             f"blocks of {family.title} with {switch} must keep their numbers, which scale their attention, "
-            f"but the blocks {_listed(kept)} would be renumbered."
+            f"but the blocks {_listed(blocks)} would be renumbered."
         )
     if family.shared:
-        run = _groups_run(base, family, kept)
-        if run != _groups_built(len(kept), len(set(run))):
+        run = _groups_run(base, family, blocks)
+        if run != _groups_built(len(blocks), len(set(run))):
             return (
                 f"the groups of {family.title} must run as the library spreads them over the depth, but "
-                f"the blocks {_listed(kept)} would run them as {_listed([group + 1 for group in run])}."
+                f"the blocks {_listed(blocks)} would run them as {_listed([group + 1 for group in run])}."
             )
     return None
 
@@ -115,11 +115,11 @@ def check_numbers(what: str, blocks: Sequence[int], depth: int) -> None:
         raise InputError(f"{what} must name each block once, but block {repeated[0]} comes twice.")
 
 
-def _keep_listed(base: torch.nn.Module, family: Family, kept: Kept) -> None:
+def _keep_listed(base: torch.nn.Module, family: Family, order: Kept) -> None:
     import torch
 
     blocks = list(submodule(base, family.blocks).children())
-    remaining = [blocks[block - 1] for block in kept]
+    remaining = [blocks[block - 1] for block in order]
     for index, block in enumerate(remaining):
         for part in block.modules():
             if type(vars(part).get("layer_idx")) is int:
@@ -128,22 +128,22 @@ def _keep_listed(base: torch.nn.Module, family: Family, kept: Kept) -> None:
     base.set_submodule(family.blocks, torch.nn.ModuleList(remaining))
 
 
-def _keep_groups(base: torch.nn.Module, family: Family, kept: Kept) -> None:
+def _keep_groups(base: torch.nn.Module, family: Family, blocks: Kept) -> None:
     """Keep the groups of shared blocks that still run, in the order in which they run."""
     import torch
 
-    if not kept:
+    if not blocks:
         return
     steps = family.blocks_of(base)
-    groups = list(dict.fromkeys(steps[block - 1] for block in kept))
+    groups = list(dict.fromkeys(steps[block - 1] for block in blocks))
     base.set_submodule(family.blocks, torch.nn.ModuleList(groups))
     base.config.num_hidden_groups = len(groups)  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
 
 
-def _groups_run(base: torch.nn.Module, family: Family, kept: Kept) -> list[int]:
+def _groups_run(base: torch.nn.Module, family: Family, blocks: Kept) -> list[int]:
     """Number the groups that the kept blocks use, in the order of their first use."""
     steps = family.blocks_of(base)
-    run = [steps[block - 1] for block in kept]
+    run = [steps[block - 1] for block in blocks]
     numbers = {id(group): number for number, group in enumerate(dict.fromkeys(run))}
     return [numbers[id(group)] for group in run]
 
@@ -159,12 +159,12 @@ def _configs(model: torch.nn.Module) -> Iterator[Any]:
     yield from configs.values()
 
 
-def _rewrite(config: Any, family: Family, kept: Kept, before: int) -> None:
-    config.num_hidden_layers = len(kept)
+def _rewrite(config: Any, family: Family, blocks: Kept, before: int) -> None:
+    config.num_hidden_layers = len(blocks)
     for name in family.per_block:
         entries = getattr(config, name, None)
         if isinstance(entries, (list, tuple)) and len(entries) == before:
-            setattr(config, name, [entries[block - 1] for block in kept])
+            setattr(config, name, [entries[block - 1] for block in blocks])
 
 
 def _upto(last: int) -> tuple[int, ...]:

@@ -53,7 +53,7 @@ class Source:
     revision : str, optional
         The requested revision.
     changes : tuple of str
-        Changes to the weights since, in order, such as "all weights drawn anew (seed 3)".
+        Changes to the weights since, in order, such as "all weights re-initialized (seed 3)".
     facts : mapping of str to object
         Further facts from the folder, such as the pooling of a sentence encoder.
     """

@@ -33,7 +33,7 @@ def quiet() -> Iterator[None]:
 
 
 @contextmanager
-def telling(given: str) -> Iterator[None]:
+def telling(address: str) -> Iterator[None]:
     """Silence the library, and reduce what it raises while it reads a model to one sentence."""
     try:
         with quiet():
@@ -42,23 +42,23 @@ def telling(given: str) -> Iterator[None]:
         raise
     except pickle.UnpicklingError as error:
         raise InputError(
-            f"{given} must hold plain weights, but its pickle would run code when loaded; ask for "
+            f"{address} must hold plain weights, but its pickle would run code when loaded; ask for "
             "model.safetensors."
         ) from error
     except OSError as error:
-        if not os.path.exists(given) and "connect" in str(error):
+        if not os.path.exists(address) and "connect" in str(error):
             raise InputError(
-                f"a model must be a folder that exists or one on the hub, but there is no folder {given!r}, "
-                "and the hub cannot be reached."
+                f"a model must be a folder that exists or one on the hub, but there is no folder "
+                f"{address!r}, and the hub cannot be reached."
             ) from error
-        raise InputError(f"{given!r} must be a model that can be read, but got: {_first(error)}") from error
+        raise InputError(f"{address!r} must be a model that can be read, but got: {_first(error)}") from error
     except MemoryError:
         raise
     except RuntimeError as error:
-        raise WorkError(f"{given!r} must load, but got: {_first(error)}") from error
+        raise WorkError(f"{address!r} must load, but got: {_first(error)}") from error
     except Exception as error:
         # Files of the wrong types end in errors of any class, deep inside the libraries.
-        raise InputError(f"{given!r} must be a model that can be read, but got: {_first(error)}") from error
+        raise InputError(f"{address!r} must be a model that can be read, but got: {_first(error)}") from error
 
 
 def _first(error: BaseException) -> str:

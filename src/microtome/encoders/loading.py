@@ -18,12 +18,12 @@ from .elmo.reading import is_elmo
 from .encoder import TRAINED, Encoder, Source, TransformerEncoder
 from .family import submodule
 from .load_errors import telling
+from .random_init import reinitialize
 from .sentence import Unpacked, unpack
 from .shipped import shipped_name
 from .table import family_of
 from .tokenizer_loading import open_tokenizer
 from .tokens import check_fit
-from .twins import draw_anew
 
 DTYPES = ("float32", "float16", "bfloat16")
 # The file beside a fine-tuned model that records how its examples were truncated.
@@ -150,7 +150,7 @@ def load(
     # First, so that weights stored in half precision are re-initialized in full precision.
     encoder.model.to(dtype=_dtype(dtype))
     if random_init:
-        change = draw_anew(encoder, seed=seed, keep_embeddings=embeddings == "kept")
+        change = reinitialize(encoder, seed=seed, keep_embeddings=embeddings == "kept")
         encoder.source = replace(origin, changes=(*origin.changes, change))
         encoder.name = name or f"{label}-random{seed}"
     encoder.model.to(device=device).eval()

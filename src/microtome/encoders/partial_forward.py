@@ -41,7 +41,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Recorded:
+class RecordedRun:
     """
     One recorded run of a base model, after which its blocks can be run on other states.
 
@@ -137,7 +137,7 @@ def check_cuts(cuts: Sequence[Cut], depth: int) -> None:
 
 def record(
     base: torch.nn.Module, family: Family, inputs: Mapping[str, torch.Tensor], keep: Collection[int]
-) -> Recorded:
+) -> RecordedRun:
     """
     Run a base model unchanged, and record how its blocks are called.
 
@@ -150,9 +150,9 @@ def record(
 
     Returns
     -------
-    Recorded
+    RecordedRun
     """
-    recording = Recorded()
+    recording = RecordedRun()
     with _recording(base, family, recording, frozenset(keep)):
         base(**inputs, **family.arguments)
     depth = len(family.blocks_of(base))
@@ -163,13 +163,13 @@ def record(
     return recording
 
 
-def step(found: Recorded, block: int, states: torch.Tensor, *, first: bool) -> torch.Tensor:
+def step(recording: RecordedRun, block: int, states: torch.Tensor, *, first: bool) -> torch.Tensor:
     """
     Run one block.
 
     Parameters
     ----------
-    found : Recorded
+    recording : RecordedRun
         The recording of the same batch.
     block : int
         Numbered from 1.
@@ -183,16 +183,16 @@ def step(found: Recorded, block: int, states: torch.Tensor, *, first: bool) -> t
     Tensor
         In the shape of the states.
     """
-    call = found.calls[block - 1]
+    call = recording.calls[block - 1]
     out = _states(call.module(states, *call.args, **call.kwargs))
-    for following in found.after if first else ():
+    for following in recording.after if first else ():
         out = _states(following.module(states, out, *following.args, **following.kwargs))
     return out
 
 
 @contextmanager
 def _recording(
-    base: torch.nn.Module, family: Family, recording: Recorded, keep: frozenset[int]
+    base: torch.nn.Module, family: Family, recording: RecordedRun, keep: frozenset[int]
 ) -> Iterator[None]:
     blocks = family.blocks_of(base)
 

@@ -45,18 +45,18 @@ class Unpacked:
     facts: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
 
-def unpack(given: str) -> Unpacked:
+def unpack(address: str) -> Unpacked:
     """Find the parts of a model from the files in its folder."""
-    shipped = find_folder(given)
+    shipped = find_folder(address)
     if shipped is not None:
         facts = MappingProxyType({"sha256": weights_digest(shipped)})
         return Unpacked(model=str(shipped), tokenizer=str(shipped), facts=facts)
-    folder = Path(given)
+    folder = Path(address)
     if (folder / "modules.json").is_file():
         return _sentence_encoder(folder)
     if (folder / "adapter_config.json").is_file():
         return _adapter(folder)
-    return Unpacked(model=given, tokenizer=given)
+    return Unpacked(model=address, tokenizer=address)
 
 
 def _sentence_encoder(folder: Path) -> Unpacked:

@@ -36,7 +36,7 @@ def shipped_names() -> tuple[str, ...]:
     return tuple(sorted(folder.name for folder in zoo.iterdir() if (folder / "config.json").is_file()))
 
 
-def shipped_name(given: str) -> str | None:
+def shipped_name(address: str) -> str | None:
     """
     Extract the name from an address "zoo:NAME".
 
@@ -47,31 +47,31 @@ def shipped_name(given: str) -> str | None:
     >>> shipped_name("roberta-base") is None
     True
     """
-    return given.removeprefix(SCHEME) if given.startswith(SCHEME) else None
+    return address.removeprefix(SCHEME) if address.startswith(SCHEME) else None
 
 
-def find_folder(given: str) -> Path | None:
+def find_folder(address: str) -> Path | None:
     """
     Find the folder of an encoder that comes with the package.
 
     Parameters
     ----------
-    given : str
+    address : str
         Such as "zoo:masked".
 
     Returns
     -------
     Path or None
-        None if `given` does not begin with "zoo:".
+        None if `address` does not begin with "zoo:".
     """
-    name = shipped_name(given)
+    name = shipped_name(address)
     if name is None:
         return None
     names = shipped_names()
     if not names:
         raise InputError(
-            f"{given} must be an encoder that comes with the package, but none is in {zoo_folder()}: it was "
-            f"installed without them, or {VARIABLE} names another folder."
+            f"{address} must be an encoder that comes with the package, but none is in {zoo_folder()}: it "
+            f"was installed without them, or {VARIABLE} names another folder."
         )
     # Only listed names, so that no name leads out of the folder.
     if name not in names:

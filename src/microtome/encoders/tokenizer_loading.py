@@ -21,14 +21,19 @@ UNLIMITED = 10**6
 
 
 def open_tokenizer(
-    given: Any, config: Any, family: Family, *, revision: str | None = None, trust_remote_code: bool = False
+    tokenizer: Any,
+    config: Any,
+    family: Family,
+    *,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
 ) -> Tokenizer:
     """
     Open a tokenizer for a model.
 
     Parameters
     ----------
-    given : str, path, or tokenizer of transformers or tokenizers
+    tokenizer : str, path, or tokenizer of transformers or tokenizers
         A folder, a hub id, an encoder of the package such as "zoo:masked", or a WordPiece vocabulary
         `vocab.txt`.
     config : transformers.PretrainedConfig
@@ -41,7 +46,7 @@ def open_tokenizer(
     -------
     Tokenizer
     """
-    backend, limit, typed = _backend(given, revision, trust_remote_code)
+    backend, limit, typed = _backend(tokenizer, revision, trust_remote_code)
     pad = getattr(config, "pad_token_id", None)
     positions = getattr(config, "max_position_embeddings", None)
     limits = [limit] if limit is not None and limit < UNLIMITED else []

@@ -46,7 +46,7 @@ class Tokens:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Window:
+class TokenWindow:
     """
     A window of a text, preceded by the whole first text where there are two.
 
@@ -188,7 +188,7 @@ class Tokenizer:
 
     def windows(
         self, texts: Sequence[tuple[str, str | None]], *, longest: int | None = None, stride: int = 0
-    ) -> list[list[Window]]:
+    ) -> list[list[TokenWindow]]:
         """
         Split texts, or the second of two, into windows of at most the maximal length.
 
@@ -331,14 +331,14 @@ def _tokens(encoding: Any, words: bool, *, second: int | None = None, truncated:
     )
 
 
-def _windows(encoding: Any, text: int, limit: int | None, stride: int) -> list[Window]:
+def _windows(encoding: Any, text: int, limit: int | None, stride: int) -> list[TokenWindow]:
     """Split one text of an encoding into windows, each with all tokens outside the text."""
     tokens = _tokens(encoding, False)
     inside = np.flatnonzero([sequence == text for sequence in encoding.sequence_ids])
     offsets = np.full((len(tokens), 2), -1)
     offsets[inside] = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)[inside]
     if limit is None or len(tokens) <= limit or not len(inside):
-        return [Window(tokens=tokens, offsets=offsets)]
+        return [TokenWindow(tokens=tokens, offsets=offsets)]
     first, end, room = inside[0], inside[-1] + 1, limit - len(tokens) + len(inside)
     out = []
     for start in range(first, max(end - stride, first + 1), room - stride):
@@ -351,7 +351,7 @@ def _windows(encoding: Any, text: int, limit: int | None, stride: int) -> list[W
             special=tokens.special[positions],
             truncated=True,
         )
-        out.append(Window(tokens=part, offsets=offsets[positions], shared=stride if out else 0))
+        out.append(TokenWindow(tokens=part, offsets=offsets[positions], shared=stride if out else 0))
     return out
 
 

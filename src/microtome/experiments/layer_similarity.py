@@ -14,7 +14,7 @@ from ..comparison.request import PRECISIONS
 from ..comparison.similarity import similarity_matrix
 from ..context import Context
 from ..encoders.encoder import Encoder, TransformerEncoder
-from ..encoders.twins import draw_anew
+from ..encoders.random_init import reinitialize
 from ..errors import InputError, SmallSampleWarning, must, unknown
 from ..extraction.extracting import as_encoder
 from ..extraction.recording import Activations, record
@@ -382,7 +382,7 @@ def random_copy(encoder: Any, seed: int, name: str | None = None) -> Transformer
         autocast=encoder.autocast,
     )
     device = encoder.device
-    change = draw_anew(random, seed=seed, keep_embeddings=False)
+    change = reinitialize(random, seed=seed, keep_embeddings=False)
     random.model.to(device=device).eval()
     random.source = replace(encoder.source, changes=(*encoder.source.changes, change))
     return random

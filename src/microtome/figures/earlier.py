@@ -20,7 +20,7 @@ _MARKS = {
 }
 
 
-def remove_earlier(folder: Path, kept: Iterable[Path]) -> tuple[Path, ...]:
+def remove_earlier(folder: Path, new: Iterable[Path]) -> tuple[Path, ...]:
     """
     Remove the figures in a folder that microtome wrote earlier, and no other file.
 
@@ -28,7 +28,7 @@ def remove_earlier(folder: Path, kept: Iterable[Path]) -> tuple[Path, ...]:
     ----------
     folder : Path
         It need not exist.
-    kept : iterable of Path
+    new : iterable of Path
         New figures, which are not removed.
 
     Returns
@@ -37,7 +37,7 @@ def remove_earlier(folder: Path, kept: Iterable[Path]) -> tuple[Path, ...]:
         The removed files.
     """
     paths = set(folder.iterdir()) if folder.is_dir() else set()
-    old = [path for path in sorted(paths - set(kept)) if _is_ours(path)]
+    old = [path for path in sorted(paths - set(new)) if _is_ours(path)]
     for path in old:
         path.unlink()
     return tuple(old)

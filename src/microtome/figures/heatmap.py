@@ -37,7 +37,7 @@ LONGEST_NAME = 28  # characters of a layer's name on an axis
 
 
 def draw(
-    one: Map,
+    similarity_map: Map,
     ax: Axes | None = None,
     *,
     cmap: Any = None,
@@ -56,7 +56,7 @@ def draw(
 
     Parameters
     ----------
-    one : Map
+    similarity_map : Map
     ax : matplotlib.axes.Axes, optional
         Where to draw; axes of a new figure when absent.
     cmap : str or Colormap, optional
@@ -75,15 +75,15 @@ def draw(
     -------
     matplotlib.axes.Axes
     """
-    axes = new_axes(one) if ax is None else ax
+    axes = new_axes(similarity_map) if ax is None else ax
     figure = _root_figure(axes)
-    values = np.ma.masked_invalid(np.asarray(one.values, dtype=np.float64))
-    low, high = color_range(one, vmin, vmax)
+    values = np.ma.masked_invalid(np.asarray(similarity_map.values, dtype=np.float64))
+    low, high = color_range(similarity_map, vmin, vmax)
     mesh = axes.pcolormesh(
-        np.arange(one.shape[1] + 1) - 0.5,
-        np.arange(one.shape[0] + 1) - 0.5,
+        np.arange(similarity_map.shape[1] + 1) - 0.5,
+        np.arange(similarity_map.shape[0] + 1) - 0.5,
         values,
-        cmap=cmap or (DIVERGING if _is_difference(one) else SEQUENTIAL),
+        cmap=cmap or (DIVERGING if _is_difference(similarity_map) else SEQUENTIAL),
         vmin=low,
         vmax=high,
         # Without an edge of the same color, viewers of vector files show hairlines between cells.
@@ -93,17 +93,21 @@ def draw(
     axes.set_aspect("equal")
     for spine in axes.spines.values():
         spine.set_visible(False)
-    wide, tall = _room(axes, one)
-    _name_axis(axes, one, "right", wide)
-    _name_axis(axes, one, "left", tall)
+    wide, tall = _room(axes, similarity_map)
+    _name_axis(axes, similarity_map, "right", wide)
+    _name_axis(axes, similarity_map, "left", tall)
     axes.set_title(
-        _title(one) if title is None else printable(title), fontsize=10, pad=8, parse_math=False, wrap=False
+        _title(similarity_map) if title is None else printable(title),
+        fontsize=10,
+        pad=8,
+        parse_math=False,
+        wrap=False,
     )
-    _hatch_undefined(axes, one)
-    _part_models(axes, one)
-    _write_cells(axes, one, mesh, wide / one.shape[1], annotate)
-    _add_colorbar(figure, axes, one, mesh, low, high, wide)
-    _add_basis(axes, one, wide, outline_stacks(axes, one, blocks))
+    _hatch_undefined(axes, similarity_map)
+    _part_models(axes, similarity_map)
+    _write_cells(axes, similarity_map, mesh, wide / similarity_map.shape[1], annotate)
+    _add_colorbar(figure, axes, similarity_map, mesh, low, high, wide)
+    _add_basis(axes, similarity_map, wide, outline_stacks(axes, similarity_map, blocks))
     return axes
 
 
@@ -186,13 +190,15 @@ def file_stems(measures: Sequence[str]) -> list[str]:
     return stems
 
 
-def color_range(one: Map, vmin: float | None = None, vmax: float | None = None) -> tuple[float, float]:
+def color_range(
+    similarity_map: Map, vmin: float | None = None, vmax: float | None = None
+) -> tuple[float, float]:
     """
     Choose the limits of the color scale.
 
     Parameters
     ----------
-    one : Map
+    similarity_map : Map
     vmin, vmax : float, optional
         Limits set by the user.
 
@@ -201,13 +207,13 @@ def color_range(one: Map, vmin: float | None = None, vmax: float | None = None) 
     low, high : float
         From 0, or from the smallest value below it, to the largest value that the measure can take.
     """
-    finite = one.values[np.isfinite(one.values)]
+    finite = similarity_map.values[np.isfinite(similarity_map.values)]
     smallest, largest = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
-    if _is_difference(one):
+    if _is_difference(similarity_map):
         reach = max(abs(smallest), abs(largest)) or 1.0
         low, high = -reach, reach
     else:
-        choice = declared(one)
+        choice = declared(similarity_map)
         top = float(choice.declared("range")[1]) if choice else 1.0
         low, high = max(min(0.0, smallest), LOWEST), top if np.isfinite(top) else max(largest, 1.0)
     low, high = low if vmin is None else float(vmin), high if vmax is None else float(vmax)
@@ -221,32 +227,41 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
-def basis(one: Map) -> str:
+def basis(similarity_map: Map) -> str:
     """Describe the basis of a map: rows, unit, estimator, null, intervals and undefined cells."""
-    parts = [f"n = {one.n:,} rows", f"unit: {one.unit}", one.estimator]
-    choice = declared(one)
+    parts = [f"n = {similarity_map.n:,} rows", f"unit: {similarity_map.unit}", similarity_map.estimator]
+    choice = declared(similarity_map)
     if choice is not None and not choice.declared("symmetric"):
         parts.append("vertical layers are looked for in horizontal ones")
-    null = null_range(one)
+    null = null_range(similarity_map)
     if null:
         parts.append(f"unrelated rows would give {null}")
-    elif not _is_difference(one):
+    elif not _is_difference(similarity_map):
         parts.append("what unrelated rows would give is not known")
-    if one.low is not None and one.high is not None and one.level is not None:
-        half = float(np.nanmedian((one.high - one.low) / 2)) if np.isfinite(one.low).any() else float("nan")
-        parts.append(f"{one.level * 100:g}% intervals by {one.method}, median half-width {number(half, 3)}")
-    if not np.isfinite(one.values).all():
-        reasons = list(dict.fromkeys(r for row in one.reasons for r in row if r))
+    if (
+        similarity_map.low is not None
+        and similarity_map.high is not None
+        and similarity_map.level is not None
+    ):
+        half = (
+            float(np.nanmedian((similarity_map.high - similarity_map.low) / 2))
+            if np.isfinite(similarity_map.low).any()
+            else float("nan")
+        )
+        level = f"{similarity_map.level * 100:g}%"
+        parts.append(f"{level} intervals by {similarity_map.method}, median half-width {number(half, 3)}")
+    if not np.isfinite(similarity_map.values).all():
+        reasons = list(dict.fromkeys(r for row in similarity_map.reasons for r in row if r))
         parts.append(f"hatched: undefined ({'; '.join(reasons)})" if reasons else "hatched: undefined")
     return "; ".join(printable(part) for part in parts)
 
 
-def new_axes(one: Map) -> Axes:
+def new_axes(similarity_map: Map) -> Axes:
     """Create axes of a new figure, sized by the number of layers."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    rows, columns = one.shape
+    rows, columns = similarity_map.shape
     most = max(rows, columns)
     cell = min(max(CELL, SMALLEST / most), LARGEST / most)
     wide, tall = cell * columns, cell * rows

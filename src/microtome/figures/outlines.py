@@ -49,14 +49,14 @@ def outline_blocks(
     return len(certain)
 
 
-def outline_stacks(axes: Axes, one: Map, stacks: Sequence[StackBlocks]) -> str:
+def outline_stacks(axes: Axes, similarity_map: Map, stacks: Sequence[StackBlocks]) -> str:
     """
     Outline the certain blocks of every model of a map.
 
     Parameters
     ----------
     axes : matplotlib.axes.Axes
-    one : Map
+    similarity_map : Map
     stacks : sequence of StackBlocks
         Those of another measure, or with layers that the map does not have on both axes, are left out.
 
@@ -67,7 +67,12 @@ def outline_stacks(axes: Axes, one: Map, stacks: Sequence[StackBlocks]) -> str:
     """
     count = 0
     for stack in stacks:
-        if stack.measure == one.measure and set(stack.names) <= {*one.left} & {*one.right}:
-            positions = ([side.index(name) for name in stack.names] for side in (one.left, one.right))
+        if stack.measure == similarity_map.measure and set(stack.names) <= {*similarity_map.left} & {
+            *similarity_map.right
+        }:
+            positions = (
+                [side.index(name) for name in stack.names]
+                for side in (similarity_map.left, similarity_map.right)
+            )
             count += outline_blocks(axes, stack.finding.certain, *positions)
     return f"; outlined: {count} certain block{'s' if count > 1 else ''} of layers" if count else ""

@@ -75,7 +75,7 @@ def draw_savings(result: Result, ax: Axes | None = None, *, title: str | None = 
         low, high = ([record[f"backward_{end}"] for record in records] for end in ("low", "high"))
         axes.vlines(block_counts, low, high, color=looks["color"], linewidth=1.8, alpha=0.5)
         for name, ratio, line, marker in (
-            ("time of the way back", "backward_ratio", "-", MARKERS[2 * k]),
+            ("time of the backward pass", "backward_ratio", "-", MARKERS[2 * k]),
             ("memory of activations", "memory_ratio", (0, (3, 1.5)), MARKERS[2 * k + 1]),
         ):
             values = [record[ratio] for record in records]

@@ -24,7 +24,7 @@ STEEP = 50.0
 
 
 def draw_spans(
-    one: SpanMap,
+    span_map: SpanMap,
     ax: Axes | None = None,
     *,
     points: float = 100.0,
@@ -41,7 +41,7 @@ def draw_spans(
 
     Parameters
     ----------
-    one : SpanMap
+    span_map : SpanMap
     ax : matplotlib.axes.Axes, optional
         Where to draw; axes of a new figure when absent.
     points : float
@@ -57,12 +57,12 @@ def draw_spans(
     -------
     matplotlib.axes.Axes
     """
-    axes = span_axes(one) if ax is None else ax
-    costs = points * one.values
-    end = common_reach([one], points) if reach is None else float(reach)
+    axes = span_axes(span_map) if ax is None else ax
+    costs = points * span_map.values
+    end = common_reach([span_map], points) if reach is None else float(reach)
     if not end > 0:
         raise must("reach", "above 0", reach)
-    edges = np.arange(one.depth + 1) + 0.5
+    edges = np.arange(span_map.depth + 1) + 0.5
     norm, steep = _norm(costs, end, bounded=points == 100)
     mesh = axes.pcolormesh(
         edges,
@@ -79,15 +79,17 @@ def draw_spans(
     for spine in axes.spines.values():
         spine.set_visible(False)
     # Points of a cell.
-    cell = min(room_of(axes)) / one.depth
-    _name_axes(axes, one, cell)
-    _hatch_undefined(axes, one)
-    _write_cells(axes, one, costs, mesh, cell)
+    cell = min(room_of(axes)) / span_map.depth
+    _name_axes(axes, span_map, cell)
+    _hatch_undefined(axes, span_map)
+    _write_cells(axes, span_map, costs, mesh, cell)
     lowest = float(np.nanmin(costs, initial=0.0))
     unit = "points" if points == 100 else printable(score_label(score)) or "units of the score"
-    _add_colorbar(axes, mesh, f"cost in {unit}{', logarithmic' if steep else ''}", cell * one.depth, lowest)
-    axes.set_title(printable(one.name if title is None else title), fontsize=10, pad=8, parse_math=False)
-    add_caption(axes, basis(one, score), cell * one.depth + 60)
+    _add_colorbar(
+        axes, mesh, f"cost in {unit}{', logarithmic' if steep else ''}", cell * span_map.depth, lowest
+    )
+    axes.set_title(printable(span_map.name if title is None else title), fontsize=10, pad=8, parse_math=False)
+    add_caption(axes, basis(span_map, score), cell * span_map.depth + 60)
     return axes
 
 
@@ -110,24 +112,24 @@ def common_reach(maps: Sequence[SpanMap], points: float = 100.0) -> float:
     return max((points * float(v.max()) for v in costs if v.size), default=0.0) or 1.0
 
 
-def basis(one: SpanMap, score: str = "") -> str:
+def basis(span_map: SpanMap, score: str = "") -> str:
     """Describe the basis of a span map: score of the complete model, examples, unit, runs and markers."""
-    full = f"{one.full:.4f}" if abs(one.full) < 10 else f"{one.full:,.1f}"
-    parts = [f"{score or 'score'} of the whole model: {full}", f"n = {one.n:,} examples"]
-    parts.append(f"unit: {one.unit}")
-    if one.seeds > 1:
-        parts.append(f"mean of {one.seeds} runs")
-    if np.isfinite(one.band_low).any():
-        mark = "dot" if one.depth <= MOST_WRITTEN else "dot or minus"
-        parts.append(f"{mark}: not 0 by a {one.level * 100:g}% band of all spans at once")
-    if _undefined(one):
+    full = f"{span_map.full:.4f}" if abs(span_map.full) < 10 else f"{span_map.full:,.1f}"
+    parts = [f"{score or 'score'} of the whole model: {full}", f"n = {span_map.n:,} examples"]
+    parts.append(f"unit: {span_map.unit}")
+    if span_map.seeds > 1:
+        parts.append(f"mean of {span_map.seeds} runs")
+    if np.isfinite(span_map.band_low).any():
+        mark = "dot" if span_map.depth <= MOST_WRITTEN else "dot or minus"
+        parts.append(f"{mark}: not 0 by a {span_map.level * 100:g}% band of all spans at once")
+    if _undefined(span_map):
         parts.append("hatched: undefined")
-    return "; ".join(printable(part).rstrip(".") for part in (*parts, one.note) if part)
+    return "; ".join(printable(part).rstrip(".") for part in (*parts, span_map.note) if part)
 
 
-def span_axes(one: SpanMap) -> Axes:
+def span_axes(span_map: SpanMap) -> Axes:
     """Create axes of a new figure, sized by the number of blocks."""
-    side = map_side(one.depth)
+    side = map_side(span_map.depth)
     figure = new_figure(LEFT + side + RIGHT, BELOW + side + ABOVE)
     return add_panel(figure, LEFT, BELOW, side, side)
 

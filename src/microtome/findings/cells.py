@@ -90,13 +90,13 @@ def find_place(side: str, names: Sequence[str], layer: Any) -> int:
     return numbers.index(int(layer))
 
 
-def cell_records(one: Map) -> list[dict[str, Any]]:
+def cell_records(similarity_map: Map) -> list[dict[str, Any]]:
     """
     List all values of each cell; undefined or unknown values are None.
 
     Parameters
     ----------
-    one : Map
+    similarity_map : Map
 
     Returns
     -------
@@ -104,13 +104,13 @@ def cell_records(one: Map) -> list[dict[str, Any]]:
         With the keys of `COLUMNS`.
     """
     records = []
-    left_numbers, right_numbers = layer_numbers(one.left), layer_numbers(one.right)
-    for i, left_name in enumerate(one.left):
-        for j, right_name in enumerate(one.right):
-            cell = one.cell(i, j)
+    left_numbers, right_numbers = layer_numbers(similarity_map.left), layer_numbers(similarity_map.right)
+    for i, left_name in enumerate(similarity_map.left):
+        for j, right_name in enumerate(similarity_map.right):
+            cell = similarity_map.cell(i, j)
             records.append(
                 {
-                    "measure": one.measure,
+                    "measure": similarity_map.measure,
                     "left": left_name,
                     "right": right_name,
                     "left_model": layer_of(left_name)[0] or None,
@@ -123,8 +123,10 @@ def cell_records(one: Map) -> list[dict[str, Any]]:
                     "null_mean": _or_none(cell.null_mean),
                     "z": _or_none(cell.z),
                     "p": _or_none(cell.p),
-                    "p_map": None if one.p_map is None else _or_none(float(one.p_map[i, j])),
-                    "n": one.n,
+                    "p_map": None
+                    if similarity_map.p_map is None
+                    else _or_none(float(similarity_map.p_map[i, j])),
+                    "n": similarity_map.n,
                     "rank_left": cell.rank.left,
                     "rank_right": cell.rank.right,
                     "kept_left": cell.kept.left,

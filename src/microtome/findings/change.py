@@ -134,7 +134,7 @@ def change_profile(
     layer_positions = read_numbers("positions", layer_positions)
     for name, array in (("high", bounds[0]), ("low", bounds[1]), ("positions", layer_positions)):
         if array is not None and array.shape != similar.shape:
-            raise must(f"the shape of {name}", f"one value a layer {similar.shape}", array.shape)
+            raise must(f"the shape of {name}", f"one value per layer {similar.shape}", array.shape)
     if not (np.diff(layer_positions) > 0).all():
         raise must("positions", "in increasing order", layer_positions.tolist())
     change = 1 - similar

@@ -272,7 +272,7 @@ class Map:
         if floor is None and not np.isfinite(low[np.isfinite(self.values)]).all():
             raise InputError(
                 f"{self.measure} must be given a floor, since no formula gives what unrelated rows would "
-                "have; ask for permutations, or hand in the map of a random twin."
+                "have; ask for permutations, or pass the map of a random baseline."
             )
         high = _array(ceiling)
         room = np.broadcast_to(high - low, self.shape)

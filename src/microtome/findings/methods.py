@@ -135,10 +135,10 @@ def cite(key: str) -> str:
     return f"{authors} {_field(key, 'year')}"
 
 
-def declared(one: Map) -> Chosen | None:
+def declared(similarity_map: Map) -> Chosen | None:
     """Look up the measure of a map; None for a user-defined one, which is in no table."""
     try:
-        return chosen(one.measure)
+        return chosen(similarity_map.measure)
     except MicrotomeError:
         return None
 
@@ -212,19 +212,21 @@ def split_names(names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     return shared.rstrip("/._- "), tuple(suffixes)
 
 
-def null_range(one: Map) -> str:
+def null_range(similarity_map: Map) -> str:
     """
     Format the null means of the defined cells as one number or a range; empty if unknown.
 
     Parameters
     ----------
-    one : Map
+    similarity_map : Map
 
     Returns
     -------
     str
     """
-    null_means = one.null_mean[np.isfinite(one.null_mean) & np.isfinite(one.values)]
+    null_means = similarity_map.null_mean[
+        np.isfinite(similarity_map.null_mean) & np.isfinite(similarity_map.values)
+    ]
     if not null_means.size:
         return ""
     low, high = number(float(null_means.min())), number(float(null_means.max()))

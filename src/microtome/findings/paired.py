@@ -106,39 +106,43 @@ class Paired:
     target: str | None
 
 
-def paired_band(one: Paired, two: Paired) -> Band:
+def paired_band(minuend: Paired, subtrahend: Paired) -> Band:
     """
     Interval of the difference of two sets of cells.
 
     Parameters
     ----------
-    one, two : Paired
+    minuend, subtrahend : Paired
 
     Returns
     -------
     Band
     """
-    first, second = one.resamples, two.resamples
+    first, second = minuend.resamples, subtrahend.resamples
     if first is None or second is None:
         raise InputError(
             "a difference must be asked of maps computed with certainty=True, and not of saved ones, which "
             "keep their intervals but not what these were made from."
         )
-    if first.kind != second.kind or first.digest != second.digest or one.target != two.target:
+    if first.kind != second.kind or first.digest != second.digest or minuend.target != subtrahend.target:
         raise InputError(
             "a difference must be asked of maps whose intervals come from the same rows in the same way, but "
-            f"got {one.name} by {one.method} and {two.name} by {two.method}."
+            f"got {minuend.name} by {minuend.method} and {subtrahend.name} by {subtrahend.method}."
         )
-    values = one.values, two.values
+    values = minuend.values, subtrahend.values
     if first.kind == "scores":
-        arrays = first.array[one.at], second.array[two.at]
-        band = difference_from_scores(*values, *arrays, one.level, unit=one.unit)
+        arrays = first.array[minuend.at], second.array[subtrahend.at]
+        band = difference_from_scores(*values, *arrays, minuend.level, unit=minuend.unit)
         # Scores of a biased value do not give an interval for the population value.
-        return band if one.target == POPULATION else replace(band, target=ANOTHER_DIFFERENCE)
-    replicates = first.array[_all_of(one.at)], second.array[_all_of(two.at)]
+        return band if minuend.target == POPULATION else replace(band, target=ANOTHER_DIFFERENCE)
+    replicates = first.array[_all_of(minuend.at)], second.array[_all_of(subtrahend.at)]
     if first.kind == "halves":
-        return difference_from_halves(*values, *replicates, one.level, units=first.units, unit=one.unit)
-    return difference_from_jackknife(*values, *replicates, one.level, sizes=first.sizes, unit=one.unit)
+        return difference_from_halves(
+            *values, *replicates, minuend.level, units=first.units, unit=minuend.unit
+        )
+    return difference_from_jackknife(
+        *values, *replicates, minuend.level, sizes=first.sizes, unit=minuend.unit
+    )
 
 
 def _all_of(at: Any) -> Any:

@@ -15,13 +15,13 @@ from .maps import Map
 SAME_TOKEN = "layer 0 of the first token is the same in every example"
 
 
-def with_places(one: Map, names: Sequence[str], empty: Mapping[str, int]) -> Map:
+def with_places(similarity_map: Map, names: Sequence[str], empty: Mapping[str, int]) -> Map:
     """
     Insert undefined rows and columns for layers that were not compared, so that layer numbers are kept.
 
     Parameters
     ----------
-    one : Map
+    similarity_map : Map
         Of a stack with itself, without those layers.
     names : sequence of str
         Of all layers, in their order.
@@ -35,11 +35,11 @@ def with_places(one: Map, names: Sequence[str], empty: Mapping[str, int]) -> Map
         numbers are unchanged.
     """
     if not empty:
-        return one
+        return similarity_map
     indices = [index for index, name in enumerate(names) if name not in empty]
     widths = {index: empty[name] for index, name in enumerate(names) if name in empty}
     reasons = np.full((len(names), len(names)), SAME_TOKEN, dtype=object)
-    reasons[np.ix_(indices, indices)] = np.array(one.reasons, dtype=object)
+    reasons[np.ix_(indices, indices)] = np.array(similarity_map.reasons, dtype=object)
 
     def table(array: Any, axis: int = 0) -> Any:
         return None if array is None else _spread(array, (axis, axis + 1), indices, len(names))
@@ -52,43 +52,47 @@ def with_places(one: Map, names: Sequence[str], empty: Mapping[str, int]) -> Map
             out[name][list(widths)] = list(widths.values())
         return MappingProxyType(out)
 
-    resamples = one.resamples
+    resamples = similarity_map.resamples
     if resamples is not None:
         # Scores have their units on the last axis, replicates on the first.
         resamples = replace(resamples, array=table(resamples.array, 0 if resamples.kind == "scores" else 1))
     return replace(
-        one,
+        similarity_map,
         left=tuple(names),
         right=tuple(names),
         reasons=tuple(tuple(row) for row in reasons.tolist()),
-        **{name: table(getattr(one, name)) for name in ("values", "null_mean", "z", "p")},
-        **{name: table(getattr(one, name)) for name in ("low", "high", "p_map")},
+        **{name: table(getattr(similarity_map, name)) for name in ("values", "null_mean", "z", "p")},
+        **{name: table(getattr(similarity_map, name)) for name in ("low", "high", "p_map")},
         **{
             name: Sides(
                 *(None if side is None else _spread(side, (0,), indices, len(names)) for side in sides)
             )
-            for name, sides in (("rank", one.rank), ("kept", one.kept), ("lost", one.lost))
+            for name, sides in (
+                ("rank", similarity_map.rank),
+                ("kept", similarity_map.kept),
+                ("lost", similarity_map.lost),
+            )
         },
-        layers=Sides(*(place_facts(side) for side in one.layers)),
-        details=MappingProxyType({name: table(array) for name, array in one.details.items()}),
+        layers=Sides(*(place_facts(side) for side in similarity_map.layers)),
+        details=MappingProxyType({name: table(array) for name, array in similarity_map.details.items()}),
         resamples=resamples,
     )
 
 
-def empty_places(one: Map, side: str = "left") -> frozenset[int]:
+def empty_places(similarity_map: Map, side: str = "left") -> frozenset[int]:
     """
     Find the placeholder layers of a map.
 
     Parameters
     ----------
-    one : Map
+    similarity_map : Map
     side : {"left", "right"}
 
     Returns
     -------
     frozenset of int
     """
-    layer_reasons = one.reasons if side == "left" else zip(*one.reasons, strict=True)
+    layer_reasons = similarity_map.reasons if side == "left" else zip(*similarity_map.reasons, strict=True)
     return frozenset(index for index, reasons in enumerate(layer_reasons) if set(reasons) == {SAME_TOKEN})
 
 

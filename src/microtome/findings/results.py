@@ -266,13 +266,13 @@ _CURVE = ("name", "axis", "x", "values", *_BOUNDS, "level", "unit", "n", "seeds"
 _SPANS = ("name", "depth", "values", *_BOUNDS, "full", "level", "unit", "n", "seeds", "note")
 
 
-def from_document(read: Mapping[str, Any], rows: Sequence[Mapping[str, Any]] = ()) -> Result:
+def from_document(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]] = ()) -> Result:
     """
     Build a result from the output of `Result.document`.
 
     Parameters
     ----------
-    read : mapping
+    document : mapping
     rows : sequence of mapping
         Of the long table.
 
@@ -281,20 +281,20 @@ def from_document(read: Mapping[str, Any], rows: Sequence[Mapping[str, Any]] = (
     Result
     """
     try:
-        if read["format"] != f"microtome/{read['experiment']}/1":
-            raise must("the format of a result", f"microtome/{read['experiment']}/1", read["format"])
+        if document["format"] != f"microtome/{document['experiment']}/1":
+            raise must("the format of a result", f"microtome/{document['experiment']}/1", document["format"])
         return Result(
-            **{name: read[name] for name in _SCALARS},
-            curves=tuple(Curve(**_arrays(entry)) for entry in read["curves"]),
-            spans=tuple(SpanMap(**_arrays(entry)) for entry in read["spans"]),
-            lines=MappingProxyType({n: _number(v) for n, v in read["lines"].items()}),
+            **{name: document[name] for name in _SCALARS},
+            curves=tuple(Curve(**_arrays(entry)) for entry in document["curves"]),
+            spans=tuple(SpanMap(**_arrays(entry)) for entry in document["spans"]),
+            lines=MappingProxyType({n: _number(v) for n, v in document["lines"].items()}),
             rows=tuple(rows),
-            findings=tuple(read["findings"]),
-            methods=read["methods"],
-            references=tuple(read["references"]),
-            warnings=tuple(read["warnings"]),
-            more=MappingProxyType(dict(read["more"])),
-            provenance=MappingProxyType(dict(read["provenance"])),
+            findings=tuple(document["findings"]),
+            methods=document["methods"],
+            references=tuple(document["references"]),
+            warnings=tuple(document["warnings"]),
+            more=MappingProxyType(dict(document["more"])),
+            provenance=MappingProxyType(dict(document["provenance"])),
         )
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError) as error:
         if isinstance(error, InputError):

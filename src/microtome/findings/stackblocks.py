@@ -46,13 +46,13 @@ class StackBlocks:
         return f"{self.stack}: {self.finding.sentence(self.numbers)}"
 
 
-def blocks_document(one: StackBlocks) -> dict[str, Any]:
+def blocks_document(blocks: StackBlocks) -> dict[str, Any]:
     """
     Convert the blocks of a stack to plain data.
 
     Parameters
     ----------
-    one : StackBlocks
+    blocks : StackBlocks
 
     Returns
     -------
@@ -60,26 +60,26 @@ def blocks_document(one: StackBlocks) -> dict[str, Any]:
         Numbers are unchanged; the writer replaces NaN.
     """
     return {
-        "stack": one.stack,
-        "measure": one.measure,
-        "names": list(one.names),
-        "finding": asdict(one.finding),
+        "stack": blocks.stack,
+        "measure": blocks.measure,
+        "names": list(blocks.names),
+        "finding": asdict(blocks.finding),
     }
 
 
-def read_blocks(read: Mapping[str, Any]) -> StackBlocks:
+def read_blocks(document: Mapping[str, Any]) -> StackBlocks:
     """
     Build the blocks of a stack from the output of `blocks_document`, read from JSON.
 
     Parameters
     ----------
-    read : mapping
+    document : mapping
 
     Returns
     -------
     StackBlocks
     """
-    fields = read["finding"]
+    fields = document["finding"]
     best = fields.get("best")
     finding = BlockFinding(
         layers=int(fields["layers"]),
@@ -91,7 +91,10 @@ def read_blocks(read: Mapping[str, Any]) -> StackBlocks:
         reason=fields.get("reason"),
     )
     return StackBlocks(
-        stack=str(read["stack"]), measure=str(read["measure"]), names=tuple(read["names"]), finding=finding
+        stack=str(document["stack"]),
+        measure=str(document["measure"]),
+        names=tuple(document["names"]),
+        finding=finding,
     )
 
 

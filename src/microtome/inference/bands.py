@@ -78,7 +78,7 @@ class Bands:
     reasons: tuple[str | None, ...]
 
 
-class _Point(NamedTuple):
+class _BandPoint(NamedTuple):
     """One point: its error, the influence of each unit (None: exact), and its limits by arm and reach."""
 
     value: float
@@ -182,7 +182,7 @@ def difference_bands(
     )
     estimates = [
         # The reference itself is not an estimate: it has no error and is left out of the band.
-        _Point(
+        _BandPoint(
             0.0,
             Spread.of_examples(0.0, dof),
             None,
@@ -256,7 +256,7 @@ def _undefined(score: Score, answers: Answers, labels: Sequence[str]) -> tuple[i
 
 def _score_point(
     score: Score, answers: Answers, labels: Sequence[str], clusters: Clusters | None, level: float
-) -> _Point:
+) -> _BandPoint:
     values, psi = _values(score, answers, labels), _influence(score, answers, labels, clusters)
     value, error = float(values.mean()), spread([psi], [values], freedom(clusters, len(answers.ids)))
     units = psi.shape[1]
@@ -276,7 +276,7 @@ def _score_point(
     has_limits = count < len(values) and np.isfinite(_alone(limits, error, level)).all()
     if not has_limits and reason is None:
         reason = f"every {unit_of(clusters)} has the same outcome, which gives no interval"
-    return _Point(value, error, psi.mean(axis=0), limits if has_limits else None, len(values), reason)
+    return _BandPoint(value, error, psi.mean(axis=0), limits if has_limits else None, len(values), reason)
 
 
 def _difference_point(
@@ -289,12 +289,12 @@ def _difference_point(
     level: float,
     *,
     pair_seeds: bool,
-) -> _Point:
+) -> _BandPoint:
     if pair_seeds:
         point_seeds, reference_seeds = _pairs(answers, reference)
         if not point_seeds:
             reason = "no seed has both a sound run and its reference"
-            return _Point(float("nan"), Spread.of_examples(float("nan"), np.inf), None, None, 0, reason)
+            return _BandPoint(float("nan"), Spread.of_examples(float("nan"), np.inf), None, None, 0, reason)
         answers, reference = _only(answers, point_seeds), _only(reference, reference_seeds)
         reference_terms = reference_terms[0][reference_seeds], reference_terms[1][reference_seeds]
     psi = [_influence(score, answers, labels, clusters), reference_terms[0]]
@@ -318,7 +318,7 @@ def _difference_point(
     if not has_limits and reason is None:
         reason = f"every {unit_of(clusters)} has the same outcome, which gives no interval"
     mean = psi[0].mean(axis=0) - psi[1].mean(axis=0)
-    return _Point(value, error, mean, limits if has_limits else None, min(map(len, values)), reason)
+    return _BandPoint(value, error, mean, limits if has_limits else None, min(map(len, values)), reason)
 
 
 def _only(answers: Answers, indices: Sequence[int]) -> Answers:
@@ -406,7 +406,7 @@ def _level(reach: float) -> float:
 
 
 def _bands(
-    points: Sequence[_Point],
+    points: Sequence[_BandPoint],
     first: Answers,
     clusters: Clusters | None,
     level: float,

@@ -66,19 +66,19 @@ class Clusters:
         """The independent unit of an interval over these clusters: "row" or "cluster"."""
         return "row" if self.single else "cluster"
 
-    def rows(self, chosen: ArrayLike) -> NDArray[np.int64]:
+    def rows(self, selected: ArrayLike) -> NDArray[np.int64]:
         """
         List the rows of the selected clusters, in ascending order.
 
         Parameters
         ----------
-        chosen : array_like, shape (S,) of bool, or (k,) of int
+        selected : array_like, shape (S,) of bool, or (k,) of int
             A mask over the clusters, or their indices.
         """
-        chosen = np.asarray(chosen)
-        marks = chosen if chosen.dtype == bool else np.zeros(len(self), dtype=bool)
-        if marks is not chosen:
-            marks[chosen] = True
+        selected = np.asarray(selected)
+        marks = selected if selected.dtype == bool else np.zeros(len(self), dtype=bool)
+        if marks is not selected:
+            marks[selected] = True
         return np.flatnonzero(marks[self.codes])
 
     @classmethod

@@ -183,29 +183,29 @@ def compare_scores(
     return _student(fields, error, level, clusters, messages, several=several)
 
 
-def noninferiority(found: Comparison, max_drop: float) -> float:
+def noninferiority(comparison: Comparison, max_drop: float) -> float:
     """
     Test whether the first model is worse than the second by less than a margin.
 
     Parameters
     ----------
-    found : Comparison
+    comparison : Comparison
     max_drop : float
         The margin in points of 100 (of perplexity: in its own units), declared before the scores were seen.
 
     Returns
     -------
     float
-        One-sided p: small where a drop of `max_drop` can be ruled out. A difference that is not significant
-        does not rule it out.
+        One-sided p: small where a drop of `max_drop` can be excluded. A difference that is not significant
+        does not exclude it.
     """
     if not max_drop > 0:
         raise must("max_drop", "above 0", max_drop)
-    if not found.se > 0:
+    if not comparison.se > 0:
         return float("nan")
-    drop = max_drop / abs(found.points)
-    room = float(np.sign(found.points)) * found.center + drop
-    error = found.spread or Spread.of_examples(found.se, found.dof)
+    drop = max_drop / abs(comparison.points)
+    room = float(np.sign(comparison.points)) * comparison.center + drop
+    error = comparison.spread or Spread.of_examples(comparison.se, comparison.dof)
     return error.p(room) / 2 if room > 0 else 1 - error.p(room) / 2
 
 

@@ -20,7 +20,7 @@ TARGET = "mean score of models trained with other seeds, on these examples"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class SeedOutcome:
     """
     Outcome of one training run.
 
@@ -40,7 +40,7 @@ class Outcome:
 
 
 def mean_over_seeds(
-    outcomes: Iterable[Outcome],
+    outcomes: Iterable[SeedOutcome],
     score: str | Score | Iterable[str | Score],
     *,
     level: float = 0.95,
@@ -50,7 +50,7 @@ def mean_over_seeds(
 
     Parameters
     ----------
-    outcomes : iterable of Outcome
+    outcomes : iterable of SeedOutcome
     score : str, Score or several
         What the values are.
     level : float

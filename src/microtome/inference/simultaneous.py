@@ -167,7 +167,7 @@ def spread(psi: Sequence[Array], values: Sequence[Array], dof: float, *, pair_se
 
 
 def band_arms(
-    found: Sequence[Spread],
+    spreads: Sequence[Spread],
     psi: Array,
     *,
     level: float = 0.95,
@@ -180,7 +180,7 @@ def band_arms(
 
     Parameters
     ----------
-    found : sequence of Spread
+    spreads : sequence of Spread
     psi : ndarray of shape (points, units)
         Influence of each unit on each point.
     level : float
@@ -210,11 +210,11 @@ def band_arms(
         shares = None if pair_seeds else np.zeros(len(psi))
         return critical_value(psi, min(dof, most), level=level, examples=shares, seed=seed)
 
-    moving = [error for error in found if error.se > 0]
+    moving = [error for error in spreads if error.se > 0]
     sides = max((len(error.seeds) for error in moving), default=0)
     least = [_typical([error.seeds[k] for error in moving if k < len(error.seeds)]) for k in range(sides)]
-    arms = np.zeros(len(found))
-    for index, error in enumerate(found):
+    arms = np.zeros(len(spreads))
+    for index, error in enumerate(spreads):
         if error.se > 0:
             widened = tuple((max(v, _LUCK * least[k]), dof) for k, (v, dof) in enumerate(error.seeds))
             arms[index] = replace(error, seeds=widened).arm(over_units, over_seeds)

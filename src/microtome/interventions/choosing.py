@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from ..encoders.encoder import TransformerEncoder
 
 
-def numbers(what: str, given: Any) -> tuple[int, ...]:
+def numbers(what: str, value: Any) -> tuple[int, ...]:
     """Read block numbers, each at least 1 and without repeats; the depth of the model is not known yet."""
-    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
-        raise must(what, "numbers of blocks, counted from 1", given)
-    blocks = tuple(whole(what, number, least=1) for number in given)
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise must(what, "numbers of blocks, counted from 1", value)
+    blocks = tuple(whole(what, number, least=1) for number in value)
     check_numbers(what, blocks, max(blocks, default=0))
     return blocks
 
 
-def whole(what: str, given: Any, *, least: int = 0) -> int:
+def whole(what: str, value: Any, *, least: int = 0) -> int:
     """Read an integer of at least `least`."""
     try:
-        number = operator.index(given)
+        number = operator.index(value)
     except TypeError:
         number = None
-    if number is None or isinstance(given, bool) or number < least:
-        raise must(what, f"a whole number of at least {least}", given)
+    if number is None or isinstance(value, bool) or number < least:
+        raise must(what, f"a whole number of at least {least}", value)
     return number
 
 
@@ -88,9 +88,9 @@ def named(blocks: Iterable[int]) -> str:
     return f"block {listing}" if len(ordered) == 1 else f"blocks {listing}"
 
 
-def names_of(encoder: TransformerEncoder, wanted: Iterable[torch.Tensor]) -> frozenset[str]:
+def names_of(encoder: TransformerEncoder, parameters: Iterable[torch.Tensor]) -> frozenset[str]:
     """Find all names that parameters have in the model, tied parameters included."""
-    ids = {id(parameter) for parameter in wanted}
+    ids = {id(parameter) for parameter in parameters}
     named_all = encoder.model.named_parameters(remove_duplicate=False)
     return frozenset(name for name, parameter in named_all if id(parameter) in ids)
 

@@ -17,22 +17,22 @@ class Change:
 
     Parameters
     ----------
-    said : str
+    description : str
         A description of the edit in words, for `Source.changes`.
     names : mapping of str to str, optional
         The name of each tensor before the edit, by its name after it. All tensors keep their names when
         absent.
-    redrawn : frozenset of str
+    reinitialized : frozenset of str
         Tensors whose bits must differ after the edit.
     touched : frozenset of str
-        Tensors whose bits may differ, besides the redrawn ones.
+        Tensors whose bits may differ, besides the reinitialized ones.
     frozen : frozenset of str
         Parameters that are not trained after the edit.
     """
 
-    said: str
+    description: str
     names: Mapping[str, str] | None = None
-    redrawn: frozenset[str] = frozenset()
+    reinitialized: frozenset[str] = frozenset()
     touched: frozenset[str] = frozenset()
     frozen: frozenset[str] = frozenset()
 

@@ -72,7 +72,7 @@ class Freeze:
             description += f" and what lies beside the blocks ({', '.join(beside)})" if beside else ""
         for parameter in frozen:
             parameter.requires_grad_(False)
-        return Change(said=f"froze {description}", frozen=names_of(encoder, frozen))
+        return Change(description=f"froze {description}", frozen=names_of(encoder, frozen))
 
     def _blocks(self, encoder: TransformerEncoder) -> tuple[int, ...]:
         depth = encoder.depth

@@ -64,9 +64,9 @@ def account(before: Fingerprint, after: Fingerprint, change: Change) -> str:
     wrong = set(names) ^ set(after.hashes)
     _demand(not wrong, change, "leave the tensors that it names", wrong)
     changed = {name for name, old in names.items() if after.hashes[name] != before.hashes[old]}
-    stayed = change.redrawn - changed
+    stayed = change.reinitialized - changed
     _demand(not stayed, change, "change every tensor that it draws", stayed)
-    unexpected = changed - change.redrawn - change.touched
+    unexpected = changed - change.reinitialized - change.touched
     _demand(not unexpected, change, "change nothing else", unexpected)
     carried = {name for name, old in names.items() if old in before.frozen} | change.frozen
     mismatched = carried ^ after.frozen
@@ -77,12 +77,12 @@ def account(before: Fingerprint, after: Fingerprint, change: Change) -> str:
         counts = f"{gone} of {total} tensors left out, {counts}"
     if change.frozen:
         counts = f"{len(change.frozen)} of {total} tensors frozen, {counts}"
-    return f"{change.said}: {counts}"
+    return f"{change.description}: {counts}"
 
 
 def _demand(holds: bool, change: Change, requirement: str, names: Iterable[str]) -> None:
     if not holds:
-        raise WorkError(f"an edit ({change.said}) must {requirement}, but {min(names)} is not so.")
+        raise WorkError(f"an edit ({change.description}) must {requirement}, but {min(names)} is not so.")
 
 
 def _hash(tensor: torch.Tensor) -> str:

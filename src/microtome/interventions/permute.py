@@ -58,7 +58,7 @@ class Permute:
             raise must("order", f"all of the {depth} blocks of {encoder.name} in some order", order)
         seed_note = "" if self.seed is None else f" (seed {self.seed})"
         description = f"blocks put in the order {', '.join(map(str, order))}{seed_note}"
-        return Change(said=description, names=recompose(encoder, order))
+        return Change(description=description, names=recompose(encoder, order))
 
     def order_of(self, depth: int) -> tuple[int, ...]:
         """Return the order in which the blocks of a model of the given depth run."""

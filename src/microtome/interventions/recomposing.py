@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from ..encoders.encoder import TransformerEncoder
 
 
-def recompose(encoder: TransformerEncoder, kept: Kept) -> dict[str, str]:
+def recompose(encoder: TransformerEncoder, order: Kept) -> dict[str, str]:
     """
     Keep the given blocks of an encoder in the given order, in place.
 
     Parameters
     ----------
     encoder : TransformerEncoder
-    kept : sequence of int
+    order : sequence of int
         Blocks that stay, numbered from 1, in the order in which they run.
 
     Returns
@@ -29,8 +29,8 @@ def recompose(encoder: TransformerEncoder, kept: Kept) -> dict[str, str]:
     family, blocks = encoder.family, encoder.blocks
     block_list = submodule(encoder.base, family.blocks)
     indices = {id(block): index for index, block in enumerate(block_list.children())}
-    kept_indices = list(dict.fromkeys(indices[id(blocks[block - 1])] for block in kept))
-    if family.shared and not kept:
+    kept_indices = list(dict.fromkeys(indices[id(blocks[block - 1])] for block in order))
+    if family.shared and not order:
         # The shared block still exists, though it is never run.
         kept_indices = sorted(indices.values())
     before = list(encoder.model.state_dict())
@@ -44,5 +44,5 @@ def recompose(encoder: TransformerEncoder, kept: Kept) -> dict[str, str]:
             for n in block_names
             if n.startswith(old_prefix)
         }
-    keep_blocks(encoder.model, family, kept)
+    keep_blocks(encoder.model, family, order)
     return names

@@ -109,7 +109,7 @@ class Reinit:
         block_of_module = {id(encoder.blocks[block - 1]): block for block in reversed(blocks)}
         fresh = _fresh_blocks(encoder, self.seed) if block_of_module else []
         touched: list[Any] = []
-        redrawn: list[Any] = []
+        reinitialized: list[Any] = []
         with torch.no_grad():
             for block in sorted(block_of_module.values()):
                 old = encoder.blocks[block - 1]
@@ -126,13 +126,13 @@ class Reinit:
                         values = {"keep": parameter, "zero": torch.zeros_like(parameter)}.get(bias, new[name])
                     # Only zeros, and values already drawn with this seed, may be equal to the old ones.
                     certain = part == "matrix" and not torch.equal(values.to(parameter), parameter)
-                    (redrawn if certain else touched).append(parameter)
+                    (reinitialized if certain else touched).append(parameter)
                     parameter.copy_(values)
         biases = {"library": "biases as in a new model", "keep": "biases kept", "zero": "biases zero"}[bias]
         how = f"{self.scheme}, seed {self.seed}, {biases}, norms {self._norms}"
         return Change(
-            said=f"re-initialized {named(blocks)} ({how})",
-            redrawn=names_of(encoder, redrawn),
+            description=f"re-initialized {named(blocks)} ({how})",
+            reinitialized=names_of(encoder, reinitialized),
             touched=names_of(encoder, touched),
         )
 

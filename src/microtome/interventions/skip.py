@@ -37,4 +37,6 @@ class Skip:
         check_numbers("blocks", self.blocks, encoder.depth)
         depth = encoder.depth
         remaining = tuple(block for block in range(1, depth + 1) if block not in self.blocks)
-        return Change(said=f"skipped {named(self.blocks)} of {depth}", names=recompose(encoder, remaining))
+        return Change(
+            description=f"skipped {named(self.blocks)} of {depth}", names=recompose(encoder, remaining)
+        )

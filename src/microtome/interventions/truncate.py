@@ -38,4 +38,4 @@ class Truncate:
         at_most_depth("keep", self.keep, encoder)
         depth = encoder.depth
         names = recompose(encoder, tuple(range(1, self.keep + 1)))
-        return Change(said=f"truncated to the first {self.keep} of {depth} blocks", names=names)
+        return Change(description=f"truncated to the first {self.keep} of {depth} blocks", names=names)

@@ -21,7 +21,7 @@ from . import attention_rows as rowwise
 from .attention_js import rounded
 from .attention_rows import Array, Sums, Used
 from .cca import NO_DIRECTION, PWCCA, SVCCA, pwcca_subspace, svcca_subspace
-from .declare import Measure, Option, invariant
+from .declare import Measure, MeasureOption, invariant
 
 if TYPE_CHECKING:
     from ..moments.strip import Subspace
@@ -235,12 +235,16 @@ def _cca(sums: Sums, used: Used, options: Mapping[str, Any], *, weighted: bool) 
 _PEARSON = {"plain": rowwise.pearson_sums, "wu": rowwise.wu_sums, "wu_masked": rowwise.wu_masked_sums}
 _PAIRS = {"table": rowwise.pairs_sums, "rows": rowwise.centered_pairs_sums}
 RELEASED = (rowwise.wu_sums, rowwise.wu_masked_sums)  # these count the first word of a causal comparison
-_AVERAGE = Option(default="words", choices=("words", "sentences"), meaning="what has the same weight")
-_WEIGHT = Option(default="pairs", choices=("pairs", "sentences"), meaning="what has the same weight")
-_CENTER = Option(default="table", choices=tuple(_PAIRS), meaning="rows: sentence length plays no part")
-_LENGTH = Option(default="raw", choices=("raw", "normalized"), meaning="normalized: divided by sqrt(2 words)")
-_VARIANT = Option(default="plain", choices=tuple(_PEARSON), meaning="exact, or a form of the released code")
-_UNIT = Option(default="nats", choices=("nats", "bits"), meaning="nats as published; bits reach 0")
+_AVERAGE = MeasureOption(default="words", choices=("words", "sentences"), meaning="what has the same weight")
+_WEIGHT = MeasureOption(default="pairs", choices=("pairs", "sentences"), meaning="what has the same weight")
+_CENTER = MeasureOption(default="table", choices=tuple(_PAIRS), meaning="rows: sentence length plays no part")
+_LENGTH = MeasureOption(
+    default="raw", choices=("raw", "normalized"), meaning="normalized: divided by sqrt(2 words)"
+)
+_VARIANT = MeasureOption(
+    default="plain", choices=tuple(_PEARSON), meaning="exact, or a form of the released code"
+)
+_UNIT = MeasureOption(default="nats", choices=("nats", "bits"), meaning="nats as published; bits reach 0")
 _MATCH = "mean over heads h of max over heads g of the other layer of "
 _TABLE = "; rows are ordered pairs of words, columns the heads of a layer"
 _NATS = (1.0 - float(np.log(2)), 1.0)
@@ -248,7 +252,7 @@ _EITHER = ("isotropic_scale", "translation", "neuron_permutation")
 
 
 def _measure(
-    options: dict[str, Option], varying: dict[str, Any] | None = None, **declarations: Any
+    options: dict[str, MeasureOption], varying: dict[str, Any] | None = None, **declarations: Any
 ) -> Measure:
     """Declare a measure of attention, with the defaults of all of them."""
     common = {"needs": "attention", "range": (0.0, 1.0), "symmetric": False}

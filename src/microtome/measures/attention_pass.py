@@ -12,7 +12,7 @@ from ..errors import must
 from . import attention_rows as rowwise
 from .attention import RELEASED, AttentionCells
 from .attention_js import Kernel
-from .attention_rows import Rows, Sums, Used
+from .attention_rows import AttentionRows, Sums, Used
 from .declare import Chosen
 
 if TYPE_CHECKING:
@@ -47,14 +47,14 @@ class AttentionPass:
     def __init__(
         self, measures: Sequence[Chosen], *, causal: bool = False, kernel: Kernel | None = None
     ) -> None:
-        self._measures: list[tuple[Chosen, Callable[[Rows], Sums]]] = []
+        self._measures: list[tuple[Chosen, Callable[[AttentionRows], Sums]]] = []
         for choice in measures:
             if choice.measure.needs != "attention" or choice.measure.prepare is None:
                 raise must("measures", "measures of attention", choice.measure.name)
             self._measures.append((choice, choice.measure.prepare(choice.options)))
         self._causal = causal
         self._kernel: Kernel | None = kernel
-        self._sums: dict[Callable[[Rows], Sums], tuple[Used, Sums]] = {}
+        self._sums: dict[Callable[[AttentionRows], Sums], tuple[Used, Sums]] = {}
         self._form: tuple[Any, ...] | None = None
         self._shift, self._sentences, self._words = np.nan, 0, 0
 
@@ -79,7 +79,7 @@ class AttentionPass:
         x, y, inside = rowwise.compared_rows(x, y, self._causal)
         if np.isnan(self._shift) and len(inside):
             self._shift = len(inside) / float(inside.sum())  # the mean of every head, since rows sum to 1
-        rows = Rows(x, y, inside, (form[0][0], form[0][2]), self._shift, self._causal, self._kernel)
+        rows = AttentionRows(x, y, inside, (form[0][0], form[0][2]), self._shift, self._causal, self._kernel)
         for add_up in dict.fromkeys(add_up for _, add_up in self._measures):
             count = len(inside) + (self._causal and add_up in RELEASED)
             if count:

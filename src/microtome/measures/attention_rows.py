@@ -27,7 +27,7 @@ GONE = 1e-30  # a row of the lower triangle with less attention than this cannot
 CONSTANT = 64 * float(np.finfo(np.float32).eps) ** 2  # (8 eps)^2: variance of a constant in float32
 
 
-class Rows(NamedTuple):
+class AttentionRows(NamedTuple):
     """
     The rows of one sentence that are compared, for all heads of all layers.
 
@@ -135,7 +135,7 @@ def compared_rows(left: Array, right: Array, causal: bool) -> tuple[Array, Array
     return x, x if left is right else y[:, mask] / y_mass[:, mask, None], inside[mask]
 
 
-def norm_sums(rows: Rows) -> Sums:
+def norm_sums(rows: AttentionRows) -> Sums:
     """Frobenius norm of the difference, and its share of the largest possible one."""
     x, y = rows.flat()
     scale = np.sum(x * x, axis=1)[:, None] + np.sum(y * y, axis=1)
@@ -147,19 +147,19 @@ def norm_sums(rows: Rows) -> Sums:
     return norm, norm / np.sqrt(2 * len(rows.inside))
 
 
-def js_sums(rows: Rows) -> Sums:
+def js_sums(rows: AttentionRows) -> Sums:
     """Jensen-Shannon divergence in bits: its sum and its mean over words."""
     x, y = rows.flat()
     bits = divergence_sums(x, None if rows.same else y, kernel=rows.kernel)
     return bits, bits / len(rows.inside)
 
 
-def pearson_sums(rows: Rows) -> Sums:
+def pearson_sums(rows: AttentionRows) -> Sums:
     """Sum, count and mean of the correlations of words where neither row is constant, and whether any."""
     return _shares(*_correlations(rows, rows.inside))
 
 
-def wu_sums(rows: Rows) -> Sums:
+def wu_sums(rows: AttentionRows) -> Sums:
     """
     Same sums with the first form of the released code: zeros after the word count as values.
 
@@ -172,7 +172,7 @@ def wu_sums(rows: Rows) -> Sums:
     return _shares(total, count + rows.causal if words > 1 else np.ones_like(count))
 
 
-def wu_masked_sums(rows: Rows) -> Sums:
+def wu_masked_sums(rows: AttentionRows) -> Sums:
     """
     Same sums with the second form of the released code, whose n counts the positions non-zero in both rows.
 
@@ -190,7 +190,7 @@ def wu_masked_sums(rows: Rows) -> Sums:
     return _shares(total, np.full_like(total, len(rows.inside) + rows.causal))
 
 
-def pairs_sums(rows: Rows) -> Sums:
+def pairs_sums(rows: AttentionRows) -> Sums:
     """Moments, about the shift, of the table of word pairs x heads within and across models: sum and mean."""
     x, y = (flat - rows.shift for flat in rows.flat())
     left_layers, right_layers = (
@@ -211,14 +211,14 @@ def pairs_sums(rows: Rows) -> Sums:
     return *moments, *(moment / x.shape[1] for moment in moments)
 
 
-def centered_pairs_sums(rows: Rows) -> Sums:
+def centered_pairs_sums(rows: AttentionRows) -> Sums:
     """Same moments after subtracting each row's mean, which depends only on the number of words."""
     mean = 1 / rows.inside.sum(axis=1)[:, None]
     left = rows.left - mean
     return pairs_sums(rows._replace(left=left, right=left if rows.same else rows.right - mean, shift=0.0))
 
 
-def _correlations(rows: Rows, inside: Array) -> tuple[Array, Array]:
+def _correlations(rows: AttentionRows, inside: Array) -> tuple[Array, Array]:
     positions = inside.sum(axis=1)
 
     def unit(x: Array) -> tuple[Array, Array]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..moments.cells import Cells
 from ..moments.strip import Strip, Subspace, basis
-from .declare import Measure, Option, invariant
+from .declare import Measure, MeasureOption, invariant
 from .neurons import count_of_top
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ ALL = (
     "neuron_permutation",
     "neuron_scale",
 )
-TOP = Option(default=1.0, low=0.001, high=1.0, meaning="share of largest correlations to average")
+TOP = MeasureOption(default=1.0, low=0.001, high=1.0, meaning="share of largest correlations to average")
 NO_DIRECTION = "no direction is kept: a layer is constant, or its first component alone passes the threshold"
 
 
@@ -182,7 +182,7 @@ CCA = Measure(
     compute=cca,
     options=MappingProxyType(
         {
-            "statistic": Option(
+            "statistic": MeasureOption(
                 default="mean_rho", choices=("mean_rho", "mean_rho2"), meaning="average rho, or its square"
             )
         }
@@ -207,13 +207,13 @@ SVCCA = Measure(
     compute=svcca,
     options=MappingProxyType(
         {
-            "scaling": Option(
+            "scaling": MeasureOption(
                 default="center",
                 choices=("center", "standardize"),
                 meaning="center as published, or standardize neurons as the code of Wu et al.",
             ),
-            "threshold": Option(default=0.99, low=0.01, high=1.0, meaning="share of variance to keep"),
-            "inclusive": Option(
+            "threshold": MeasureOption(default=0.99, low=0.01, high=1.0, meaning="share of variance to keep"),
+            "inclusive": MeasureOption(
                 default=True,
                 choices=(True, False),
                 meaning="keep the component that crosses the threshold (the code of Wu et al. does not)",
@@ -250,7 +250,7 @@ PWCCA = Measure(
     compute=pwcca,
     options=MappingProxyType(
         {
-            "variant": Option(
+            "variant": MeasureOption(
                 default="morcos",
                 choices=("morcos", "svcca", "wu"),
                 meaning="full rank, on the SVCCA subspaces, or as the code of Wu et al.",

@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import must
 from ..moments.eigen import eigh
 from ..randomness import generator
-from .declare import Option
+from .declare import MeasureOption
 from .rsa import recenter
 
 if TYPE_CHECKING:
@@ -21,11 +21,15 @@ if TYPE_CHECKING:
 RANK_TOLERANCE = 1e-6  # eigenvalues of the correlation matrix below this share of the largest count as zero
 DEAD = 1e-12  # a neuron with less than this share of its variance in training rows is constant there
 
-OPTIONS: Mapping[str, Option] = MappingProxyType(
+OPTIONS: Mapping[str, MeasureOption] = MappingProxyType(
     {
-        "folds": Option(default=5, low=2, meaning="parts of the rows, each predicted from the others"),
-        "ridge": Option(default=0.0, low=0.0, meaning="penalty, in mean eigenvalues of the predicting layer"),
-        "seed": Option(default=0, low=0, meaning="of the assignment of rows, or of clusters, to folds"),
+        "folds": MeasureOption(default=5, low=2, meaning="parts of the rows, each predicted from the others"),
+        "ridge": MeasureOption(
+            default=0.0, low=0.0, meaning="penalty, in mean eigenvalues of the predicting layer"
+        ),
+        "seed": MeasureOption(
+            default=0, low=0, meaning="of the assignment of rows, or of clusters, to folds"
+        ),
     }
 )
 

@@ -26,7 +26,7 @@ Needs = Literal["moments", "rows", "attention"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
+class MeasureOption:
     """
     One option of a measure.
 
@@ -48,23 +48,23 @@ class Option:
     high: float | None = None
     meaning: str
 
-    def read(self, name: str, given: Any) -> Any:
+    def read(self, name: str, raw: Any) -> Any:
         """Parse and validate the user's value or its text, or raise an error with the allowed values."""
-        value = _from_text(given, self.default) if isinstance(given, str) else given
+        value = _from_text(raw, self.default) if isinstance(raw, str) else raw
         if self.choices is not None:
             if not any(value == c and type(value) is type(c) for c in self.choices):
-                raise must(f"option {name}", f"one of {', '.join(map(str, self.choices))}", given)
+                raise must(f"option {name}", f"one of {', '.join(map(str, self.choices))}", raw)
             return value
         if isinstance(self.default, (int, float)) and not isinstance(self.default, bool):
             integer = isinstance(self.default, int)
             value = value.item() if hasattr(value, "item") else value
             numeric = isinstance(value, (int, float)) and not isinstance(value, bool)
             if not numeric or math.isinf(value) or (integer and not float(value).is_integer()):
-                raise must(f"option {name}", "a whole number" if integer else "a number", given)
+                raise must(f"option {name}", "a whole number" if integer else "a number", raw)
             if not ((self.low is None or value >= self.low) and (self.high is None or value <= self.high)):
                 bounds = [f"at least {self.low:g}"] if self.low is not None else []
                 bounds += [f"at most {self.high:g}"] if self.high is not None else []
-                raise must(f"option {name}", " and ".join(bounds), given)
+                raise must(f"option {name}", " and ".join(bounds), raw)
             return int(value) if integer else float(value)
         return value
 
@@ -133,7 +133,7 @@ class Measure:
     prepare : callable, optional
         For rows: `prepare(x, options)` does the work that is needed once per layer on its rows, a float64
         tensor of shape (rows, features).
-    options : mapping of str to Option
+    options : mapping of str to MeasureOption
         The options of the measure, by name.
     varying : mapping of str to callable, optional
         Declarations that depend on the options: field name to a function of the options.
@@ -160,7 +160,7 @@ class Measure:
     needs: Needs
     compute: Callable[..., Any]
     prepare: Callable[..., Any] | None = None
-    options: Mapping[str, Option] = field(default_factory=lambda: MappingProxyType({}))
+    options: Mapping[str, MeasureOption] = field(default_factory=lambda: MappingProxyType({}))
     varying: Mapping[str, Callable[[Mapping[str, Any]], Any]] = field(
         default_factory=lambda: MappingProxyType({})
     )
@@ -190,18 +190,18 @@ class Chosen:
         return getattr(self.measure, name)
 
 
-def choose(measure: Measure, given: Mapping[str, Any] | None = None) -> Chosen:
+def choose(measure: Measure, values: Mapping[str, Any] | None = None) -> Chosen:
     """
     Fix the options of a measure.
 
     Parameters
     ----------
     measure : Measure
-    given : mapping, optional
+    values : mapping, optional
         Option names to values, or to their text; other options keep their defaults.
     """
     options = {name: option.default for name, option in measure.options.items()}
-    for name, value in (given or {}).items():
+    for name, value in (values or {}).items():
         if name not in options:
             if not options:
                 raise InputError(f"{measure.name} has no options, but got {name!r}.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .declare import Measure, Option, invariant
+from .declare import Measure, MeasureOption, invariant
 from .rsa import PairVector, compute, recenter, squared_distances, strips, to_unit
 
 if TYPE_CHECKING:
@@ -154,13 +154,15 @@ RBF_CKA = Measure(
     compute=compute,
     options=MappingProxyType(
         {
-            "t": Option(default=1.0, low=0.01, meaning="kernel width, in root median squared distances"),
-            "median": Option(
+            "t": MeasureOption(
+                default=1.0, low=0.01, meaning="kernel width, in root median squared distances"
+            ),
+            "median": MeasureOption(
                 default="all",
                 choices=("all", "off_diagonal"),
                 meaning="whether the median distance counts the zeros of the diagonal",
             ),
-            "debiased": Option(
+            "debiased": MeasureOption(
                 default=False,
                 choices=(False, True),
                 meaning="leave the diagonal out (U-centering): zero on average for unrelated rows",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import must
-from .declare import Invariances, Measure, Option, invariant
+from .declare import Invariances, Measure, MeasureOption, invariant
 from .rsa import BLOCK, recenter, unit_rows
 
 if TYPE_CHECKING:
@@ -184,11 +184,11 @@ MUTUAL_KNN = Measure(
     compute=compute,
     options=MappingProxyType(
         {
-            "k": Option(default=10, low=1, meaning="neighbors of a row, the row itself left out"),
-            "metric": Option(
+            "k": MeasureOption(default=10, low=1, meaning="neighbors of a row, the row itself left out"),
+            "metric": MeasureOption(
                 default="cosine", choices=("cosine", "euclidean"), meaning="what makes a row near"
             ),
-            "overlap": Option(
+            "overlap": MeasureOption(
                 default="share",
                 choices=("share", "jaccard"),
                 meaning="shared neighbors over k, or over the size of the union",

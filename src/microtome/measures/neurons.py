@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..moments.cells import Cells
-from .declare import Measure, Option, invariant
+from .declare import Measure, MeasureOption, invariant
 
 if TYPE_CHECKING:
     import torch
@@ -133,12 +133,12 @@ NEURON_CORRELATION = Measure(
     compute=neuron_correlation,
     options=MappingProxyType(
         {
-            "match": Option(
+            "match": MeasureOption(
                 default="max",
                 choices=("max", "one_to_one"),
                 meaning="best match of each neuron, or the best one-to-one assignment",
             ),
-            "top": Option(
+            "top": MeasureOption(
                 default=1.0, low=0.001, high=1.0, meaning="share of best matched neurons to average"
             ),
         }

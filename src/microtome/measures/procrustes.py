@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..moments.cells import Cells
 from .cka import constant_layers
-from .declare import Measure, Option, invariant
+from .declare import Measure, MeasureOption, invariant
 
 if TYPE_CHECKING:
     from ..moments.strip import Strip
@@ -62,7 +62,7 @@ PROCRUSTES = Measure(
     compute=procrustes,
     options=MappingProxyType(
         {
-            "statistic": Option(
+            "statistic": MeasureOption(
                 default="nbs", choices=("nbs", "angular"), meaning="cosine, or 1 - 2/pi times its angle"
             )
         }

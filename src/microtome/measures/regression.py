@@ -10,7 +10,7 @@ from ..errors import must
 from ..moments.cells import Cells
 from .cca import full
 from .crossvalidation import compute_cv, prepare_folds
-from .declare import Measure, Option, invariant
+from .declare import Measure, MeasureOption, invariant
 from .neurons import average
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ MIXED_REGRESSION = Measure(
     compute=mixed_regression,
     options=MappingProxyType(
         {
-            "top": Option(
+            "top": MeasureOption(
                 default=1.0, low=0.001, high=1.0, meaning="share of best predicted neurons to average"
             )
         }
@@ -144,16 +144,16 @@ LINEAR_REGRESSION = Measure(
     compute=linear_regression,
     options=MappingProxyType(
         {
-            "estimator": Option(
+            "estimator": MeasureOption(
                 default="in_sample",
                 choices=("in_sample", "cross_validated"),
                 meaning="on the rows it was fitted on, or on rows left out",
             ),
-            "folds": Option(default=5, low=2, high=100, meaning="parts for cross-validation"),
-            "ridge": Option(
+            "folds": MeasureOption(default=5, low=2, high=100, meaning="parts for cross-validation"),
+            "ridge": MeasureOption(
                 default=0.0, low=0.0, meaning="penalty for cross-validation, in mean eigenvalues"
             ),
-            "seed": Option(default=0, low=0, meaning="seed of the folds"),
+            "seed": MeasureOption(default=0, low=0, meaning="seed of the folds"),
         }
     ),
     subspace=full,

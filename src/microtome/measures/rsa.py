@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import must
-from .declare import Invariances, Measure, Option, invariant
+from .declare import Invariances, Measure, MeasureOption, invariant
 
 if TYPE_CHECKING:
     import torch
@@ -24,7 +24,7 @@ DOUBLE_PAIRS = 2**23  # with more pairs than this a layer is kept in float32: 4,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Strip:
+class PairStrip:
     """
     Positions of the pairs of a few consecutive rows in the vector of all pairs.
 
@@ -73,14 +73,14 @@ class PairVector:
     reason: str | None = None
 
 
-def strips(n: int) -> Iterator[Strip]:
+def strips(n: int) -> Iterator[PairStrip]:
     """Split n rows into strips that cover each pair once."""
     offset = 0
     for start in range(0, n, BLOCK):
         stop = min(start + BLOCK, n)
         inside = offset + (stop - start) * (stop - start - 1) // 2
         beyond = inside + (stop - start) * (n - stop)
-        yield Strip(start=start, stop=stop, inside=slice(offset, inside), beyond=slice(inside, beyond))
+        yield PairStrip(start=start, stop=stop, inside=slice(offset, inside), beyond=slice(inside, beyond))
         offset = beyond
 
 
@@ -198,7 +198,7 @@ def rank(values: torch.Tensor, step: float) -> torch.Tensor:
 
 def to_unit(pairs: torch.Tensor, diagonal: torch.Tensor | None = None) -> PairVector:
     """
-    Divide by the norm, and convert to float32 where there are so many pairs that few digits are lost.
+    Divide by the norm, and convert to float32 where there are enough pairs that few digits are lost.
 
     Parameters
     ----------
@@ -348,12 +348,12 @@ RSA = Measure(
     compute=compute,
     options=MappingProxyType(
         {
-            "inner": Option(
+            "inner": MeasureOption(
                 default="cosine",
                 choices=("cosine", "pearson", "euclidean", "sqeuclidean"),
                 meaning="similarity of two rows: cosine, correlation over neurons, or a (squared) distance",
             ),
-            "outer": Option(
+            "outer": MeasureOption(
                 default="pearson",
                 choices=("pearson", "spearman"),
                 meaning="correlation of the two layers over pairs of rows: of values, or of ranks",

@@ -111,13 +111,13 @@ def find(name: str) -> Measure:
     raise unknown("measure", name, [*MEASURES, *ALIASES, *plugins])
 
 
-def chosen(given: str | Measure | Chosen, options: Mapping[str, Any] | None = None) -> Chosen:
+def chosen(measure: str | Measure | Chosen, options: Mapping[str, Any] | None = None) -> Chosen:
     """
     Convert a user's choice to a measure with all its options.
 
     Parameters
     ----------
-    given : str, Measure or Chosen
+    measure : str, Measure or Chosen
         "svcca", "svcca:scaling=standardize", a custom measure, or a measure with its options.
     options : mapping, optional
         Further options, which override those in the text.
@@ -129,24 +129,24 @@ def chosen(given: str | Measure | Chosen, options: Mapping[str, Any] | None = No
     >>> chosen("pwsim").label
     'pwcca:variant=svcca'
     """
-    if isinstance(given, Chosen):
-        return choose(given.measure, {**given.options, **(options or {})})
-    if isinstance(given, Measure):
-        return choose(given, options)
-    if not isinstance(given, str):
-        raise must("a measure", "a name or a Measure", type(given).__name__)
-    name, written = parse(given)
+    if isinstance(measure, Chosen):
+        return choose(measure.measure, {**measure.options, **(options or {})})
+    if isinstance(measure, Measure):
+        return choose(measure, options)
+    if not isinstance(measure, str):
+        raise must("a measure", "a name or a Measure", type(measure).__name__)
+    name, written = parse(measure)
     _, alias_options = parse(ALIASES.get(name, ""))
     return choose(find(name), {**alias_options, **written, **(options or {})})
 
 
-def chosen_all(given: str | Measure | Chosen | Iterable[str | Measure | Chosen]) -> list[Chosen]:
+def chosen_all(measures: str | Measure | Chosen | Iterable[str | Measure | Chosen]) -> list[Chosen]:
     """Convert a user's choice to a list of distinct measures; a text may separate them by commas."""
-    if isinstance(given, str):
-        given = [part for part in given.split(",") if part.strip()]
-    elif isinstance(given, (Measure, Chosen)):
-        given = [given]
-    choices = {choice.label: choice for choice in (chosen(item) for item in given)}
+    if isinstance(measures, str):
+        measures = [part for part in measures.split(",") if part.strip()]
+    elif isinstance(measures, (Measure, Chosen)):
+        measures = [measures]
+    choices = {choice.label: choice for choice in (chosen(item) for item in measures)}
     if not choices:
         raise InputError("measures must name at least one measure, but got none.")
     return list(choices.values())

@@ -27,9 +27,9 @@ ALIGNED = 16
 Scaling = Literal["center", "standardize"]
 
 
-def aligned(kept: int, width: int) -> int:
-    """Number of columns for `kept` dimensions of a layer of this width, padded for fast products."""
-    return min(width, -(-max(1, kept) // ALIGNED) * ALIGNED)
+def aligned(dimensions: int, width: int) -> int:
+    """Number of columns for `dimensions` dimensions of a layer of this width, padded for fast products."""
+    return min(width, -(-max(1, dimensions) // ALIGNED) * ALIGNED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,7 +109,7 @@ def make_stack(source: Any, side: str = "left", names: Sequence[str] | None = No
         counts = ", ".join(f"{n}: {layer.shape[0]}" for n, layer in zip(layer_names, layers, strict=True))
         raise InputError(f"every layer of {side} must have the same rows, but got {counts}.")
     if names is not None and len(names) != len(layers):
-        raise InputError(f"names must be {len(layers)} for {side}, one a layer, but got {len(names)}.")
+        raise InputError(f"names must be {len(layers)} for {side}, one per layer, but got {len(names)}.")
     layer_names = [str(name) for name in (names if names is not None else layer_names)]
     duplicates = sorted({name for name in layer_names if layer_names.count(name) > 1})
     if duplicates:

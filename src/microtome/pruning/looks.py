@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ..context import Context
 from ..errors import must
 from ..store.address import address, canonical
-from ..store.entry import Entry
+from ..store.entry import StoreEntry
 from ..store.shelf import Shelf
 from ..tasks.items import Item, Split
 from .exporting import RECORD
@@ -136,7 +136,7 @@ def take_look(
     plain_request = json.loads(canonical(dict(request), "request"))
     marks = _marks(split)
     with shelf.alone(address({"looks": model})):
-        entries: list[Entry] = []
+        entries: list[StoreEntry] = []
         while (entry := shelf.get(address(_slot(model, len(entries) + 1)))) is not None:
             entries.append(entry)
         same = next((entry for entry in entries if entry.provenance["request"] == plain_request), None)
@@ -194,7 +194,7 @@ def _mark(item: Item) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
-def _read(entry: Entry) -> NDArray[np.uint64]:
+def _read(entry: StoreEntry) -> NDArray[np.uint64]:
     return np.load(entry.path(EXAMPLES), allow_pickle=False)
 
 

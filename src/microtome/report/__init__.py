@@ -21,12 +21,12 @@ class _Called(ModuleType):
         folder: str | os.PathLike[str],
         file: str | os.PathLike[str] | None = None,
         *,
-        made: str | None = None,
+        date: str | None = None,
     ) -> Path:
         """Write one HTML page on every result below a folder; see `microtome.report.making.report`."""
         from .making import report
 
-        return report(folder, file, made=made)
+        return report(folder, file, date=date)
 
 
 sys.modules[__name__].__class__ = _Called

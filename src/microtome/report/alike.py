@@ -1,4 +1,4 @@
-"""What may be said of a map of layers? Which are alike, which form blocks, what changed most."""
+"""Statements on a map of layers: which are alike, which form blocks, which changed most."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..findings.maps import Map
 from ..findings.methods import declared
 from ..findings.stackblocks import StackBlocks
 from ..findings.words import at_least, at_most, between, number
-from .sentences import Said, counted, doubt, listed, percent
+from .sentences import Statement, counted, doubt, listed, percent
 
 # Layers are called alike from here on, where 1 is the largest value of the measure.
 ALIKE = 0.9
@@ -26,7 +26,7 @@ POPULATION = "population value"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Window:
+class MapWindow:
     """
     A part of a map: some layers against some others.
 
@@ -78,13 +78,13 @@ class Ends:
     together: bool
 
 
-def bounds(one: Map, values: np.ndarray, low: np.ndarray, high: np.ndarray, count: int) -> Ends:
+def bounds(similarity_map: Map, values: np.ndarray, low: np.ndarray, high: np.ndarray, count: int) -> Ends:
     """
     Widen intervals so that they hold for several cells at once, where their law is known.
 
     Parameters
     ----------
-    one : Map
+    similarity_map : Map
     values, low, high : ndarray of one shape
         Cells of the map, and the intervals of each alone.
     count : int
@@ -96,111 +96,118 @@ def bounds(one: Map, values: np.ndarray, low: np.ndarray, high: np.ndarray, coun
         By Bonferroni's inequality and the normal law for intervals by influence functions. Others have a t
         law whose degrees of freedom no file tells: they stay as they are, and `together` says so.
     """
-    if one.method != INFLUENCE or one.level is None or count < 1:
+    if similarity_map.method != INFLUENCE or similarity_map.level is None or count < 1:
         return Ends(low=low, high=high, together=count == 1)
     law = NormalDist()
-    wide, own = (law.inv_cdf(1 - (1 - one.level) / (2 * c)) for c in (count, 1))
+    wide, single = (law.inv_cdf(1 - (1 - similarity_map.level) / (2 * c)) for c in (count, 1))
     return Ends(
-        low=values - (values - low) * wide / own, high=values + (high - values) * wide / own, together=True
+        low=values - (values - low) * wide / single,
+        high=values + (high - values) * wide / single,
+        together=True,
     )
 
 
-def alike(window: Window) -> list[Said]:
+def alike(window: MapWindow) -> list[Statement]:
     """
     Say which neighboring layers of one model are alike.
 
     Parameters
     ----------
-    window : Window
+    window : MapWindow
         Of a model with itself.
 
     Returns
     -------
-    list of Said
+    list of Statement
         Runs of three layers or more of which every two have a similarity of at least 0.9, longest first.
     """
-    one, name = window.of, window.left_model
+    similarity_map, name = window.of, window.left_model
     places = [k for k, depth in enumerate(window.left_depths) if depth is not None]
-    if len(places) < FEWEST or not _reaches_one(one) or _of_attention(one):
+    if len(places) < FEWEST or not _reaches_one(similarity_map) or _of_attention(similarity_map):
         return []
     depths = [int(window.left_depths[k] or 0) for k in places]
-    values, low, high = (window.cut(t)[np.ix_(places, places)] for t in (one.values, one.low, one.high))
+    values, low, high = (
+        window.cut(t)[np.ix_(places, places)]
+        for t in (similarity_map.values, similarity_map.low, similarity_map.high)
+    )
     pairs = len(places) * (len(places) - 1) // 2 * (1 if _symmetric(values) else 2)
-    ends = bounds(one, values, low, high, pairs)
-    known = bool(np.isfinite(ends.low).any())
-    tested = _worst_of_two(ends.low if known else values)
+    ends = bounds(similarity_map, values, low, high, pairs)
+    has_intervals = bool(np.isfinite(ends.low).any())
+    tested = _worst_of_two(ends.low if has_intervals else values)
     if not np.isfinite(tested[~np.eye(len(places), dtype=bool)]).any():
         return []
     runs = _runs(tested, depths)
     if not runs:
-        return [_none_alike(window, tested, depths, ends, known)]
-    said = []
+        return [_none_alike(window, tested, depths, ends, has_intervals)]
+    statements = []
     for start, stop in runs[:2]:
         least = _least(tested, start, stop)
         layers = f"{counted(depths[start:stop], 'layer').capitalize()} of {name}"
-        if known:
+        if has_intervals:
             text = (
-                f"{layers} are alike: {one.title} at least {at_least(least)} between any two "
-                f"{_how(ends, one, 'pair')}.{_beside(window)}"
+                f"{layers} are alike: {similarity_map.title} at least {at_least(least)} between any two "
+                f"{_how(ends, similarity_map, 'pair')}.{_beside(window)}"
             )
         else:
             text = (
-                f"{layers} are alike in this sample: {one.title} is at least {at_least(least)} between any "
-                f"two; how sure that is was not asked (no intervals).{_beside(window)}"
+                f"{layers} are alike in this sample: {similarity_map.title} is at least {at_least(least)} "
+                f"between any two; no intervals were computed.{_beside(window)}"
             )
         names = tuple(window.left_names[places[k]] for k in range(start, stop))
-        said.append(Said(text=text, sure=known, layers=names, headline=True))
-    return said
+        statements.append(Statement(text=text, sure=has_intervals, layers=names, headline=True))
+    return statements
 
 
-def _none_alike(window: Window, tested: np.ndarray, depths: list[int], ends: Ends, known: bool) -> Said:
-    one, name = window.of, window.left_model
+def _none_alike(
+    window: MapWindow, tested: np.ndarray, depths: list[int], ends: Ends, has_intervals: bool
+) -> Statement:
+    similarity_map, name = window.of, window.left_model
     triples = [
         (_least(tested, k, k + FEWEST), k)
         for k in range(len(depths) - FEWEST + 1)
         if depths[k + FEWEST - 1] - depths[k] == FEWEST - 1
     ]
     defined = [pair for pair in triples if math.isfinite(pair[0])]
-    verb = "is shown to be" if known else "is"
-    enough = f"{one.title} {ALIKE:.2f} or more between any two"
+    verb = "is shown to be" if has_intervals else "is"
+    enough = f"{similarity_map.title} {ALIKE:.2f} or more between any two"
     text = f"No run of {FEWEST} layers of {name} {verb} alike, at {enough}"
     if defined:
         least, k = max(defined, key=lambda pair: (pair[0], -pair[1]))
         text += f"; highest are {counted(depths[k : k + FEWEST], 'layer')}, at least {at_least(least)}"
-    how = _how(ends, one, "pair") if known else "in this sample"
-    return Said(text=f"{text} {how}.{_beside(window)}")
+    how = _how(ends, similarity_map, "pair") if has_intervals else "in this sample"
+    return Statement(text=f"{text} {how}.{_beside(window)}")
 
 
-def _how(ends: Ends, one: Map, noun: str) -> str:
+def _how(ends: Ends, similarity_map: Map, noun: str) -> str:
     what = f"all {noun}s at once" if ends.together else f"each {noun} alone"
-    if one.target and one.target != POPULATION:
-        what += f"; for the {one.target}"
-    return doubt(one.level or 0.95, what, one.unit)
+    if similarity_map.target and similarity_map.target != POPULATION:
+        what += f"; for the {similarity_map.target}"
+    return doubt(similarity_map.level or 0.95, what, similarity_map.unit)
 
 
-def _beside(window: Window) -> str:
+def _beside(window: MapWindow) -> str:
     """What unrelated rows would give, for measures that it is not 0 for."""
     null = window.cut(window.of.null_mean)
-    known = null[np.isfinite(null)]
-    if not known.size or np.abs(known).max() < 0.005:
+    finite = null[np.isfinite(null)]
+    if not finite.size or np.abs(finite).max() < 0.005:
         return ""
-    return f" Unrelated layers would give up to {at_most(float(known.max()))}."
+    return f" Unrelated layers would give up to {at_most(float(finite.max()))}."
 
 
 def _runs(tested: np.ndarray, depths: list[int]) -> list[tuple[int, int]]:
     """Runs of neighbors with every two at least ALIKE, longest first, none overlapping another."""
-    found = []
+    candidates = []
     for start in range(len(depths)):
         for stop in range(start + FEWEST, len(depths) + 1):
             if depths[stop - 1] - depths[start] != stop - 1 - start:
                 continue
             if _least(tested, start, stop) >= ALIKE:
-                found.append((start, stop))
-    kept: list[tuple[int, int]] = []
-    for start, stop in sorted(found, key=lambda run: (run[0] - run[1], -_least(tested, *run))):
-        if all(stop <= a or start >= b for a, b in kept):
-            kept.append((start, stop))
-    return kept
+                candidates.append((start, stop))
+    runs: list[tuple[int, int]] = []
+    for start, stop in sorted(candidates, key=lambda run: (run[0] - run[1], -_least(tested, *run))):
+        if all(stop <= a or start >= b for a, b in runs):
+            runs.append((start, stop))
+    return runs
 
 
 def _least(tested: np.ndarray, start: int, stop: int) -> float:
@@ -217,25 +224,25 @@ def _symmetric(values: np.ndarray) -> bool:
     return bool(np.array_equal(values, values.T, equal_nan=True))
 
 
-def _reaches_one(one: Map) -> bool:
+def _reaches_one(similarity_map: Map) -> bool:
     """Whether 1 is the largest value of the measure, so that nearness to it means alike."""
-    choice = declared(one)
+    choice = declared(similarity_map)
     return choice is not None and float(choice.declared("range")[1]) == 1.0
 
 
-def _of_attention(one: Map) -> bool:
+def _of_attention(similarity_map: Map) -> bool:
     """Whether attention was compared, which is far from 0 for any two models."""
-    choice = declared(one)
+    choice = declared(similarity_map)
     return choice is not None and choice.declared("needs") == "attention"
 
 
-def block_claim(one: StackBlocks, name: str, layers: Sequence[str]) -> Said:
+def block_claim(blocks: StackBlocks, name: str, layers: Sequence[str]) -> Statement:
     """
     State which layers of a model form blocks.
 
     Parameters
     ----------
-    one : StackBlocks
+    blocks : StackBlocks
     name : str
         What the model is called.
     layers : sequence of str
@@ -243,124 +250,132 @@ def block_claim(one: StackBlocks, name: str, layers: Sequence[str]) -> Said:
 
     Returns
     -------
-    Said
+    Statement
     """
-    finding = one.finding
-    text = f"{name}: {finding.sentence(one.numbers)}"
+    finding = blocks.finding
+    text = f"{name}: {finding.sentence(blocks.numbers)}"
     about = [k for block in finding.certain for k in (block.first, block.last)]
-    named = tuple(one.names[k] for k in dict.fromkeys(about) if one.names[k] in layers)
-    return Said(text=text, sure=bool(finding.certain), layers=named, headline=True)
+    named = tuple(blocks.names[k] for k in dict.fromkeys(about) if blocks.names[k] in layers)
+    return Statement(text=text, sure=bool(finding.certain), layers=named, headline=True)
 
 
-def changed(window: Window, *, tuned: bool) -> tuple[list[Said], ChangeProfile | None, Ends | None]:
+def changed(window: MapWindow, *, tuned: bool) -> tuple[list[Statement], ChangeProfile | None, Ends | None]:
     """
     Say which layer differs most between two models of one shape.
 
     Parameters
     ----------
-    window : Window
+    window : MapWindow
         The later model against the earlier one.
     tuned : bool
         Whether the one is known to be the other after fine-tuning.
 
     Returns
     -------
-    said : list of Said
+    statements : list of Statement
     profile : ChangeProfile or None
         1 - similarity of each layer with itself; None where the two have other layers.
     ends : Ends or None
         Bounds of these similarities, for all layers at once where that can be had.
     """
-    one = window.of
+    similarity_map = window.of
     places = [k for k, depth in enumerate(window.left_depths) if depth is not None]
-    others = [k for k, depth in enumerate(window.right_depths) if depth is not None]
+    right_places = [k for k, depth in enumerate(window.right_depths) if depth is not None]
     depths = [window.left_depths[k] for k in places]
-    if depths != [window.right_depths[k] for k in others] or len(depths) < 2 or not _reaches_one(one):
+    if (
+        depths != [window.right_depths[k] for k in right_places]
+        or len(depths) < 2
+        or not _reaches_one(similarity_map)
+    ):
         return [], None, None
-    values, low, high = (window.cut(t)[places, others] for t in (one.values, one.low, one.high))
+    values, low, high = (
+        window.cut(t)[places, right_places]
+        for t in (similarity_map.values, similarity_map.low, similarity_map.high)
+    )
     values = np.where(np.abs(values - 1) <= ROUNDING, 1.0, values)
     defined = np.isfinite(values)
     if not defined.any() or values[defined].max() > 1:
         return [], None, None
     profile = change_profile(values, positions=[float(depth or 0) for depth in depths])
-    ends = bounds(one, values, low, high, int(defined.sum()))
-    said = [_changed_most(window, depths, places, values, ends, tuned)] if defined.sum() > 1 else []
+    ends = bounds(similarity_map, values, low, high, int(defined.sum()))
+    statements = [_changed_most(window, depths, places, values, ends, tuned)] if defined.sum() > 1 else []
     if profile.reason is None:
         first, last = (int(depths[k] or 0) for k in (np.flatnonzero(defined)[0], np.flatnonzero(defined)[-1]))
-        said.append(
-            Said(
+        statements.append(
+            Statement(
                 text=f"The center of this change, as measured in this sample, is at layer "
                 f"{number(profile.center, 1)} (layers {first} to {last})."
             )
         )
-    return said, profile, ends
+    return statements, profile, ends
 
 
 def _changed_most(
-    window: Window,
+    window: MapWindow,
     depths: list[int | None],
     places: list[int],
     values: np.ndarray,
     ends: Ends,
     tuned: bool,
-) -> Said:
-    one = window.of
+) -> Statement:
+    similarity_map = window.of
     later, earlier = window.left_model, window.right_model
     at = int(np.nanargmin(values))
-    rest = [k for k in range(len(values)) if k != at and math.isfinite(values[k])]
+    remaining = [k for k in range(len(values)) if k != at and math.isfinite(values[k])]
     names = (window.left_names[places[at]],)
     about = f"fine-tuning changed most in {later}" if tuned else f"differs most between {later} and {earlier}"
-    digits = _digits(float(values[at]), ends, at, rest)
-    value = f"{one.title} {number(float(values[at]), digits)}"
+    digits = _digits(float(values[at]), ends, at, remaining)
+    value = f"{similarity_map.title} {number(float(values[at]), digits)}"
     beside = _beside(window)
-    if (values[[at, *rest]] == values[at]).all():
+    if (values[[at, *remaining]] == values[at]).all():
         text = f"No layer differs more between {later} and {earlier} than another: {value} at all of them."
-        return Said(text=text, layers=names, headline=True)
-    if not (math.isfinite(ends.high[at]) and np.isfinite(ends.low[rest]).all()):
+        return Statement(text=text, layers=names, headline=True)
+    if not (math.isfinite(ends.high[at]) and np.isfinite(ends.low[remaining]).all()):
         text = f"In this sample layer {depths[at]} is what {about}: {value}, without an interval.{beside}"
-        return Said(text=text, layers=names, headline=True)
-    how = _how(ends, one, "layer")
+        return Statement(text=text, layers=names, headline=True)
+    how = _how(ends, similarity_map, "layer")
     value += f" {between(float(ends.low[at]), float(ends.high[at]), digits)}"
-    reach = [k for k in rest if ends.low[k] <= ends.high[at]]
+    reach = [k for k in remaining if ends.low[k] <= ends.high[at]]
     if not reach:
-        least = at_least(float(ends.low[rest].min()), digits)
+        least = at_least(float(ends.low[remaining].min()), digits)
         text = (
             f"Layer {depths[at]} is what {about}: {value}, every other layer at least {least} {how}.{beside}"
         )
-        return Said(text=text, sure=True, layers=names, headline=True)
+        return Statement(text=text, sure=True, layers=names, headline=True)
     near = counted([int(depths[k] or 0) for k in reach], "layer")
     text = (
         f"Which layer {about} is not shown: layer {depths[at]} is lowest, {value}, and the intervals of "
         f"{near} reach as low {how}.{beside}"
     )
-    return Said(text=text, layers=names, headline=True)
+    return Statement(text=text, layers=names, headline=True)
 
 
-def _digits(value: float, ends: Ends, at: int, rest: Sequence[int]) -> int:
+def _digits(value: float, ends: Ends, at: int, remaining: Sequence[int]) -> int:
     """Decimals that show how far a value is from 1, and keep apart intervals that do not meet."""
     far = 1 - value
     digits = 3 if far <= 0 else min(6, max(3, 1 + math.ceil(-math.log10(far))))
-    top, others = float(ends.high[at]), ends.low[list(rest)]
-    if math.isfinite(top) and np.isfinite(others).all() and others.min() > top:
-        while digits < 6 and float(at_most(top, digits)) >= float(at_least(float(others.min()), digits)):
+    top, lows = float(ends.high[at]), ends.low[list(remaining)]
+    if math.isfinite(top) and np.isfinite(lows).all() and lows.min() > top:
+        while digits < 6 and float(at_most(top, digits)) >= float(at_least(float(lows.min()), digits)):
             digits += 1
     return digits
 
 
-def undefined(window: Window) -> list[Said]:
+def undefined(window: MapWindow) -> list[Statement]:
     """Say which layers of a model have no similarity, and why."""
     values = window.cut(window.of.values)
     lost = [k for k in range(len(window.left)) if not np.isfinite(np.delete(values[k], k)).any()]
     if not lost or len(window.left) < 2:
         return []
-    told = {window.of.reasons[window.left[k]][j] for k in lost for j in window.right}
-    why = "; ".join(sorted(reason for reason in told if reason)) or "no reason is given"
+    reasons = {window.of.reasons[window.left[k]][j] for k in lost for j in window.right}
+    why = "; ".join(sorted(reason for reason in reasons if reason)) or "no reason is given"
     names = listed([window.left_names[k] for k in lost])
-    return [Said(text=f"Undefined in {window.of.title}: {names} ({why}).")]
+    return [Statement(text=f"Undefined in {window.of.title}: {names} ({why}).")]
 
 
-def level_of(one: Map) -> str:
+def level_of(similarity_map: Map) -> str:
     """Say what the intervals of a map promise; empty where there are none."""
-    if one.low is None or one.level is None:
+    if similarity_map.low is None or similarity_map.level is None:
         return ""
-    return f"{percent(one.level)} intervals by {one.method} for the {one.target} (unit: {one.unit})"
+    how = f"{similarity_map.method} for the {similarity_map.target} (unit: {similarity_map.unit})"
+    return f"{percent(similarity_map.level)} intervals by {how}"

@@ -1,4 +1,4 @@
-"""What lies below a folder, and what does it say? Every result of it, as one document."""
+"""Collection of all results below a folder into one document."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..findings.results import RESULT, Result, from_document, plain
 from ..version import VERSION
 from .courses import course_parts
 from .panels import map_parts
-from .sections import Part, result_parts
+from .sections import Section, result_parts
 from .tables import evaluate_parts, finetune_parts, more_parts, prune_parts
 
 FORMAT = "microtome/report/1"
@@ -43,7 +43,7 @@ LONGEST = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class ResultFile:
     """
     One file of results.
 
@@ -53,7 +53,7 @@ class Source:
         Relative to the folder, with slashes.
     format : str
         Empty where it is not known.
-    found : Maps, Result, mapping or None
+    content : Maps, Result, mapping or None
         What it holds; None where it could not be read.
     problem : str
         Why, in one sentence.
@@ -61,11 +61,11 @@ class Source:
 
     file: str
     format: str
-    found: Any = None
+    content: Any = None
     problem: str = ""
 
 
-def collect(folder: str | os.PathLike[str], *, made: str = "") -> dict[str, Any]:
+def collect(folder: str | os.PathLike[str], *, date: str = "") -> dict[str, Any]:
     """
     Gather every result below a folder into one document: findings, sections, and where they came from.
 
@@ -73,7 +73,7 @@ def collect(folder: str | os.PathLike[str], *, made: str = "") -> dict[str, Any]
     ----------
     folder : path
         Every `result.json` below it is read, at any depth; links are not followed.
-    made : str
+    date : str
         The date, such as "2026-01-31".
 
     Returns
@@ -92,20 +92,20 @@ def collect(folder: str | os.PathLike[str], *, made: str = "") -> dict[str, Any]
         raise must("the folder of a report", "a folder with results", str(folder))
     files, links = _files(place)
     sources = [_read(place, file) for file in files]
-    sources += [Source(file=file, format="", problem=BEHIND) for file in links]
-    if not any(source.found is not None for source in sources):
+    sources += [ResultFile(file=file, format="", problem=BEHIND) for file in links]
+    if not any(source.content is not None for source in sources):
         why = f" ({sources[0].file}: {sources[0].problem})" if sources else ""
         raise InputError(
             f"the folder of a report must hold at least one {RESULT} that can be read, but "
             f"{place} has none{why}."
         )
-    sources.sort(key=lambda one: (_rank(one.format), one.file))
+    sources.sort(key=lambda source: (_rank(source.format), source.file))
     labels = _labels(sources)
     findings, sections, provenance = [], [], []
     for source in sources:
-        parts: list[Part] = []
+        parts: list[Section] = []
         problem = source.problem
-        if source.found is not None:
+        if source.content is not None:
             try:
                 parts = _parts(source, labels[source.file])
             except (MicrotomeError, *_UNREADABLE) as error:
@@ -113,22 +113,27 @@ def collect(folder: str | os.PathLike[str], *, made: str = "") -> dict[str, Any]
         for part in parts:
             name = f"s{len(sections) + 1}"
             sections.append({"id": name, **part.document})
-            for one in part.said:
-                if not one.headline:
+            for sentence in part.statements:
+                if not sentence.headline:
                     continue
-                told = {"text": one.text, "section": name, "layers": list(one.layers), "sure": SURE[one.sure]}
-                findings.append((source.format, told))
+                entry = {
+                    "text": sentence.text,
+                    "section": name,
+                    "layers": list(sentence.layers),
+                    "sure": SURE[sentence.sure],
+                }
+                findings.append((source.format, entry))
         try:
             provenance.append(_provenance(source, problem))
         except _UNREADABLE:
-            told = [["problem", problem or "It does not tell how it was made."]]
-            provenance.append({"file": source.file, "format": source.format, "command": "", "facts": told})
+            entry = [["problem", problem or "It does not say how it was made."]]
+            provenance.append({"file": source.file, "format": source.format, "command": "", "facts": entry})
     return plain(
         {
             "format": FORMAT,
             "title": f"Report on {place.resolve().name or 'results'}",
             "version": VERSION,
-            "made": made,
+            "made": date,
             "findings": _in_turns(findings),
             "sections": sections,
             "provenance": provenance,
@@ -139,73 +144,77 @@ def collect(folder: str | os.PathLike[str], *, made: str = "") -> dict[str, Any]
 def _in_turns(findings: Sequence[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
     """The first of each kind of result, then the second of each; of each kind, what is shown comes first."""
     kinds: dict[str, list[dict[str, Any]]] = {}
-    for kind, told in findings:
-        kinds.setdefault(kind, []).append(told)
-    for each in kinds.values():
-        each.sort(key=lambda told: list(SURE.values()).index(told["sure"]))
+    for kind, finding in findings:
+        kinds.setdefault(kind, []).append(finding)
+    for group in kinds.values():
+        group.sort(key=lambda finding: list(SURE.values()).index(finding["sure"]))
     # A reader who stops early has met all kinds.
-    return [told for turn in zip_longest(*kinds.values()) for told in turn if told is not None]
+    return [finding for turn in zip_longest(*kinds.values()) for finding in turn if finding is not None]
 
 
 def _files(place: Path) -> tuple[list[str], list[str]]:
     """Every result below a folder, sorted: plain files, and those behind links, which may lie anywhere."""
-    found, linked = [], []
-    for here, folders, files in os.walk(place, followlinks=False):
+    plain_files, linked = [], []
+    for current, folders, files in os.walk(place, followlinks=False):
         # Hidden folders are those of writers that are at work, or of tools.
-        folders[:] = sorted(one for one in folders if not one.startswith("."))
+        folders[:] = sorted(folder_name for folder_name in folders if not folder_name.startswith("."))
         if RESULT in files:
-            (linked if (Path(here) / RESULT).is_symlink() else found).append(Path(here) / RESULT)
-        links = [Path(here) / one / RESULT for one in folders if (Path(here) / one).is_symlink()]
+            (linked if (Path(current) / RESULT).is_symlink() else plain_files).append(Path(current) / RESULT)
+        links = [
+            Path(current) / folder_name / RESULT
+            for folder_name in folders
+            if (Path(current) / folder_name).is_symlink()
+        ]
         linked += [path for path in links if path.is_file()]
-    both = [sorted(path.relative_to(place).as_posix() for path in paths) for paths in (found, linked)]
-    return both[0], both[1]
+    lists = [sorted(path.relative_to(place).as_posix() for path in paths) for paths in (plain_files, linked)]
+    return lists[0], lists[1]
 
 
-def _read(place: Path, file: str) -> Source:
+def _read(place: Path, file: str) -> ResultFile:
     try:
         check_plain(place / file)
         content = (place / file).read_bytes()
         document = json.loads(content)
     except _UNREADABLE as error:
-        return Source(file=file, format="", problem=f"It is not readable as JSON: {error}.")
+        return ResultFile(file=file, format="", problem=f"It is not readable as JSON: {error}.")
     kind = str(document.get("format", "")) if isinstance(document, dict) else ""
     try:
         if kind in (FINETUNE, EVALUATE, PRUNE):
-            return Source(file=file, format=kind, found=document)
+            return ResultFile(file=file, format=kind, content=document)
         if kind == MAPS:
             maps = from_json(content)
-            return Source(
-                file=file, format=kind, found=maps or None, problem="" if maps else "It holds no map."
+            return ResultFile(
+                file=file, format=kind, content=maps or None, problem="" if maps else "It holds no map."
             )
         if kind.startswith("microtome/") and "experiment" in document:
             # The long table beside it is for those who compute; a page shows what the document holds.
-            return Source(file=file, format=kind, found=from_document(document))
+            return ResultFile(file=file, format=kind, content=from_document(document))
     except (MicrotomeError, *_UNREADABLE) as error:
-        return Source(file=file, format=kind, problem=f"It could not be read: {error}")
-    told = f"Its format, {kind!r}, is not one that a report knows." if kind else "It names no format."
-    return Source(file=file, format=kind, problem=told)
+        return ResultFile(file=file, format=kind, problem=f"It could not be read: {error}")
+    problem = f"Its format, {kind!r}, is not one that a report knows." if kind else "It names no format."
+    return ResultFile(file=file, format=kind, problem=problem)
 
 
 def _rank(kind: str) -> int:
     return ORDER.index(kind) if kind in ORDER else len(ORDER)
 
 
-def _about(source: Source) -> tuple[str, ...]:
+def _about(source: ResultFile) -> tuple[str, ...]:
     """What a result is about: two of the same need something to tell them apart."""
-    found = source.found
-    if isinstance(found, Maps):
-        first = next(iter(found.values()))
+    content = source.content
+    if isinstance(content, Maps):
+        first = next(iter(content.values()))
         return (MAPS, *map(str, first.left), "", *map(str, first.right))
-    if isinstance(found, Result):
-        return (source.format, str(found.model), str(found.task))
-    if isinstance(found, Mapping):
-        runs = found.get("runs") or [{}]
-        told = found if source.format != FINETUNE else runs[0]
-        return (source.format, str(told.get("name", told.get("model"))), str(told.get("task")))
+    if isinstance(content, Result):
+        return (source.format, str(content.model), str(content.task))
+    if isinstance(content, Mapping):
+        runs = content.get("runs") or [{}]
+        record = content if source.format != FINETUNE else runs[0]
+        return (source.format, str(record.get("name", record.get("model"))), str(record.get("task")))
     return (source.file,)
 
 
-def _labels(sources: Iterable[Source]) -> dict[str, str]:
+def _labels(sources: Iterable[ResultFile]) -> dict[str, str]:
     """The folder of each result that another one shares its model and task with."""
     about = {}
     for source in sources:
@@ -219,36 +228,36 @@ def _labels(sources: Iterable[Source]) -> dict[str, str]:
     }
 
 
-def _parts(source: Source, label: str) -> list[Part]:
-    found, file = source.found, source.file
-    if isinstance(found, Maps):
-        return map_parts(found, file, label)
-    if isinstance(found, Result):
+def _parts(source: ResultFile, label: str) -> list[Section]:
+    content, file = source.content, source.file
+    if isinstance(content, Maps):
+        return map_parts(content, file, label)
+    if isinstance(content, Result):
         return [
-            *result_parts(found, file, label),
-            *course_parts(found, file, label),
-            *more_parts(found, file, label),
+            *result_parts(content, file, label),
+            *course_parts(content, file, label),
+            *more_parts(content, file, label),
         ]
     makers = {FINETUNE: finetune_parts, EVALUATE: evaluate_parts, PRUNE: prune_parts}
-    return makers[source.format](found, file, label)
+    return makers[source.format](content, file, label)
 
 
-def _provenance(source: Source, problem: str) -> dict[str, Any]:
-    told: Mapping[str, Any] = {}
-    found = source.found
-    if isinstance(found, Maps):
-        told = next(iter(found.values())).provenance
-    elif isinstance(found, Result):
-        told = {**found.provenance, **({"warnings": list(found.warnings)} if found.warnings else {})}
-    elif isinstance(found, Mapping):
-        run = (found.get("runs") or [{}])[0]
-        told = found.get("provenance") or {
+def _provenance(source: ResultFile, problem: str) -> dict[str, Any]:
+    record: Mapping[str, Any] = {}
+    content = source.content
+    if isinstance(content, Maps):
+        record = next(iter(content.values())).provenance
+    elif isinstance(content, Result):
+        record = {**content.provenance, **({"warnings": list(content.warnings)} if content.warnings else {})}
+    elif isinstance(content, Mapping):
+        run = (content.get("runs") or [{}])[0]
+        record = content.get("provenance") or {
             name: run[name] for name in ("microtome", "device", "precision", "recipe_values") if name in run
         }
-    facts = [[name, _short(value)] for name, value in told.items() if name != "command"]
+    facts = [[name, _short(value)] for name, value in record.items() if name != "command"]
     if problem:
         facts.insert(0, ["problem", problem])
-    command = told.get("command", "")
+    command = record.get("command", "")
     return {"file": source.file, "format": source.format, "command": str(command or ""), "facts": facts}
 
 

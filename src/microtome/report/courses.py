@@ -1,4 +1,4 @@
-"""How do the maps of a trajectory become a section? A panel a step, on one scale, linked by layer."""
+"""The section of a trajectory: its maps, one panel per step, on one color scale."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 
 from ..findings.results import Result
 from ..findings.stackblocks import read_blocks
-from .sections import Part, model_of, section
+from .sections import Section, model_of, section
 
 # Panels that a page can show beside each other; of more steps some are left out, the first and last never.
 MOST = 9
 
 
-def course_parts(result: Result, file: str, label: str) -> list[Part]:
+def course_parts(result: Result, file: str, label: str) -> list[Section]:
     """
     Make the section of the maps of a trajectory.
 
@@ -28,21 +28,21 @@ def course_parts(result: Result, file: str, label: str) -> list[Part]:
 
     Returns
     -------
-    list of Part
+    list of Section
         None where the result has no maps.
     """
     steps, maps = result.more.get("steps"), result.more.get("maps")
     if result.experiment != "trajectory" or not steps or not maps or len(steps) != len(maps):
         return []
     name, measure = model_of(result), str(result.more.get("measure", "similarity"))
-    depths = [int(each) for each in result.more.get("layers", range(len(maps[0])))]
+    depths = [int(depth) for depth in result.more.get("layers", range(len(maps[0])))]
     names = [f"{name}/{depth}" for depth in depths]
-    tables = [_table(one) for one in maps]
-    known = np.concatenate([one[np.isfinite(one)] for one in tables])
-    scale = (min(0.0, float(known.min(initial=0.0))), max(1.0, float(known.max(initial=1.0))))
-    chosen = some_of(len(steps), MOST)
-    unit = next((one.unit for one in result.curves if one.unit), "")
-    count = next((one.n for one in result.curves), 0)
+    tables = [_table(values) for values in maps]
+    finite = np.concatenate([values[np.isfinite(values)] for values in tables])
+    scale = (min(0.0, float(finite.min(initial=0.0))), max(1.0, float(finite.max(initial=1.0))))
+    panel_steps = some_of(len(steps), MOST)
+    unit = next((curve.unit for curve in result.curves if curve.unit), "")
+    count = next((curve.n for curve in result.curves), 0)
     panels = [
         {
             "name": f"step {steps[k]:,}",
@@ -65,10 +65,10 @@ def course_parts(result: Result, file: str, label: str) -> list[Part]:
                 }
             ],
         }
-        for k in chosen
+        for k in panel_steps
     ]
-    left_out = len(steps) - len(chosen)
-    basis = [f"{measure} of all layers with each other at {len(chosen)} checkpoints"]
+    left_out = len(steps) - len(panel_steps)
+    basis = [f"{measure} of all layers with each other at {len(panel_steps)} checkpoints"]
     basis += [f"{left_out} others are in the result"] if left_out else []
     basis += [f"n = {count:,} examples"] if count else []
     basis += [f"blocks by unit: {unit}"] if unit else []
@@ -80,13 +80,13 @@ def course_parts(result: Result, file: str, label: str) -> list[Part]:
             model=name,
             basis="; ".join(basis),
             file=file,
-            said=[],
+            statements=[],
             panels=panels,
             layers={
-                each: {"depth": depth, "model": name, "spectrum": None, "dimension": None}
-                for each, depth in zip(names, depths, strict=True)
+                layer: {"depth": depth, "model": name, "spectrum": None, "dimension": None}
+                for layer, depth in zip(names, depths, strict=True)
             },
-            blocks=_blocks(result, [steps[k] for k in chosen], chosen, measure, name),
+            blocks=_blocks(result, [steps[k] for k in panel_steps], panel_steps, measure, name),
         )
     ]
 
@@ -106,15 +106,19 @@ def some_of(count: int, most: int) -> list[int]:
 
 
 def _blocks(
-    result: Result, steps: Sequence[int], chosen: Sequence[int], measure: str, model: str
+    result: Result, steps: Sequence[int], panel_steps: Sequence[int], measure: str, model: str
 ) -> list[dict[str, Any]]:
     """The certain blocks at each step that is shown."""
-    known = result.more.get("blocks") or []
+    block_records = result.more.get("blocks") or []
     out = []
-    for panel, (place, step) in enumerate(zip(chosen, steps, strict=True)):
-        if place >= len(known) or not isinstance(known[place], Mapping) or "finding" not in known[place]:
+    for panel, (place, step) in enumerate(zip(panel_steps, steps, strict=True)):
+        if (
+            place >= len(block_records)
+            or not isinstance(block_records[place], Mapping)
+            or "finding" not in block_records[place]
+        ):
             continue
-        stack = read_blocks(known[place])
+        stack = read_blocks(block_records[place])
         # Layers are numbered as in the model, also where layer 0 is left out.
         text = f"step {step:,}: {stack.finding.headline()}"
         certain = stack.finding.certain
@@ -133,4 +137,4 @@ def _blocks(
 
 
 def _table(rows: Sequence[Sequence[float | None]]) -> np.ndarray:
-    return np.array([[math.nan if one is None else one for one in row] for row in rows], dtype=float)
+    return np.array([[math.nan if cell is None else cell for cell in row] for row in rows], dtype=float)

@@ -1,4 +1,4 @@
-"""What is lost at each point of an experiment? Differences turned into losses, with their doubt."""
+"""Losses at each point of an experiment, with intervals, from curves of differences."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Losses:
         For what the band holds, such as "all cuts at once".
     seeds : int
         Behind it.
-    each : ndarray of shape (seeds, points), optional
+    by_seed : ndarray of shape (seeds, points), optional
         What is lost with each of them.
     """
 
@@ -46,7 +46,7 @@ class Losses:
     unit: str
     what: str
     seeds: int = 1
-    each: np.ndarray | None = None
+    by_seed: np.ndarray | None = None
 
     def at(self, place: int, points: float, score: str, *, bound: str = "") -> str:
         """
@@ -58,7 +58,7 @@ class Losses:
         points : float
         score : str
         bound : {"", "most", "least"}
-            Which end of the band a claim rests on, to be told with it.
+            Which end of the band a claim rests on; it is written too.
         """
         digits = digits_of(points)
         value, low, high = (float(line[place]) for line in (self.value, self.low, self.high))
@@ -69,7 +69,7 @@ class Losses:
                 high,
                 seeds=self.seeds,
                 unit=self.unit,
-                by_seed=[] if self.each is None else [float(row[place]) for row in self.each],
+                by_seed=[] if self.by_seed is None else [float(row[place]) for row in self.by_seed],
                 points=points,
                 digits=digits,
             )
@@ -79,17 +79,17 @@ class Losses:
         end = float((self.least if bound == "least" else self.most)[place])
         if not bound or not math.isfinite(end):
             return text
-        said = at_least(end, digits) if bound == "least" else at_most(end, digits)
-        return f"{text}, at {bound} {said} for {self.what}"
+        end_text = at_least(end, digits) if bound == "least" else at_most(end, digits)
+        return f"{text}, at {bound} {end_text} for {self.what}"
 
     @property
     def doubt(self) -> str:
         """What the band promises."""
         return doubt(self.level, self.what, self.unit)
 
-    def clear(self, best: int, others: Sequence[int]) -> bool:
-        """Whether one point surely loses less than each of some others."""
-        return all(self.most[best] < self.least[k] for k in others)
+    def clear(self, best: int, alternatives: Sequence[int]) -> bool:
+        """Whether one point loses less, by the band, than each of some others."""
+        return all(self.most[best] < self.least[k] for k in alternatives)
 
 
 def digits_of(points: float) -> int:
@@ -97,7 +97,7 @@ def digits_of(points: float) -> int:
     return 1 if points == 100 else 2
 
 
-def losses_of(curve: Curve, result: Result, what: str, each: np.ndarray | None = None) -> Losses:
+def losses_of(curve: Curve, result: Result, what: str, by_seed: np.ndarray | None = None) -> Losses:
     """
     Turn a curve of differences into losses.
 
@@ -106,7 +106,7 @@ def losses_of(curve: Curve, result: Result, what: str, each: np.ndarray | None =
     curve : Curve
     result : Result
         That it is part of.
-    what, each
+    what, by_seed
         As in `Losses`.
 
     Returns
@@ -119,7 +119,7 @@ def losses_of(curve: Curve, result: Result, what: str, each: np.ndarray | None =
         unit=curve.unit,
         what=what,
         seeds=min((count for count in curve.seeds if count), default=1),
-        each=each,
+        by_seed=by_seed,
     )
 
 
@@ -148,8 +148,8 @@ def as_losses(result: Result, lines: Mapping[str, np.ndarray]) -> dict[str, np.n
     return {name: result.points * (side + 0.0) for name, side in sides.items()}
 
 
-def each_of(told: Any, size: int, factor: float) -> np.ndarray | None:
+def seed_losses(record: Any, size: int, factor: float) -> np.ndarray | None:
     """Differences of each seed as losses or gains, where a result has them."""
-    given = told.get("each")
-    found = np.array([] if given is None else given, dtype=np.float64)
-    return factor * found + 0.0 if found.ndim == 2 and found.shape[1] == size else None
+    differences = record.get("each")
+    table = np.array([] if differences is None else differences, dtype=np.float64)
+    return factor * table + 0.0 if table.ndim == 2 and table.shape[1] == size else None

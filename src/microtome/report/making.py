@@ -1,4 +1,4 @@
-"""How does a folder of results become one page?"""
+"""The function `report`: one page on all results of a folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def report(
     folder: str | os.PathLike[str],
     file: str | os.PathLike[str] | None = None,
     *,
-    made: str | None = None,
+    date: str | None = None,
 ) -> Path:
     """
     Write one HTML page on every result below a folder, with what was found at the top.
@@ -29,7 +29,7 @@ def report(
         What verbs wrote with `--out`, at any depth below it.
     file : path, optional
         The page; `report.html` in the folder when absent.
-    made : str, optional
+    date : str, optional
         The date on the page; today when absent.
 
     Returns
@@ -37,6 +37,6 @@ def report(
     Path
         Where the page is. It needs no other file and no network.
     """
-    day = datetime.date.today().isoformat() if made is None else made
-    document = collect(folder, made=day)
+    day = datetime.date.today().isoformat() if date is None else date
+    document = collect(folder, date=day)
     return write_page(document, Path(folder) / PAGE if file is None else Path(file))

@@ -1,5 +1,5 @@
-// How does a reader walk through a report? Findings first, then the figures, then where they come from. The
-// files of script/ come before this one, in one scope.
+// The page: findings first, then the figures, then where they come from. The files of script/ come before
+// this one, in one scope.
 
 const MOST_FINDINGS = 8; // on the first screen
 

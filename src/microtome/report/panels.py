@@ -1,4 +1,4 @@
-"""How do the maps of a comparison become a section? Panels by the model of each layer, on one scale."""
+"""The section of a comparison: its maps, one panel per pair of models, on one color scale."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ..findings.maps import Map, Maps
 from ..findings.methods import model_borders
 from ..findings.places import empty_places
 from ..findings.words import number
-from .alike import Window, alike, block_claim, changed, level_of, undefined
-from .sections import Part, section
-from .sentences import Said, listed
+from .alike import MapWindow, alike, block_claim, changed, level_of, undefined
+from .sections import Section, section
+from .sentences import Statement, listed
 
 DEBIASED = "debiased_cka"
 LOCAL = ("neuron_correlation", "svcca")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stack:
+class ModelLayers:
     """
     The layers of one model on one side of a map.
 
@@ -37,7 +37,7 @@ class Stack:
     base : str
         Name of the model that this one was fine-tuned from, where that is known.
     changed : bool
-        Whether it is known to be a random twin, or to have been cut.
+        Whether it is known to be a random baseline, or to have been cut.
     places : tuple of int
         Of its layers in the map.
     names : tuple of str
@@ -54,7 +54,7 @@ class Stack:
     depths: tuple[int | None, ...] = field(repr=False)
 
 
-def map_parts(maps: Maps, file: str, label: str) -> list[Part]:
+def map_parts(maps: Maps, file: str, label: str) -> list[Section]:
     """
     Make the sections of a comparison.
 
@@ -68,76 +68,80 @@ def map_parts(maps: Maps, file: str, label: str) -> list[Part]:
 
     Returns
     -------
-    list of Part
+    list of Section
         A map for each set of layers (attention has blocks where rows have layers), the profile of change
         between each model and what became of it, and localization where both of its maps are there.
     """
     groups: dict[tuple[Any, ...], list[Map]] = {}
-    for one in maps.values():
-        groups.setdefault((one.left, one.right, one.symmetric), []).append(one)
-    parts: list[Part] = []
+    for similarity_map in maps.values():
+        key = (similarity_map.left, similarity_map.right, similarity_map.symmetric)
+        groups.setdefault(key, []).append(similarity_map)
+    parts: list[Section] = []
     for group in groups.values():
-        made = _map_part(group, maps, file, label)
+        group_parts = _map_part(group, maps, file, label)
         # Findings are those of the first maps; what attention says beside them stands in its own section.
-        parts += [replace(part, said=()) for part in made] if parts else made
+        parts += [replace(part, statements=()) for part in group_parts] if parts else group_parts
     return parts
 
 
-def _map_part(group: list[Map], maps: Maps, file: str, label: str) -> list[Part]:
-    first = next((one for one in group if one.measure == DEBIASED), group[0])
+def _map_part(group: list[Map], maps: Maps, file: str, label: str) -> list[Section]:
+    first = next((similarity_map for similarity_map in group if similarity_map.measure == DEBIASED), group[0])
     clash = not first.symmetric and bool(set(first.left) & set(first.right))
     lefts = _stacks(first.left, first, "left " if clash else "")
     rights = lefts if first.symmetric else _stacks(first.right, first, "right " if clash else "")
     pairs = _pairs(lefts, rights, same=first.symmetric)
-    scales = {one.measure: color_range(one) for one in group}
-    said: list[Said] = []
-    differ: list[Said] = []
+    scales = {similarity_map.measure: color_range(similarity_map) for similarity_map in group}
+    statements: list[Statement] = []
+    differ: list[Statement] = []
     panels, profiles = [], []
     for left, right in pairs:
-        own = first.symmetric and left is right
+        with_itself = first.symmetric and left is right
         window = _window(first, left, right)
         panels.append(
             {
                 "name": _panel_name(left, right),
                 "left": list(left.names),
                 "right": list(right.names),
-                "symmetric": own,
-                "measures": [_measure(one, left, right, scales[one.measure]) for one in group],
+                "symmetric": with_itself,
+                "measures": [
+                    _measure(similarity_map, left, right, scales[similarity_map.measure])
+                    for similarity_map in group
+                ],
             }
         )
-        if own:
-            said += [*alike(window), *undefined(window)]
+        if with_itself:
+            statements += [*alike(window), *undefined(window)]
     blocks = []
-    for one in maps.blocks:
-        place = next((k for k, (a, b) in enumerate(pairs) if a is b and a.model == one.stack), None)
-        if place is None or not set(one.names) <= set(pairs[place][0].names):
+    for stack_blocks in maps.blocks:
+        place = next((k for k, (a, b) in enumerate(pairs) if a is b and a.model == stack_blocks.stack), None)
+        if place is None or not set(stack_blocks.names) <= set(pairs[place][0].names):
             continue
         stack = pairs[place][0]
-        claim = block_claim(one, one.stack, stack.names)
-        said.append(claim)
+        claim = block_claim(stack_blocks, stack_blocks.stack, stack.names)
+        statements.append(claim)
         blocks.append(
             {
                 "panel": place,
-                "measure": one.measure,
-                "model": one.stack,
+                "measure": stack_blocks.measure,
+                "model": stack_blocks.stack,
                 "runs": [
-                    [stack.depths[_at(stack, one.names[k])] for k in (block.first, block.last)]
-                    for block in one.finding.certain
+                    [stack.depths[_at(stack, stack_blocks.names[k])] for k in (block.first, block.last)]
+                    for block in stack_blocks.finding.certain
                 ],
                 "text": claim.text,
-                "short": f"{one.stack}: {one.finding.headline(one.numbers)}",
+                "short": f"{stack_blocks.stack}: {stack_blocks.finding.headline(stack_blocks.numbers)}",
                 "sure": claim.sure,
             }
         )
-    for later, earlier, known in _before_after(lefts, rights, same=first.symmetric):
+    for later, earlier, is_tuned in _before_after(lefts, rights, same=first.symmetric):
         window = _window(first, later, earlier)
-        found, profile, ends = changed(window, tuned=known)
-        differ += found
+        claims, profile, ends = changed(window, tuned=is_tuned)
+        differ += claims
         if profile is not None and ends is not None:
-            profiles.append(_profile(window, profile, ends, file, label, [s.text for s in found]))
+            profiles.append(_profile(window, profile, ends, file, label, [s.text for s in claims]))
     names = list(dict.fromkeys(stack.model for stack in (*lefts, *rights) if stack.model))
     about = listed(names) if names else "the layers"
-    made = section(
+    part = section(
         "map",
         title=f"Similarity of layers: {about}{label}",
         task=None,
@@ -145,52 +149,52 @@ def _map_part(group: list[Map], maps: Maps, file: str, label: str) -> list[Part]
         basis=_basis(group, (*lefts, *rights)),
         file=file,
         # What two models are compared for comes first.
-        said=[*differ, *said],
+        statements=[*differ, *statements],
         panels=panels,
         layers={**_layers(first, lefts, "left"), **_layers(first, rights, "right")},
         blocks=blocks,
     )
-    return [made, *profiles, *_local(group, lefts, file, label)]
+    return [part, *profiles, *_local(group, lefts, file, label)]
 
 
-def _stacks(names: Sequence[str], one: Map, prefix: str) -> list[Stack]:
+def _stacks(names: Sequence[str], similarity_map: Map, prefix: str) -> list[ModelLayers]:
     """Cut a list of layers into models, with the role of each where the file tells it."""
     borders = model_borders(names) or {"": 0}
     ends = [*list(borders.values())[1:], len(names)]
-    told = _told(one)
-    roles = _roles([told.get(model) for model in borders])
+    records = _model_records(similarity_map)
+    roles = _roles([records.get(model) for model in borders])
     out = []
     for (model, start), stop, role in zip(borders.items(), ends, roles, strict=True):
         places = tuple(range(start, stop))
         last = [names[k].rpartition("/")[2] for k in places]
-        known = told.get(model)
+        record = records.get(model)
         out.append(
-            Stack(
+            ModelLayers(
                 model=f"{prefix}{model}".strip(),
                 role=role,
-                base=str(known["tuned"]["model"]) if known and known["tuned"] else "",
-                changed=bool(known and known.get("changes")),
+                base=str(record["tuned"]["model"]) if record and record["tuned"] else "",
+                changed=bool(record and record.get("changes")),
                 places=places,
                 names=tuple(f"{prefix}{names[k]}" for k in places),
-                depths=tuple(int(each) if each.isdecimal() else None for each in last),
+                depths=tuple(int(suffix) if suffix.isdecimal() else None for suffix in last),
             )
         )
     return out
 
 
-def _told(one: Map) -> dict[str, Mapping[str, Any]]:
+def _model_records(similarity_map: Map) -> dict[str, Mapping[str, Any]]:
     """What the file says of each model; nothing where an older one does not tell which are tuned."""
-    found = one.provenance.get("models")
-    if not isinstance(found, list | tuple):
+    models = similarity_map.provenance.get("models")
+    if not isinstance(models, list | tuple):
         return {}
-    return {str(m["name"]): m for m in found if isinstance(m, Mapping) and "name" in m and "tuned" in m}
+    return {str(m["name"]): m for m in models if isinstance(m, Mapping) and "name" in m and "tuned" in m}
 
 
 def _roles(models: Sequence[Mapping[str, Any] | None]) -> list[str]:
     tuned = [bool(model and model["tuned"]) for model in models]
     if not any(tuned):
         return [""] * len(models)
-    # A random twin, or a model with blocks cut out, is neither.
+    # A random baseline, or a model with blocks cut out, is neither.
     plain = [bool(model and not model["tuned"] and not model.get("changes")) for model in models]
     out = []
     for k in range(len(models)):
@@ -200,7 +204,9 @@ def _roles(models: Sequence[Mapping[str, Any] | None]) -> list[str]:
     return out
 
 
-def _pairs(lefts: list[Stack], rights: list[Stack], *, same: bool) -> list[tuple[Stack, Stack]]:
+def _pairs(
+    lefts: list[ModelLayers], rights: list[ModelLayers], *, same: bool
+) -> list[tuple[ModelLayers, ModelLayers]]:
     if not same:
         return list(product(lefts, rights))
     pairs = list(combinations_with_replacement(lefts, 2))
@@ -208,7 +214,7 @@ def _pairs(lefts: list[Stack], rights: list[Stack], *, same: bool) -> list[tuple
     return [(b, a) if a.role.startswith("ORIG") and b.role.startswith("FT") else (a, b) for a, b in pairs]
 
 
-def _panel_name(left: Stack, right: Stack) -> str:
+def _panel_name(left: ModelLayers, right: ModelLayers) -> str:
     if not (left.model or right.model):
         return "all layers"
     names = left.model if left is right else f"{left.model} with {right.model}"
@@ -217,63 +223,67 @@ def _panel_name(left: Stack, right: Stack) -> str:
     return f"{left.role}-{right.role}: {names}"
 
 
-def _before_after(lefts: list[Stack], rights: list[Stack], *, same: bool) -> list[tuple[Stack, Stack, bool]]:
+def _before_after(
+    lefts: list[ModelLayers], rights: list[ModelLayers], *, same: bool
+) -> list[tuple[ModelLayers, ModelLayers, bool]]:
     """Which model is to be held against which: the later one, the earlier one, and whether that is known."""
     if same:
-        known = [(b, a, True) for b in lefts for a in lefts if b is not a and b.base and b.base == a.model]
-        # A random twin beside two models is what they are held against, not one of them.
-        two = lefts if len(lefts) == 2 else [one for one in lefts if not one.changed]
-        return known if known or len(two) != 2 else [(two[0], two[1], False)]
+        pairs = [(b, a, True) for b in lefts for a in lefts if b is not a and b.base and b.base == a.model]
+        # A random baseline beside two models is what they are compared with, not one of them.
+        two = lefts if len(lefts) == 2 else [stack for stack in lefts if not stack.changed]
+        return pairs if pairs or len(two) != 2 else [(two[0], two[1], False)]
     return [(lefts[0], rights[0], False)] if len(lefts) == len(rights) == 1 else []
 
 
-def _window(one: Map, left: Stack, right: Stack) -> Window:
+def _window(similarity_map: Map, left: ModelLayers, right: ModelLayers) -> MapWindow:
     """Cut out what sentences are about: layers that only have a place have none."""
-    kept, others = (
-        [k for k, place in enumerate(stack.places) if place not in empty_places(one, side)]
+    left_kept, right_kept = (
+        [k for k, place in enumerate(stack.places) if place not in empty_places(similarity_map, side)]
         for stack, side in ((left, "left"), (right, "right"))
     )
-    return Window(
-        of=one,
-        left=tuple(left.places[k] for k in kept),
-        right=tuple(right.places[k] for k in others),
+    return MapWindow(
+        of=similarity_map,
+        left=tuple(left.places[k] for k in left_kept),
+        right=tuple(right.places[k] for k in right_kept),
         left_model=left.model or ("the stack" if left is right else "the left stack"),
         right_model=right.model or ("the stack" if left is right else "the right stack"),
-        left_depths=tuple(left.depths[k] for k in kept),
-        right_depths=tuple(right.depths[k] for k in others),
-        left_names=tuple(left.names[k] for k in kept),
-        right_names=tuple(right.names[k] for k in others),
+        left_depths=tuple(left.depths[k] for k in left_kept),
+        right_depths=tuple(right.depths[k] for k in right_kept),
+        left_names=tuple(left.names[k] for k in left_kept),
+        right_names=tuple(right.names[k] for k in right_kept),
     )
 
 
-def _measure(one: Map, left: Stack, right: Stack, scale: tuple[float, float]) -> dict[str, Any]:
+def _measure(
+    similarity_map: Map, left: ModelLayers, right: ModelLayers, scale: tuple[float, float]
+) -> dict[str, Any]:
     at = np.ix_(left.places, right.places)
 
-    def table(found: np.ndarray | None) -> Any:
-        if found is None or not np.isfinite(found).any():
+    def table(array: np.ndarray | None) -> Any:
+        if array is None or not np.isfinite(array).any():
             return None
-        return found[at]
+        return array[at]
 
     reasons = {
         f"{i},{j}": reason
         for i, a in enumerate(left.places)
         for j, b in enumerate(right.places)
-        if (reason := one.reasons[a][b])
+        if (reason := similarity_map.reasons[a][b])
     }
-    notes = [level_of(one), one.null_note, *one.warnings]
+    notes = [level_of(similarity_map), similarity_map.null_note, *similarity_map.warnings]
     return {
-        "name": one.measure,
-        "label": one.title,
-        "values": one.values[at],
-        "low": table(one.low),
-        "high": table(one.high),
-        "null_mean": table(one.null_mean),
-        "z": table(one.z),
-        "p": table(one.p),
-        "n": one.n,
-        "estimator": one.estimator,
-        "unit": one.unit,
-        "level": one.level,
+        "name": similarity_map.measure,
+        "label": similarity_map.title,
+        "values": similarity_map.values[at],
+        "low": table(similarity_map.low),
+        "high": table(similarity_map.high),
+        "null_mean": table(similarity_map.null_mean),
+        "z": table(similarity_map.z),
+        "p": table(similarity_map.p),
+        "n": similarity_map.n,
+        "estimator": similarity_map.estimator,
+        "unit": similarity_map.unit,
+        "level": similarity_map.level,
         "reasons": reasons,
         "lo": scale[0],
         "hi": scale[1],
@@ -281,8 +291,8 @@ def _measure(one: Map, left: Stack, right: Stack, scale: tuple[float, float]) ->
     }
 
 
-def _layers(one: Map, stacks: Sequence[Stack], side: str) -> dict[str, Any]:
-    facts = getattr(one.layers, side)
+def _layers(similarity_map: Map, stacks: Sequence[ModelLayers], side: str) -> dict[str, Any]:
+    facts = getattr(similarity_map.layers, side)
     spectra = None if facts is None else facts.get("spectrum")
     wide = None if facts is None else facts.get("participation")
     out = {}
@@ -299,11 +309,11 @@ def _layers(one: Map, stacks: Sequence[Stack], side: str) -> dict[str, Any]:
     return out
 
 
-def _at(stack: Stack, name: str) -> int:
+def _at(stack: ModelLayers, name: str) -> int:
     return stack.names.index(name)
 
 
-def _basis(group: Sequence[Map], stacks: Sequence[Stack]) -> str:
+def _basis(group: Sequence[Map], stacks: Sequence[ModelLayers]) -> str:
     """What all measures rest on; what is said of one stands below its maps."""
     first = group[0]
     rows, texts = first.provenance.get("rows"), first.provenance.get("texts")
@@ -316,27 +326,30 @@ def _basis(group: Sequence[Map], stacks: Sequence[Stack]) -> str:
     return "; ".join(parts)
 
 
-def _profile(window: Window, profile: Any, ends: Any, file: str, label: str, told: Sequence[str]) -> Part:
+def _profile(
+    window: MapWindow, profile: Any, ends: Any, file: str, label: str, sentences: Sequence[str]
+) -> Section:
     """How far each layer is from the same layer of the other model, as a curve: 1 - similarity."""
-    one = window.of
+    similarity_map = window.of
     x = [int(position) for position in profile.positions]
     places = [k for k, depth in enumerate(window.left_depths) if depth is not None]
-    others = [k for k, depth in enumerate(window.right_depths) if depth is not None]
-    low, high = (1 - window.cut(t)[places, others] for t in (one.high, one.low))
-    banded = ends.together and one.low is not None
+    right_places = [k for k, depth in enumerate(window.right_depths) if depth is not None]
+    low, high = (1 - window.cut(t)[places, right_places] for t in (similarity_map.high, similarity_map.low))
+    banded = ends.together and similarity_map.low is not None
     none = np.full(len(x), np.nan)
     return section(
         "curves",
         title=f"Difference of each layer: {window.left_model} and {window.right_model}{label}",
         task=None,
         model=window.left_model,
-        basis=f"1 - {one.title} of each layer with itself in the other model; n = {one.n:,} rows; "
-        f"unit: {one.unit}" + (f"; {level_of(one)}" if one.low is not None else ""),
+        basis=f"1 - {similarity_map.title} of each layer with itself in the other model; "
+        f"n = {similarity_map.n:,} rows; unit: {similarity_map.unit}"
+        + (f"; {level_of(similarity_map)}" if similarity_map.low is not None else ""),
         file=file,
-        said=[Said(text=text) for text in told],
+        statements=[Statement(text=text) for text in sentences],
         few=False,
         x_label="layer",
-        y_label=f"1 - {one.title}",
+        y_label=f"1 - {similarity_map.title}",
         points=1.0,
         x_is_layer=True,
         lines={},
@@ -349,7 +362,7 @@ def _profile(window: Window, profile: Any, ends: Any, file: str, label: str, tol
                 "high": high,
                 "band_low": 1 - ends.high if banded else none,
                 "band_high": 1 - ends.low if banded else none,
-                "n": one.n,
+                "n": similarity_map.n,
                 "note": "",
                 "difference": False,
             }
@@ -357,16 +370,18 @@ def _profile(window: Window, profile: Any, ends: Any, file: str, label: str, tol
     )
 
 
-def _local(group: Sequence[Map], stacks: Sequence[Stack], file: str, label: str) -> list[Part]:
+def _local(group: Sequence[Map], stacks: Sequence[ModelLayers], file: str, label: str) -> list[Section]:
     """Localization of every layer, where the maps it is made of are there."""
-    known = {one.measure: one for one in group if one.symmetric}
-    if not set(LOCAL) <= set(known):
+    by_measure = {
+        similarity_map.measure: similarity_map for similarity_map in group if similarity_map.symmetric
+    }
+    if not set(LOCAL) <= set(by_measure):
         return []
     try:
-        found = localization(known[LOCAL[0]].values, known[LOCAL[1]].values, zscore=False)
+        scores = localization(by_measure[LOCAL[0]].values, by_measure[LOCAL[1]].values, zscore=False)
     except MicrotomeError:
         return []
-    empty = empty_places(known[LOCAL[0]])
+    empty = empty_places(by_measure[LOCAL[0]])
     named = [pair for stack in stacks for pair in zip(stack.names, stack.places, strict=True)]
     return [
         section(
@@ -375,14 +390,17 @@ def _local(group: Sequence[Map], stacks: Sequence[Stack], file: str, label: str)
             task=None,
             model=None,
             basis="mean neuron correlation of the others' neurons in this layer minus mean SVCCA with them "
-            f"(Wu et al. 2020, as described), over the {found.compared} layers compared; no interval",
+            f"(Wu et al. 2020, as described), over the {scores.compared} layers compared; no interval",
             file=file,
-            said=[Said(text=found.sentence(list(known[LOCAL[0]].left)))],
+            statements=[Statement(text=scores.sentence(list(by_measure[LOCAL[0]].left)))],
             columns=["layer", "neurons", "SVCCA", "score"],
             rows=[
                 [
                     name,
-                    *(number(float(table[place]), 3) for table in (found.neuron, found.svcca, found.scores)),
+                    *(
+                        number(float(table[place]), 3)
+                        for table in (scores.neuron, scores.svcca, scores.scores)
+                    ),
                 ]
                 for name, place in named
                 if place not in empty

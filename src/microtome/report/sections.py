@@ -1,4 +1,4 @@
-"""How does the result of an experiment become sections? Curves by their axis, and spans of blocks."""
+"""Sections of an experiment's result: curves by their axis, and spans of blocks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..findings.intervals import wide_for_seeds
 from ..findings.results import Curve, Result, SpanMap, plain
 from ..findings.words import score_label
 from . import losses
-from .sentences import Said, listed, percent
+from .sentences import Statement, listed, percent
 
 # Axes that count layers or blocks from the bottom, so that a layer of a map can be found on them.
 LAYERED = frozenset(
@@ -49,15 +49,15 @@ TITLES: Mapping[str, str] = {
 # What follows on the name of a model where a sentence begins with it; other words may only look like one.
 _BEHIND = (":", " (", "/", " against ")
 # Models that no result is named after.
-_TWINS = ("random baseline",)
+_BASELINES = ("random baseline",)
 # Probes that nothing is drawn for, so that there are no seeds that could be covered.
 _UNSEEDED = ("linear", "online code")
-# Their differences are what an intervention costs; those of others are told by the experiment itself.
+# Their differences are what an intervention costs; other experiments state theirs themselves.
 COSTS = ("freezing", "reinitialization", "permutation", "dropping")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Section:
     """
     A section of the page, and what it says.
 
@@ -65,11 +65,11 @@ class Part:
     ----------
     document : mapping
         Without its id.
-    said : tuple of Said
+    statements : tuple of Statement
     """
 
     document: Mapping[str, Any]
-    said: tuple[Said, ...]
+    statements: tuple[Statement, ...]
 
 
 def section(
@@ -80,9 +80,9 @@ def section(
     model: str | None,
     basis: str,
     file: str,
-    said: Sequence[Said],
+    statements: Sequence[Statement],
     **more: Any,
-) -> Part:
+) -> Section:
     """
     Put a section together.
 
@@ -95,23 +95,23 @@ def section(
         What the numbers rest on.
     file : str
         Where they came from.
-    said : sequence of Said
+    statements : sequence of Statement
     **more
         What such a section holds beside.
 
     Returns
     -------
-    Part
+    Section
         With plain data only: lists for arrays, None for what is undefined.
     """
     # A damaged file may call a model by anything.
     about = {"task": None if task is None else str(task), "model": None if model is None else str(model)}
     head = {"kind": kind, "title": title, **about, "basis": basis, "file": file}
-    told = {**head, "sentences": [one.text for one in said], **more}
-    return Part(document=plain(told), said=tuple(said))
+    document = {**head, "sentences": [statement.text for statement in statements], **more}
+    return Section(document=plain(document), statements=tuple(statements))
 
 
-def result_parts(result: Result, file: str, label: str) -> list[Part]:
+def result_parts(result: Result, file: str, label: str) -> list[Section]:
     """
     Make the sections of an experiment.
 
@@ -124,7 +124,7 @@ def result_parts(result: Result, file: str, label: str) -> list[Part]:
 
     Returns
     -------
-    list of Part
+    list of Section
         Scores and differences apart, each by its axis; then spans.
     """
     name = f"{model_of(result)}{label}"
@@ -132,34 +132,37 @@ def result_parts(result: Result, file: str, label: str) -> list[Part]:
     joined = bool(result.more.get("correlations"))
     parts = []
     for differences in (False, True):
-        found = [one for one in result.curves if is_difference(one) == differences]
-        for (_, reading), curves in by_panel(result, found).items():
-            said: list[Said] = [] if joined else _said(result, curves, name, differences=differences)
+        curves_of_kind = [curve for curve in result.curves if is_difference(curve) == differences]
+        for (_, reading), curves in by_panel(result, curves_of_kind).items():
+            statements: list[Statement] = (
+                [] if joined else _statements(result, curves, name, differences=differences)
+            )
             kind = f", {reading}" if reading else ", differences" if differences else ""
-            parts.append(_curves(result, curves, file, label, said, kind, differences=differences))
+            parts.append(_curves(result, curves, file, label, statements, kind, differences=differences))
     if result.spans:
         parts.append(_spans(result, result.spans[0], file, label, name))
-    if parts and not joined and not any(part.said for part in parts) and result.findings:
+    if parts and not joined and not any(part.statements for part in parts) and result.findings:
         # An experiment of which nothing is known here says itself what it found.
-        told = [
-            Said(text=with_models(text, result, label), sure=None, headline=k == 0)
+        statements = [
+            Statement(text=with_models(text, result, label), sure=None, headline=k == 0)
             for k, text in enumerate(result.findings)
         ]
         first = parts[0]
-        parts[0] = Part(
-            document={**first.document, "sentences": [one.text for one in told]}, said=tuple(told)
+        parts[0] = Section(
+            document={**first.document, "sentences": [statement.text for statement in statements]},
+            statements=tuple(statements),
         )
     return parts
 
 
-def _said(result: Result, curves: Sequence[Curve], name: str, *, differences: bool) -> list[Said]:
+def _statements(result: Result, curves: Sequence[Curve], name: str, *, differences: bool) -> list[Statement]:
     if result.experiment == "truncation":
         return losses.heads(result, name) if differences else losses.cuts(result, name)
     if not differences or result.experiment not in COSTS:
         return []
-    found = [one for curve in curves for one in losses.points(curve, result, name)]
+    statements = [statement for curve in curves for statement in losses.points(curve, result, name)]
     # That nothing is concluded is said once.
-    return list({one.text: one for one in found}.values())
+    return list({statement.text: statement for statement in statements}.values())
 
 
 def with_models(text: str, result: Result, label: str) -> str:
@@ -179,7 +182,7 @@ def with_models(text: str, result: Result, label: str) -> str:
     str
     """
     called = model_of(result)
-    names = {called, *called.split(", "), *_TWINS}
+    names = {called, *called.split(", "), *_BASELINES}
     if not any(text.startswith(f"{name}{behind}") for name in names for behind in _BEHIND):
         return f"{called}{label}: {text}"
     folder = label.removeprefix(" (").removesuffix(")")
@@ -215,13 +218,13 @@ def _curves(
     curves: Sequence[Curve],
     file: str,
     label: str,
-    said: Sequence[Said],
+    statements: Sequence[Statement],
     kind: str,
     *,
     differences: bool,
-) -> Part:
+) -> Section:
     axis = curves[0].axis
-    few = all(_tells_nothing(one, result.points, differences=differences) for one in curves)
+    few = all(_tells_nothing(curve, result.points, differences=differences) for curve in curves)
     lines = {name: value for name, value in result.lines.items() if math.isfinite(value)}
     return section(
         "curves",
@@ -230,7 +233,7 @@ def _curves(
         model=model_of(result),
         basis=_basis(result, curves, few=few),
         file=file,
-        said=said,
+        statements=statements,
         few=few,
         x_label=axis,
         y_label=score_label(result.score),  # the page itself says that it is of differences
@@ -239,53 +242,53 @@ def _curves(
         lines={} if differences else lines,
         curves=[
             {
-                "name": label_of(one) if differences else one.name,
-                "x": list(one.x),
-                **{end: getattr(one, end) for end in ("values", "low", "high", "band_low", "band_high")},
-                "n": one.n,
-                "note": "; ".join(_notes(one)),
+                "name": label_of(curve) if differences else curve.name,
+                "x": list(curve.x),
+                **{end: getattr(curve, end) for end in ("values", "low", "high", "band_low", "band_high")},
+                "n": curve.n,
+                "note": "; ".join(_notes(curve)),
                 "difference": differences,
             }
-            for one in curves
+            for curve in curves
         ],
     )
 
 
-def _tells_nothing(one: Curve, points: float, *, differences: bool) -> bool:
-    """Whether seeds are too few for most intervals of a curve, and no difference is told from 0 by any."""
-    if differences and ((one.band_low > 0) | (one.band_high < 0)).any():
+def _tells_nothing(curve: Curve, points: float, *, differences: bool) -> bool:
+    """Whether seeds are too few for most intervals of a curve, and none of them excludes 0."""
+    if differences and ((curve.band_low > 0) | (curve.band_high < 0)).any():
         return False
     wide = [
-        wide_for_seeds(points * float(low), points * float(high), seeds, one.unit, points)
-        for low, high, seeds in zip(one.band_low, one.band_high, one.seeds, strict=True)
+        wide_for_seeds(points * float(low), points * float(high), seeds, curve.unit, points)
+        for low, high, seeds in zip(curve.band_low, curve.band_high, curve.seeds, strict=True)
         if math.isfinite(low) and math.isfinite(high)
     ]
     return sum(wide) > len(wide) / 2
 
 
-def _notes(one: Curve) -> list[str]:
-    told = [one.note] if one.note else []
-    return [*told, *(f"{x}: {why}" for x, why in zip(one.x, one.reasons, strict=True) if why)]
+def _notes(curve: Curve) -> list[str]:
+    notes = [curve.note] if curve.note else []
+    return [*notes, *(f"{x}: {why}" for x, why in zip(curve.x, curve.reasons, strict=True) if why)]
 
 
 def _basis(result: Result, curves: Sequence[Curve], *, few: bool) -> str:
-    counts = sorted({one.n for one in curves if one.n})
-    runs = sorted({count for one in curves for count in one.seeds if count})
+    counts = sorted({curve.n for curve in curves if curve.n})
+    runs = sorted({count for curve in curves for count in curve.seeds if count})
     where = result.split if result.split.startswith(result.task) else f"{result.task}/{result.split}"
     parts = [f"{result.score} on {where}"]
     if counts:
         parts.append(f"n = {_span(counts)} examples")
-    parts.append(f"unit: {', '.join(dict.fromkeys(one.unit for one in curves))}")
+    parts.append(f"unit: {', '.join(dict.fromkeys(curve.unit for curve in curves))}")
     if runs and runs[-1] > 1:
-        parts.append(f"{_span(runs)} runs a point")
+        parts.append(f"{_span(runs)} runs per point")
     elif runs and result.more.get("probe") not in _UNSEEDED:
-        parts.append("1 run a point: other seeds are not covered")
+        parts.append("1 run per point: other seeds are not covered")
     if few:
         parts[-1] += ": few, so that intervals are wide; they are in the data and are not drawn"
         return "; ".join(parts)
-    if any(np.isfinite(one.low).any() for one in curves):
+    if any(np.isfinite(curve.low).any() for curve in curves):
         parts.append(f"intervals: {percent(curves[0].level)} for each point alone")
-    if any(np.isfinite(one.band_low).any() for one in curves):
+    if any(np.isfinite(curve.band_low).any() for curve in curves):
         parts.append(f"bands: {percent(curves[0].level)} for all points of a curve at once")
     return "; ".join(parts)
 
@@ -295,31 +298,32 @@ def _span(counts: Sequence[int]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _spans(result: Result, one: SpanMap, file: str, label: str, name: str) -> Part:
-    others = [each.name for each in result.spans[1:]]
+def _spans(result: Result, span_map: SpanMap, file: str, label: str, name: str) -> Section:
+    further = [further_map.name for further_map in result.spans[1:]]
     note = "; ".join(
-        part for part in (one.note, f"{file} also has {listed(others)}" if others else "") if part
+        part for part in (span_map.note, f"{file} also has {listed(further)}" if further else "") if part
     )
-    seeds = "1 seed: other seeds are not covered" if one.seeds == 1 else f"{one.seeds} seeds"
+    seeds = "1 seed: other seeds are not covered" if span_map.seeds == 1 else f"{span_map.seeds} seeds"
     return section(
         "spans",
         title=title_of(result, label),
         task=result.task,
         model=model_of(result),
-        basis=f"{result.score} lost on {result.task}/{result.split}; n = {one.n:,} examples; {seeds}; unit: "
-        f"{one.unit}; intervals: {percent(one.level)} for each span alone; bands: for all spans at once",
+        basis=f"{result.score} lost on {result.task}/{result.split}; n = {span_map.n:,} examples; {seeds}; "
+        f"unit: {span_map.unit}; intervals: {percent(span_map.level)} for each span alone; "
+        "bands: for all spans at once",
         file=file,
-        said=losses.spans(one, result, name),
-        depth=one.depth,
+        statements=losses.spans(span_map, result, name),
+        depth=span_map.depth,
         score=result.score,
         points=result.points,
-        full=one.full,
-        values=one.values,
-        low=one.low,
-        high=one.high,
-        band_low=one.band_low,
-        band_high=one.band_high,
-        n=one.n,
-        seeds=one.seeds,
+        full=span_map.full,
+        values=span_map.values,
+        low=span_map.low,
+        high=span_map.high,
+        band_low=span_map.band_low,
+        band_high=span_map.band_high,
+        n=span_map.n,
+        seeds=span_map.seeds,
         note=note,
     )

@@ -1,4 +1,4 @@
-"""How is a finding said, so that it stays true? Bounds are rounded outward, and doubt is named."""
+"""Statements and their words: bounds are rounded outward, and every interval names its unit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MARGIN = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class Statement:
     """
     One sentence, and how it is to be read.
 
@@ -77,17 +77,17 @@ def counted(numbers: Sequence[int], noun: str) -> str:
     >>> counted([5], "block"), counted([2, 5], "block"), counted([7, 8, 9, 12], "layer")
     ('block 5', 'blocks 2 and 5', 'layers 7 to 9 and 12')
     """
-    found = sorted(set(numbers))
+    ordered = sorted(set(numbers))
     runs: list[list[int]] = []
-    for one in found:
-        if runs and one == runs[-1][-1] + 1:
-            runs[-1].append(one)
+    for number in ordered:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
         else:
-            runs.append([one])
-    said: list[str] = []
+            runs.append([number])
+    phrases: list[str] = []
     for run in runs:
-        said += [f"{run[0]} to {run[-1]}"] if len(run) > 2 else [str(one) for one in run]
-    return f"{noun}{'' if len(found) == 1 else 's'} {listed(said)}" if found else f"no {noun}"
+        phrases += [f"{run[0]} to {run[-1]}"] if len(run) > 2 else [str(number) for number in run]
+    return f"{noun}{'' if len(ordered) == 1 else 's'} {listed(phrases)}" if ordered else f"no {noun}"
 
 
 def amount(text: str, points: float, score: str) -> str:

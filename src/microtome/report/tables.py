@@ -1,4 +1,4 @@
-"""How do scores, certificates and costs become sections? Small tables, and losses as lines."""
+"""Sections of scores, certificates and costs: small tables, and training losses as lines."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from ..findings.results import Result
 from ..findings.words import at_most, between, number
-from .sections import Part, section, tuned_name, with_models
-from .sentences import Said, counted, doubt, percent
+from .sections import Section, section, tuned_name, with_models
+from .sentences import Statement, counted, doubt, percent
 from .verdicts import pruned, tuned, value_of
 
 
-def finetune_parts(document: Mapping[str, Any], file: str, label: str) -> list[Part]:
+def finetune_parts(document: Mapping[str, Any], file: str, label: str) -> list[Section]:
     """
     Make the sections of fine-tuning: scores of each seed, and how the losses went.
 
@@ -26,13 +26,13 @@ def finetune_parts(document: Mapping[str, Any], file: str, label: str) -> list[P
 
     Returns
     -------
-    list of Part
+    list of Section
     """
     runs = document["runs"]
     first = runs[0]
     model, task = str(first["model"]), str(first["task"])
-    found = first["evaluation"]
-    names = list(found["scores"])
+    evaluation = first["evaluation"]
+    names = list(evaluation["scores"])
     failed = any(run.get("failure") for run in runs)
     rows = [
         [
@@ -44,10 +44,11 @@ def finetune_parts(document: Mapping[str, Any], file: str, label: str) -> list[P
         ]
         for run in runs
     ]
-    interval = found["score"]
+    interval = evaluation["score"]
     basis = (
-        f"{', '.join(names)} on {found['task']}/{found['split']}; n = {found['n']:,} examples; intervals of "
-        f"a seed: {percent(interval.get('level') or 0.95)} (unit: {interval.get('unit') or 'example'}); "
+        f"{', '.join(names)} on {evaluation['task']}/{evaluation['split']}; "
+        f"n = {evaluation['n']:,} examples; intervals of a seed: {percent(interval.get('level') or 0.95)} "
+        f"(unit: {interval.get('unit') or 'example'}); "
         f"recipe {first['recipe']}, {first['train']['examples']:,} training examples"
     )
     shared: dict[str, Any] = {"task": task, "model": model, "file": file}
@@ -56,7 +57,7 @@ def finetune_parts(document: Mapping[str, Any], file: str, label: str) -> list[P
             "scores",
             title=f"Fine-tuning: {model} on {task}{label}",
             basis=basis,
-            said=tuned(document, f"{model}{label}", task),
+            statements=tuned(document, f"{model}{label}", task),
             columns=["seed", *names, "updates", "seconds", *(["what happened"] if failed else [])],
             rows=rows,
             **shared,
@@ -77,7 +78,7 @@ def finetune_parts(document: Mapping[str, Any], file: str, label: str) -> list[P
                 "lines",
                 title=f"Training loss: {model} on {task}{label}",
                 basis=f"loss along {first['course']['updates']:,} updates, recipe {first['recipe']}",
-                said=[],
+                statements=[],
                 series=series,
                 x_label="update",
                 y_label="loss",
@@ -87,7 +88,7 @@ def finetune_parts(document: Mapping[str, Any], file: str, label: str) -> list[P
     return parts
 
 
-def evaluate_parts(document: Mapping[str, Any], file: str, label: str) -> list[Part]:
+def evaluate_parts(document: Mapping[str, Any], file: str, label: str) -> list[Section]:
     """
     Make the section of an evaluation, with what it was held against.
 
@@ -100,16 +101,16 @@ def evaluate_parts(document: Mapping[str, Any], file: str, label: str) -> list[P
 
     Returns
     -------
-    list of Part
+    list of Section
     """
     model, task = str(document["model"]), str(document["task"])
-    other = document.get("against")
-    columns = ["score", "value", "the most frequent answer"]
+    against = document.get("against")
+    columns = ["score", "value", "majority baseline"]
     rows = [
-        [name, _with_interval(found), _plain(document["baseline"].get(name), 3)]
-        for name, found in document["scores"].items()
+        [name, _with_interval(score), _plain(document["baseline"].get(name), 3)]
+        for name, score in document["scores"].items()
     ]
-    said = []
+    statements = []
     main = document["score"]
     if math.isfinite(value_of(main.get("value"))):
         text = (
@@ -120,12 +121,12 @@ def evaluate_parts(document: Mapping[str, Any], file: str, label: str) -> list[P
         if sure:
             unit = str(main.get("unit") or "example")
             text += f" {between(low, high, 3)} {doubt(main.get('level') or 0.95, '', unit)}"
-        said.append(Said(text=f"{text}.", sure=sure, headline=other is None))
-    if other is not None:
-        columns.append(f"{other['model']}")
+        statements.append(Statement(text=f"{text}.", sure=sure, headline=against is None))
+    if against is not None:
+        columns.append(f"{against['model']}")
         for row, name in zip(rows, document["scores"], strict=True):
-            row.append(_with_interval(other["scores"].get(name)))
-        said += _difference(document, other, f"{model}{label}", task)
+            row.append(_with_interval(against["scores"].get(name)))
+        statements += _difference(document, against, f"{model}{label}", task)
     return [
         section(
             "scores",
@@ -134,31 +135,33 @@ def evaluate_parts(document: Mapping[str, Any], file: str, label: str) -> list[P
             model=model,
             basis=f"n = {document['n']:,} examples of {task}/{document['split']}; intervals over examples",
             file=file,
-            said=said,
+            statements=statements,
             columns=columns,
             rows=rows,
         )
     ]
 
 
-def _difference(document: Mapping[str, Any], other: Mapping[str, Any], name: str, task: str) -> list[Said]:
-    value, low, high = (value_of(other.get(key)) for key in ("difference", "low", "high"))
+def _difference(
+    document: Mapping[str, Any], against: Mapping[str, Any], name: str, task: str
+) -> list[Statement]:
+    value, low, high = (value_of(against.get(key)) for key in ("difference", "low", "high"))
     if not math.isfinite(value):
         return []
     text = (
         f"On the same {document['n']:,} examples of {task}, {document['score']['measure']} of {name} minus "
-        f"that of {other['model']} is {number(value, 3)}"
+        f"that of {against['model']} is {number(value, 3)}"
     )
     if not (math.isfinite(low) and math.isfinite(high)):
-        return [Said(text=f"{text}, without an interval.", headline=True)]
+        return [Statement(text=f"{text}, without an interval.", headline=True)]
     level = document["score"].get("level") or 0.95
     sure = low > 0 or high < 0
     tail = "" if sure else "; which of the two is higher is not shown"
     text += f" {between(low, high, 3)} {doubt(level, '', 'example')}{tail}."
-    return [Said(text=text, sure=sure, headline=True)]
+    return [Statement(text=text, sure=sure, headline=True)]
 
 
-def prune_parts(document: Mapping[str, Any], file: str, label: str) -> list[Part]:
+def prune_parts(document: Mapping[str, Any], file: str, label: str) -> list[Section]:
     """
     Make the section of a pruned model: what was tested in turn, and what it saves.
 
@@ -171,20 +174,20 @@ def prune_parts(document: Mapping[str, Any], file: str, label: str) -> list[Part
 
     Returns
     -------
-    list of Part
+    list of Section
     """
     model = tuned_name(str(document["name"]), str(document["task"]))
     name = f"{model}{label}"
     rows = [
         [
-            counted(one["removed"], "block"),
-            _plain(one["cost"]),
-            _plain(one["drop"]),
-            "" if one["upper"] is None else at_most(value_of(one["upper"])),
-            _plain(one["p"], 4),
-            "safe" if one["safe"] else "not shown to be safe",
+            counted(test["removed"], "block"),
+            _plain(test["cost"]),
+            _plain(test["drop"]),
+            "" if test["upper"] is None else at_most(value_of(test["upper"])),
+            _plain(test["p"], 4),
+            "safe" if test["safe"] else "not shown to be safe",
         ]
-        for one in document["sequence"]
+        for test in document["sequence"]
     ]
     return [
         section(
@@ -196,14 +199,14 @@ def prune_parts(document: Mapping[str, Any], file: str, label: str) -> list[Part
             f"{percent(document['level'])}, one-sided; {document['scored']:,} cuts scored "
             f"({document['tried']}). {document['chosen_on']}. {document['certified_on']}.",
             file=file,
-            said=pruned(document, name),
+            statements=pruned(document, name),
             columns=["without", "cost (choosing)", "drop (certifying)", "at most", "p", "verdict"],
             rows=rows,
         )
     ]
 
 
-def more_parts(result: Result, file: str, label: str) -> list[Part]:
+def more_parts(result: Result, file: str, label: str) -> list[Section]:
     """
     Make sections of the small tables that an experiment has beside its curves.
 
@@ -215,7 +218,7 @@ def more_parts(result: Result, file: str, label: str) -> list[Part]:
 
     Returns
     -------
-    list of Part
+    list of Section
         What freezing saves; how tasks agree on orders of blocks; correlations of trees by length.
     """
     shared: dict[str, Any] = {"task": result.task, "model": result.model, "file": file}
@@ -228,31 +231,31 @@ def more_parts(result: Result, file: str, label: str) -> list[Part]:
                 "scores",
                 title=f"What freezing saves: {result.model} on {result.task}{label}",
                 basis="measured time, and memory of activations, of an update, relative to nothing frozen",
-                said=[],
-                columns=["frozen", "way back", "whole update", "memory"],
-                rows=[[one["case"], *(_plain(one.get(name)) for name in ratios)] for one in cost],
+                statements=[],
+                columns=["frozen", "backward pass", "whole update", "memory"],
+                rows=[[case["case"], *(_plain(case.get(name)) for name in ratios)] for case in cost],
                 **shared,
             )
         )
-    found = result.more.get("correlations")
-    if found:
+    correlations = result.more.get("correlations")
+    if correlations:
         parts.append(
             section(
                 "scores",
                 title=f"Do tasks agree on orders of blocks? {result.model}{label}",
                 basis="correlation of the scores of the same orders between two tasks; unit: order",
-                said=[Said(text=with_models(text, result, label)) for text in result.findings],
+                statements=[Statement(text=with_models(text, result, label)) for text in result.findings],
                 columns=["tasks", "orders", "Pearson", "Spearman"],
                 rows=[
                     [
-                        " and ".join(one["tasks"]),
-                        f"{one['n']} {one['over']}",
+                        " and ".join(pair["tasks"]),
+                        f"{pair['n']} {pair['over']}",
                         *(
-                            _effect({**one[name], "mean": one[name]["value"]})
+                            _effect({**pair[name], "mean": pair[name]["value"]})
                             for name in ("pearson", "spearman")
                         ),
                     ]
-                    for one in found
+                    for pair in correlations
                 ],
                 **shared,
             )
@@ -260,17 +263,23 @@ def more_parts(result: Result, file: str, label: str) -> list[Part]:
     for noun, name in (("distances", "distance_spearman"), ("depths", "depth_spearman")):
         by_length = result.more.get(name)
         if by_length:
-            lengths = sorted({one for each in by_length.values() for one in each["lengths"]})
+            lengths = sorted(
+                {length for curve_record in by_length.values() for length in curve_record["lengths"]}
+            )
             parts.append(
                 section(
                     "lines",
                     title=f"Correlation of {noun} by length: {result.model} on {result.task}{label}",
                     basis=f"Spearman correlation, mean over {len(lengths)} lengths from {lengths[0]} to "
                     f"{lengths[-1]} words that occur; no intervals",
-                    said=[],
+                    statements=[],
                     series=[
-                        {"name": curve, "x": list(range(len(each["mean"]))), "y": each["mean"]}
-                        for curve, each in by_length.items()
+                        {
+                            "name": curve,
+                            "x": list(range(len(curve_record["mean"]))),
+                            "y": curve_record["mean"],
+                        }
+                        for curve, curve_record in by_length.items()
                     ],
                     x_label="layer",
                     y_label="Spearman correlation",
@@ -280,12 +289,12 @@ def more_parts(result: Result, file: str, label: str) -> list[Part]:
     return parts
 
 
-def _with_interval(found: Mapping[str, Any] | None) -> str:
-    if found is None or not math.isfinite(value_of(found.get("value"))):
+def _with_interval(score: Mapping[str, Any] | None) -> str:
+    if score is None or not math.isfinite(value_of(score.get("value"))):
         return "undefined"
-    low, high = value_of(found.get("low")), value_of(found.get("high"))
+    low, high = value_of(score.get("low")), value_of(score.get("high"))
     # As many digits as sentences have: a second rounding of the same bounds would look like other numbers.
-    text = number(found["value"], 3)
+    text = number(score["value"], 3)
     return f"{text} {between(low, high, 3)}" if math.isfinite(low) and math.isfinite(high) else text
 
 
@@ -293,9 +302,9 @@ def _plain(value: Any, digits: int = 2) -> str:
     return "" if value is None else number(value_of(value), digits)
 
 
-def _effect(found: Mapping[str, Any]) -> str:
-    value, low, high = (value_of(found.get(key)) for key in ("mean", "low", "high"))
+def _effect(effect: Mapping[str, Any]) -> str:
+    value, low, high = (value_of(effect.get(key)) for key in ("mean", "low", "high"))
     if not math.isfinite(value):
         return "undefined"
-    known = math.isfinite(low) and math.isfinite(high)
-    return f"{number(value)} {between(low, high)}" if known else number(value)
+    has_interval = math.isfinite(low) and math.isfinite(high)
+    return f"{number(value)} {between(low, high)}" if has_interval else number(value)

@@ -1,4 +1,4 @@
-"""What may be said of trained and of pruned models? Scores over seeds, and what a cut surely loses."""
+"""Statements on trained and on pruned models: scores over seeds, and what a cut loses at most."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 from ..findings.words import at_most, between, number, p_value
 from ..inference.baselines import Standing
-from .sentences import Said, amount, counted, doubt, percent
+from .sentences import Statement, amount, counted, doubt, percent
 
-# A p-value is only told where the verdict rests on it.
+# A p-value is only printed where the verdict rests on it.
 _LEVEL = 0.95
 
 
-def value_of(read: Any) -> float:
+def value_of(entry: Any) -> float:
     """A number of a file; NaN for null."""
-    return math.nan if read is None else float(read)
+    return math.nan if entry is None else float(entry)
 
 
-def tuned(document: Mapping[str, Any], name: str, task: str) -> list[Said]:
+def tuned(document: Mapping[str, Any], name: str, task: str) -> list[Statement]:
     """
     Say what fine-tuning reached, over seeds or on the examples of one.
 
@@ -31,23 +31,23 @@ def tuned(document: Mapping[str, Any], name: str, task: str) -> list[Said]:
 
     Returns
     -------
-    list of Said
+    list of Statement
     """
     runs, mean = document["runs"], document["mean"]
     sound = [run for run in runs if run.get("failure") is None]
     guess = _guess(runs)
-    said = []
+    statements = []
     if len(sound) > 1 and value_of(mean.get("value")) == value_of(mean.get("value")):
         low, high = value_of(mean.get("low")), value_of(mean.get("high"))
         text = (
-            f"{name} fine-tuned on {task}: {mean['measure']} {number(mean['value'], 3)} in the mean over "
-            f"{mean['n']} seeds"
+            f"{name} fine-tuned on {task}: {mean['measure']} {number(mean['value'], 3)} (mean of "
+            f"{mean['n']} seeds)"
         )
         if low == high:
             # Seeds that agree to the last digit tell no spread, and an interval without width no doubt.
             text, low, high = f"{text}, all of them with the same score", math.nan, math.nan
         text, sure = _against(text, low, high, mean.get("level"), "t over seeds", "seed", guess)
-        said.append(Said(text=text, sure=sure, headline=True))
+        statements.append(Statement(text=text, sure=sure, headline=True))
     elif len(sound) == 1:
         score = sound[0]["evaluation"]["score"]
         low, high = value_of(score.get("low")), value_of(score.get("high"))
@@ -56,23 +56,23 @@ def tuned(document: Mapping[str, Any], name: str, task: str) -> list[Said]:
             text = f"{name} fine-tuned on {task}: {score['measure']} {number(value, 3)} with one seed"
             unit = str(score.get("unit") or "example")
             text, sure = _against(text, low, high, score.get("level"), "", unit, guess)
-            more = " Other seeds are not covered."
-            said.append(Said(text=f"{text}{more}", sure=sure, headline=True))
+            note = " Other seeds are not covered."
+            statements.append(Statement(text=f"{text}{note}", sure=sure, headline=True))
     if len(sound) < len(runs):
-        told = [f"seed {run['seed']}: {run['failure']}" for run in runs if run.get("failure") is not None]
-        some = "The only run" if len(runs) == 1 else f"{len(told)} of {len(runs)} runs"
-        text = f"{some} of {name} on {task} failed ({'; '.join(told)})."
-        said.insert(0, Said(text=text, sure=True, headline=not sound))
-    return said
+        failures = [f"seed {run['seed']}: {run['failure']}" for run in runs if run.get("failure") is not None]
+        subject = "The only run" if len(runs) == 1 else f"{len(failures)} of {len(runs)} runs"
+        text = f"{subject} of {name} on {task} failed ({'; '.join(failures)})."
+        statements.insert(0, Statement(text=text, sure=True, headline=not sound))
+    return statements
 
 
 def _guess(runs: Sequence[Mapping[str, Any]]) -> float:
-    """What the most frequent answer gets in the task's score; NaN where that is not known."""
+    """The majority baseline in the task's score; NaN where it is not known."""
     for run in runs:
-        found = run["evaluation"]
-        known = [value_of(found["baseline"].get(name)) for name in found.get("main", [])]
-        if known and all(math.isfinite(one) for one in known):
-            return sum(known) / len(known)
+        evaluation = run["evaluation"]
+        baselines = [value_of(evaluation["baseline"].get(name)) for name in evaluation.get("main", [])]
+        if baselines and all(math.isfinite(baseline) for baseline in baselines):
+            return sum(baselines) / len(baselines)
     return math.nan
 
 
@@ -80,25 +80,25 @@ def _against(
     text: str, low: float, high: float, level: Any, what: str, unit: str, guess: float
 ) -> tuple[str, bool]:
     """Add the interval, and on which side of it a guess lies."""
-    known = math.isfinite(low) and math.isfinite(high)
-    if known:
+    has_interval = math.isfinite(low) and math.isfinite(high)
+    if has_interval:
         text += f" {between(low, high, 3)} {doubt(value_of(level or _LEVEL), what, unit)}"
     else:
         text += ", without an interval"
     if not math.isfinite(guess):
-        return f"{text}.", known
-    told = number(guess, 3)
-    if not known:
-        return f"{text}; the most frequent answer gets {told}.", False
+        return f"{text}.", has_interval
+    baseline = number(guess, 3)
+    if not has_interval:
+        return f"{text}; the majority baseline is {baseline}.", False
     if low <= guess <= high:
-        return f"{text}, which is not told from the {told} of the most frequent answer.", False
+        return f"{text}, not significantly different from the majority baseline, {baseline}.", False
     side = "above" if guess < low else "below"
-    return f"{text}, {side} the {told} of the most frequent answer.", True
+    return f"{text}, {side} the majority baseline, {baseline}.", True
 
 
-def pruned(document: Mapping[str, Any], name: str) -> list[Said]:
+def pruned(document: Mapping[str, Any], name: str) -> list[Statement]:
     """
-    Say which blocks can go, and what is surely lost at most; or that none can.
+    Say which blocks can go, and what is lost at most; or that none can.
 
     Parameters
     ----------
@@ -108,48 +108,48 @@ def pruned(document: Mapping[str, Any], name: str) -> list[Said]:
 
     Returns
     -------
-    list of Said
+    list of Statement
     """
     points = 100.0 if document["unit"] == "points" else 1.0
-    found, task = document.get("comparison"), document["task"]
-    if found is not None and not found["safe"]:
-        found = None
+    comparison, task = document.get("comparison"), document["task"]
+    if comparison is not None and not comparison["safe"]:
+        comparison = None
     margin = amount(f"{document['max_drop']:g}", points, document["score"])
     weak = _weak(document)
     if weak is not None:
-        return [Said(text=weak.sentence(f"{name} on {task}"), headline=True)]
-    said = []
-    if found is not None:
-        upper = value_of(found["upper"])
-        loss = f"at most {amount(at_most(upper), points, found['score'])}"
+        return [Statement(text=weak.sentence(f"{name} on {task}"), headline=True)]
+    statements = []
+    if comparison is not None:
+        upper = value_of(comparison["upper"])
+        loss = f"at most {amount(at_most(upper), points, comparison['score'])}"
         loss = loss if math.isfinite(upper) else f"less than {margin}"
         text = (
             f"{_blocks(document['removed'])} of {document['depth']} can go from {name}: on {task} it loses "
-            f"{loss} ({percent(found['level'])}, one-sided, {found['n']:,} examples that had no part in "
-            f"choosing, unit: {found['unit']}); "
-            f"{number(value_of(found['drop']))} were measured.{_beside_guess(document, found)}"
+            f"{loss} ({percent(comparison['level'])}, one-sided, {comparison['n']:,} examples that had no "
+            f"part in choosing, unit: {comparison['unit']}); "
+            f"{number(value_of(comparison['drop']))} were measured.{_beside_guess(document, comparison)}"
         )
-        said.append(Said(text=text, sure=True, headline=True))
-    failed = [one for one in document["sequence"] if not one["safe"]]
+        statements.append(Statement(text=text, sure=True, headline=True))
+    failed = [test for test in document["sequence"] if not test["safe"]]
     if failed:
-        one = failed[0]
+        failure = failed[0]
         start = (
             f"More cannot be called safe for {name}"
-            if found is not None
+            if comparison is not None
             else f"Nothing can be cut safely from {name} on {task}"
         )
         text = (
-            f"{start}: without {_blocks(one['removed']).lower()} a loss of {margin} is not ruled out "
-            f"({number(value_of(one['drop']))} were measured, {_limit(one)}{p_value(value_of(one['p']))}, "
-            f"one-sided, {one['n']:,} examples)."
+            f"{start}: without {_blocks(failure['removed']).lower()} a loss of {margin} is not excluded "
+            f"({number(value_of(failure['drop']))} were measured, {_limit(failure)}"
+            f"{p_value(value_of(failure['p']))}, one-sided, {failure['n']:,} examples)."
         )
-        said.append(Said(text=text, headline=found is None))
-    if found is None and not failed:
+        statements.append(Statement(text=text, headline=comparison is None))
+    if comparison is None and not failed:
         text = (
             f"Nothing can be cut safely from {name} on {task}: no cut was cheap enough on the examples that "
             f"choose to be put to the test (margin {margin})."
         )
-        said.append(Said(text=text, headline=True))
+        statements.append(Statement(text=text, headline=True))
     look = document.get("look")
     if look is not None and look["number"] > 1:
         margins = ", ".join(f"{margin:g}" for margin in look["earlier"])
@@ -158,7 +158,7 @@ def pruned(document: Mapping[str, Any], name: str) -> list[Said]:
             f"{margins}), tested at {percent(look['level'])} so that all looks together keep "
             f"{percent(look['promised'])}."
         )
-        said.append(Said(text=text, sure=True))
+        statements.append(Statement(text=text, sure=True))
     again = document.get("confirmed")
     if again is not None:
         verb = "confirmed" if again["safe"] else "not confirmed"
@@ -167,14 +167,14 @@ def pruned(document: Mapping[str, Any], name: str) -> list[Said]:
             f"{number(value_of(again['drop']))} were lost there, {_limit(again)}"
             f"{p_value(value_of(again['p']))}, one-sided."
         )
-        said.append(Said(text=text, sure=bool(again["safe"])))
-    return said
+        statements.append(Statement(text=text, sure=bool(again["safe"])))
+    return statements
 
 
 def _weak(document: Mapping[str, Any]) -> Standing | None:
     """The whole model beside the majority baseline, where it does not beat it."""
     tested = [document.get("comparison"), *document["sequence"]]
-    full = next((value_of(one["full"]) for one in tested if one is not None and "full" in one), math.nan)
+    full = next((value_of(test["full"]) for test in tested if test is not None and "full" in test), math.nan)
     guess = value_of(document.get("guess"))
     gap = full - guess if document.get("higher_is_better", document["unit"] == "points") else guess - full
     if not math.isfinite(gap) or gap > 0:
@@ -182,22 +182,22 @@ def _weak(document: Mapping[str, Any]) -> Standing | None:
     return Standing(score=document["score"], value=full, baseline=guess, beats=False, ahead=False)
 
 
-def _beside_guess(document: Mapping[str, Any], found: Mapping[str, Any]) -> str:
-    """Set the score that is left beside that of the most frequent answer, where it is known."""
+def _beside_guess(document: Mapping[str, Any], comparison: Mapping[str, Any]) -> str:
+    """Set the score that is left beside the majority baseline, where it is known."""
     guess = value_of(document.get("guess"))
     if not math.isfinite(guess):
         return ""
     return (
-        f" It is left with {found['score']} {number(value_of(found['cut']), 3)}; the most frequent answer "
-        f"gets {number(guess, 3)}."
+        f" It is left with {comparison['score']} {number(value_of(comparison['cut']), 3)}; "
+        f"the majority baseline is {number(guess, 3)}."
     )
 
 
-def _limit(found: Mapping[str, Any]) -> str:
-    upper = value_of(found["upper"])
+def _limit(test: Mapping[str, Any]) -> str:
+    upper = value_of(test["upper"])
     if not math.isfinite(upper):
         return "no limit can be given, "
-    return f"at most {at_most(upper)} at {percent(found['level'])}, "
+    return f"at most {at_most(upper)} at {percent(test['level'])}, "
 
 
 def _blocks(removed: Sequence[int]) -> str:

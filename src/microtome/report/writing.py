@@ -1,4 +1,4 @@
-"""How does a report become one file? Style, script and numbers go into a page that asks for nothing else."""
+"""The page of a report: style, script and numbers in one file that needs nothing else."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _fitting(document: Mapping[str, Any]) -> bytes:
 
 def _page(document: Mapping[str, Any], embedded: str, coding: str = "") -> bytes:
     """Fill the page's slots, in one pass, so that what is put in is never taken for a slot."""
-    sentences = "".join(f"<li>{html.escape(str(one['text']))}</li>" for one in document["findings"])
+    sentences = "".join(f"<li>{html.escape(str(finding['text']))}</li>" for finding in document["findings"])
     parts = {
         "title": html.escape(str(document["title"])),
         "style": _read("page.css"),

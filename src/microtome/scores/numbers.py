@@ -17,7 +17,7 @@ def number_arrays(predictions: Values, targets: Values) -> tuple[Array, Array]:
     for side, what in ((predictions, "predictions"), (targets, "targets")):
         array = np.asarray(side)
         if array.ndim != 1 or array.dtype.kind not in "iubf":
-            raise must(what, "one number an example", f"an array of {array.dtype} of shape {array.shape}")
+            raise must(what, "one number per example", f"an array of {array.dtype} of shape {array.shape}")
         array = array.astype(np.float64)
         if not np.isfinite(array).all():
             raise must(what, "finite", float(array[~np.isfinite(array)][0]))

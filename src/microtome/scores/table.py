@@ -38,13 +38,13 @@ SCORES: Mapping[str, Score] = MappingProxyType(
 )
 
 
-def find_score(wanted: str | Score | Iterable[str | Score]) -> Score:
+def find_score(score: str | Score | Iterable[str | Score]) -> Score:
     """
     Look up a score, or the mean of several.
 
     Parameters
     ----------
-    wanted : str, Score, or several of them
+    score : str, Score, or several of them
         Such as "mcc", or ("pearson", "spearman") for their mean.
 
     Returns
@@ -56,13 +56,13 @@ def find_score(wanted: str | Score | Iterable[str | Score]) -> Score:
     >>> find_score(("accuracy", "f1")).name
     'mean of accuracy and f1'
     """
-    if isinstance(wanted, Score):
-        return wanted
-    if isinstance(wanted, str):
-        if wanted not in SCORES:
-            raise unknown("score", wanted, SCORES)
-        return SCORES[wanted]
-    scores = tuple(find_score(entry) for entry in wanted)
+    if isinstance(score, Score):
+        return score
+    if isinstance(score, str):
+        if score not in SCORES:
+            raise unknown("score", score, SCORES)
+        return SCORES[score]
+    scores = tuple(find_score(entry) for entry in score)
     if not scores:
         raise must("scores", "at least one", ())
     return scores[0] if len(scores) == 1 else mean_of(*scores)

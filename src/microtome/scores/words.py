@@ -21,7 +21,7 @@ def sentences(predictions: Any, targets: Any) -> Iterator[tuple[Sequence[Any], S
     for number, (predicted, gold) in enumerate(zip(predictions, targets, strict=True)):
         if len(predicted) != len(gold):
             raise InputError(
-                f"predictions must have one entry a word, but sentence {number} has {len(gold)} words "
+                f"predictions must have one entry per word, but sentence {number} has {len(gold)} words "
                 f"and {len(predicted)} predictions."
             )
         yield predicted, gold

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from ..errors import InputError, WorkError
 from .address import digest_file, is_address
-from .entry import RECORD, Entry, is_plain, read_entry
+from .entry import RECORD, StoreEntry, is_plain, read_entry
 from .files import Mark, digest_once, disk
-from .layout import Layout, listing
+from .layout import StoreLayout, listing
 
 
 def check_store(
-    layout: Layout,
+    layout: StoreLayout,
     addresses: Sequence[str],
     *,
     strays: bool,
@@ -25,7 +25,7 @@ def check_store(
 
     Parameters
     ----------
-    layout : Layout
+    layout : StoreLayout
     addresses : sequence of str
         The entries to verify.
     strays : bool
@@ -61,13 +61,13 @@ def check_entry(folder: Path) -> list[str]:
     return problems
 
 
-def find_damage(entry: Entry) -> str | None:
+def find_damage(entry: StoreEntry) -> str | None:
     """
     Find damage in an entry before it is read; each file is hashed once per process.
 
     Parameters
     ----------
-    entry : Entry
+    entry : StoreEntry
 
     Returns
     -------
@@ -140,7 +140,7 @@ def check_file(path: Path, mark: Mark, *, content: bool = True, once: bool = Fal
     return None
 
 
-def _strays(layout: Layout) -> Iterator[str]:
+def _strays(layout: StoreLayout) -> Iterator[str]:
     for group in listing(layout.entries):
         names = listing(layout.entries / group)
         if not (layout.entries / group).is_dir() or len(group) != 2:

@@ -24,7 +24,7 @@ _KEYS = {"format", "address", "kind", "specification", "inputs", "provenance", "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class StoreEntry:
     """
     A finished piece of work in the store.
 
@@ -106,13 +106,13 @@ def is_plain(path: Path) -> bool:
         return False
 
 
-def make_provenance(more: Mapping[str, Any], *, seconds: float, command: str) -> dict[str, Any]:
+def make_provenance(facts: Mapping[str, Any], *, seconds: float, command: str) -> dict[str, Any]:
     """
     Collect the provenance of an entry: versions, time, duration and command.
 
     Parameters
     ----------
-    more : mapping
+    facts : mapping
         Further facts; they do not override those collected here.
     seconds : float
     command : str
@@ -125,7 +125,7 @@ def make_provenance(more: Mapping[str, Any], *, seconds: float, command: str) ->
     from importlib.metadata import version
 
     return {
-        **more,
+        **facts,
         "microtome": VERSION,
         "python": platform.python_version(),
         "numpy": version("numpy"),
@@ -136,7 +136,7 @@ def make_provenance(more: Mapping[str, Any], *, seconds: float, command: str) ->
     }
 
 
-def write_entry(entry: Entry) -> None:
+def write_entry(entry: StoreEntry) -> None:
     """Write the record of an entry into its folder, with a checksum of its own."""
     document: dict[str, Any] = {
         "format": FORMAT,
@@ -153,7 +153,7 @@ def write_entry(entry: Entry) -> None:
     write_whole(entry.folder / RECORD, [json.dumps(document, indent=1).encode("ascii") + b"\n"])
 
 
-def read_entry(folder: Path) -> Entry:
+def read_entry(folder: Path) -> StoreEntry:
     """
     Read the record of an entry.
 
@@ -164,7 +164,7 @@ def read_entry(folder: Path) -> Entry:
 
     Returns
     -------
-    Entry
+    StoreEntry
     """
     path = folder / RECORD
 
@@ -183,7 +183,7 @@ def read_entry(folder: Path) -> Entry:
         text = canonical({key: value for key, value in document.items() if key != "blake2b"}, "entry")
         if digest(text.encode("ascii")) != document["blake2b"]:
             raise broken("its checksum is wrong")
-        entry = Entry(
+        entry = StoreEntry(
             address=document["address"],
             kind=document["kind"],
             specification=document["specification"],

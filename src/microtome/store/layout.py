@@ -17,13 +17,13 @@ VARIABLE = "MICROTOME_STORE"
 _MARKER = "format.json"
 
 
-def find_store(given: str | os.PathLike[str] | None = None) -> Path:
+def find_store(location: str | os.PathLike[str] | None = None) -> Path:
     """
     Return the folder of the store.
 
     Parameters
     ----------
-    given : path, optional
+    location : path, optional
         The folder; by default the value of the environment variable MICROTOME_STORE, or else
         `microtome` in the user's cache folder (XDG_CACHE_HOME, or ~/.cache).
 
@@ -32,8 +32,8 @@ def find_store(given: str | os.PathLike[str] | None = None) -> Path:
     Path
         It need not exist.
     """
-    folder = os.fspath(given) if given is not None else os.environ.get(VARIABLE, "")
-    if given is not None and not folder:
+    folder = os.fspath(location) if location is not None else os.environ.get(VARIABLE, "")
+    if location is not None and not folder:
         raise must("store", "a folder", folder)
     try:
         if folder:
@@ -48,7 +48,7 @@ def find_store(given: str | os.PathLike[str] | None = None) -> Path:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class StoreLayout:
     """
     The folders of a store.
 

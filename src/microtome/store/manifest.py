@@ -20,7 +20,7 @@ MANIFEST, JOURNAL = "manifest.json", "journal.jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class StackPlan:
     """
     The layers of a stack.
 
@@ -63,14 +63,14 @@ class Manifest:
 
     Parameters
     ----------
-    plan : Plan
+    plan : StackPlan
     shards : tuple of Shard
         In order of their rows.
     extra : mapping
         The writer's facts about the stack.
     """
 
-    plan: Plan
+    plan: StackPlan
     shards: tuple[Shard, ...]
     extra: Mapping[str, Any]
 
@@ -85,7 +85,7 @@ def shard_name(number: int) -> str:
     return f"shard-{number:05d}.safetensors"
 
 
-def make_plan(layers: Sequence[tuple[str, int]], dtype: str) -> Plan:
+def make_plan(layers: Sequence[tuple[str, int]], dtype: str) -> StackPlan:
     """Validate the layers of a stack before anything is written."""
     if dtype not in DTYPES:
         raise must("dtype", f"one of {', '.join(DTYPES)}", dtype)
@@ -101,10 +101,10 @@ def make_plan(layers: Sequence[tuple[str, int]], dtype: str) -> Plan:
         checked.append((name, width))
     if not checked:
         raise InputError("a stack must have at least one layer, but got none.")
-    return Plan(layers=tuple(checked), dtype=dtype)
+    return StackPlan(layers=tuple(checked), dtype=dtype)
 
 
-def head_line(plan: Plan) -> str:
+def head_line(plan: StackPlan) -> str:
     """Return the first line of a journal, which describes the layers."""
     return canonical({"format": FORMAT, "layers": _layers_document(plan)}, "head")
 
@@ -204,7 +204,7 @@ def is_stack(folder: Path) -> bool:
     return False
 
 
-def _layers_document(plan: Plan) -> list[dict[str, Any]]:
+def _layers_document(plan: StackPlan) -> list[dict[str, Any]]:
     return [{"name": name, "width": width, "dtype": plan.dtype} for name, width in plan.layers]
 
 

@@ -110,17 +110,17 @@ def fill(folder: Path, write: Callable[[Path], object], record: str) -> None:
                     folder.rmdir()
 
 
-def forget(folder: Path, more: Iterable[str] = ()) -> None:
+def forget(folder: Path, extra: Iterable[str] = ()) -> None:
     """
     Remove the files from a folder that its records list, and no others.
 
     Parameters
     ----------
     folder : Path
-    more : iterable of str
+    extra : iterable of str
         Further files of the same result.
     """
-    for name in sorted({*listed(folder), *more}, key=lambda name: (name in (EXPORT, RECORD), name)):
+    for name in sorted({*listed(folder), *extra}, key=lambda name: (name in (EXPORT, RECORD), name)):
         path = folder / name
         inside = [folder.joinpath(*path.relative_to(folder).parts[:k]) for k in range(1, name.count("/") + 1)]
         if any(parent.is_symlink() for parent in inside) or path.is_dir():

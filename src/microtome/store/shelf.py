@@ -15,13 +15,13 @@ from typing import Any
 from ..errors import DamageWarning, InputError, WorkError, must
 from .address import canonical, is_address
 from .checking import check_store, find_damage
-from .entry import RECORD, Entry, read_entry
+from .entry import RECORD, StoreEntry, read_entry
 from .files import FULL, disk, drop_temporary, refusal
-from .layout import Layout, listing
+from .layout import StoreLayout, listing
 from .layout import find_store as find_store
 from .lock import hold
 from .sweeping import GRACE_HOURS, Partial, Sweep, discard, list_partial, set_aside, sweep
-from .work import Order, Work, make_order, settle
+from .work import Work, WorkOrder, make_order, settle
 
 # A missing record is damage; an unreadable one is not.
 _LOST = frozenset({errno.ENOENT, errno.EISDIR, errno.ENOTDIR})
@@ -40,13 +40,13 @@ class Shelf:
 
     def __init__(self, root: str | os.PathLike[str] | None = None) -> None:
         self.root = find_store(root)
-        self._layout = Layout(root=self.root)
+        self._layout = StoreLayout(root=self.root)
         self._layout.check()
 
     def __repr__(self) -> str:
         return f"Shelf({str(self.root)!r})"
 
-    def get(self, address: str) -> Entry | None:
+    def get(self, address: str) -> StoreEntry | None:
         """
         Look up a finished entry and verify its files.
 
@@ -56,7 +56,7 @@ class Shelf:
 
         Returns
         -------
-        Entry or None
+        StoreEntry or None
             Always complete: the folder of an entry is renamed into place, and its files have the checksums of
             its record. A damaged entry is set aside with a warning, and counts as absent.
         """
@@ -83,7 +83,7 @@ class Shelf:
             )
         return None
 
-    def look(self, address: str) -> Entry | None:
+    def look(self, address: str) -> StoreEntry | None:
         """
         Read the record of a finished entry without its files.
 
@@ -93,7 +93,7 @@ class Shelf:
 
         Returns
         -------
-        Entry or None
+        StoreEntry or None
         """
         if not is_address(address):
             raise must("address", "40 hexadecimal digits", address)
@@ -140,7 +140,7 @@ class Shelf:
         address: str | None = None,
         provenance: Mapping[str, Any] | None = None,
         command: str = "",
-    ) -> Entry:
+    ) -> StoreEntry:
         """
         Create an entry in one step.
 
@@ -162,7 +162,7 @@ class Shelf:
 
         Returns
         -------
-        Entry
+        StoreEntry
             That of the first writer.
         """
         order = make_order(address, kind, specification, inputs, command)
@@ -218,7 +218,7 @@ class Shelf:
         order = make_order(address, kind, specification, inputs, command)
         folder = self._layout.partial / order.address
 
-        def finish(path: Path, provenance: Mapping[str, Any], seconds: float) -> Entry:
+        def finish(path: Path, provenance: Mapping[str, Any], seconds: float) -> StoreEntry:
             return settle(self._layout, order, path, provenance, seconds)
 
         if (entry := self._known(order)) is not None:
@@ -256,7 +256,7 @@ class Shelf:
         """List the addresses of all entries, including those that cannot be read."""
         return list(self._layout.addresses())
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[StoreEntry]:
         """Iterate over all readable entries, in order of their addresses; `verify` reports the others."""
         for address in self.addresses():
             try:
@@ -341,7 +341,7 @@ class Shelf:
         dry_run : bool
             Only report what would be removed.
         grace_hours : float
-            Entries created or read, and work changed, within so many hours are kept.
+            Entries created or read, and work changed, within this many hours are kept.
 
         Returns
         -------
@@ -356,7 +356,7 @@ class Shelf:
             grace_hours=grace_hours,
         )
 
-    def _known(self, order: Order) -> Entry | None:
+    def _known(self, order: WorkOrder) -> StoreEntry | None:
         entry = self.get(order.address)
         if entry is not None and entry.kind != order.kind:
             raise must("kind", f"{entry.kind!r}, as that of the entry {entry.address} is", order.kind)
@@ -364,7 +364,7 @@ class Shelf:
 
 
 @contextmanager
-def _locked(layout: Layout, name: str, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+def _locked(layout: StoreLayout, name: str, waiting: Callable[[], None] | None = None) -> Iterator[None]:
     # Only errors of taking the lock are reported as those of the disk: errors of the work pass through.
     with ExitStack() as stack:
         with disk(layout.root):

@@ -19,7 +19,7 @@ from ..errors import WorkError, must
 from .address import is_address
 from .entry import read_entry
 from .files import disk
-from .layout import Layout, listing
+from .layout import StoreLayout, listing
 from .lock import hold, is_held
 
 HOUR = 3_600.0
@@ -103,7 +103,7 @@ class Sweep:
 
 
 def sweep(
-    layout: Layout,
+    layout: StoreLayout,
     *,
     older_than_days: float | None,
     keep: Sequence[str],
@@ -134,7 +134,7 @@ def sweep(
     return Sweep(removed=tuple(removed), dry_run=dry_run, young=young)
 
 
-def list_partial(layout: Layout) -> list[Partial]:
+def list_partial(layout: StoreLayout) -> list[Partial]:
     """List all unfinished work."""
     works = []
     for name in layout.works():
@@ -154,7 +154,7 @@ def list_partial(layout: Layout) -> list[Partial]:
     return works
 
 
-def discard(layout: Layout, folder: Path) -> bool:
+def discard(layout: StoreLayout, folder: Path) -> bool:
     """Move a folder to the trash in one step, then delete it; return whether it existed."""
     if not os.path.lexists(folder):
         return False
@@ -168,13 +168,13 @@ def discard(layout: Layout, folder: Path) -> bool:
     return True
 
 
-def set_aside(layout: Layout, folder: Path, number: int | None) -> Path | None:
+def set_aside(layout: StoreLayout, folder: Path, number: int | None) -> Path | None:
     """
     Move a damaged entry aside.
 
     Parameters
     ----------
-    layout : Layout
+    layout : StoreLayout
     folder : Path
     number : int or None
         The inode of the damaged folder: another process may have replaced it since.
@@ -214,7 +214,7 @@ def measure(folder: Path) -> tuple[int, float]:
 Candidate = tuple[Removed, float, Callable[[], bool]]
 
 
-def _entries(layout: Layout, before: float | None, keep: Sequence[str]) -> Iterator[Candidate]:
+def _entries(layout: StoreLayout, before: float | None, keep: Sequence[str]) -> Iterator[Candidate]:
     for address in layout.addresses() if before is not None else ():
         try:
             entry = read_entry(layout.place(address))
@@ -229,7 +229,7 @@ def _entries(layout: Layout, before: float | None, keep: Sequence[str]) -> Itera
         yield removal, used, partial_call(discard, layout, entry.folder)
 
 
-def _works(layout: Layout, before: float | None, partial: bool) -> Iterator[Candidate]:
+def _works(layout: StoreLayout, before: float | None, partial: bool) -> Iterator[Candidate]:
     for work in list_partial(layout):
         removable = not work.resumable or (partial and (before is None or work.changed <= before))
         if work.running or not removable:
@@ -238,14 +238,14 @@ def _works(layout: Layout, before: float | None, partial: bool) -> Iterator[Cand
         yield removed, work.changed, partial_call(_discard_work, layout, work)
 
 
-def _discard_work(layout: Layout, work: Partial) -> bool:
+def _discard_work(layout: StoreLayout, work: Partial) -> bool:
     with hold(layout.locks / work.folder.name, wait=False) as state:
         # Without locks a running process cannot be detected; work unchanged for a day counts as abandoned.
         resting = time.time() - work.changed > DAY
         return (state == "held" or (state == "unsupported" and resting)) and discard(layout, work.folder)
 
 
-def _left(layout: Layout, dry_run: bool) -> Iterator[Removed]:
+def _left(layout: StoreLayout, dry_run: bool) -> Iterator[Removed]:
     """Delete the remains of earlier removals, and damaged entries."""
     folders: tuple[tuple[Path, Literal["trash", "damaged"]], ...] = (
         (layout.trash, "trash"),
@@ -259,7 +259,7 @@ def _left(layout: Layout, dry_run: bool) -> Iterator[Removed]:
             yield Removed(what=what, name=name.partition(".")[0], bytes=size)
 
 
-def _locks(layout: Layout) -> None:
+def _locks(layout: StoreLayout) -> None:
     """Remove the lock files that killed processes have left."""
     for name in listing(layout.locks):
         if not (layout.partial / name).exists():

@@ -16,16 +16,25 @@ from typing import Any
 from ..errors import InputError, must
 from .address import address as make_address
 from .address import canonical, is_address
-from .entry import RECORD, Entry, check_kind, check_name, is_plain, make_provenance, read_entry, write_entry
+from .entry import (
+    RECORD,
+    StoreEntry,
+    check_kind,
+    check_name,
+    is_plain,
+    make_provenance,
+    read_entry,
+    write_entry,
+)
 from .files import disk, drop_temporary, mark_file, sync_folder
-from .layout import Layout
+from .layout import StoreLayout
 from .sweeping import discard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class WorkOrder:
     """
-    A request for an entry; see `Entry`.
+    A request for an entry; see `StoreEntry`.
 
     Parameters
     ----------
@@ -49,11 +58,13 @@ class Work:
     Parameters
     ----------
     address : str
-    entry : Entry or None
+    entry : StoreEntry or None
         The finished entry; if there is one, nothing is left to do.
     """
 
-    def __init__(self, address: str, entry: Entry | None, *, folder: Path, finish: Callable[..., Entry]):
+    def __init__(
+        self, address: str, entry: StoreEntry | None, *, folder: Path, finish: Callable[..., StoreEntry]
+    ):
         self.address, self.entry = address, entry
         self._folder, self._finish = folder, finish
         self._start = time.monotonic()
@@ -68,7 +79,9 @@ class Work:
             )
         return self._folder
 
-    def finish(self, provenance: Mapping[str, Any] | None = None, *, seconds: float | None = None) -> Entry:
+    def finish(
+        self, provenance: Mapping[str, Any] | None = None, *, seconds: float | None = None
+    ) -> StoreEntry:
         """
         Turn the folder into an entry: all files, with their checksums, appear in the store at once.
 
@@ -81,7 +94,7 @@ class Work:
 
         Returns
         -------
-        Entry
+        StoreEntry
         """
         spent = time.monotonic() - self._start if seconds is None else seconds
         self.entry = self._finish(self.folder, provenance or {}, spent)
@@ -90,13 +103,13 @@ class Work:
 
 def make_order(
     address: str | None, kind: str, specification: Mapping[str, Any], inputs: Sequence[str], command: str
-) -> Order:
+) -> WorkOrder:
     """Validate a request for an entry, and compute its address if none is given."""
     derived = make_address(specification, inputs)
     if address is not None and not is_address(address):
         raise must("address", "40 hexadecimal digits", address)
     check_kind(kind)
-    return Order(
+    return WorkOrder(
         address=address or derived,
         kind=kind,
         # A deep copy, so that later changes by the caller have no effect.
@@ -106,27 +119,29 @@ def make_order(
     )
 
 
-def settle(layout: Layout, order: Order, folder: Path, more: Mapping[str, Any], seconds: float) -> Entry:
+def settle(
+    layout: StoreLayout, order: WorkOrder, folder: Path, facts: Mapping[str, Any], seconds: float
+) -> StoreEntry:
     """
     Turn a folder into an entry: flushed to the disk with checksums, then renamed into place.
 
     Parameters
     ----------
-    layout : Layout
-    order : Order
+    layout : StoreLayout
+    order : WorkOrder
     folder : Path
         Holds the files; in the same file system.
-    more : mapping
+    facts : mapping
         Further facts about how it was made.
     seconds : float
         The duration.
 
     Returns
     -------
-    Entry
+    StoreEntry
         That of the first writer.
     """
-    canonical(more, "provenance")
+    canonical(facts, "provenance")
     with disk(layout.root):
         files = {}
         drop_temporary(folder)
@@ -135,9 +150,9 @@ def settle(layout: Layout, order: Order, folder: Path, more: Mapping[str, Any], 
             if not is_plain(path):
                 raise InputError(f"an entry must consist of plain files, but {path.name} is none.")
             files[path.name] = mark_file(path)
-        provenance = make_provenance(more, seconds=seconds, command=order.command)
+        provenance = make_provenance(facts, seconds=seconds, command=order.command)
         write_entry(
-            Entry(
+            StoreEntry(
                 address=order.address,
                 kind=order.kind,
                 specification=order.specification,

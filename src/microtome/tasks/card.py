@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from ..errors import InputError
 from .items import Kind
-from .strict import Table
+from .strict import StrictTable
 
 Columns = Mapping[str, tuple[str, ...]]
 
@@ -213,7 +213,7 @@ def read_card(content: str, where: str) -> Card:
     Card
     """
     try:
-        top = Table(tomllib.loads(content), where)
+        top = StrictTable(tomllib.loads(content), where)
     except tomllib.TOMLDecodeError as problem:
         raise InputError(f"{where} must be TOML, but got: {problem}.") from problem
     kind = top.one_of("kind", KINDS)
@@ -248,7 +248,7 @@ def read_card(content: str, where: str) -> Card:
     return card
 
 
-def _hub(table: Table, shape: str) -> Hub:
+def _hub(table: StrictTable, shape: str) -> Hub:
     hub = Hub(
         id=table.text("id"),
         config=table.text("config", ""),
@@ -262,7 +262,7 @@ def _hub(table: Table, shape: str) -> Hub:
     return hub
 
 
-def _local(table: Table, shape: str) -> Local:
+def _local(table: StrictTable, shape: str) -> Local:
     local = Local(
         folders=table.names("folders"),
         format=table.one_of("format", FORMATS),
@@ -283,7 +283,7 @@ def _local(table: Table, shape: str) -> Local:
     return local
 
 
-def _form(table: Table, shape: str) -> Form:
+def _form(table: StrictTable, shape: str) -> Form:
     columns = table.several("columns")
     roles, needed = ROLES[shape]
     for role in columns:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..corpora.hub import SCHEME, Rows, prepare
+from ..corpora.hub import SCHEME, HubRows, prepare
 from ..errors import InputError
 from .card import Hub
 
@@ -36,7 +36,7 @@ class HubRecords:
         hub = self._hub
         revision = None if self._folder else self._revision or hub.revision or hub.branch or None
         options = {"config": hub.config or None, "split": hub.splits[self._split], "revision": revision}
-        self._rows = Rows(prepare(f"{SCHEME}{self._folder or hub.id}", options))
+        self._rows = HubRows(prepare(f"{SCHEME}{self._folder or hub.id}", options))
         return iter(self._rows)
 
     def refuse(self, must: str, but: str) -> InputError:

@@ -18,7 +18,7 @@ from .hub import HubRecords
 from .items import Split
 from .own import own_task
 from .reading.finding import Found, beside, find_files, find_whole
-from .reading.formats import Options, Records, opened
+from .reading.formats import FormatOptions, Records, opened
 from .reading.shaping import Shaping, found_labels, shape
 from .subset import cut
 from .table import TASKS, known, names
@@ -101,35 +101,37 @@ def task(
     return _from_hub(card, "" if data is None else os.fspath(data).removeprefix(SCHEME), revision)
 
 
-def as_task(given: Any) -> Task:
+def as_task(value: Any) -> Task:
     """Return a task as it is, or load it by its name."""
-    if isinstance(given, Task):
-        return given
-    if not isinstance(given, (str, os.PathLike)):
-        raise must("task", "a task or the name of one", type(given).__name__)
-    return task(given)
+    if isinstance(value, Task):
+        return value
+    if not isinstance(value, (str, os.PathLike)):
+        raise must("task", "a task or the name of one", type(value).__name__)
+    return task(value)
 
 
-def _without_card(identifier: str, data: Any, revision: Any, seed: int, own: dict[str, Any]) -> Task:
+def _without_card(identifier: str, data: Any, revision: Any, seed: int, options: dict[str, Any]) -> Task:
     if Path(identifier).exists():
         for what, value in (("data", data), ("revision", revision)):
             if value is not None:
                 raise must(what, "left out for a table of one's own", value)
-        return own_task(identifier, seed=seed, **own)
+        return own_task(identifier, seed=seed, **options)
     from .generated.table import GENERATED
 
     if identifier not in GENERATED:
         raise unknown("task", identifier, names())
-    sizes = own.pop("sizes", None)
-    _no_more(own, identifier)
+    sizes = options.pop("sizes", None)
+    _no_more(options, identifier)
     if data is not None or revision is not None:
         raise InputError(f"data and revision must be left out for {identifier}, which is generated.")
     return GENERATED[identifier](seed=seed, sizes=sizes)
 
 
-def _no_more(own: Mapping[str, Any], name: str) -> None:
-    if own:
-        raise InputError(f"{', '.join(own)} must be left out for {name}: a card says which columns are what.")
+def _no_more(options: Mapping[str, Any], name: str) -> None:
+    if options:
+        raise InputError(
+            f"{', '.join(options)} must be left out for {name}: a card says which columns are what."
+        )
 
 
 def _make(card: Card, sources: Mapping[str, _Source], form: Form, source: str, **settings: Any) -> Task:
@@ -248,7 +250,7 @@ def _records(card: Card, split: str, file: Found) -> Records:
     return Records(
         path=file.path,
         format=local.formats.get(split, local.format),
-        options=Options(header=local.header if headless else (), broken=local.broken),
+        options=FormatOptions(header=local.header if headless else (), broken=local.broken),
     )
 
 

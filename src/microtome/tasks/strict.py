@@ -11,7 +11,7 @@ from ..errors import InputError
 _NEEDED: Any = object()
 
 
-class Table:
+class StrictTable:
     """A table of a TOML file, whose keys are taken one by one until none is left."""
 
     def __init__(self, table: Mapping[str, Any], where: str, path: str = "") -> None:
@@ -72,10 +72,10 @@ class Table:
         )
         return MappingProxyType({k: (v,) if isinstance(v, str) else tuple(v) for k, v in table.items()})
 
-    def inner(self, key: str) -> Table:
+    def inner(self, key: str) -> StrictTable:
         """Take a nested table."""
         table = self._take(key, "a table", lambda v: isinstance(v, dict), _NEEDED)
-        return Table(table, self._where, f"{self._path}{key}.")
+        return StrictTable(table, self._where, f"{self._path}{key}.")
 
     def done(self) -> None:
         """Raise if a key is left: a misspelled one would otherwise be ignored."""

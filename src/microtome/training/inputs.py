@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..encoders.tokens import Tokenizer, Tokens, Window
+from ..encoders.tokens import Tokenizer, Tokens, TokenWindow
 from ..errors import InputError, must
 from ..randomness import generator
 from ..tasks.items import Item
@@ -241,7 +241,7 @@ def _language(
 
 
 def _guessed(
-    window: Window, mask: int | None, draw: Callable[[], np.random.Generator]
+    window: TokenWindow, mask: int | None, draw: Callable[[], np.random.Generator]
 ) -> tuple[Tokens, np.ndarray]:
     """Choose the tokens of a window to predict: none twice, none special and, with a mask, a random few."""
     tokens = window.tokens

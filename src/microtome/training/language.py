@@ -55,7 +55,7 @@ def language_model(
 
 def _from_file(encoder: TransformerEncoder, kind: Any, names: set[str]) -> dict[str, torch.Tensor] | None:
     """Read the head from the checkpoint of an encoder that was loaded without it."""
-    if any("drawn anew" in change for change in encoder.source.changes):
+    if any("all weights re-initialized" in change for change in encoder.source.changes):
         return None
     path = unpack(encoder.source.given).model
     try:

@@ -13,7 +13,7 @@ from ..context import Context
 from ..encoders.encoder import Encoder, TransformerEncoder
 from ..errors import InputError, must
 from ..inference.estimate import Estimate
-from ..inference.seeds import Outcome, mean_over_seeds
+from ..inference.seeds import SeedOutcome, mean_over_seeds
 from ..runtime import name_device, using_threads
 from ..store.shelf import Shelf
 from ..tasks.task import Task
@@ -285,6 +285,6 @@ def over_seeds(runs: Sequence[Any], *, level: float = 0.95) -> Estimate:
     if not isinstance(runs, Sequence) or not runs or not all(hasattr(run, "evaluation") for run in runs):
         raise must("runs", "fine-tuned models, at least one", runs)
     outcomes = [
-        Outcome(seed=run.seeds.order, value=run.score.value, failed=run.failure or "") for run in runs
+        SeedOutcome(seed=run.seeds.order, value=run.score.value, failed=run.failure or "") for run in runs
     ]
     return mean_over_seeds(outcomes, runs[0].evaluation.main, level=level)

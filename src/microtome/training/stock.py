@@ -169,7 +169,7 @@ def trained_pooler(encoder: TransformerEncoder) -> dict[str, torch.Tensor] | Non
     if encoder.family.name not in POOLED:
         return None
     pooler = encoder.base.pooler.state_dict() if has_pooler(encoder.base) else None  # pyright: ignore[reportCallIssue, reportAttributeAccessIssue]
-    if any("drawn anew" in change for change in encoder.source.changes):
+    if any("all weights re-initialized" in change for change in encoder.source.changes):
         return pooler
     path = unpack(encoder.source.given).model
     try:

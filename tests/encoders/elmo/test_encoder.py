@@ -99,7 +99,7 @@ def test_a_random_twin_of_an_elmo(name: str) -> None:
     assert twin.digest == again.digest
     assert len({trained.digest, twin.digest, other.digest}) == 3
     assert twin.name == f"{name}-random3"
-    assert twin.source.changes == ("all weights drawn anew (seed 3)",)
+    assert twin.source.changes == ("all weights re-initialized (seed 3)",)
     found: list[torch.Tensor] = []
     twin.run(twin.words([["The", "cat", "sleeps"]]), lambda _, states: found.append(states.clone()))
     assert len(found) == len(twin.layers)

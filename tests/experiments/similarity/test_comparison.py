@@ -322,7 +322,7 @@ def test_a_random_twin_is_one_more_model(base: Any, folder: Path, store: Path) -
     found = mt.compare([base, twin], on=CORPUS, store=store)
     one = found["debiased_cka"]
     assert one.left[4:] == tuple(f"bert-random3/{k}" for k in range(4))
-    assert one.provenance["models"][1]["changes"] == ["all weights drawn anew (seed 3)"]
+    assert one.provenance["models"][1]["changes"] == ["all weights re-initialized (seed 3)"]
     assert one.values[3, 7] < 0.9
 
 

@@ -15,7 +15,7 @@ from ...errors import InputError
 from .archive import WEIGHTS, open_files
 from .characters import CHARACTERS
 from .model import ElmoModel, ElmoPart
-from .options import Options, parse_options
+from .options import ElmoOptions, parse_options
 from .token_vectors import CharacterNetwork, embed
 from .transformer import BiTransformer, bitransformer, final_norm
 
@@ -41,7 +41,7 @@ _NORMS = MappingProxyType({"attention": "sublayer.0.norm", "feedforward": "subla
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Weights:
+class _AllenWeights:
     """The tensors of a file, and the names of those that were taken."""
 
     tensors: Mapping[str, Any]
@@ -106,7 +106,7 @@ def read_transformer(path: Path) -> ElmoModel:
         options = parse_options(config, f"config.json in {path}")
         name, size, network = _network(options)
         source = f"{WEIGHTS} in {path}"
-        weights = _Weights(tensors=_load(file, source), source=source)
+        weights = _AllenWeights(tensors=_load(file, source), source=source)
     width, hidden = (options.whole(f"model.contextualizer.{key}") for key in ("input_dim", "hidden_dim"))
     projected = options.whole(f"{name}.encoder.projection_dim")
     if projected != width:
@@ -132,7 +132,7 @@ def read_transformer(path: Path) -> ElmoModel:
     )
 
 
-def _network(options: Options) -> tuple[str, int, CharacterNetwork]:
+def _network(options: ElmoOptions) -> tuple[str, int, CharacterNetwork]:
     """Find the character embedder: its name, the size of a character embedding, and the network."""
     options.choice("model.type", MODELS)
     options.choice("model.contextualizer.type", (CONTEXTUALIZER,))
@@ -184,7 +184,7 @@ def _load(file: IO[bytes], source: str) -> Mapping[str, Any]:
 
 
 def _character_weights(
-    weights: _Weights, prefix: str, network: CharacterNetwork, size: int, width: int
+    weights: _AllenWeights, prefix: str, network: CharacterNetwork, size: int, width: int
 ) -> dict[str, Tensor]:
     part = f"{prefix}._encoder._module"
     tensors = {"characters": weights.take(f"{prefix}._embedding._module.weight", CHARACTERS, size)}
@@ -204,7 +204,7 @@ def _character_weights(
     return tensors
 
 
-def _block_weights(weights: _Weights, index: int, width: int, hidden: int) -> dict[str, Tensor]:
+def _block_weights(weights: _AllenWeights, index: int, width: int, hidden: int) -> dict[str, Tensor]:
     tensors = {}
     for name, part in _MATRICES.items():
         outputs, inputs = {"inner": (hidden, width), "outer": (width, hidden)}.get(name, (width, width))

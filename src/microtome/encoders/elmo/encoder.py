@@ -15,8 +15,8 @@ from ..families.elmo import ELMO, TRANSFORMER_ELMO
 from ..family import Family
 from ..tokens import Tokens
 from .characters import character_ids
+from .random_init import reinitialize
 from .reading import read_elmo
-from .twins import draw_anew
 
 CUTS = "one token a word, between the begin and the end of a sentence"
 
@@ -141,7 +141,7 @@ class ElmoEncoder:
 
 
 def load_elmo(
-    given: str,
+    address: str,
     *,
     name: str | None,
     device: Any,
@@ -150,12 +150,12 @@ def load_elmo(
     keep_embeddings: bool = False,
 ) -> ElmoEncoder:
     """Load an ELMo of either kind from its folder, options or archive, or a randomly initialized copy."""
-    path = Path(given)
+    path = Path(address)
     label = path.parent.name if path.name.endswith("options.json") else path.name.split(".")[0]
-    model, changes = read_elmo(given), ()
+    model, changes = read_elmo(address), ()
     if random_init:
-        changes = (draw_anew(model, seed=seed, keep_embeddings=keep_embeddings),)
+        changes = (reinitialize(model, seed=seed, keep_embeddings=keep_embeddings),)
         label = f"{label}-random{seed}"
     return ElmoEncoder(
-        name=name or label, model=model.to(device), source=Source(given=given, changes=changes)
+        name=name or label, model=model.to(device), source=Source(given=address, changes=changes)
     )

@@ -10,7 +10,7 @@ from ...errors import InputError, MicrotomeError, MissingExtraError
 from .bilstm import BiLstm, bilstm
 from .characters import CHARACTERS, WORD
 from .model import ElmoModel, ElmoPart
-from .options import Options, content_of, parse_options
+from .options import ElmoOptions, content_of, parse_options
 from .token_vectors import CharacterNetwork, embed
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Weights:
+class _Hdf5Weights:
     """An open HDF5 file, and the names of the datasets that were taken."""
 
     file: h5py.File
@@ -106,7 +106,7 @@ def read_bilstm(options_path: Path, weights_path: Path) -> ElmoModel:
     except OSError as problem:
         raise InputError(f"{weights_path} must be an HDF5 file, but got: {problem}.") from problem
     with file:
-        weights = _Weights(file=file, path=weights_path)
+        weights = _Hdf5Weights(file=file, path=weights_path)
         try:
             embeddings = _embeddings(options, weights)
             blocks = _blocks(options, weights)
@@ -120,7 +120,7 @@ def read_bilstm(options_path: Path, weights_path: Path) -> ElmoModel:
     return ElmoModel(kind="elmo", width=width, embeddings=embeddings, blocks=blocks, final_norm=None)
 
 
-def _embeddings(options: Options, weights: _Weights) -> ElmoPart:
+def _embeddings(options: ElmoOptions, weights: _Hdf5Weights) -> ElmoPart:
     import torch
 
     # The number counts the row for "no token" that the file does not have; some options leave it out.
@@ -160,7 +160,7 @@ def _embeddings(options: Options, weights: _Weights) -> ElmoPart:
     return ElmoPart(embed, network, tensors)
 
 
-def _blocks(options: Options, weights: _Weights) -> list[ElmoPart]:
+def _blocks(options: ElmoOptions, weights: _Hdf5Weights) -> list[ElmoPart]:
     import torch
 
     if not options.flag("bidirectional", default=True):

@@ -18,7 +18,7 @@ LARGEST = 3.4e38
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ElmoOptions:
     """
     The content of a JSON file, addressed by dotted names such as `lstm.dim`.
 
@@ -107,7 +107,7 @@ def content_of(path: Path) -> bytes:
         raise InputError(f"{path} must be a readable file, but got: {problem}.") from problem
 
 
-def parse_options(content: bytes, source: str) -> Options:
+def parse_options(content: bytes, source: str) -> ElmoOptions:
     """
     Parse the content of a JSON file.
 
@@ -119,7 +119,7 @@ def parse_options(content: bytes, source: str) -> Options:
 
     Returns
     -------
-    Options
+    ElmoOptions
     """
     try:
         values = json.loads(content)
@@ -127,4 +127,4 @@ def parse_options(content: bytes, source: str) -> Options:
         raise InputError(f"{source} must be JSON, but it cannot be read as such.") from problem
     if not isinstance(values, dict):
         raise InputError(f"{source} must hold a JSON object, but it holds a {type(values).__name__}.")
-    return Options(source=source, values=values)
+    return ElmoOptions(source=source, values=values)

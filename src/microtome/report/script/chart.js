@@ -1,4 +1,4 @@
-// How are series drawn over an axis? Lines, bars for doubt, and a guide that reads values.
+// Series over an axis: lines, error bars, and a guide that reads values.
 
 const CURVES = Array.from({ length: 7 }, (_, k) => `var(--curve-${k})`);
 const DASHES = ["", "6 2.5", "1.5 2.5", "7 2 1.5 2", "10 2 1.5 2 1.5 2"];

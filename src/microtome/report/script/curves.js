@@ -1,4 +1,4 @@
-// How does a score change along the layers, and a loss along training? Curves that can be hidden one by one.
+// Scores along layers and losses along training: curves that can be hidden one by one.
 
 const MOST_SHADED = 3; // bands of more curves would cover one another
 

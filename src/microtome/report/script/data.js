@@ -1,4 +1,4 @@
-// How are small tables shown, and how does a reader take the data away? As rows, in CSV and JSON.
+// Small tables, and the data of a section as CSV and JSON.
 
 // Some tables come with numbers in words, such as "0.80 [0.75, 0.84]".
 const NUMBER = /^-?[\d.,]+( \[-?[\d.,]+, -?[\d.,]+\])?$/;

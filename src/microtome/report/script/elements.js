@@ -1,4 +1,4 @@
-// How are elements made? By their names and attributes; every text of the document goes through textContent
+// Elements by their names and attributes: every text of the document goes through textContent
 // or setAttribute, so that no name in it can become markup.
 
 const SVG = "http://www.w3.org/2000/svg";

@@ -1,4 +1,4 @@
-// How do cells look and answer? A grid with names at its sides, walked over by pointer and keys: for maps of
+// A grid of cells with names at its sides, walked over by pointer and keys: for maps of
 // layers and for maps of spans.
 
 /** The smallest round step at which labels of some length do not touch. */

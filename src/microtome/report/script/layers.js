@@ -1,4 +1,4 @@
-// What lies behind a cell? Its two layers: their spectra, and the layers nearest to each.
+// The two layers of a cell: their spectra, and the layers nearest to each.
 
 let cellOpener = null;
 

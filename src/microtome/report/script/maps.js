@@ -1,4 +1,4 @@
-// How alike are the layers? Maps on one scale of colors, for the measure that the reader chose.
+// Maps of the similarity of layers on one color scale, for the measure that the reader chose.
 
 const SHOWN = [
   ["value", "value"],

@@ -1,4 +1,4 @@
-// How is a number said? In the same way in every figure: a fixed count of decimals, a true minus sign.
+// Numbers in words, the same in every figure: a fixed count of decimals, a true minus sign.
 
 const MINUS = "\u2212";
 

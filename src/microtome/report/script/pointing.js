@@ -1,5 +1,4 @@
-// What is the reader looking at? Values stand beside the pointer; a layer picked in one figure is marked in
-// all.
+// The pointer: values stand beside it, and a layer picked in one figure is marked in all.
 
 const tip = {
   node: byId("tip"),

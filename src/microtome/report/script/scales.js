@@ -1,4 +1,4 @@
-// Where on a scale does a value stand, and which color has it? Level, logarithmic, or both around 0.
+// Scales of values and colors: level, logarithmic, or both around 0.
 
 // The colors of the pictures on paper: viridis, and purple to orange; those of curves stand in the style.
 const VIRIDIS = hexes(

@@ -1,4 +1,4 @@
-// When is a figure drawn? When it comes near the screen, when the room for it changes, and all for print.
+// Figures are drawn when they come near the screen, when the room for them changes, and all for print.
 
 const FIGURES = {
   map: drawMap,

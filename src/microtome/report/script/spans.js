@@ -1,4 +1,4 @@
-// Which blocks can be skipped? A row of blocks to drag over, and a map of what every span costs.
+// Spans of blocks: a row of blocks to drag over, and a map of what every span costs.
 
 function spanScale(section) {
   const costs = section.values
@@ -44,7 +44,7 @@ function spanFacts(section, i, j, unit) {
         ? ""
         : apart
           ? "Not 0 by the band of all spans."
-          : "Not told from 0 by the band of all spans.",
+          : "Not significantly different from 0 by the band of all spans.",
   };
 }
 

@@ -17,7 +17,7 @@ JOINTS = (" while", ", and", ", but", " because")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
+class AgreementWords:
     """The words of the sentences: nouns in the singular, verbs in the base form or, in `did`, the past."""
 
     people: tuple[str, ...]
@@ -28,9 +28,9 @@ class Words:
     places: tuple[str, ...]
 
 
-def words(held_out: bool) -> Words:
+def words(held_out: bool) -> AgreementWords:
     """Return the training words, or the held-out ones."""
-    return Words(
+    return AgreementWords(
         people=part(PEOPLE, held_out),
         did=part(DID, held_out),
         does=part(DOES, held_out),
@@ -40,7 +40,7 @@ def words(held_out: bool) -> Words:
     )
 
 
-def draft(words: Words, label: int, numbers: Draws) -> Draft:
+def draft(words: AgreementWords, label: int, numbers: Draws) -> Draft:
     """
     Generate a sentence of two clauses, one with a singular and one with a plural subject.
 
@@ -51,7 +51,7 @@ def draft(words: Words, label: int, numbers: Draws) -> Draft:
 
     Parameters
     ----------
-    words : Words
+    words : AgreementWords
     label : int
         1 if both verbs agree.
     numbers : iterator of float
@@ -79,7 +79,7 @@ def draft(words: Words, label: int, numbers: Draws) -> Draft:
     return Draft(key=acceptable, texts=(acceptable if label else unacceptable,))
 
 
-def _subject(words: Words, head: str, embedded: str, plural: bool, numbers: Draws) -> str:
+def _subject(words: AgreementWords, head: str, embedded: str, plural: bool, numbers: Draws) -> str:
     look = f"{pick(words.looks, numbers)} " if chance(0.25, numbers) else ""
     noun = with_s(head) if plural else head
     between = with_s(embedded) if chance(0.5, numbers) else embedded
@@ -95,7 +95,7 @@ def _subject(words: Words, head: str, embedded: str, plural: bool, numbers: Draw
     return f"the {look}{noun} {clause}{place}"
 
 
-def _predicate(words: Words, numbers: Draws) -> tuple[str, str]:
+def _predicate(words: AgreementWords, numbers: Draws) -> tuple[str, str]:
     # The singular and the plural form.
     form = next(numbers)
     if form < 0.5:
@@ -110,7 +110,7 @@ def _predicate(words: Words, numbers: Draws) -> tuple[str, str]:
     return f"has been {state}", f"have been {state}"
 
 
-def _place(words: Words, numbers: Draws) -> str:
+def _place(words: AgreementWords, numbers: Draws) -> str:
     place = pick(words.places, numbers)
     return f"{pick(WHERE, numbers)} the {with_s(place) if chance(0.5, numbers) else place}"
 

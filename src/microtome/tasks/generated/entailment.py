@@ -96,7 +96,7 @@ class Phrase:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
+class EntailmentWords:
     """The words of the sentences, nouns and verbs in families."""
 
     people: tuple[Family, ...]
@@ -106,10 +106,10 @@ class Words:
     adverbs: tuple[str, ...]
 
 
-def words(held_out: bool) -> Words:
+def words(held_out: bool) -> EntailmentWords:
     """Return the training words, or the held-out ones: whole families."""
     people = part(tuple(PEOPLE.items()), held_out)
-    return Words(
+    return EntailmentWords(
         people=people,
         anybody=(*people, *part(tuple(ANIMALS.items()), held_out)),
         verbs=part(tuple(VERBS.items()), held_out),
@@ -118,7 +118,7 @@ def words(held_out: bool) -> Words:
     )
 
 
-def draft(words: Words, label: int, numbers: Draws) -> Draft:
+def draft(words: EntailmentWords, label: int, numbers: Draws) -> Draft:
     """
     Generate a hypothesis, and a premise that differs from it in one or two positions.
 
@@ -129,7 +129,7 @@ def draft(words: Words, label: int, numbers: Draws) -> Draft:
 
     Parameters
     ----------
-    words : Words
+    words : EntailmentWords
     label : int
         0 if the premise entails the hypothesis.
     numbers : iterator of float
@@ -176,7 +176,7 @@ def _soundness(label: int, count: int, numbers: Draws) -> list[bool]:
     return list(pick(((False, True), (True, False), (False, False)), numbers))
 
 
-def _phrases(words: Words, changed: list[int], used: list[str], numbers: Draws) -> list[Phrase]:
+def _phrases(words: EntailmentWords, changed: list[int], used: list[str], numbers: Draws) -> list[Phrase]:
     # Families and modifiers differ between positions, so no two positions can depend on each other.
     subject, first, second = pick(words.people, numbers), *several(words.anybody, 2, numbers)
     while subject in (first, second):
@@ -196,7 +196,7 @@ def _phrases(words: Words, changed: list[int], used: list[str], numbers: Draws) 
     return phrases
 
 
-def _modifier(words: Words, position: int, used: list[str], numbers: Draws) -> str:
+def _modifier(words: EntailmentWords, position: int, used: list[str], numbers: Draws) -> str:
     options = words.adverbs if position in VERB_PLACES else words.adjectives
     modifier = pick(options, numbers)
     while modifier in used:

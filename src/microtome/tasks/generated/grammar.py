@@ -26,7 +26,7 @@ TENTHS: Mapping[str, range] = MappingProxyType(
     {"train": range(8), "validation": range(8, 9), "test": range(9, 10), "held_out": range(10)}
 )
 
-# A tenth of the drafts fits even the smallest split; so many misses in a row mean that none is left.
+# A tenth of the drafts fits even the smallest split; this many misses in a row mean that none is left.
 PATIENCE = 2000
 
 

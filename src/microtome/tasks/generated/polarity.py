@@ -46,7 +46,7 @@ CLOSINGS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
+class PolarityWords:
     """The words of reviews; of each pair, the negative ones come first, in the order of the labels."""
 
     subjects: tuple[tuple[str, tuple[str, ...]], ...]
@@ -55,9 +55,9 @@ class Words:
     caused: tuple[tuple[str, ...], tuple[str, ...]]
 
 
-def words(held_out: bool) -> Words:
+def words(held_out: bool) -> PolarityWords:
     """Return the training words, or the held-out ones."""
-    return Words(
+    return PolarityWords(
         subjects=part(tuple(SUBJECTS.items()), held_out),
         adjectives=(part(BLAME, held_out), part(PRAISE, held_out)),
         felt=(part(DISLIKED, held_out), part(LIKED, held_out)),
@@ -65,13 +65,13 @@ def words(held_out: bool) -> Words:
     )
 
 
-def draft(words: Words, label: int, numbers: Draws) -> Draft:
+def draft(words: PolarityWords, label: int, numbers: Draws) -> Draft:
     """
     Generate a review with a majority of opinions of a given polarity.
 
     Parameters
     ----------
-    words : Words
+    words : PolarityWords
     label : int
         0 for negative, 1 for positive.
     numbers : iterator of float
@@ -102,7 +102,7 @@ def draft(words: Words, label: int, numbers: Draws) -> Draft:
     return Draft(key=text, texts=(text,))
 
 
-def _opinion(words: Words, kind: int, aspect: str, numbers: Draws) -> str:
+def _opinion(words: PolarityWords, kind: int, aspect: str, numbers: Draws) -> str:
     form = next(numbers)
     strength = f"{pick(STRENGTHS, numbers)} " if chance(0.3, numbers) else ""
     if form < 0.2:

@@ -87,11 +87,11 @@ def find_whole(card: Card, data: str | Path) -> Path | None:
     return None
 
 
-def beside(found: Found, ending: str) -> Path | None:
+def beside(file: Found, ending: str) -> Path | None:
     """Find the file with the labels of another file."""
-    stem = found.named.rpartition(".")[0]
+    stem = file.named.rpartition(".")[0]
     for packed in ENDINGS:
-        path = found.path.parent / f"{stem}{ending}{packed}"
+        path = file.path.parent / f"{stem}{ending}{packed}"
         if path.is_file():
             return path
     return None

@@ -23,7 +23,7 @@ _SENTENCE = re.compile(r'([0-9]+)\t"?(.*?)"?\s*')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class FormatOptions:
     """
     The options of a format.
 
@@ -48,14 +48,14 @@ class Records:
     ----------
     path : Path
     format : str
-    options : Options
+    options : FormatOptions
     skipped : int
         The number of broken rows skipped in the last iteration.
     """
 
     path: Path
     format: str
-    options: Options = field(default_factory=Options)
+    options: FormatOptions = field(default_factory=FormatOptions)
     skipped: int = 0
     _lines: Lines | None = None
 

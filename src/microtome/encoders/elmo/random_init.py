@@ -12,7 +12,7 @@ from ...randomness import generator
 from ..encoder import digest_weights
 
 
-def draw_anew(model: Any, *, seed: int, keep_embeddings: bool) -> str:
+def reinitialize(model: Any, *, seed: int, keep_embeddings: bool) -> str:
     """
     Re-initialize all weights of an ELMo.
 
@@ -45,8 +45,8 @@ def draw_anew(model: Any, *, seed: int, keep_embeddings: bool) -> str:
             values = _draw(name.rpartition(".")[2], tuple(weight.shape), generator(seed, "twin", name))
             weight.copy_(torch.from_numpy(values))
     if digest_weights(model) == before:
-        raise WorkError("a random twin must differ from its model, but every weight stayed as it was.")
-    return f"all weights drawn anew (seed {seed}){', embeddings kept' if keep_embeddings else ''}"
+        raise WorkError("a random baseline must differ from its model, but every weight stayed as it was.")
+    return f"all weights re-initialized (seed {seed}){', embeddings kept' if keep_embeddings else ''}"
 
 
 def _draw(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .encoder import TransformerEncoder
 
 
-def draw_anew(encoder: TransformerEncoder, *, seed: int, keep_embeddings: bool) -> str:
+def reinitialize(encoder: TransformerEncoder, *, seed: int, keep_embeddings: bool) -> str:
     """
     Re-initialize all weights of an encoder as the library initializes a new model.
 
@@ -46,8 +46,8 @@ def draw_anew(encoder: TransformerEncoder, *, seed: int, keep_embeddings: bool) 
     encoder.model.load_state_dict(fresh.state_dict())
     _restore(encoder, embeddings)
     if digest_weights(encoder.model) == before:
-        raise WorkError("a random twin must differ from its model, but every weight stayed as it was.")
-    return f"all weights drawn anew (seed {seed}){', embeddings kept' if keep_embeddings else ''}"
+        raise WorkError("a random baseline must differ from its model, but every weight stayed as it was.")
+    return f"all weights re-initialized (seed {seed}){', embeddings kept' if keep_embeddings else ''}"
 
 
 def _parts(encoder: TransformerEncoder, base: torch.nn.Module) -> dict[str, torch.Tensor]:
