@@ -114,7 +114,7 @@ def measure(
     import torch
 
     from microtome.training.inputs import collate, encode
-    from microtome.training.loop import Records, make_accelerator, train
+    from microtome.training.loop import TrainingRecords, make_accelerator, train
     from microtome.training.modeling import build
     from microtome.training.recipe import find_recipe
     from microtome.training.sampler import updates as in_updates
@@ -142,7 +142,7 @@ def measure(
             chosen,
             seed=0,
             accelerator=accelerator,
-            records=Records(progress=lambda *_: None),
+            records=TrainingRecords(progress=lambda *_: None),
         )
 
     calls: dict[str, Callable[[], object]] = {}

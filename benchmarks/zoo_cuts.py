@@ -130,9 +130,9 @@ def ready_rows(model: Any, vectors: Any, features: Sequence[Any]) -> Any:
     """What heads answer, from vectors that a pass has left already."""
     import numpy as np
 
-    from microtome.training.head_inputs import Rows
+    from microtome.training.head_inputs import HeadRows
 
-    return Rows(
+    return HeadRows(
         kind=model.kind,
         vectors=vectors,
         counts=np.ones(len(features), dtype=np.int64),

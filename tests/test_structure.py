@@ -48,12 +48,12 @@ VAGUE = frozenset(
     ]
 )
 # Carried by `Context`: signatures that still name them.
-CARRIED = {"progress": 80, "store": 50, "command": 50}
-VAGUE_SHARE = 0.08
-WIDE = 65
+CARRIED = {"progress": 39, "store": 17, "command": 21}
+VAGUE_SHARE = 0.015
+WIDE = 13
 FOLDER = 38
-QUESTIONS = 120
-REUSED = 26
+QUESTIONS = 0
+REUSED = 0
 
 
 @cache

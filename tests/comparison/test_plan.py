@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from microtome.comparison.plan import Plan, make_plan, read_bytes
+from microtome.comparison.plan import EnginePlan, make_plan, read_bytes
 from microtome.errors import InputError
 from microtome.measures.table import chosen
 from microtome.moments.stack import make_stack
@@ -15,7 +15,7 @@ from microtome.moments.stack import make_stack
 LAYERS = [np.zeros((1000, 64), np.float32)] * 12
 
 
-def plan(memory: int, measures: str = "linear_cka", **more: int | bool) -> Plan:
+def plan(memory: int, measures: str = "linear_cka", **more: int | bool) -> EnginePlan:
     return make_plan(make_stack(LAYERS), None, [chosen(measures)], memory=memory, itemsize=4, **more)  # pyright: ignore[reportArgumentType]
 
 

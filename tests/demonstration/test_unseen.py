@@ -21,7 +21,9 @@ def unseen(lost: int, margin: float) -> Unseen:
     wrong = [1 - said if place < lost else said for place, said in enumerate(right)]
     whole, cut = (score_answers(TASK, split, said) for said in (right, wrong))
     drop = judge_drop("accuracy", whole.answers(), cut.answers(), TASK.labels, max_drop=margin)
-    return Unseen(name="masked", folder=Path("demo/prune/masked"), kept=3, depth=12, drop=drop, evaluation=cut)
+    return Unseen(
+        name="masked", folder=Path("demo/prune/masked"), kept=3, depth=12, drop=drop, evaluation=cut
+    )
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from microtome.errors import InputError
 from microtome.tasks.generated.table import GENERATED
 from microtome.tasks.items import Kind
 from microtome.training.decoding import decode
-from microtome.training.head_inputs import Rows, head_rows
+from microtome.training.head_inputs import HeadRows, head_rows
 from microtome.training.inputs import collate, encode
 from microtome.training.layer_heads import apply_heads, failures, head_weights, train_heads
 from microtome.training.loop import make_accelerator, train
@@ -44,7 +44,7 @@ def still(model: TaskModel) -> TaskModel:
     return model
 
 
-def rows_of(encoder: Any, model: TaskModel, task: Any, **options: Any) -> tuple[Rows, list[Any]]:
+def rows_of(encoder: Any, model: TaskModel, task: Any, **options: Any) -> tuple[HeadRows, list[Any]]:
     features = encode(task.split("train").items, task, encoder.tokenizer, longest=32)
     return head_rows(model, features, **options), features
 

@@ -1,4 +1,4 @@
-"""How are the words of a command line read? By the parser's own rules, and each single value only once."""
+"""Parsing of commands: an option of one value may be given once."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from ..moments.strip import Strip, basis
 from ..randomness import generator
 from .layers import Layers, facts_of, in_order, make_banks, runs, vectors_first
 from .nulls import null_details, null_of
-from .plan import LEAST_TILE, Plan, second_share
+from .plan import LEAST_TILE, EnginePlan, second_share
 from .tables import KINDS, NOT_FINITE, ROUNDING, Outcome, Scores, Table, settle
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 def run(
     request: Request,
-    plan: Plan,
+    plan: EnginePlan,
     *,
     scores: bool = False,
     source: Callable[..., Crossing] = cross,
@@ -49,7 +49,7 @@ def run(
     request : Request
         With clusters, debiasing leaves out all pairs within a cluster; its seed assigns rows to units, where
         there are too many to score one by one.
-    plan : Plan
+    plan : EnginePlan
     scores : bool
         Whether to read the rows a second time for the influence of each row or cluster.
     source : callable
@@ -67,7 +67,9 @@ def run(
 class _Run:
     """State of one run: its banks, and the tables under construction."""
 
-    def __init__(self, request: Request, plan: Plan, scores: bool, source: Callable[..., Crossing]) -> None:
+    def __init__(
+        self, request: Request, plan: EnginePlan, scores: bool, source: Callable[..., Crossing]
+    ) -> None:
         left_stack, right_stack, clusters = request.left, request.right, request.clusters
         self.source, self.plan = source, plan
         self.measures = vectors_first(request.measures)

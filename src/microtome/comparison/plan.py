@@ -118,7 +118,7 @@ def read_bytes(memory: str | int | float) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class EnginePlan:
     """
     Groups of layers, and their cost.
 
@@ -177,7 +177,7 @@ def make_plan(
     clustered: bool = False,
     halves: int = 0,
     permutations: int = 0,
-) -> Plan:
+) -> EnginePlan:
     """
     Split layers into as few groups as fit the memory.
 
@@ -196,7 +196,7 @@ def make_plan(
 
     Returns
     -------
-    Plan
+    EnginePlan
     """
     n = left.rows
     left_widths = np.array(left.widths)
@@ -232,7 +232,7 @@ def make_plan(
     pairs_of_rows = (1.0 if certainty else 0.3) * n * layers**2 if second else 0.0
     readings = passes + (2 if clustered else 0) + (passes + 1 if certainty else 0)
     values_read = readings * n * float(left_widths.sum() + (0 if symmetric else right_widths.sum()))
-    return Plan(
+    return EnginePlan(
         left=lefts,
         right=lefts if symmetric else rights,
         tile_rows=tile_rows,

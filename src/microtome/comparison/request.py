@@ -23,7 +23,7 @@ from .inputs import (
     read_clusters,
     recorded_grouping,
 )
-from .plan import Plan, Settings, make_plan, read_bytes
+from .plan import EnginePlan, Settings, make_plan, read_bytes
 
 Progress = Callable[[str, int, int], None]
 PRECISIONS = ("fast", "exact")
@@ -145,7 +145,7 @@ class Prepared:
     """A checked comparison with its options and its plan."""
 
     request: Request
-    plan: Plan
+    plan: EnginePlan
     options: SimilarityOptions
 
     def reporting(self, progress: Progress | None) -> Prepared:
@@ -292,7 +292,7 @@ def _planned(request: Request, options: SimilarityOptions) -> Prepared:
     return Prepared(request=request, plan=plan, options=options)
 
 
-def plan_for(request: Request, **more: Any) -> Plan:
+def plan_for(request: Request, **more: Any) -> EnginePlan:
     """Make the plan of a checked request."""
     return make_plan(
         request.left,

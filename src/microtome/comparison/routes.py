@@ -11,7 +11,7 @@ from ..moments.turned import turn
 from .engine import run
 from .gramroute import gram_pays, run_gram
 from .layers import facts_of_spread
-from .plan import Plan
+from .plan import EnginePlan
 from .request import Request, plan_for
 from .rowwise import run_rows
 from .tables import LayerFacts, Outcome, Scores, Table
@@ -29,7 +29,7 @@ class Raw:
 
 
 def compute(
-    request: Request, plan: Plan | None = None, *, scores: bool = False, spectra: bool = False
+    request: Request, plan: EnginePlan | None = None, *, scores: bool = False, spectra: bool = False
 ) -> Raw:
     """
     Compute all tables of a request, in float64 if its values do not fit float32 products.
@@ -37,7 +37,7 @@ def compute(
     Parameters
     ----------
     request : Request
-    plan : Plan, optional
+    plan : EnginePlan, optional
     scores : bool
         Whether to read the rows again for influence scores.
     spectra : bool
@@ -58,7 +58,7 @@ def compute(
         return _compute(exact_request, None, scores, spectra)
 
 
-def _compute(request: Request, plan: Plan | None, scores: bool, spectra: bool) -> Raw:
+def _compute(request: Request, plan: EnginePlan | None, scores: bool, spectra: bool) -> Raw:
     """Dispatch each measure to its route."""
     plan = plan_for(request) if plan is None else plan
     by_rows = [m for m in request.measures if m.declared("needs") == "rows"]
@@ -110,7 +110,7 @@ def _turns(choice: Chosen) -> bool:
 
 
 def _run(
-    request: Request, measures: list[Chosen], plan: Plan, scores: bool, spectra: bool = False
+    request: Request, measures: list[Chosen], plan: EnginePlan, scores: bool, spectra: bool = False
 ) -> Outcome:
     return run(replace(request, measures=tuple(measures)), plan, scores=scores, spectra=spectra)
 

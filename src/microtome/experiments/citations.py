@@ -1,4 +1,4 @@
-"""Whose experiment is it? BibTeX by key, printed with every result."""
+"""BibTeX entries of experiments, by key, written with every result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is it said what curves over layers show? The best layer, and how two differ, with bands or without."""
+"""Findings from curves over layers: the best layer, and how two curves differ."""
 
 from __future__ import annotations
 

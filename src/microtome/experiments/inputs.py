@@ -160,7 +160,7 @@ class SampleOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowOptions(SampleOptions):
+class RowSelection(SampleOptions):
     """Which rows of a text models are compared on."""
 
     longest: int | None = option(

@@ -1,4 +1,4 @@
-"""What do newly trained heads answer at every layer? Trained on cached vectors, then kept in the store."""
+"""Heads trained on cached vectors of every layer, and their predictions in the store."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .models import Opened, mixed
 if TYPE_CHECKING:
     import os
 
-    from ..training.head_inputs import Rows
+    from ..training.head_inputs import HeadRows
     from ..training.taskmodel import TaskModel
 
 KIND, TABLE, TOLD = "heads", "answers.parquet", "heads.json"
@@ -90,16 +90,16 @@ class Vectors:
         return self.one.model if self._make is None else self._make()
 
     @cached_property
-    def learned(self) -> Rows:
+    def learned(self) -> HeadRows:
         """Of the examples to learn from."""
         return self._rows(self.train)[0]
 
     @cached_property
-    def answered(self) -> tuple[Rows, list[Any]]:
+    def answered(self) -> tuple[HeadRows, list[Any]]:
         """Of the examples to answer, and their features."""
         return self._rows(self.split)
 
-    def _rows(self, split: Split) -> tuple[Rows, list[Any]]:
+    def _rows(self, split: Split) -> tuple[HeadRows, list[Any]]:
         from ..training.head_inputs import head_rows
         from ..training.inputs import encode
 

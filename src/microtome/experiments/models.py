@@ -1,4 +1,4 @@
-"""Which models is an experiment about, and what do their cuts answer? Opened and answered once, then kept."""
+"""Models with heads that an experiment opens, and the predictions of their cuts in the store."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ COLLAPSED = "collapsed"  # the failure of a run with one prediction for every ex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Points:
+class RunPoints:
     """
     The runs of one arm, by the point they belong to.
 
@@ -55,7 +55,7 @@ class Points:
         return dict(zip(self.x, self.answers, strict=True)).get(x)
 
 
-def gather_points(outcomes: Sequence[Done], split: Split, arm: str) -> Points:
+def gather_points(outcomes: Sequence[Done], split: Split, arm: str) -> RunPoints:
     """
     Gather the runs of an arm by point.
 
@@ -69,7 +69,7 @@ def gather_points(outcomes: Sequence[Done], split: Split, arm: str) -> Points:
 
     Returns
     -------
-    Points
+    RunPoints
         In the order in which the points come first.
     """
     points: dict[X, list[Done]] = {}
@@ -84,7 +84,7 @@ def gather_points(outcomes: Sequence[Done], split: Split, arm: str) -> Points:
     for outcome in outcomes:
         if outcome.run.arm == arm and not counts(outcome):
             failed.append((outcome.run.x, outcome.run.name, outcome.failure or ""))
-    return Points(
+    return RunPoints(
         arm=arm,
         x=tuple(points),
         answers=tuple(answers),
@@ -109,7 +109,7 @@ def _collapsed_note(outcomes: Sequence[Done]) -> str | None:
 
 
 def curves_of(
-    points: Points,
+    points: RunPoints,
     task: Task,
     reference: Answers | None,
     *,
@@ -124,7 +124,7 @@ def curves_of(
 
     Parameters
     ----------
-    points : Points
+    points : RunPoints
     task : Task
     reference : Answers or None
         Without one there is no curve of differences.
@@ -255,7 +255,7 @@ def beyond_margin(curve: Curve, score: Score, margin: float = MARGIN) -> list[in
 
 
 def compare_points(
-    task: Task, first: Points, second: Points, *, points: Sequence[X], level: float
+    task: Task, first: RunPoints, second: RunPoints, *, points: Sequence[X], level: float
 ) -> list[tuple[X, Comparison, float]]:
     """
     Compare two arms on the same examples, with Holm's correction over points.
@@ -263,7 +263,7 @@ def compare_points(
     Parameters
     ----------
     task : Task
-    first, second : Points
+    first, second : RunPoints
     points : sequence of int, float or str
         Those to compare; the ones where all runs of an arm diverged are left out.
     level : float

@@ -73,7 +73,7 @@ _ALL = (
     ),
     Entry(
         verb="compare",
-        path="similarity.comparison.Comparison",
+        path="similarity.comparison.ModelComparison",
         group=COMPARE,
         summary="Compare all layers of all models on the same rows of a corpus.",
         takes="models",
@@ -179,7 +179,7 @@ _ALL = (
     ),
     Entry(
         verb="change",
-        path="change.change.Change",
+        path="change.change.LayerChange",
         group=CHANGE,
         summary="Compare each layer before and after fine-tuning, between seeds and a random baseline.",
         takes="changed",
@@ -207,7 +207,7 @@ _ALL = (
     ),
     Entry(
         verb="localize",
-        path="change.localization.Localization",
+        path="change.localization.LayerLocalization",
         group=CHANGE,
         summary="Score layers for information in single neurons, beyond rotated layers.",
         takes="models",

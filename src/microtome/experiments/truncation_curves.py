@@ -1,4 +1,4 @@
-"""What do the answers of every layer say together? Curves with bands, and costs of a cut."""
+"""Curves of a truncation with bands, and costs of a cut."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from .cuda_graphs import LENGTHS
 from .evaluating import Evaluation, guessed_from, predict, score_answers, write_answers, write_windows
 from .frozen_features import Bottom
 from .heads import Head
-from .loop import Course, Records, make_accelerator, train
+from .loop import TrainingCourse, TrainingRecords, make_accelerator, train
 from .precision import products_in
 from .progress import STATE
 from .recipe import Recipe
@@ -132,9 +132,9 @@ def finetune(
         **values,
     )
     shelf = Shelf(context.store)
-    records = Records(state_seconds=state_seconds, board=board)
+    records = TrainingRecords(state_seconds=state_seconds, board=board)
 
-    def begin(folder: Path) -> Run:
+    def begin(folder: Path) -> TrainingRun:
         return begin_run(request, folder, accelerator=accelerator, shelf=shelf, progress=context.progress)
 
     if not accelerator.is_main_process:
@@ -170,7 +170,7 @@ def _agree(accelerator: Any, message: tuple[Any, Any] | None = None) -> tuple[An
 
 def begin_run(
     request: TuningRequest, folder: Path, *, accelerator: Any, shelf: Shelf, progress: Progress | None
-) -> Run:
+) -> TrainingRun:
     """
     Build the model of a fine-tuning.
 
@@ -185,7 +185,7 @@ def begin_run(
 
     Returns
     -------
-    Run
+    TrainingRun
     """
     from .methods import set_head_dropout, trainable
     from .modeling import build
@@ -195,7 +195,7 @@ def begin_run(
         set_head_dropout(model, request.recipe.dropout)
     learning = trainable(model, request.specification["method"], frozen=request.frozen)
     model.to(accelerator.device)
-    return Run(
+    return TrainingRun(
         request=request,
         model=model,
         accelerator=accelerator,
@@ -207,7 +207,7 @@ def begin_run(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class TrainingRun:
     """
     A fine-tuning run: the model and all that its training needs.
 
@@ -251,7 +251,7 @@ class Run:
             raise WorkError(f"{request.task.name} must leave examples to train on, but none fits the model.")
         return features
 
-    def train(self, records: Records) -> tuple[Course, list[str]]:
+    def train(self, records: TrainingRecords) -> tuple[TrainingCourse, list[str]]:
         """Train the model; return its course and the addresses of the saved checkpoints."""
         request, features = self.request, self.features()
         save_at = checkpoint_updates(request.checkpoints, request.recipe, len(features))
@@ -307,7 +307,7 @@ class Run:
         )
         return score_answers(request.task, request.judged, answers, train=guessed_from(request.task))
 
-    def finish(self, course: Course, checkpoints: list[str]) -> dict[str, Any]:
+    def finish(self, course: TrainingCourse, checkpoints: list[str]) -> dict[str, Any]:
         """Evaluate the model, write all files, and return the provenance of the store entry."""
         from .saving import save
 
@@ -382,7 +382,7 @@ def checkpoint_updates(checkpoints: str | tuple[int, ...], recipe: Recipe, featu
     return frozenset(checkpoints)
 
 
-def _plain(course: Course) -> dict[str, Any]:
+def _plain(course: TrainingCourse) -> dict[str, Any]:
     return {
         "updates": course.updates,
         "planned": course.planned,
@@ -394,7 +394,7 @@ def _plain(course: Course) -> dict[str, Any]:
     }
 
 
-def _failure(course: Course, evaluation: Evaluation) -> str | None:
+def _failure(course: TrainingCourse, evaluation: Evaluation) -> str | None:
     if course.diverged is not None:
         return f"diverged: {course.diverged}"
     if evaluation.kind != "language_modeling" and evaluation.constant:

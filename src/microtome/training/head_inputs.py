@@ -46,7 +46,7 @@ def heads_refusal(kind: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Rows:
+class HeadRows:
     """
     Inputs of the head for each example, in every layer.
 
@@ -164,7 +164,7 @@ def head_rows(
     cuts: Sequence[Cut] | None = None,
     progress: Progress | None = None,
     autocast: Any = None,
-) -> Rows:
+) -> HeadRows:
     """
     Read the inputs of the head at every layer, in one pass.
 
@@ -179,7 +179,7 @@ def head_rows(
 
     Returns
     -------
-    Rows
+    HeadRows
     """
     import torch
 
@@ -214,7 +214,7 @@ def head_rows(
         name="states of all layers",
     )
     tagging = model.kind == "tagging"
-    return Rows(
+    return HeadRows(
         kind=model.kind,
         vectors=vectors,
         counts=counts,

@@ -14,7 +14,7 @@ from ..encoders.elmo.latemodule import LateModule
 from ..errors import InputError, must
 from ..randomness import generator
 from .cuda_graphs import CudaGraphs
-from .head_inputs import Rows, heads_refusal
+from .head_inputs import HeadRows, heads_refusal
 from .methods import head_names, idle_names, set_head_dropout
 from .optimizer import adamw, is_decayed, set_rate
 from .recipe import Recipe
@@ -69,7 +69,7 @@ def pooler_names(model: TaskModel) -> frozenset[str]:
 
 def train_heads(
     model: TaskModel,
-    rows: Rows,
+    rows: HeadRows,
     recipe: Recipe,
     *,
     seeds: Sequence[int] = (0, 1, 2),
@@ -87,7 +87,7 @@ def train_heads(
     ----------
     model : TaskModel
         Its head is copied; the model is left unchanged.
-    rows : Rows
+    rows : HeadRows
         Inputs of the head for each training example in every layer; see `head_rows`.
     recipe : Recipe
         Its `accumulate` is ignored.
@@ -126,7 +126,7 @@ def train_heads(
     return trained
 
 
-def apply_heads(model: TaskModel, heads: Heads, rows: Rows) -> list[list[np.ndarray]]:
+def apply_heads(model: TaskModel, heads: Heads, rows: HeadRows) -> list[list[np.ndarray]]:
     """
     Apply the head of every layer to examples.
 
@@ -135,7 +135,7 @@ def apply_heads(model: TaskModel, heads: Heads, rows: Rows) -> list[list[np.ndar
     model : TaskModel
         The model that the heads were copied from.
     heads : Heads
-    rows : Rows
+    rows : HeadRows
         Of the same layers.
 
     Returns
@@ -160,7 +160,7 @@ def apply_heads(model: TaskModel, heads: Heads, rows: Rows) -> list[list[np.ndar
 
 def _train(
     model: TaskModel,
-    rows: Rows,
+    rows: HeadRows,
     recipe: Recipe,
     seed: int,
     start: Weights,
@@ -247,7 +247,7 @@ class _Reading(LateModule):
 
 
 def _reader(
-    reading: _Reading, weights: Weights, rows: Rows, layers: int
+    reading: _Reading, weights: Weights, rows: HeadRows, layers: int
 ) -> tuple[Callable[..., torch.Tensor], bool]:
     """
     Make a function that applies the heads of all layers: in one call (vmap) if the head's class allows it.

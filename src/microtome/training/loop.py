@@ -34,9 +34,9 @@ STATE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class TrainingCourse:
     """
-    Course of a training.
+    TrainingCourse of a training.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Course:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Records:
+class TrainingRecords:
     """
     What a training leaves behind: state, log and checkpoints.
 
@@ -98,10 +98,10 @@ def train(
     *,
     seed: int,
     accelerator: Any,
-    records: Records | None = None,
+    records: TrainingRecords | None = None,
     cuda_graphs: bool = False,
     tf32: bool = False,
-) -> Course:
+) -> TrainingCourse:
     """
     Train a model.
 
@@ -121,7 +121,7 @@ def train(
         Of the order and of dropout.
     accelerator : accelerate.Accelerator
         Manages devices and mixed precision.
-    records : Records, optional
+    records : TrainingRecords, optional
         Where state, log and checkpoints go.
     cuda_graphs : bool
         Whether updates may run as CUDA graphs, where that is possible: batches must contain all inputs of
@@ -131,11 +131,11 @@ def train(
 
     Returns
     -------
-    Course
+    TrainingCourse
     """
     import torch
 
-    records = records or Records()
+    records = records or TrainingRecords()
     planned = recipe.updates(len(features))
     optimizer = make_optimizer(model, recipe)
     done, extra_state = (0, {}) if records.folder is None else read_state(records.folder, model, optimizer)
@@ -227,7 +227,7 @@ def train(
                 break
     prepared.eval()
     log.close()
-    return Course(
+    return TrainingCourse(
         updates=done,
         planned=planned,
         seconds=time.monotonic() - start,

@@ -19,7 +19,7 @@ from ..encoders.elmo.latemodule import LateModule
 from ..errors import InputError
 from ..randomness import generator
 from .cuda_graphs import CudaGraphs
-from .loop import LOG_UPDATES, Course, kernels
+from .loop import LOG_UPDATES, TrainingCourse, kernels
 from .optimizer import is_decayed
 from .recipe import Recipe
 from .sampler import updates as in_updates
@@ -42,7 +42,7 @@ def train_vectorized(
     longest: int,
     tf32: bool = False,
     progress: Callable[[str, int, int], None] | None = None,
-) -> list[Course]:
+) -> list[TrainingCourse]:
     """
     Train several models as one, batched with vmap.
 
@@ -65,7 +65,7 @@ def train_vectorized(
 
     Returns
     -------
-    list of Course
+    list of TrainingCourse
         One per model.
     """
     import torch
@@ -122,7 +122,7 @@ def train_vectorized(
         model.eval()
     seconds = time.monotonic() - start
     return [
-        Course(
+        TrainingCourse(
             updates=planned,
             planned=planned,
             seconds=seconds,

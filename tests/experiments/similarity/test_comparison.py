@@ -506,11 +506,11 @@ def test_maps_have_what_every_result_has(base: Any, tuned: Any, store: Path) -> 
 
 def test_random_baselines_of_open_models_are_those_of_loaded_ones(base: Any, folder: Path) -> None:
     from microtome.context import Context
-    from microtome.experiments.similarity.comparison import Comparison
+    from microtome.experiments.similarity.comparison import ModelComparison
 
     def digest(model: Any) -> str:
         options: dict[str, Any] = {"models": [model], "on": CORPUS, "random_baselines": 1, "seed": 3}
-        return Comparison(**options).plan(Context(device="cpu")).inputs.encoders[1].digest
+        return ModelComparison(**options).plan(Context(device="cpu")).inputs.encoders[1].digest
 
     assert (
         digest(base) == digest(folder / "bert") == mt.load(folder / "bert", random_init=True, seed=3).digest

@@ -20,7 +20,7 @@ from ...rows.planning import Rows
 from ..base import Experiment, Plan, as_function, option
 from ..cell_errors import Points, points_of
 from ..citations import cited
-from ..inputs import RowOptions, TextOptions
+from ..inputs import RowSelection, TextOptions
 from ..layer_similarity import compare_layers, plan_text, record_models
 from ..tuned_models import (
     RANDOM,
@@ -62,7 +62,7 @@ class ChangeInputs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change(MeasureOptions, RowOptions, TextOptions, TunedOptions, Experiment):
+class LayerChange(MeasureOptions, RowSelection, TextOptions, TunedOptions, Experiment):
     """
     Compare each layer before and after fine-tuning, with a second seed and a random model as references.
 
@@ -148,7 +148,7 @@ class Change(MeasureOptions, RowOptions, TextOptions, TunedOptions, Experiment):
         )
 
 
-change = as_function(Change, "change")
+change = as_function(LayerChange, "change")
 
 
 def _rescaled(points: Mapping[str, Points]) -> list[float] | None:

@@ -20,7 +20,7 @@ from ...rows.planning import Rows
 from ..base import Experiment, Plan, as_function, option
 from ..cell_errors import Sample, apart, points_of
 from ..citations import cited
-from ..inputs import RowOptions, open_texts
+from ..inputs import RowSelection, open_texts
 from ..layer_similarity import Recorded, compare_layers, plan_text, record_models
 from ..tuned_models import (
     BASE,
@@ -62,7 +62,7 @@ class DomainInputs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Domains(MeasureOptions, RowOptions, TunedOptions, Experiment):
+class Domains(MeasureOptions, RowSelection, TunedOptions, Experiment):
     """
     Compare the change on sentences of the task with that on other sentences, paired at equal length.
 

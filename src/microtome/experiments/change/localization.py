@@ -27,7 +27,7 @@ from ...rows.planning import Rows, plan_at_most
 from ...version import VERSION
 from ..base import Experiment, Plan, as_function, option
 from ..citations import cited
-from ..inputs import SAMPLE, LoadingOptions, RowOptions, TextOptions
+from ..inputs import SAMPLE, LoadingOptions, RowSelection, TextOptions
 from ..layer_similarity import ComparisonOptions, Recorded, called, record_models
 from ..tuned_models import text_provenance
 
@@ -56,7 +56,7 @@ class LocalizationInputs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Localization(ComparisonOptions, RowOptions, TextOptions, LoadingOptions, Experiment):
+class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOptions, Experiment):
     """
     Score layers for what their similarity to others owes to single neurons, beyond rotated layers.
 
@@ -241,7 +241,7 @@ class Localization(ComparisonOptions, RowOptions, TextOptions, LoadingOptions, E
         )
 
 
-localize = as_function(Localization, "localize")
+localize = as_function(LayerLocalization, "localize")
 
 
 def _halved(recorded: Recorded, halves: int, seed: int) -> tuple[Clusters, list[np.ndarray]]:

@@ -22,7 +22,7 @@ from ...scores.table import find_score
 from ...training.tuned import RUN
 from ..base import Experiment, Plan, as_function, option
 from ..citations import cited
-from ..inputs import TASK_HELP, RowOptions, TaskOptions, TextOptions, open_task, task_notes
+from ..inputs import TASK_HELP, RowSelection, TaskOptions, TextOptions, open_task, task_notes
 from ..layer_similarity import ComparisonOptions, compare_layers, plan_text, record_models
 from ..tuned_models import text_provenance
 from .checkpoint_blocks import MEASURE, find_checkpoint_blocks
@@ -72,7 +72,7 @@ class TrajectoryInputs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trajectory(ComparisonOptions, RowOptions, TaskOptions, TextOptions, Experiment):
+class Trajectory(ComparisonOptions, RowSelection, TaskOptions, TextOptions, Experiment):
     """
     Follow the layers of a model along its training: maps, change, blocks of layers and score by step.
 

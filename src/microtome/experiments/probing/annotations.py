@@ -21,7 +21,7 @@ from .claims import layer_findings, length_findings, methods_of
 from .control import control_questions, over_draws
 from .curves import probe_curves, with_unit
 from .facts import depth_notes, more_facts, probe_provenance, probe_rows, sizes_of
-from .inputs import AnnotationInputs, Recorded, annotation_plan, open_annotations, record_rows
+from .inputs import AnnotationInputs, RecordedRows, annotation_plan, open_annotations, record_rows
 from .layer_mixes import LAYERS, called, mix_facts, mix_findings
 from .stored_probes import kept_probe, question
 
@@ -120,7 +120,7 @@ def run(experiment: Probing, plan: Plan, context: Context) -> Result:
 
 
 def _probe_all(
-    experiment: Probing, inputs: AnnotationInputs, recorded: dict[str, Recorded], context: Context
+    experiment: Probing, inputs: AnnotationInputs, recorded: dict[str, RecordedRows], context: Context
 ) -> _Probes:
     """Probe every encoder for the target, and the given ones for the control task too."""
     train, shelf, probes = inputs.probe.function(), Shelf(context.store), _Probes()

@@ -157,7 +157,7 @@ def _check_enough(annotated: Annotated, train: np.ndarray, judged: np.ndarray | 
         )
 
 
-class Recorded(NamedTuple):
+class RecordedRows(NamedTuple):
     """
     The probing task and the activations of one encoder.
 
@@ -175,7 +175,7 @@ class Recorded(NamedTuple):
 
 def record_rows(
     inputs: AnnotationInputs, seeds: Sequence[int], context: Context
-) -> tuple[Asked, dict[str, Recorded]]:
+) -> tuple[Asked, dict[str, RecordedRows]]:
     """
     Run the encoders over the sentences, on the words that all of them have.
 
@@ -190,7 +190,7 @@ def record_rows(
     -------
     asked : Asked
         With a row for each of these words.
-    recorded : dict of str to Recorded
+    recorded : dict of str to RecordedRows
         By encoder: an edge probe has a row for each subword, and tokenizers differ.
     """
     from ...extraction.recording import record
@@ -226,7 +226,7 @@ def record_rows(
         )
         # A norm behind the last block is a layer of some families, but no block of its own.
         layers = activations.layers[: encoder.depth + 1]
-        recorded[name] = Recorded(
+        recorded[name] = RecordedRows(
             asked=replace(asked, examples=needed[np.asarray(rows.examples)], units=np.asarray(rows.units)),
             X=np.stack([np.asarray(layer, dtype=np.float32) for layer in layers]),
             address=activations.address,

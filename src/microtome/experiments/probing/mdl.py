@@ -27,7 +27,7 @@ from ..citations import cited
 from ..curve_claims import differences_from
 from .curves import AXIS
 from .facts import CONTROL, probe_provenance
-from .inputs import RANDOM_BASELINE, Recorded, annotation_plan, open_annotations, record_rows
+from .inputs import RANDOM_BASELINE, RecordedRows, annotation_plan, open_annotations, record_rows
 from .stored_probes import kept_code, question
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def run(experiment: Probing, plan: Plan, context: Context) -> Result:
 
 
 def _codes(
-    tasks: Mapping[str, tuple[Recorded, Asked, np.ndarray]], rows: np.ndarray, context: Context
+    tasks: Mapping[str, tuple[RecordedRows, Asked, np.ndarray]], rows: np.ndarray, context: Context
 ) -> dict[str, Code]:
     """Code the labels of every task block by block, or read the code from the store."""
     codes: dict[str, Code] = {}

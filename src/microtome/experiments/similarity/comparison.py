@@ -19,11 +19,11 @@ from ...findings.record import with_source
 from ...rows.planning import plan_rows
 from ..base import Experiment, Plan, as_function, option
 from .inputs import ExtractionOptions
-from .matrix import MeasureOptions
+from .matrix import MatrixOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison(MeasureOptions, ExtractionOptions, Experiment):
+class ModelComparison(MatrixOptions, ExtractionOptions, Experiment):
     """
     Compare all layers of all models with one another, on the same rows of a corpus.
 
@@ -120,4 +120,4 @@ class Comparison(MeasureOptions, ExtractionOptions, Experiment):
         return twin_of(encoder, name, seed)
 
 
-compare = as_function(Comparison, "compare")
+compare = as_function(ModelComparison, "compare")

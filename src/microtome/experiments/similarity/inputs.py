@@ -14,13 +14,13 @@ from ...rows.options import KINDS, SUBWORDS, row_options
 from ...rows.options import RowOptions as RowRule
 from ...rows.planning import Rows, input_length
 from ..base import option
-from ..inputs import LoadingOptions, RowOptions, TextOptions
+from ..inputs import LoadingOptions, RowSelection, TextOptions
 
 DTYPES = ("float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExtractionOptions(LoadingOptions, TextOptions, RowOptions):
+class ExtractionOptions(LoadingOptions, TextOptions, RowSelection):
     """Which rows models are run for, how models compute, and how rows are stored."""
 
     rows: str = option("What one row is.", "word", choices=tuple(KINDS), panel="Rows")

@@ -16,7 +16,7 @@ from ..base import Experiment, Plan, as_function, option
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasureOptions:
+class MatrixOptions:
     """Which measures are computed, how exactly, and with which intervals and null distributions."""
 
     measures: Any = option(
@@ -67,7 +67,7 @@ class MeasureOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimilarityMatrix(MeasureOptions, Experiment):
+class SimilarityMatrix(MatrixOptions, Experiment):
     """
     Compare every layer of one stack with every layer of another, or of itself.
 

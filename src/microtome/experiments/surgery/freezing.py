@@ -19,7 +19,7 @@ from ..baselines import below_baseline, plain_weak
 from ..grid import RECIPE_HELP, Grid, GridRuns
 from ..run_curves import (
     MARGIN,
-    Points,
+    RunPoints,
     beyond_margin,
     compare_points,
     curves_of,
@@ -205,7 +205,7 @@ def _loss_findings(part: str, curve: Curve | None, score: Any, depth: int) -> li
     return findings
 
 
-def _side_findings(arms: Mapping[str, Points], task: Task, level: float) -> list[str]:
+def _side_findings(arms: Mapping[str, RunPoints], task: Task, level: float) -> list[str]:
     """Compare a frozen bottom with a frozen top of as many blocks."""
     if set(arms) != set(PARTS):
         return []

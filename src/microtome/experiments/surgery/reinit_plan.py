@@ -21,7 +21,7 @@ FULL, SCRATCH, TRUNCATED = "full", "scratch", "truncated"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arm:
+class ReinitArm:
     """
     One curve of the experiment.
 
@@ -36,7 +36,7 @@ class Arm:
 
     Examples
     --------
-    >>> Arm(plan="single", scheme="library", size=500).name
+    >>> ReinitArm(plan="single", scheme="library", size=500).name
     'single, library, 500 examples'
     """
 
@@ -69,10 +69,10 @@ class Arm:
         # Without epochs only the number of updates counts, whatever the recipe has.
         return sized if self.updates is None else {**sized, "steps": self.updates, "epochs": None}
 
-    def like(self, plan: str, *, same_scheme: bool = False) -> Arm:
+    def like(self, plan: str, *, same_scheme: bool = False) -> ReinitArm:
         """The arm of another plan on the same examples, optionally with the same scheme, bias and norms."""
         how = {"scheme": self.scheme, "bias": self.bias, "layernorm": self.layernorm} if same_scheme else {}
-        return Arm(plan=plan, size=self.size, updates=self.updates, **how)
+        return ReinitArm(plan=plan, size=self.size, updates=self.updates, **how)
 
     def points(self, depth: int, width: int, seed: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
         """

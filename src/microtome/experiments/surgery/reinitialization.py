@@ -22,7 +22,7 @@ from ..baselines import below_baseline, plain_weak
 from ..grid import RECIPE_HELP, Grid, GridRuns
 from ..run_curves import (
     MARGIN,
-    Points,
+    RunPoints,
     beyond_margin,
     compare_points,
     curves_of,
@@ -33,7 +33,7 @@ from ..run_curves import (
     within_margin,
 )
 from ..runs import Run
-from .reinit_plan import AXES, FULL, PLANS, SCRATCH, TRUNCATED, Arm
+from .reinit_plan import AXES, FULL, PLANS, SCRATCH, TRUNCATED, ReinitArm
 from .result import grid_result
 
 BIASES = ("keep", "zero")
@@ -108,20 +108,20 @@ class Reinitialization(Grid):
         if not self.sizes or len(set(self.sizes)) != len(self.sizes):
             raise must("sizes", "one number or more, each once", list(self.sizes))
 
-    def arms(self) -> list[Arm]:
+    def arms(self) -> list[ReinitArm]:
         """List the curves: those with re-initialized blocks, then their references."""
         sizes = (self.train_size,) if self.sizes is None else self.sizes
         updates = (None,) if self.fixed_updates is None else (None, self.fixed_updates)
-        arms: list[Arm] = []
+        arms: list[ReinitArm] = []
         for size, fixed in product(sizes, updates):
             shared: dict[str, Any] = {"size": size, "updates": fixed}
             variants = product(self.plans, self.schemes, several(self.bias), self.layernorm)
-            changed = [Arm(plan=p, scheme=s, bias=b, layernorm=n, **shared) for p, s, b, n in variants]
+            changed = [ReinitArm(plan=p, scheme=s, bias=b, layernorm=n, **shared) for p, s, b, n in variants]
             arms += changed
             if self.truncation_control and "progressive" in self.plans:
-                arms.append(Arm(plan=TRUNCATED, **shared))
+                arms.append(ReinitArm(plan=TRUNCATED, **shared))
             if set(self.plans) - {"progressive"}:
-                arms.append(Arm(plan=FULL, **shared))
+                arms.append(ReinitArm(plan=FULL, **shared))
                 arms += list(dict.fromkeys(arm.like(SCRATCH, same_scheme=True) for arm in changed))
         return arms
 
@@ -211,29 +211,29 @@ class _Outcomes:
     def depth(self) -> int:
         return self.runs.encoder.depth
 
-    def points(self, arm: Arm) -> Points:
+    def points(self, arm: ReinitArm) -> RunPoints:
         task = self.runs.task
         return gather_points(self.runs.done, task.split(task.validation), arm.name)
 
-    def full(self, arm: Arm) -> Answers | None:
+    def full(self, arm: ReinitArm) -> Answers | None:
         """The full model on the same examples: the arm's own, so that its difference from itself is zero."""
         return self.points(arm if arm.has_full else arm.like(FULL)).at(self.depth)
 
-    def curves(self, arm: Arm) -> list[Curve]:
+    def curves(self, arm: ReinitArm) -> list[Curve]:
         points = self.points(arm)
         # A point is the reference only if it is the same object.
         full = points.at(self.depth) if arm.has_full else self.full(arm)
         axis, level = AXES.get(arm.plan, "blocks kept"), self.runs.context.level
         return curves_of(points, self.runs.task, full, axis=axis, level=level, against="the full model")
 
-    def findings(self, arm: Arm, curve: Curve) -> list[str]:
+    def findings(self, arm: ReinitArm, curve: Curve) -> list[str]:
         if arm.plan == TRUNCATED:
             return []
         if arm.plan == "progressive":
             return [*self._progressive_findings(arm, curve), *self._control_findings(arm)]
         return self._window_findings(arm, curve)
 
-    def _progressive_findings(self, arm: Arm, curve: Curve) -> list[str]:
+    def _progressive_findings(self, arm: ReinitArm, curve: Curve) -> list[str]:
         score, findings = find_score(self.runs.task.main), []
         level = f"{curve.level * 100:g} %"
         safe = [place for place in within_margin(curve, score) if curve.x[place] != self.depth]
@@ -256,7 +256,7 @@ class _Outcomes:
             f"excluded at {level}."
         ]
 
-    def _control_findings(self, arm: Arm) -> list[str]:
+    def _control_findings(self, arm: ReinitArm) -> list[str]:
         """Compare re-initialized blocks with none in their place."""
         task, level = self.runs.task, self.runs.context.level
         changed, cut = self.points(arm), self.points(arm.like(TRUNCATED))
@@ -278,7 +278,7 @@ class _Outcomes:
             )
         return findings
 
-    def _window_findings(self, arm: Arm, curve: Curve) -> list[str]:
+    def _window_findings(self, arm: ReinitArm, curve: Curve) -> list[str]:
         score = find_score(self.runs.task.main)
         loss = lost(curve, score)[0]
         places = [place for place in range(len(curve.x)) if loss[place] == loss[place]]

@@ -25,7 +25,7 @@ from ..truncation_curves import Said, by_seed, costs_of, curve_of, cut_costs, ga
 from .fine_tuned import check_base
 from .truncation_claims import said_cut, said_heads
 from .truncation_methods import methods
-from .truncation_plan import NAMES, Prepared, TruncationOptions, prepare
+from .truncation_plan import NAMES, PreparedTruncation, TruncationOptions, prepare
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class Truncation(TruncationOptions):
 truncate = as_function(Truncation, "truncate")
 
 
-def _score_arms(prepared: Prepared, task: Task, context: Context) -> dict[str, list[Arm]]:
+def _score_arms(prepared: PreparedTruncation, task: Task, context: Context) -> dict[str, list[Arm]]:
     """The predictions of every arm, one entry per model."""
     models, recipe, head_seeds = prepared.models, prepared.recipe, prepared.head_seeds
     depth, first = models[0].depth, models[0]
@@ -113,7 +113,7 @@ def _score_arms(prepared: Prepared, task: Task, context: Context) -> dict[str, l
 
 
 def _result(
-    prepared: Prepared, task: Task, arms: Mapping[str, list[Arm]], context: Context, started: float
+    prepared: PreparedTruncation, task: Task, arms: Mapping[str, list[Arm]], context: Context, started: float
 ) -> Result:
     models, scored, level = prepared.models, prepared.judged, context.level
     first, depth, seeds = models[0], models[0].depth, named_seeds(models)
@@ -187,7 +187,7 @@ def _result(
     )
 
 
-def _base_vectors(prepared: Prepared, task: Task, context: Context) -> Vectors:
+def _base_vectors(prepared: PreparedTruncation, task: Task, context: Context) -> Vectors:
     """Vectors of the encoder before fine-tuning."""
     encoder, model = prepared.base, prepared.models[0]
     # The head is initialized again, so all that counts of it is its kind.

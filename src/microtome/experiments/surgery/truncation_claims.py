@@ -1,4 +1,4 @@
-"""What may be said of a truncated model? How many layers can go, and whether training the head anew helps."""
+"""Findings of a truncation: how many layers can be removed, and whether training the head helps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How was a truncation made? The paragraph for a paper's section on methods."""
+"""Methods paragraph of a truncation."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ...training.layer_heads import pooler_names
 from ...training.stock import trained_pooler
 from ...version import VERSION
 from ..models import Opened, named_seeds
-from .truncation_plan import Prepared
+from .truncation_plan import PreparedTruncation
 
 
-def methods(asked: Prepared, task: Task, curves: Mapping[str, Curve], level: float) -> str:
+def methods(asked: PreparedTruncation, task: Task, curves: Mapping[str, Curve], level: float) -> str:
     """
     Say how the heads were trained and what was scored.
 
     Parameters
     ----------
-    asked : Prepared
+    asked : PreparedTruncation
     task : Task
     curves : mapping of str to Curve
         By the name of the arm.
@@ -79,7 +79,7 @@ def _said_length(one: Opened) -> str:
     return "" if one.longest is None else f", on inputs of at most {one.longest} tokens, as in its training"
 
 
-def _said_pooler(asked: Prepared) -> str:
+def _said_pooler(asked: PreparedTruncation) -> str:
     """What is trained of a head that reads a pooler."""
     if not pooler_names(asked.models[0].model):
         return ""
@@ -88,7 +88,7 @@ def _said_pooler(asked: Prepared) -> str:
     return ", and its pooler was trained with it"
 
 
-def _said_fresh(asked: Prepared) -> str:
+def _said_fresh(asked: PreparedTruncation) -> str:
     """What is drawn anew and what is trained, on the encoder before fine-tuning."""
     like = asked.models[0].model
     if not pooler_names(like):

@@ -54,7 +54,7 @@ class TruncationOptions(FineTunedExperiment):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedTruncation:
     """
     A truncation that can begin.
 
@@ -94,7 +94,7 @@ class Prepared:
 
 def prepare(
     truncation: TruncationOptions, inputs: TunedInputs, models: Sequence[Opened], base: Any
-) -> Prepared:
+) -> PreparedTruncation:
     """
     Decide what the heads of a truncation are trained on, and refuse what cannot work.
 
@@ -110,7 +110,7 @@ def prepare(
 
     Returns
     -------
-    Prepared
+    PreparedTruncation
     """
     task = inputs.task
     sound_models, failures = sound(models)
@@ -128,7 +128,7 @@ def prepare(
         train_splits, known, sizes = _train_splits(task, sound_models, size, truncation.train_seed)
         notes += sizes
         recipe.rising(recipe.updates(len(train_splits[0])))
-    return Prepared(
+    return PreparedTruncation(
         models=sound_models,
         judged=inputs.scored,
         recipe=recipe,

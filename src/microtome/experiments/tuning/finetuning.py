@@ -35,7 +35,7 @@ def read_checkpoints(typed: str) -> str | tuple[int, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuningInputs:
+class FineTuningInputs:
     """
     What a fine-tuning has opened.
 
@@ -101,7 +101,7 @@ class FineTuning(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
             sentence=f"{task.title}: {counted(examples, 'example')} of {task.source}, "
             f"{counted(updates, 'update')} of {recipe.batch}, {counted(len(self.seeds), 'seed')}, scored on "
             f"{task.validation} ({len(task.split(task.validation)):,})",
-            inputs=TuningInputs(encoder=encoder, task=task, recipe=recipe, references=references),
+            inputs=FineTuningInputs(encoder=encoder, task=task, recipe=recipe, references=references),
             notes=task_notes([task]),
         )
 
