@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ from microtome.cli.app import command
 from microtome.context import Context
 from microtome.experiments import table
 from microtome.experiments.base import Experiment, Plan, as_function, option
+from microtome.experiments.base import options_of as declared
 from microtome.experiments.table import EXPERIMENTS, Entry
 from microtome.findings.results import Result
 
@@ -51,13 +51,13 @@ def test_every_option_has_a_help_sentence_and_a_panel(verb: str) -> None:
 
 
 def test_an_option_means_the_same_everywhere() -> None:
-    kinds: dict[str, set[str]] = {}
-    for verb in EXPERIMENTS:
-        for name, parameter in options_of(verb).items():
-            if name.startswith("--"):
-                kinds.setdefault(name, set()).add(parameter.type.name)
-    # Seeds and checkpoints of one training are numbers; everything else has one type.
-    assert {name: types for name, types in kinds.items() if len(types) > 1} == {}
+    types: dict[str, set[str]] = {}
+    for entry in EXPERIMENTS.values():
+        for option_field, facts in declared(entry.load()):
+            # Values that Python takes in other forms too, such as open models, are of any type.
+            kind = str(option_field.type).removesuffix(" | None")
+            types.setdefault(facts.name or option_field.name, set()).update({kind} - {"Any"})
+    assert {name: kinds for name, kinds in types.items() if len(kinds) > 1} == {}
 
 
 def test_the_table_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,12 +96,11 @@ class Doubling(Experiment):
 
 
 @pytest.fixture
-def doubling(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def doubling(monkeypatch: pytest.MonkeyPatch) -> None:
     """One class and one entry of the table: all that an experiment needs."""
     entry = Entry(verb="double", path="x.Doubling", group=table.CHANGE, summary="Double.", takes="text")
     monkeypatch.setattr(Entry, "load", lambda _: Doubling)
     monkeypatch.setattr("microtome.cli.app.EXPERIMENTS", {"double": entry})
-    yield
 
 
 @pytest.mark.usefixtures("doubling")
@@ -118,6 +117,6 @@ def test_a_new_experiment_needs_one_class_and_one_entry(
     assert main(["double", "4", "--dry-run", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["times"] == 1
     assert main(["double", "4", "--tmes", "3"]) == 2
-    assert "Did you mean --times?" in capsys.readouterr().err.replace("Possible options", "Did you mean")
-    with pytest.raises(SystemExit):
-        main(["double", "--help"])
+    assert "--times" in capsys.readouterr().err
+    assert main(["double", "--help"]) == 0
+    assert "How often." in capsys.readouterr().out

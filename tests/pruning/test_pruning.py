@@ -44,7 +44,7 @@ def test_blocks_that_do_nothing_go(classifier: Path, solved: Callable[..., Task]
     assert "can go: accuracy falls by at most" in found.findings[0]
     assert "(96 %, one-sided, 200 examples never used to choose)" in found.findings[0]
     assert 0.3 < found.guess < 0.6
-    assert f" and {found.guess:.3f} of the most frequent answer." in found.findings[1]
+    assert f" and {found.guess:.3f} of the majority baseline." in found.findings[1]
     assert found.findings[1] in card(found)
     assert f"| {at_most(found.comparison.upper)} |" in card(found)
     assert found.model is not None

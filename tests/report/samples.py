@@ -209,7 +209,7 @@ def pruned(tested: Sequence[Drop], *, confirmed: Drop | None = None) -> Pruned:
         confirmed=confirmed,
         chosen_on="Chosen on 5,000 examples",
         certified_on="Certified on 5,000 others",
-        sentences=("As it was said.",),
+        findings=("As it was said.",),
         subject=subject,
         provenance={"command": "microtome prune tuned --task rte"},
     )

@@ -1,4 +1,4 @@
-"""The command-line parser: one command per experiment, and those that list, report and look after the store."""
+"""The command-line parser: one command per experiment, and those that list, report and keep the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can a model be trained on, and how? The tables of tasks and recipes."""
+"""Tables of tasks and recipes, as `microtome ls` prints them."""
 
 from __future__ import annotations
 
@@ -13,62 +13,62 @@ def list_tasks(screen: Screen) -> None:
     from ..tasks.generated.table import GENERATED
     from ..tasks.table import TASKS
 
-    told: list[dict[str, Any]] = [
+    tasks: list[dict[str, Any]] = [
         {
-            "name": one.name,
-            "title": one.title,
-            "kind": one.kind,
-            "about": one.about,
-            "labels": list(one.labels),
-            "scores": list(one.scores),
-            "main": list(one.main),
-            "sizes": dict(one.sizes),
-            "hub": None if one.hub is None else one.hub.id,
-            "revision": None if one.hub is None else (one.hub.revision or None),
-            "license": one.license,
-            "citation": one.citation,
+            "name": task.name,
+            "title": task.title,
+            "kind": task.kind,
+            "about": task.about,
+            "labels": list(task.labels),
+            "scores": list(task.scores),
+            "main": list(task.main),
+            "sizes": dict(task.sizes),
+            "hub": None if task.hub is None else task.hub.id,
+            "revision": None if task.hub is None else (task.hub.revision or None),
+            "license": task.license,
+            "citation": task.citation,
         }
-        for one in TASKS.values()
+        for task in TASKS.values()
     ]
     for make in GENERATED.values():
-        made = make()
-        told.append(
+        task = make()
+        tasks.append(
             {
-                "name": made.name,
-                "title": made.title,
-                "kind": made.kind,
-                "about": made.card["tests"],
-                "labels": list(made.labels),
-                "scores": list(made.scores),
-                "main": list(made.main),
+                "name": task.name,
+                "title": task.title,
+                "kind": task.kind,
+                "about": task.card["tests"],
+                "labels": list(task.labels),
+                "scores": list(task.scores),
+                "main": list(task.main),
                 "sizes": dict(SIZES),
                 "hub": None,
                 "revision": None,
-                "license": made.card["license"],
+                "license": task.card["license"],
                 "citation": "",
             }
         )
     if screen.json:
-        screen.result({"format": "microtome/tasks/1", "tasks": told}, "")
+        screen.result({"format": "microtome/tasks/1", "tasks": tasks}, "")
         return
     screen.rows(
         ["task", "kind", "score", "train", "validation", "hub", "license"],
         [
             [
-                one["name"],
-                one["kind"].replace("_", " "),
-                " + ".join(one["main"]),
-                _count(one["sizes"].get("train")),
-                _count(one["sizes"].get("validation")),
-                one["hub"] or "generated",
-                one["license"],
+                entry["name"],
+                entry["kind"].replace("_", " "),
+                " + ".join(entry["main"]),
+                _count(entry["sizes"].get("train")),
+                _count(entry["sizes"].get("validation")),
+                entry["hub"] or "generated",
+                entry["license"],
             ]
-            for one in told
+            for entry in tasks
         ],
         [
             "With --data DIR a task is read from its original files, plain or packed; without it, from the "
             "hub, whose revision is pinned only where a source for it can be cited.",
-            "One's own: --task FILE.csv --column text=NAME --column label=NAME.",
+            "Your own table: --task FILE.csv --column text=NAME --column label=NAME.",
         ],
     )
 
@@ -82,36 +82,42 @@ def list_recipes(screen: Screen) -> None:
     from ..training.recipe import RECIPES, changeable
 
     if screen.json:
-        told = [
+        recipes = [
             {
-                "name": one.name,
-                **one.specification(),
-                "notes": dict(one.notes),
-                "citation": one.citation,
+                "name": recipe.name,
+                **recipe.specification(),
+                "notes": dict(recipe.notes),
+                "citation": recipe.citation,
             }
-            for one in RECIPES.values()
+            for recipe in RECIPES.values()
         ]
-        screen.result({"format": "microtome/recipes/1", "recipes": told}, "")
+        screen.result({"format": "microtome/recipes/1", "recipes": recipes}, "")
         return
     screen.rows(
         ["recipe", "batch", "rate", "length", "warm-up", "decay", "clip", "tokens", "head", "source"],
         [
             [
-                one.name,
-                str(one.batch),
-                f"{one.rate:g}",
-                f"{one.epochs:g} epochs" if one.epochs is not None else f"{one.steps:,} updates",
-                f"{one.warmup_steps:,} updates" if one.warmup_steps is not None else f"{one.warmup:.0%}",
-                f"{one.decay:g}",
-                "" if one.clip is None else f"{one.clip:g}",
-                str(one.longest),
-                one.head,
-                one.citation,
+                recipe.name,
+                str(recipe.batch),
+                f"{recipe.rate:g}",
+                f"{recipe.epochs:g} epochs" if recipe.epochs is not None else f"{recipe.steps:,} updates",
+                f"{recipe.warmup_steps:,} updates"
+                if recipe.warmup_steps is not None
+                else f"{recipe.warmup:.0%}",
+                f"{recipe.decay:g}",
+                "" if recipe.clip is None else f"{recipe.clip:g}",
+                str(recipe.longest),
+                recipe.head,
+                recipe.citation,
             ]
-            for one in RECIPES.values()
+            for recipe in RECIPES.values()
         ],
         [
-            *(f"{one.name}, {name}: {note}." for one in RECIPES.values() for name, note in one.notes.items()),
+            *(
+                f"{recipe.name}, {name}: {note}."
+                for recipe in RECIPES.values()
+                for name, note in recipe.notes.items()
+            ),
             f"Other values are given as --set name=value, with these names: {', '.join(changeable())}.",
             "warmup is a share of all updates, and warmup_steps a number of them, at most all.",
         ],

@@ -1,1 +1,1 @@
-"""Which blocks can go, what is promised of the model without them, and how does it leave?"""
+"""Pruning of blocks within a margin: choice, certificate and export."""

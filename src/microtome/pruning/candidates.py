@@ -1,4 +1,4 @@
-"""Which blocks might go? Top cuts, spans, both at once, and what similar layers or lost scores suggest."""
+"""Candidate cuts: top cuts, spans, both at once, and those that similar layers or scores suggest."""
 
 from __future__ import annotations
 
@@ -44,8 +44,7 @@ def first_candidates(
     cuts : list of tuple of int
         Blocks that stay, in the order of their number; at least one stays and at least one goes. Only such
         as can be exported.
-    said : str
-        Which they are.
+    description : str
     """
     depth = depth_of(model)
     if depth < 2:
@@ -53,21 +52,23 @@ def first_candidates(
     blocks = tuple(range(1, depth + 1))
     if model.family.shared:
         # One block that runs several times: only how often counts.
-        return exportable(model, [blocks[:kept] for kept in range(1, depth)]), "every smaller number of runs"
+        return exportable(model, [blocks[:size] for size in range(1, depth)]), "every smaller number of runs"
     if depth <= ALL_SUBSETS:
-        every = [cut for size in range(1, depth) for cut in combinations(blocks, size)]
-        return exportable(model, every), "every subset of the blocks"
+        subsets = [cut for size in range(1, depth) for cut in combinations(blocks, size)]
+        return exportable(model, subsets), "every subset of the blocks"
     spans = [(first, last) for first in blocks for last in range(first, depth + 1)]
-    said = "every top cut, every span, and every span with a top cut"
+    description = "every top cut, every span, and every span with a top cut"
     if depth > ALL_SPANS:
         spans = likely_spans(spans, alike, beam)
-        said = f"every top cut, and for each length the {beam} spans between the most similar layers, each "
-        said += "with every top cut"
-    cuts: dict[Cut, None] = dict.fromkeys(blocks[:kept] for kept in range(1, depth))
+        description = (
+            f"every top cut, and for each length the {beam} spans between the most similar layers, each with "
+            "every top cut"
+        )
+    cuts: dict[Cut, None] = dict.fromkeys(blocks[:size] for size in range(1, depth))
     for first, last in spans:
         for top in range(last + 1, depth + 1):
             cuts[blocks[: first - 1] + blocks[last:top]] = None
-    return exportable(model, cuts), said
+    return exportable(model, cuts), description
 
 
 def likely_spans(
@@ -90,10 +91,10 @@ def likely_spans(
         raise must("beam", "a whole number above 0", beam)
     by_length: dict[int, list[tuple[int, int]]] = {}
     for first, last in sorted(spans, key=lambda span: -float(alike[span[0] - 1, span[1]])):
-        chosen = by_length.setdefault(last - first, [])
-        if len(chosen) < beam:
-            chosen.append((first, last))
-    return [span for chosen in by_length.values() for span in chosen]
+        selected = by_length.setdefault(last - first, [])
+        if len(selected) < beam:
+            selected.append((first, last))
+    return [span for selected in by_length.values() for span in selected]
 
 
 def more_candidates(model: TaskModel, costs: Mapping[Cut, float], removed: int) -> list[Cut]:
@@ -113,10 +114,10 @@ def more_candidates(model: TaskModel, costs: Mapping[Cut, float], removed: int) 
         Those that were not scored yet.
     """
     depth = depth_of(model)
-    known = [cut for cut in costs if len(cut) == depth - removed]
-    if not known or depth - removed < 2 or model.family.shared:
+    scored = [cut for cut in costs if len(cut) == depth - removed]
+    if not scored or depth - removed < 2 or model.family.shared:
         return []
-    best = min(known, key=lambda cut: costs[cut])
+    best = min(scored, key=lambda cut: costs[cut])
     fewer = [tuple(b for b in best if b != out) for out in best]
     return exportable(model, [cut for cut in fewer if cut not in costs])
 
@@ -131,7 +132,7 @@ def similar_layers(
     model: TaskModel, split: Split, task: Task, tokenizer: Any, *, longest: int | None, most: int = 500
 ) -> np.ndarray:
     """
-    Say how alike the layers are on the examples that choose.
+    Compute the similarity of the layers on the examples that choose.
 
     Parameters
     ----------
@@ -158,8 +159,8 @@ def similar_layers(
     def mean(states: Any, batch: dict[str, Any]) -> Any:
         mask = batch["attention_mask"]
         rows = mask.reshape(-1, mask.shape[-1], 1).to(states.dtype)
-        found = (states * rows).sum(1) / rows.sum(1)
-        return found if mask.ndim == 2 else found.view(*mask.shape[:2], -1).mean(1)
+        means = (states * rows).sum(1) / rows.sum(1)
+        return means if mask.ndim == 2 else means.view(*mask.shape[:2], -1).mean(1)
 
     states = layer_states(model, features, mean)
     return np.asarray(similarity_matrix(list(states), None, "debiased_cka")["debiased_cka"].values)

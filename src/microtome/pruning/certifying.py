@@ -1,4 +1,4 @@
-"""How is a cut found and then proven on examples that had no part in finding it?
+"""Certification of cuts: a sequence of tests, fixed before the examples that certify are used.
 
 Some examples choose, the others certify. What was chosen becomes a sequence, fixed before the second half is
 looked at: one cut a number of removed blocks, from few to many. Each is tested at the full level in that
@@ -83,14 +83,14 @@ def halves(split: Split, share: float = 0.5, seed: int = 0) -> tuple[Split, Spli
     # A group belongs to the part that holds its middle.
     first = np.cumsum(sizes) - sizes / 2 < share * len(split)
     first[0], first[-1] = True, False
-    chosen = set(order[first].tolist())
+    first_groups = set(order[first].tolist())
     parts = []
-    for wanted, role in ((True, "choose"), (False, "certify")):
+    for is_first, role in ((True, "choose"), (False, "certify")):
         items = tuple(
-            i for i, group in zip(split, groups.tolist(), strict=True) if (group in chosen) is wanted
+            i for i, group in zip(split, groups.tolist(), strict=True) if (group in first_groups) is is_first
         )
-        told = f"{len(items):,} of {len(split):,} examples that {role}, drawn with seed {seed}"
-        parts.append(replace(split, items=items, notes=(*split.notes, told)))
+        note = f"{len(items):,} of {len(split):,} examples that {role}, drawn with seed {seed}"
+        parts.append(replace(split, items=items, notes=(*split.notes, note)))
     return parts[0], parts[1]
 
 
@@ -111,10 +111,10 @@ def fix_sequence(candidates: Iterable[Candidate[T]], max_drop: float) -> list[Ca
         sequence early.
     """
     best: dict[int, Candidate[T]] = {}
-    for one in candidates:
-        known = best.get(one.removed)
-        if one.cost <= max_drop and (known is None or one.cost < known.cost):
-            best[one.removed] = one
+    for candidate in candidates:
+        cheaper = best.get(candidate.removed)
+        if candidate.cost <= max_drop and (cheaper is None or candidate.cost < cheaper.cost):
+            best[candidate.removed] = candidate
     sequence: list[Candidate[T]] = []
     cheapest = math.inf
     for removed in sorted(best, reverse=True):

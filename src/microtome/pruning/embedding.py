@@ -1,4 +1,4 @@
-"""How good are the embeddings of a cut sentence encoder? Cosines of pairs, for all cuts in one pass."""
+"""Embeddings of cut sentence encoders: cosines of pairs, for all cuts in one pass."""
 
 from __future__ import annotations
 
@@ -176,12 +176,12 @@ def embedded_cuts(
             )
     width = int(model.config.hidden_size) * (1 + pooling.count("+"))
     pairs = max(1, HELD // (8 * width * max(1, len(cuts))))
-    alone = replace(task, main=(), scores=())
+    single_texts = replace(task, main=(), scores=())
 
     def pick(states: torch.Tensor, batch: dict[str, torch.Tensor]) -> torch.Tensor:
         return pool_states(states, batch["attention_mask"], pooling)
 
-    found: list[np.ndarray] = []
+    cosines: list[np.ndarray] = []
     for start in range(0, len(split), pairs):
         part = split.items[start : start + pairs]
         items = [
@@ -189,10 +189,10 @@ def embedded_cuts(
             for item in part
             for side in (0, 1)
         ]
-        features = encode(items, alone, tokenizer, longest=longest)
+        features = encode(items, single_texts, tokenizer, longest=longest)
         vectors = layer_states(model, features, pick, cuts=list(cuts)).astype(np.float64)
         vectors /= np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
-        found.append((vectors[:, 0::2] * vectors[:, 1::2]).sum(-1))
+        cosines.append((vectors[:, 0::2] * vectors[:, 1::2]).sum(-1))
         if progress is not None:
             progress(f"{task.name}/{split.name}", min(start + pairs, len(split)), len(split))
-    return np.concatenate(found, axis=1).tolist()
+    return np.concatenate(cosines, axis=1).tolist()

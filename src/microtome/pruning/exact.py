@@ -1,4 +1,4 @@
-"""Can a lost share be ruled out exactly? A test of paired rights and wrongs that holds for any sample.
+"""Exact unconditional test of the difference of two paired shares, valid for any sample size.
 
 Of n examples some are right only in the full model (lost), some only in the cut one (gained). The hypothesis
 is that the share of right examples falls by `drop`. Intervals of the normal kind claim too much when few

@@ -77,98 +77,98 @@ def find_examples(
     seed : int
         Of the draw.
     learns : bool
-        Whether cuts are tuned anew, so that what they learn from must not judge them.
+        Whether cuts are fine-tuned, so that what they learn from must not judge them.
 
     Returns
     -------
     Examples
     """
-    others = [name for name in (certify_on, confirm_on) if name is not None]
+    separate = [name for name in (certify_on, confirm_on) if name is not None]
     lone = split is None and WHOLE in task.splits
-    names = others if lone else [split or task.validation, *others]
+    names = separate if lone else [split or task.validation, *separate]
     if len(set(names)) < len(names) or (WHOLE in names and (lone or len(names) > 1)):
         raise InputError(
             "splits to choose on, to certify on and to confirm on must be different ones, but got "
             f"{', '.join(names)}."
         )
     # Only where it may matter: a training split can be large, or not at hand.
-    read = WHOLE in task.splits or not {task.train, REST}.isdisjoint(names)
-    known = find_seen(task, subject, read=read)
-    _check_unseen(task, subject, known, names, learns=learns)
-    parts = [_split(task, subject, known, name) for name in names]
+    needs_train = WHOLE in task.splits or not {task.train, REST}.isdisjoint(names)
+    seen = find_seen(task, subject, read=needs_train)
+    _check_unseen(task, subject, seen, names, learns=learns)
+    parts = [_split(task, subject, seen, name) for name in names]
     if lone:
-        parts.insert(0, _left(task, known, dict(zip(names, parts, strict=True)), learns=learns))
+        parts.insert(0, _left(task, seen, dict(zip(names, parts, strict=True)), learns=learns))
     certify = None if certify_on is None else parts[1]
     confirm = None if confirm_on is None else parts[-1]
     if certify is not None:
-        return Examples(choose=parts[0], certify=certify, confirm=confirm, share=None, doubt=known.doubt)
+        return Examples(choose=parts[0], certify=certify, confirm=confirm, share=None, doubt=seen.doubt)
     choose, certify = halves(parts[0], share, seed)
-    return Examples(choose=choose, certify=certify, confirm=confirm, share=share, doubt=known.doubt)
+    return Examples(choose=choose, certify=certify, confirm=confirm, share=share, doubt=seen.doubt)
 
 
-def _check_unseen(task: Task, subject: Subject, known: Seen, names: Sequence[str], *, learns: bool) -> None:
+def _check_unseen(task: Task, subject: Subject, seen: Seen, names: Sequence[str], *, learns: bool) -> None:
     """Refuse to judge a model on what it was trained on, or is about to be."""
     whose = [name for name in names if name in (task.train, WHOLE)]
-    if known.unclear and (whose or REST in names or WHOLE in task.splits):
+    if seen.unclear and (whose or REST in names or WHOLE in task.splits):
         raise InputError(
             f"a cut must be judged on examples that the model was not trained on, but {subject.name} was "
             f"trained on other examples of {task.name}, or in another order: which of these, nobody can tell."
         )
-    if known.items is not None and whose:
-        more = f"{REST!r} names the part of it that was left out"
+    if seen.items is not None and whose:
+        hint = f"{REST!r} names the part of it that was left out"
         if WHOLE in task.splits:
-            more = "without a split named, all other rows of the table are used"
+            hint = "without a split named, all other rows of the table are used"
         raise InputError(
             f"a cut must be judged on examples that the model was not trained on, but {whose[0]!r} is what "
-            f"it was trained on; {more}."
+            f"it was trained on; {hint}."
         )
     if learns and whose:
         raise InputError(
-            "a cut that is tuned anew must be judged on examples that it does not learn from, but it learns "
+            "a cut that is fine-tuned must be judged on examples that it does not learn from, but it learns "
             f"from {task.train!r}."
         )
 
 
-def _split(task: Task, subject: Subject, known: Seen, name: str) -> Split:
+def _split(task: Task, subject: Subject, seen: Seen, name: str) -> Split:
     labeled = task.kind != "language_modeling"
     if name == WHOLE and WHOLE in task.splits:
         return replace(task.split(WHOLE, labeled=labeled), name=f"the whole table {task.name}")
     if name != REST or REST in task.splits:
         return task.split(name, labeled=labeled)
-    if known.items is None:
+    if seen.items is None:
         raise InputError(
             f"{REST!r} must be of a model that finetune trained on some of the examples, but {subject.name} "
             f"does not say which of {task.name} it was trained on."
         )
-    whole = task.split(task.train, labeled=labeled)
-    if len(known.items) >= len(whole):
+    complete = task.split(task.train, labeled=labeled)
+    if len(seen.items) >= len(complete):
         raise InputError(
-            f"{REST!r} must leave examples, but {subject.name} was trained on all {len(whole):,} of "
+            f"{REST!r} must leave examples, but {subject.name} was trained on all {len(complete):,} of "
             f"{task.train}."
         )
-    return _without(whole, known.items, f"{REST} of {whole.name}", "those that were not trained on")
+    return _without(complete, seen.items, f"{REST} of {complete.name}", "those that were not trained on")
 
 
-def _left(task: Task, known: Seen, parts: Mapping[str, Split], *, learns: bool) -> Split:
+def _left(task: Task, seen: Seen, parts: Mapping[str, Split], *, learns: bool) -> Split:
     """All rows of a lone table that nothing else is done with."""
-    whole = task.split(WHOLE, labeled=True)
+    table = task.split(WHOLE, labeled=True)
     taken = dict(parts)
-    if known.items is not None:
-        taken[f"the {len(known.items):,} that were trained on"] = known.items
+    if seen.items is not None:
+        taken[f"the {len(seen.items):,} that were trained on"] = seen.items
     elif learns and task.train not in taken:
         taken[task.train] = task.split(task.train)
     if not taken:
-        return replace(whole, name=f"the whole table {task.name}")
-    said = " and ".join(taken)
+        return replace(table, name=f"the whole table {task.name}")
+    names = " and ".join(taken)
     items = [item for part in taken.values() for item in part]
-    return _without(whole, items, f"the table {task.name} without {said}", f"those without {said}")
+    return _without(table, items, f"the table {task.name} without {names}", f"those without {names}")
 
 
-def _without(whole: Split, items: Iterable[Item], name: str, told: str) -> Split:
+def _without(complete: Split, items: Iterable[Item], name: str, description: str) -> Split:
     used = {item.group for item in items}
-    left = tuple(item for item in whole if item.group not in used)
-    said = f"{len(left):,} of {len(whole):,} examples, {told}"
-    return replace(whole, name=name, items=left, notes=(*whole.notes, said))
+    left = tuple(item for item in complete if item.group not in used)
+    note = f"{len(left):,} of {len(complete):,} examples, {description}"
+    return replace(complete, name=name, items=left, notes=(*complete.notes, note))
 
 
 def trained_part(task: Task, subject: Subject) -> Task:
@@ -183,7 +183,7 @@ def trained_part(task: Task, subject: Subject) -> Task:
     Returns
     -------
     Task
-        So that tuning a cut model anew uses no example that judges it.
+        So that fine-tuning a cut model uses no example that judges it.
     """
     part = find_seen(task, subject).items
     if part is None or len(part) >= len(task.split(task.train)):

@@ -55,18 +55,18 @@ def export(pruned: Pruned, folder: str | os.PathLike[str]) -> Path:
         )
     model = pruned.model
 
-    def write(made: Path) -> None:
+    def write(staging: Path) -> None:
         subject = pruned.subject
         if subject.pooling is None:
-            save(model, made, subject.encoder.tokenizer)
+            save(model, staging, subject.encoder.tokenizer)
             if subject.longest is not None:
-                write_windows(made, subject.longest, subject.stride)
+                write_windows(staging, subject.longest, subject.stride)
         else:
-            _save_sentence_encoder(pruned, made)
-        (made / CARD).write_text(card(pruned, head=said_of_head(made)), encoding="utf-8")
-        names = [path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file()]
+            _save_sentence_encoder(pruned, staging)
+        (staging / CARD).write_text(card(pruned, head=said_of_head(staging)), encoding="utf-8")
+        names = [path.relative_to(staging).as_posix() for path in staging.rglob("*") if path.is_file()]
         record = {**pruned.document(), "microtome": VERSION, "files": sorted(names)}
-        (made / RECORD).write_text(json.dumps(record, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        (staging / RECORD).write_text(json.dumps(record, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
     fill(place, write, RECORD)
     return place
@@ -100,8 +100,8 @@ def write_pruned(pruned: Pruned, folder: Path) -> tuple[Path, ...]:
 
 def check_folder(place: Path) -> None:
     """Refuse a folder with files of others, unless an earlier export or result lies there, too."""
-    known = bool(listed(place)) if (place / RECORD).exists() else kind_of(place / RESULT) == KIND
-    check_foreign(place, (RESULT, TABLE, CARD, "*.json", "*.safetensors") if known else ("*",))
+    earlier = bool(listed(place)) if (place / RECORD).exists() else kind_of(place / RESULT) == KIND
+    check_foreign(place, (RESULT, TABLE, CARD, "*.json", "*.safetensors") if earlier else ("*",))
 
 
 def forget_pruned(place: Path) -> None:
@@ -110,7 +110,7 @@ def forget_pruned(place: Path) -> None:
         forget(place, (RESULT, TABLE))
 
 
-def _save_sentence_encoder(pruned: Pruned, made: Path) -> None:
+def _save_sentence_encoder(pruned: Pruned, folder: Path) -> None:
     """Copy the folder of a sentence encoder, with the cut model where the whole one was."""
     from ..encoders.load_errors import quiet
     from ..encoders.sentence import unpack
@@ -119,12 +119,12 @@ def _save_sentence_encoder(pruned: Pruned, made: Path) -> None:
     if source is None or not source.is_dir() or pruned.model is None:
         raise InputError(f"a sentence encoder must be in a folder to be exported, but {pruned.name} is not.")
     # Files of the store may only be read; what leaves has ordinary modes.
-    kept = shutil.ignore_patterns(*_WEIGHTS, *_BESIDE)
-    shutil.copytree(source, made, ignore=kept, copy_function=shutil.copyfile, dirs_exist_ok=True)
+    ignored = shutil.ignore_patterns(*_WEIGHTS, *_BESIDE)
+    shutil.copytree(source, folder, ignore=ignored, copy_function=shutil.copyfile, dirs_exist_ok=True)
     inside = Path(unpack(str(source)).model).relative_to(source.resolve())
     net: Any = pruned.model.net
-    with quiet(), writing_weights(made / inside):
-        net.save_pretrained(made / inside)
+    with quiet(), writing_weights(folder / inside):
+        net.save_pretrained(folder / inside)
 
 
 def card(pruned: Pruned, *, head: str | None = None) -> str:
@@ -152,7 +152,8 @@ def card(pruned: Pruned, *, head: str | None = None) -> str:
     ]
     lines += [
         f"Blocks {_listed(pruned.kept)} of the {pruned.depth} blocks of `{base}`, in order; nothing else "
-        "was changed." + (f" Tuned anew for {pruned.recover} updates." if pruned.recover else ""),
+        "was changed."
+        + (f" Fine-tuned after the cut for {pruned.recover} updates." if pruned.recover else ""),
         "",
         *([] if head is None else ["## The head", "", head, ""]),
         "## What is promised",

@@ -1,4 +1,4 @@
-"""How often were these examples looked at? A look is entered in the store before it sees anything.
+"""Repeated looks at the same examples: each is entered in the store before it is taken.
 
 Whoever tries again on the same examples until a test passes is wrong more often than one test is. All looks
 of one model at shared examples therefore have one promise between them: with alpha what may be wrong, the
@@ -60,12 +60,12 @@ class Look:
 
     def sentence(self) -> str:
         """Say how many looks there were, and what that does to the level."""
-        kept = f"so that all looks at these examples together keep {100 * self.promised:g} %"
+        promise = f"so that all looks at these examples together keep {100 * self.promised:g} %"
         if self.number == 1:
-            return f"first look at the examples that certify: tested at {100 * self.level:g} %, {kept}."
+            return f"first look at the examples that certify: tested at {100 * self.level:g} %, {promise}."
         return (
             f"look {self.number} at the examples that certify, after {_counted(self.earlier)}: tested at "
-            f"{100 * self.level:g} %, {kept}; examples that no look has had would be tested at "
+            f"{100 * self.level:g} %, {promise}; examples that no look has had would be tested at "
             f"{100 * look_level(self.promised, 1):g} %."
         )
 
@@ -133,25 +133,25 @@ def take_look(
     Look
     """
     shelf = Shelf(context.store)
-    asked = json.loads(canonical(dict(request), "request"))
+    plain_request = json.loads(canonical(dict(request), "request"))
     marks = _marks(split)
     with shelf.alone(address({"looks": model})):
-        known: list[StoreEntry] = []
-        while (entry := shelf.get(address(_slot(model, len(known) + 1)))) is not None:
-            known.append(entry)
-        same = next((entry for entry in known if entry.provenance["request"] == asked), None)
+        entries: list[StoreEntry] = []
+        while (entry := shelf.get(address(_slot(model, len(entries) + 1)))) is not None:
+            entries.append(entry)
+        same = next((entry for entry in entries if entry.provenance["request"] == plain_request), None)
         if same is None:
             margins = [
                 entry.provenance["request"]["max_drop"]
-                for entry in known
+                for entry in entries
                 if np.isin(marks, _read(entry)).mean() > SHARED
             ]
             used = np.unique(np.concatenate([marks, *map(_marks, beside)]))
             same = shelf.put(
                 lambda folder: np.save(folder / EXAMPLES, used, allow_pickle=False),
                 kind=KIND,
-                specification=_slot(model, len(known) + 1),
-                provenance={"request": asked, "earlier": margins},
+                specification=_slot(model, len(entries) + 1),
+                provenance={"request": plain_request, "earlier": margins},
                 command=context.command,
             )
     earlier = tuple(same.provenance["earlier"])

@@ -1,4 +1,4 @@
-"""Is what a cut costs surely less than a margin? One-sided tests that hold when few examples disagree.
+"""One-sided tests that the loss of a cut is below a margin, valid where few examples disagree.
 
 The share of right examples is tested exactly (`exact`). Every other score is tested by t over the influence
 of its examples, with the cut model's failures counted for more than was seen: as if about one more example
@@ -50,12 +50,12 @@ class Drop:
         What is lost, positive where something is, whichever way the score runs: in points of 100, or in
         units of perplexity.
     upper : float
-        The one-sided limit of the drop at `level`: the largest that cannot be ruled out, 0 where the cut
+        The one-sided limit of the drop at `level`: the largest that cannot be excluded, 0 where the cut
         model is surely better.
     se : float
         Standard error of the drop over examples.
     p : float
-        One-sided: small where a drop of `max_drop` can be ruled out.
+        One-sided: small where a drop of `max_drop` can be excluded.
     max_drop, level : float
     method, unit : str
         The test, and what it takes as independent.
@@ -89,7 +89,7 @@ class Drop:
 
     @property
     def safe(self) -> bool:
-        """Whether a drop of the margin is ruled out at the level."""
+        """Whether a drop of the margin is excluded at the level."""
         return self.p <= 1 - self.level
 
 
@@ -151,7 +151,7 @@ def judge_drop(
     >>> found.drop, found.lost, found.gained, round(found.upper, 2), found.safe
     (0.0, 1, 1, 0.89, True)
     """
-    asked = find_score(score)
+    resolved = find_score(score)
     if not max_drop > 0 or not math.isfinite(max_drop):
         raise must("max_drop", "above 0", max_drop)
     if not 0.5 < level < 1:
@@ -159,31 +159,31 @@ def judge_drop(
     if len(full.predictions) != 1 or len(cut.predictions) != 1:
         raise must("answers", "of one model each", f"{len(full.predictions)} and {len(cut.predictions)}")
     cut = aligned(full, cut)
-    given = _Given(asked, full.predictions[0], cut.predictions[0], full.targets, labels)
+    pair = _Pair(resolved, full.predictions[0], cut.predictions[0], full.targets, labels)
     clusters = example_groups(full.groups, len(full.ids)) if _grouped(full.groups) else None
     n = len(full.ids)
     units = n if clusters is None else len(clusters)
     if units < 2:
         raise must("the number of examples to test on", "at least 2", units)
-    told: dict[str, Any] = {
-        "score": asked.name,
-        "full": given.values[0],
-        "cut": given.values[1],
+    facts: dict[str, Any] = {
+        "score": resolved.name,
+        "full": pair.values[0],
+        "cut": pair.values[1],
         "max_drop": max_drop,
         "level": level,
         "n": n,
         "units": units,
         "unit": unit_of(clusters),
     }
-    if asked.counts and clusters is None:
-        return _shares(given, told, limit)
-    if not math.isfinite(given.drop):
-        told |= {"drop": float("inf"), "upper": float("inf"), "se": float("nan"), "p": 1.0}
-        return Drop(**told, method="none", reason="the score of the cut model is beyond all numbers")
-    return _influence(given, clusters, told, limit)
+    if resolved.counts and clusters is None:
+        return _shares(pair, facts, limit)
+    if not math.isfinite(pair.drop):
+        facts |= {"drop": float("inf"), "upper": float("inf"), "se": float("nan"), "p": 1.0}
+        return Drop(**facts, method="none", reason="the score of the cut model is beyond all numbers")
+    return _influence(pair, clusters, facts, limit)
 
 
-class _Given:
+class _Pair:
     """Both models' answers, and what they score."""
 
     def __init__(self, score: Score, full: Any, cut: Any, targets: Any, labels: Sequence[str]) -> None:
@@ -199,28 +199,28 @@ def _grouped(groups: Any) -> bool:
     return groups is not None and 1 < len(set(np.asarray(groups).tolist())) < len(groups)
 
 
-def _shares(given: _Given, told: dict[str, Any], limit: bool) -> Drop:
-    score, n, alpha = given.score, told["n"], 1 - told["level"]
+def _shares(pair: _Pair, facts: dict[str, Any], limit: bool) -> Drop:
+    score, n, alpha = pair.score, facts["n"], 1 - facts["level"]
     assert score.parts is not None
-    full, cut = (score.parts(s, given.targets, given.labels)[:, 0] > 0 for s in (given.full, given.cut))
+    full, cut = (score.parts(s, pair.targets, pair.labels)[:, 0] > 0 for s in (pair.full, pair.cut))
     lost, gained = int((full & ~cut).sum()), int((cut & ~full).sum())
 
     def p(drop: float) -> float:
         return exact_p(lost, gained, n, min(drop, 1 - 1e-9))
 
-    margin, drop = told["max_drop"] / score.points, given.drop
+    margin, drop = facts["max_drop"] / score.points, pair.drop
     spread = math.sqrt(max((lost + gained) / n - drop**2, 0.0))
-    found = p(margin)
-    upper = _limit(p, drop, margin, alpha, 1.0, safe=found <= alpha) if limit else math.nan
-    needed = _needed(margin - drop, spread, UNSEEN, told["level"])
+    p_margin = p(margin)
+    upper = _limit(p, drop, margin, alpha, 1.0, safe=p_margin <= alpha) if limit else math.nan
+    needed = _needed(margin - drop, spread, UNSEEN, facts["level"])
     if needed is not None and margin < 1:
         needed = max(needed, math.ceil(math.log(alpha) / math.log1p(-margin)))
     return Drop(
-        **told,
+        **facts,
         drop=score.points * drop,
         upper=score.points * upper,
         se=score.points * spread / math.sqrt(n),
-        p=found,
+        p=p_margin,
         method="exact unconditional test of paired shares, ordered by Tango's score",
         lost=lost,
         gained=gained,
@@ -228,57 +228,55 @@ def _shares(given: _Given, told: dict[str, Any], limit: bool) -> Drop:
     )
 
 
-def _influence(given: _Given, clusters: Clusters | None, told: dict[str, Any], limit: bool) -> Drop:
+def _influence(pair: _Pair, clusters: Clusters | None, facts: dict[str, Any], limit: bool) -> Drop:
     from scipy.special import stdtr
 
-    score, units, alpha = given.score, told["units"], 1 - told["level"]
-    raw = [
-        unit_influence(score, side, given.targets, given.labels, clusters) for side in (given.full, given.cut)
-    ]
+    score, units, alpha = pair.score, facts["units"], 1 - facts["level"]
+    raw = [unit_influence(score, side, pair.targets, pair.labels, clusters) for side in (pair.full, pair.cut)]
     endless = math.isinf(score.range[1])
-    more = freedom(clusters, told["n"])
-    worst = 0.0 if endless else _failing(score, given, told["n"] / units)
-    known = _knows_failures(score)
-    unseen = UNSEEN if known else UNSEEN_UNKNOWN
+    dof_units = freedom(clusters, facts["n"])
+    worst = 0.0 if endless else _failing(score, pair, facts["n"] / units)
+    bounded = _knows_failures(score)
+    unseen = UNSEEN if bounded else UNSEEN_UNKNOWN
     few: list[float] = []
 
     def p(drop: float) -> float:
         if endless:
             # H: log(full + drop) = log(cut). Ratios of perplexities are far more normal than differences.
-            raised = given.values[0] + drop
-            psi, room = raw[0] / raised - raw[1] / given.values[1], math.log(raised / given.values[1])
+            raised = pair.values[0] + drop
+            psi, room = raw[0] / raised - raw[1] / pair.values[1], math.log(raised / pair.values[1])
         else:
-            psi, room = given.sign * (raw[1] - raw[0]), drop - given.drop
+            psi, room = pair.sign * (raw[1] - raw[0]), drop - pair.drop
         fails = min(worst, float(psi.min()), 0.0)
         se = math.sqrt(standard_error(psi) ** 2 + unseen * fails**2)
-        dof = min(more, _worth(psi))
+        dof = min(dof_units, _worth(psi))
         if endless and dof < FEWEST:
             few.append(dof)
             return 1.0
         if se == 0:
             return 1.0
         t = (room + unseen * fails) / se
-        return float(stdtr(dof, -(t if known else min(t, _unskewed(t, psi)))))
+        return float(stdtr(dof, -(t if bounded else min(t, _unskewed(t, psi)))))
 
-    margin = told["max_drop"] / score.points
-    found = p(margin)
+    margin = facts["max_drop"] / score.points
+    p_margin = p(margin)
     reason = None
     if few:
         reason = f"the loss rests on few examples: they are worth {max(few):.1f}, and {FEWEST:g} are needed"
-    difference = given.sign * (raw[1] - raw[0])
+    difference = pair.sign * (raw[1] - raw[0])
     se = standard_error(difference)
     fails = abs(min(worst, float(difference.min()), 0.0))
-    top = max(4 * abs(given.values[0]), 4 * abs(given.drop), 4 * margin, 1.0) if endless else 2.0
-    upper = _limit(p, given.drop, margin, alpha, top, safe=found <= alpha) if limit else math.nan
+    top = max(4 * abs(pair.values[0]), 4 * abs(pair.drop), 4 * margin, 1.0) if endless else 2.0
+    upper = _limit(p, pair.drop, margin, alpha, top, safe=p_margin <= alpha) if limit else math.nan
     return Drop(
-        **told,
-        drop=score.points * given.drop,
+        **facts,
+        drop=score.points * pair.drop,
         upper=score.points * upper,
         se=score.points * se,
-        p=found,
+        p=p_margin,
         method="t over influence, with unseen failures" + (", on the log scale" if endless else ""),
         needed=_needed_influence(
-            margin - given.drop, se * math.sqrt(units), unseen, fails * units, told["level"]
+            margin - pair.drop, se * math.sqrt(units), unseen, fails * units, facts["level"]
         ),
         reason=reason,
     )
@@ -306,29 +304,29 @@ def _unskewed(t: float, psi: Array) -> float:
 
 
 def _knows_failures(score: Score) -> bool:
-    return all(one.extremes is not None for one in score.of or (score,))
+    return all(part.extremes is not None for part in score.of or (score,))
 
 
-def _failing(score: Score, given: _Given, size: float) -> float:
+def _failing(score: Score, pair: _Pair, size: float) -> float:
     """What one more unit adds to the difference that the full model gets right and the cut one wrong."""
     if score.of:
-        return float(np.mean([_failing(one, given, size) for one in score.of]))
-    n = len(given.targets)
+        return float(np.mean([_failing(part, pair, size) for part in score.of]))
+    n = len(pair.targets)
     if score.parts is None or score.from_parts is None or score.extremes is None:
         # A unit of which the cut model knows nothing takes its share of a correlation.
-        value = float(score.compute(given.full, given.targets, given.labels))
+        value = float(score.compute(pair.full, pair.targets, pair.labels))
         return -abs(value) * size / n
-    full, cut = (score.parts(s, given.targets, given.labels).sum(axis=0) for s in (given.full, given.cut))
-    right, wrong = score.extremes(full, n)[1], score.extremes(cut, n)[0]
+    full, cut = (score.parts(s, pair.targets, pair.labels).sum(axis=0) for s in (pair.full, pair.cut))
+    success, failure = score.extremes(full, n)[1], score.extremes(cut, n)[0]
     before = score.from_parts(cut) - score.from_parts(full)
-    after = score.from_parts(cut + size * wrong) - score.from_parts(full + size * right)
-    return min(0.0, given.sign * float(after - before))
+    after = score.from_parts(cut + size * failure) - score.from_parts(full + size * success)
+    return min(0.0, pair.sign * float(after - before))
 
 
 def _limit(
     p: Callable[[float], float], drop: float, margin: float, alpha: float, top: float, *, safe: bool
 ) -> float:
-    """Find the smallest drop that is ruled out, by halving, on the side of the margin that the test says."""
+    """Find the smallest drop that is excluded, by halving, on the side of the margin that the test says."""
     low, high = (max(drop, 0.0), margin) if safe else (margin, top)
     low = min(low, high)
     if not safe and p(high) > alpha:

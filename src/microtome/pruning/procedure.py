@@ -1,4 +1,4 @@
-"""What does pruning do with its examples? Some choose cuts, others certify the sequence that was chosen."""
+"""Procedure of pruning: examples that choose cuts, and others that certify the chosen sequence."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ class Procedure:
                 f"{subject.name} must have blocks that can be cut, but its family allows no cut."
             )
         answers = self.answers(split, [self.full, *cuts])
-        whole = self.value(split, answers[self.full])
-        costs = {cut: self._cost(split, whole, answers[cut]) for cut in cuts}
+        full = self.value(split, answers[self.full])
+        costs = {cut: self._cost(split, full, answers[cut]) for cut in cuts}
         beyond = 0
         # From each size on, one block more out of the best: cuts that no span or top cut is.
         for removed in range(1, subject.depth - 1):
@@ -127,15 +127,15 @@ class Procedure:
             beyond = beyond + 1 if best > self.max_drop else 0
             if beyond >= MISSES:
                 break
-            more = more_candidates(subject.model, costs, removed)
-            for cut, said in self.answers(split, more).items():
-                costs[cut] = self._cost(split, whole, said)
+            further = more_candidates(subject.model, costs, removed)
+            for cut, predictions in self.answers(split, further).items():
+                costs[cut] = self._cost(split, full, predictions)
         if len(costs) > len(cuts):
             tried += f", and {len(costs) - len(cuts)} with one block more taken out of the cheapest"
         return costs, tried
 
-    def _cost(self, split: Split, whole: float, predictions: Any) -> float:
-        cost = whole - self.value(split, predictions)
+    def _cost(self, split: Split, full: float, predictions: Any) -> float:
+        cost = full - self.value(split, predictions)
         return cost if math.isfinite(cost) else math.inf
 
     def drop(self, split: Split, cut: Cut, small: Subject | None = None, *, level: float) -> Drop:
@@ -173,7 +173,7 @@ class Procedure:
             return [], {}
         split, level = self.examples.certify, self.look.level
         # All in one pass; whether an answer is looked at is decided by the tests before it.
-        answers = self.answers(split, [self.full, *(one.what for one in sequence)])
+        answers = self.answers(split, [self.full, *(candidate.what for candidate in sequence)])
 
         def judge(cut: Cut) -> Drop:
             return self._judged(split, answers[self.full], answers[cut], level)
@@ -184,24 +184,24 @@ class Procedure:
         self, costs: Mapping[Cut, float], recover: Recover
     ) -> tuple[list[Step[Cut]], dict[Cut, Subject]]:
         """
-        Do the same with models that were tuned anew.
+        Do the same with models that were fine-tuned after the cut.
 
         Which come into the sequence is decided by the examples that choose, before and after the tuning;
         tuning stops where the sequence does.
         """
         choose, certify = self.examples.choose, self.examples.certify
-        whole = self.value(choose, self.answers(choose, [self.full])[self.full])
+        full = self.value(choose, self.answers(choose, [self.full])[self.full])
         best: dict[int, Candidate[Cut]] = {}
-        for one in self.candidates(costs):
-            if one.removed not in best or one.cost < best[one.removed].cost:
-                best[one.removed] = one
+        for candidate in self.candidates(costs):
+            if candidate.removed not in best or candidate.cost < best[candidate.removed].cost:
+                best[candidate.removed] = candidate
         steps: list[Step[Cut]] = []
         models: dict[Cut, Subject] = {}
         misses = 0
         for removed in sorted(best):
             small = recover(best[removed].what)
             theirs = tuple(range(1, small.depth + 1))
-            cost = self._cost(choose, whole, self.answers(choose, [theirs], small)[theirs])
+            cost = self._cost(choose, full, self.answers(choose, [theirs], small)[theirs])
             if cost > self.max_drop:
                 misses += 1
                 if misses == MISSES:
@@ -209,8 +209,8 @@ class Procedure:
                 continue
             misses, cut = 0, best[removed].what
             models[cut] = small
-            found = self.drop(certify, cut, small, level=self.look.level)
-            steps.append(Step(candidate=Candidate(what=cut, removed=removed, cost=cost), found=found))
-            if not found.safe:
+            drop = self.drop(certify, cut, small, level=self.look.level)
+            steps.append(Step(candidate=Candidate(what=cut, removed=removed, cost=cost), found=drop))
+            if not drop.safe:
                 break
         return steps, models

@@ -55,7 +55,7 @@ class Pruned:
     chosen_on, certified_on : str
         Which examples.
     guess : float
-        What the most frequent answer gets on the examples that certify, or that choose where nothing was
+        Score of the majority baseline on the examples that certify, or that choose where nothing was
         tested, in the score's own units; NaN where there is no such thing.
     findings : tuple of str
         What follows from the tests, or why nothing can be cut.
@@ -198,16 +198,16 @@ class Pruned:
 
         tested = {step.candidate.what: step.found for step in self.steps}
         rows = []
-        for one in self.candidates:
-            found = tested.get(one["kept"])
+        for candidate in self.candidates:
+            drop = tested.get(candidate["kept"])
             rows.append(
                 {
-                    "kept": list(one["kept"]),
-                    "removed": one["removed"],
-                    "cost": one["cost"],
-                    "drop": None if found is None else found.drop,
-                    "upper": None if found is None else found.upper,
-                    "p": None if found is None else found.p,
+                    "kept": list(candidate["kept"]),
+                    "removed": candidate["removed"],
+                    "cost": candidate["cost"],
+                    "drop": None if drop is None else drop.drop,
+                    "upper": None if drop is None else drop.upper,
+                    "p": None if drop is None else drop.p,
                 }
             )
         sink = pa.BufferOutputStream()
@@ -222,9 +222,9 @@ class Pruned:
         return sink.getvalue().to_pybytes()
 
     def _repr_html_(self) -> str:
-        said = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.findings)
-        return f"<p>{escape(f'prune: {self.name}, {self.task}')}</p><ul>{said}</ul>"
+        items = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.findings)
+        return f"<p>{escape(f'prune: {self.name}, {self.task}')}</p><ul>{items}</ul>"
 
 
-def _drop(found: Drop | None) -> dict[str, Any] | None:
-    return None if found is None else {**asdict(found), "safe": found.safe}
+def _drop(drop: Drop | None) -> dict[str, Any] | None:
+    return None if drop is None else {**asdict(drop), "safe": drop.safe}

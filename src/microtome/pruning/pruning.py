@@ -27,11 +27,11 @@ from ..training.recipe import find_recipe
 from .candidates import BEAM
 from .certifying import Step, certified
 from .examples import find_examples
+from .findings import confirmation_finding, pruning_findings
 from .opening import open_subject
 from .procedure import Procedure
 from .pruned import Pruned
 from .recovering import Recover, recovering
-from .saying import said_of, said_of_confirmation
 from .speed import cut_model, measure_speed
 
 
@@ -242,7 +242,7 @@ def run_pruning(procedure: Procedure, request: PruningRequest) -> Pruned:
             level = procedure.look_at(examples.confirm).level
             confirmed = procedure.drop(examples.confirm, kept, small, level=level)
             findings.append(
-                said_of_confirmation(confirmed, examples.confirm.name, unit, higher=score.higher_is_better)
+                confirmation_finding(confirmed, examples.confirm.name, unit, higher=score.higher_is_better)
             )
         if request.speed:
             timed = measure_speed(
@@ -313,7 +313,7 @@ def _findings(
         cut = min(costs, key=lambda candidate: costs[candidate])
         cheapest = (cut, procedure.on_choosing(cut))
     findings = list(
-        said_of(
+        pruning_findings(
             steps,
             procedure.subject.depth,
             "points" if score.points == 100 else "of perplexity",

@@ -1,4 +1,4 @@
-"""Can a cut model get back what it lost? A brief tuning of what is left, on what it was trained on before."""
+"""Recovery of cut models: brief fine-tuning on the examples that the model was trained on before."""
 
 from __future__ import annotations
 
@@ -48,9 +48,10 @@ def recovering(
         From the blocks that stay to the tuned model. Each is an entry of the store.
     """
     if subject.pooling is not None or subject.model.reader is not None:
-        told = "a sentence encoder" if subject.pooling is not None else "a head of its own beside the model"
+        sentence = subject.pooling is not None
+        problem = "a sentence encoder" if sentence else "a head of its own beside the model"
         raise InputError(
-            f"a model that is tuned anew must have a head of the library, but {subject.name} has {told}."
+            f"a model to be recovered must have a head of the library, but {subject.name} has {problem}."
         )
     learned = trained_part(task, subject)
 

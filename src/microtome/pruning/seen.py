@@ -1,4 +1,4 @@
-"""What has a model been trained on? What finetune wrote beside it is held against the examples of a task."""
+"""Examples that a model was trained on, by the record that `finetune` wrote beside it."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ def find_seen(task: Task, subject: Subject, *, read: bool = True) -> Seen:
     if not read and subject.train_task == task.name:
         return Seen()
     if read and task.train in task.splits:
-        whole = task.split(task.train)
-        found = subset(whole, size, seed=seed) if size <= len(whole) else None
-        digest = subject.train_digest or (found and subject.train_task == task.name and found.digest)
-        if found is not None and found.digest == digest:
-            return Seen(items=found)
+        train = task.split(task.train)
+        trained = subset(train, size, seed=seed) if size <= len(train) else None
+        digest = subject.train_digest or (trained and subject.train_task == task.name and trained.digest)
+        if trained is not None and trained.digest == digest:
+            return Seen(items=trained)
         if subject.train_task == task.name:
             return Seen(unclear=True)
     return Seen(doubt=f"; that they are not among what {name} was trained on is taken for granted")

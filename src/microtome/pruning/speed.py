@@ -1,4 +1,4 @@
-"""What does a cut save? Time, memory and parameters of both models, measured side by side."""
+"""Time, memory and parameters of a model before and after a cut, measured in turns."""
 
 from __future__ import annotations
 
@@ -86,12 +86,13 @@ class Speed:
 
     def document(self) -> dict[str, Any]:
         """As plain data."""
-        return {**asdict(self), "timings": [asdict(one) for one in self.timings]}
+        return {**asdict(self), "timings": [asdict(timing) for timing in self.timings]}
 
     @property
     def doubt(self) -> str:
         """A sentence where times varied too much to be read; empty otherwise."""
-        busy = [f"{one.what}, batch {one.batch}" for one in self.timings if one.high > BUSY * one.low]
+        unstable = [timing for timing in self.timings if timing.high > BUSY * timing.low]
+        busy = [f"{timing.what}, batch {timing.batch}" for timing in unstable]
         if not busy:
             return ""
         return (
@@ -103,12 +104,12 @@ class Speed:
         """As rows of text: what, before, after, ratio."""
         rows = [
             [
-                f"{one.what}, batch {one.batch}",
-                f"{one.full:.2f} ms",
-                f"{one.cut:.2f} ms",
-                f"{one.ratio:.2f} {between(one.low, one.high)}",
+                f"{timing.what}, batch {timing.batch}",
+                f"{timing.full:.2f} ms",
+                f"{timing.cut:.2f} ms",
+                f"{timing.ratio:.2f} {between(timing.low, timing.high)}",
             ]
-            for one in self.timings
+            for timing in self.timings
         ]
         for what, (full, cut), unit in (
             ("parameters", self.parameters, ""),
@@ -136,9 +137,9 @@ def cut_model(model: TaskModel, kept: Cut) -> TaskModel:
     TaskModel
         A model that the library could have built.
     """
-    found = copy.deepcopy(model)
-    keep_blocks(found.net, found.family, kept)
-    return found.eval()
+    small = copy.deepcopy(model)
+    keep_blocks(small.net, small.family, kept)
+    return small.eval()
 
 
 def measure_speed(
@@ -180,7 +181,7 @@ def measure_speed(
     features = encode(
         split.items[: 4 * max(BATCHES)], task, tokenizer, longest=longest, stride=stride, mask=full.mask
     )
-    lengths = [len(each) for each in features]
+    lengths = [len(feature) for feature in features]
     middle = features[int(np.argsort(lengths)[len(lengths) // 2])]
     batches = [collate([middle], full.device), collate(features[: max(BATCHES)], full.device)]
     timings: list[Timing] = []
@@ -264,7 +265,7 @@ def _block_seconds(model: TaskModel, call: Callable[[], Any]) -> float:
             begun[0] = time.perf_counter()
         begun[1] += 1
 
-    hook = [block.register_forward_pre_hook(before) for block in dict.fromkeys(blocks)]
+    hooks = [block.register_forward_pre_hook(before) for block in dict.fromkeys(blocks)]
 
     def after(*_: Any) -> None:
         nonlocal total
@@ -273,14 +274,14 @@ def _block_seconds(model: TaskModel, call: Callable[[], Any]) -> float:
             total += time.perf_counter() - begun[0]
             begun[1] = 0
 
-    hook += [blocks[-1].register_forward_hook(after)]
+    hooks += [blocks[-1].register_forward_hook(after)]
     try:
         while total < LEAST_SECONDS:
             call()
             calls += 1
     finally:
-        for one in hook:
-            one.remove()
+        for handle in hooks:
+            handle.remove()
     return total / calls
 
 
@@ -316,19 +317,19 @@ def _peak_on_cpu(call: Callable[[], Any]) -> int:
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             nonlocal held, most
-            known = {_place(each) for each in _tensors((args, kwargs or {}))} - set(live)
-            found = func(*args, **(kwargs or {}))
-            for each in _tensors(found):
-                place = _place(each)
-                if place in known:  # a view of a weight or of an input
+            inputs = {_place(tensor) for tensor in _tensors((args, kwargs or {}))} - set(live)
+            outputs = func(*args, **(kwargs or {}))
+            for tensor in _tensors(outputs):
+                place = _place(tensor)
+                if place in inputs:  # a view of a weight or of an input
                     continue
                 if place not in live:
-                    live[place] = [each.untyped_storage().nbytes(), 0]
+                    live[place] = [tensor.untyped_storage().nbytes(), 0]
                     held += live[place][0]
                 live[place][1] += 1
-                weakref.finalize(each, gone, place)
+                weakref.finalize(tensor, gone, place)
             most = max(most, held)
-            return found
+            return outputs
 
     def _tensors(value: Any) -> Sequence[Any]:
         if isinstance(value, torch.Tensor):
@@ -336,7 +337,7 @@ def _peak_on_cpu(call: Callable[[], Any]) -> int:
         if isinstance(value, dict):
             value = tuple(value.values())
         if isinstance(value, list | tuple):
-            return [each for part in value for each in _tensors(part)]
+            return [tensor for part in value for tensor in _tensors(part)]
         return []
 
     def _place(tensor: Any) -> int:

@@ -188,11 +188,11 @@ def split_context(options: Mapping[str, Any]) -> tuple[Context, dict[str, Any]]:
     dict
         The other options.
     """
-    others = dict(options)
-    context = others.pop("context", None)
-    settings = {name: others.pop(name) for name in Context.__slots__ if name in others}
+    remaining = dict(options)
+    context = remaining.pop("context", None)
+    settings = {name: remaining.pop(name) for name in Context.__slots__ if name in remaining}
     context = Context(**settings) if context is None else replace(context, **settings)
-    return replace(context, device=name_device(context.device)), others
+    return replace(context, device=name_device(context.device)), remaining
 
 
 def _at(options: Mapping[str, Any], seed: int) -> dict[str, Any]:

@@ -253,7 +253,7 @@ class EvaluationResult:
     @property
     def provenance(self) -> Mapping[str, Any]:
         """What it takes to reproduce the evaluation."""
-        evaluations = [one for one in (self.evaluation, self.reference) if one is not None]
+        evaluations = [self.evaluation, *([] if self.reference is None else [self.reference])]
         records = [evaluation.provenance for evaluation in evaluations]
         combined = {
             **records[0],

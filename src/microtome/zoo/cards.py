@@ -6,7 +6,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,9 @@ class CardFacts:
     scores: Mapping[str, Mapping[str, Any]] | None = None
 
 
+FACTS = tuple(fact.name for fact in fields(CardFacts))
+
+
 def write_card(
     folder: str | Path,
     *,
@@ -101,7 +104,7 @@ def write_card(
     dict
         The content of `card.json`.
     """
-    path, known = Path(folder), CardFacts(**_only("a card", facts, tuple(CardFacts.__slots__)))
+    path, card_facts = Path(folder), CardFacts(**_only("a card", facts, FACTS))
     resolved = _design(design)
     card = {
         "format": FORMAT,
@@ -111,23 +114,25 @@ def write_card(
         "differs": resolved.differs,
         "design": resolved.specification(),
         "seed": seed,
-        "license": known.license,
-        "corpus": None if known.corpus is None else _only("a corpus", known.corpus, _CORPUS),
+        "license": card_facts.license,
+        "corpus": None if card_facts.corpus is None else _only("a corpus", card_facts.corpus, _CORPUS),
         "tokenizer": {"sha256": _digest(path / TOKENIZER)},
-        "steps": resolved.steps if known.steps is None else known.steps,
-        "tokens": known.tokens,
-        "loss": known.loss,
-        "seconds": known.seconds,
-        "device": known.device,
-        "torch": known.torch,
-        "command": known.command,
+        "steps": resolved.steps if card_facts.steps is None else card_facts.steps,
+        "tokens": card_facts.tokens,
+        "loss": card_facts.loss,
+        "seconds": card_facts.seconds,
+        "device": card_facts.device,
+        "torch": card_facts.torch,
+        "command": card_facts.command,
         "sha256": weights_digest(path),
         "bytes": (path / WEIGHTS).stat().st_size,
         "parameters": count_parameters(path / WEIGHTS),
-        "held_out": None if known.held_out is None else _only("held_out", known.held_out, _HELD_OUT),
+        "held_out": None
+        if card_facts.held_out is None
+        else _only("held_out", card_facts.held_out, _HELD_OUT),
         "scores": {
             task: _only(f"scores of {task}", comparison, _COMPARED)
-            for task, comparison in (known.scores or {}).items()
+            for task, comparison in (card_facts.scores or {}).items()
         },
     }
     try:
