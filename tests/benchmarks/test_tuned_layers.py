@@ -317,7 +317,7 @@ def test_agreement_changes_by_the_difference_of_both(benchmark: Load) -> None:
 def test_the_share_of_the_upper_third_has_an_interval(checkpoint: str, data: Path, tmp_path: Path) -> None:
     base, other = mt.load(checkpoint), mt.load(checkpoint, random_init=True, seed=3, name="other")
     on = str(data / "UD_English-EWT" / "en_ewt-ud-dev.conllu")
-    found = mt.change(base, other, on, twin=0, measures=["debiased_cka"], store=tmp_path)
+    found = mt.change(base, other, on, random_baselines=0, measures=["debiased_cka"], store=tmp_path)
     told = found.more["change"]["debiased_cka"]
     curve = next(one for one in found.curves if one.name == "debiased_cka: base to tuned")
     values = np.minimum(curve.values, 1)
