@@ -113,7 +113,7 @@ def test_a_wrong_request_is_answered_with_one_sentence(
         (["--threads", "0"], "threads must be a whole number above 0, but got 0."),
         (["--threads", "100000"], "threads must be at most 1024, but got 100000."),
         (["--clusters", "nowhere.npy"], "clusters must be a readable .npy file, but got nowhere.npy"),
-        (["--leave-out", "nowhere.npy"], "leave_out must be a readable .npy file, but got nowhere.npy"),
+        (["--leave-out", "nowhere.npy"], "--leave-out must be a readable .npy file, but got nowhere.npy"),
         (["--out", __file__], f"must be one that can be made, but got {__file__}: it is a file."),
     ],
 )

@@ -35,7 +35,7 @@ SLOW = {
     "reinit": ["BASE", "TASK", *TUNING, "--seeds", "1", "--plans", "single"],
     "permute": ["BASE", "TASK", *TUNING, "--seeds", "1", "--order-seeds", "1"],
     "drop": ["BASE", "TASK", *TUNING, "--seeds", "1", "--count", "1", "--strategies", "top"],
-    "ways": ["BASE", "TASK", *TUNING, "--ways", "full,head", "--seeds", "1,2", "--sample", "60"],
+    "tuning-methods": ["BASE", "TASK", *TUNING, "--methods", "full,head", "--seeds", "1,2", "--sample", "60"],
     "probe": ["BASE", "--target", "task:DATA", *("--column", "text=words", "--column", "label=mood")],
     "domains": ["BASE", "ONE", "TWO", "--inside", "TEXT", "--outside", "TEXT2", "--halves", "2"],
     "localize": ["BASE", "ONE", "--on", "TEXT", "--sample", "60", "--halves", "2", "--rotations", "2"],

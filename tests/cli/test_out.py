@@ -30,7 +30,7 @@ VERBS = {
     "change": "change base tuned --on lines.txt",
     "domains": "domains base tuned --inside lines.txt --outside lines.txt",
     "localize": "localize base tuned --on lines.txt",
-    "ways": "ways base --task rte",
+    "tuning-methods": "tuning-methods base --task rte",
     "trajectory": "trajectory run --on lines.txt",
     "report": "report results",
     "pretrain": "pretrain masked --corpus lines.txt --set steps=1",

@@ -98,7 +98,7 @@ def test_a_model_that_is_not_tuned_is_tuned_first(
     assert before["spans"] == after["spans"]
     assert before["format"] == "microtome/skipping/1"
     assert main(["truncate", model, *task, *store]) == 2
-    assert "or be given with --seeds to be fine-tuned first, but it is a BertModel" in capsys.readouterr().err
+    assert "or be given with seeds to be fine-tuned first, but it is a BertModel" in capsys.readouterr().err
 
 
 def test_every_span_has_its_cost(
@@ -203,10 +203,10 @@ def test_a_dry_run_of_cuts_counts_spans(model: str, task: list[str], tmp_path: P
             "--head-seeds must be numbers with commas between them, or as 1-10",
         ),
         ("truncate", ["--level", "95"], "--level must be between 0 and 1"),
-        ("truncate", ["--head", "jiant"], "--head must be given with --seeds"),
-        ("skip", ["--set", "steps=3"], "--set must be given with --seeds"),
-        ("skip", ["--train-size", "3"], "--train-size must be given with --seeds"),
-        ("skip", ["other", "--seeds", "1"], "the number of models must be 1 where --seeds are given"),
+        ("truncate", ["--head", "jiant"], "--head must be given with seeds"),
+        ("skip", ["--set", "steps=3"], "--set must be given with seeds"),
+        ("skip", ["--train-size", "3"], "--train-size must be given with seeds"),
+        ("skip", ["other", "--seeds", "1"], "the number of models must be 1 with seeds"),
         ("skip", ["--seeds", "1", "--recipe", "sgd"], "recipe must be one of"),
         ("freeze", ["--ks", "9"], "ks must be numbers of blocks between 0 and 3"),
         ("freeze", ["--parts", "middle"], "a name of --parts must be one of bottom, top"),
@@ -214,8 +214,8 @@ def test_a_dry_run_of_cuts_counts_spans(model: str, task: list[str], tmp_path: P
         ("reinit", ["--plans", "all"], "a name of --plans must be one of"),
         ("reinit", ["--schemes", "zeros"], "a name of --schemes must be one of"),
         ("reinit", ["--sizes", "few"], "--sizes must be numbers above 0 or all"),
-        ("reinit", ["--sizes", "8", "--train-size", "8"], "train_size must be left out where sizes"),
-        ("permute", ["--order", "1,2"], "orders must be all of the 3 blocks"),
+        ("reinit", ["--sizes", "8", "--train-size", "8"], "--train-size must be left out where sizes"),
+        ("permute", ["--order", "1,2"], "--order must be all of the 3 blocks"),
         ("permute", ["--kinds", "sort"], "a name of --kinds must be one of"),
         ("drop", ["--count", "3"], "count must be numbers of blocks between 1 and 2"),
         ("drop", ["--strategies", "best"], "a name of --strategies must be one of"),

@@ -103,7 +103,7 @@ def test_one_task_cannot_have_two_folders(model: str, tables: list[str], capsys:
     assert "--task must name each task once" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("verb", ["finetune", "evaluate", "prune", "ways"])
+@pytest.mark.parametrize("verb", ["finetune", "evaluate", "prune"])
 def test_verbs_of_one_task_refuse_another(verb: str, capsys: Capture) -> None:
     assert main([verb, "bert", "--task", "rte", "--task", "mrpc"]) == 2
     assert "--task must be given once, but it was given 2 times" in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, Field, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from ..context import Context
-from ..errors import InputError
+from ..errors import InputError, UnknownNameError
 from ..experiments.base import Experiment, Option, Plan, default_of, is_required, options_of
 from ..reading import read_names, read_numbers, read_pairs, read_values
 from .results import print_result, write_result
@@ -225,18 +226,19 @@ def _run(kind: type[Experiment], options: Mapping[str, Any], shared: Mapping[str
     # An experiment that writes its result itself has a folder among its own options.
     out = shared.get("out")
     folder = options.get("out", out)
-    context = Context(**settings, command=command).resolved()
-    with using_threads(context.threads):
-        pass  # refused before anything is loaded
-    if "store" not in kind.unused:
-        Shelf(context.store)
-    if folder is not None:
-        check_folder(folder)
-    experiments = [kind(**each) for each in _by_task(kind, options)]
-    if folder is not None:
-        experiments[0].check_out(folder)
-    with screen.working(), using_threads(context.threads):
-        plans = [one.plan(context) for one in experiments]
+    with _named_as_typed(kind):
+        context = Context(**settings, command=command).resolved()
+        with using_threads(context.threads):
+            pass  # refused before anything is loaded
+        if "store" not in kind.unused:
+            Shelf(context.store)
+        if folder is not None:
+            check_folder(folder)
+        experiments = [kind(**each) for each in _by_task(kind, options)]
+        if folder is not None:
+            experiments[0].check_out(folder)
+        with screen.working(), using_threads(context.threads):
+            plans = [one.plan(context) for one in experiments]
     folders = _folders(plans, out, experiments)
     for note in dict.fromkeys(note for plan in plans for note in plan.notes):
         screen.note(note)
@@ -258,6 +260,20 @@ def _run(kind: type[Experiment], options: Mapping[str, Any], shared: Mapping[str
         screen.result(documents[0] if len(documents) == 1 else joined, "")
     if any(getattr(result, "failure", None) for result in results):
         raise typer.Exit(1)
+
+
+@contextmanager
+def _named_as_typed(kind: type[Experiment]) -> Iterator[None]:
+    """Let a refusal begin with the name of the option as it is typed: `--head-seeds` for `head_seeds`."""
+    flags = {f.name: facts.name or f.name for f, facts in options_of(kind) if not facts.argument}
+    flags |= {f.name: f.name for f in fields(Context)}
+    try:
+        yield
+    except (InputError, UnknownNameError) as error:
+        name, _, rest = str(error).partition(" ")
+        if name not in flags or not rest.startswith("must"):
+            raise
+        raise type(error)(f"--{flags[name].replace('_', '-')} {rest}") from error
 
 
 def _by_task(kind: type[Experiment], options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -38,6 +38,8 @@ class TunedInputs:
     encoder : Encoder, optional
         The model to fine-tune first.
     depth : int
+    request : TuningRequest, optional
+        What the first of these fine-tunings is asked for.
     """
 
     task: Task
@@ -45,6 +47,7 @@ class TunedInputs:
     models: list[Opened] = field(repr=False)
     encoder: Any = field(repr=False, default=None)
     depth: int
+    request: Any = field(repr=False, default=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +77,7 @@ class FineTunedExperiment(TrainingOptions, TaskOptions, LoadingOptions, Experime
             for name in (*trained, "head", "dtype", "revision", "tokenizer"):
                 if getattr(self, name) not in (None, {}, type(self).__dataclass_fields__[name].default):
                     raise must(
-                        name, "left out without seeds, with which a model is fine-tuned", getattr(self, name)
+                        name, "given with seeds, for a model that is fine-tuned first", getattr(self, name)
                     )
         task = open_task(self.task_reference(self.task))
         scored = task.split(self.split or task.validation, labeled=task.kind != "language_modeling")
@@ -82,8 +85,10 @@ class FineTunedExperiment(TrainingOptions, TaskOptions, LoadingOptions, Experime
             tuned = opened(list(models), task, device=context.device)
             return TunedInputs(task=task, scored=scored, models=tuned, depth=tuned[0].depth)
         encoder = open_encoder(self.reference(models[0]))
-        check_seeds(encoder, task, self.seeds, **self._training(context))
-        return TunedInputs(task=task, scored=scored, models=[], encoder=encoder, depth=encoder.depth)
+        request = check_seeds(encoder, task, self.seeds, **self._training(context))
+        return TunedInputs(
+            task=task, scored=scored, models=[], encoder=encoder, depth=encoder.depth, request=request
+        )
 
     def as_plan(self, inputs: TunedInputs, work: str, summary: dict[str, Any], prepared: Any = None) -> Plan:
         """Put the plan together: what is scored, what is fine-tuned first, and the work that follows."""
@@ -92,12 +97,12 @@ class FineTunedExperiment(TrainingOptions, TaskOptions, LoadingOptions, Experime
         models = len(self.seeds or inputs.models)
         made = counted(models, "fine-tuned model")
         if self.seeds:
-            recipe = self._recipe()
-            train = task.split(task.train)
-            updates = recipe.updates(min(self.train_size or len(train), len(train))) * models
+            recipe, request = self._recipe(), inputs.request
+            updates = recipe.updates(len(request.data)) * models
+            summary = {"recipe": recipe.name, **summary}
             made = (
-                f"first fine-tuned with {counted(models, 'seed')}, {counted(updates, 'update')} in all, "
-                + (f"by the recipe {recipe.name}")
+                f"first fine-tuned with {counted(models, 'seed')}, {counted(updates, 'update')} in all, by the "
+                f"recipe {recipe.name} with {_head_name(request.head)}"
             )
         sentence = (
             f"{name}, {inputs.depth} blocks; {task.title}, {inputs.scored.name} "
@@ -147,6 +152,10 @@ class FineTunedExperiment(TrainingOptions, TaskOptions, LoadingOptions, Experime
             "dtype": self.dtype,
             **head,
         }
+
+
+def _head_name(head: Any) -> str:
+    return f"the {head} head" if isinstance(head, str) else "a head of its own"
 
 
 def check_base(base: Any, depth: int, name: str) -> None:
