@@ -239,14 +239,21 @@ def public() -> list[str]:
     import microtome as mt
 
     tables = ("MicrotomeError", "CORPORA", "EXPERIMENTS", "FAMILIES", "HEADS", "INTERVENTIONS", "MEASURES")
-    tables += ("RECIPES", "TASKS")
-    return [name for name in (*mt.__all__, "open") if name not in tables and not name.startswith("_")]
+    tables += ("RECIPES", "TASKS", "Context", "analysis")
+    names = [name for name in (*mt.__all__, "open") if name not in tables and not name.startswith("_")]
+    return names + [name for name, value in vars(mt.analysis).items() if inspect.isfunction(value)]
+
+
+def function_of(name: str) -> Any:
+    """The public function of a name, which may be one of `mt.analysis`."""
+    import microtome as mt
+
+    return getattr(mt.analysis, name, None) or getattr(mt, name)
 
 
 def _of(name: str, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Iterator[Call]:
-    import microtome as mt
 
-    parameters = list(inspect.signature(getattr(mt, name)).parameters.values())
+    parameters = list(inspect.signature(function_of(name)).parameters.values())
     for place, parameter in enumerate(parameters):
         if parameter.name in _SKIPPED:
             continue
@@ -334,7 +341,7 @@ def acted(call: Call) -> Callable[[], int]:
         import microtome as mt
 
         try:
-            answer: Any = getattr(mt, call.name)(*call.arguments, **call.named)
+            answer: Any = function_of(call.name)(*call.arguments, **call.named)
             if call.name == "corpus":
                 answer = len(answer)
             if call.name == "task":

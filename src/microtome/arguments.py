@@ -57,7 +57,7 @@ _SIMPLE: Mapping[str, tuple[str, Test]] = {
     "os.PathLike[str]": ("a path", _is_path),
     "Mapping[str, Any]": ("a mapping", lambda value: isinstance(value, Mapping)),
     "Mapping[str, str]": ("a mapping", lambda value: isinstance(value, Mapping)),
-    "Sequence[int]": ("whole numbers", _several(_is_whole)),
+    "Sequence[int]": ("whole numbers", _several(lambda one: _is_whole(one) and not _is_truth(one))),
     "Sequence[int | None]": ("whole numbers", _several(lambda one: one is None or _is_whole(one))),
     "Sequence[float]": ("numbers", _several(_is_number)),
     # A name alone stands for a list of it, and layers may be named by numbers.

@@ -42,7 +42,7 @@ def failed(tmp_path_factory: pytest.TempPathFactory, encoder_of: Callable[..., A
 
     def run(name: str, **options: Any) -> Any:
         encoder = encoder_of("bert")
-        if name in ("truncation", "skipping"):
+        if name in ("truncate", "skip"):
             tuned = [mt.finetune(encoder, task, "wu2020", seed=s, store=store, **UNTRAINED) for s in (1, 2)]
             return getattr(mt, name)(tuned, task, store=store, **options)
         given: dict[str, Any] = {"seeds": (1,), "recipe": "wu2020", "store": store, **UNTRAINED, **options}
@@ -54,8 +54,8 @@ def failed(tmp_path_factory: pytest.TempPathFactory, encoder_of: Callable[..., A
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("truncation", {"arms": ["untuned"]}),
-        ("skipping", {}),
+        ("truncate", {"arms": ["untuned"]}),
+        ("skip", {}),
         ("freeze", {"ks": [3], "measure_time": False}),
         ("reinit", {"truncation_control": False, "plans": "single"}),
         ("permute", {"order_seeds": [1, 2]}),

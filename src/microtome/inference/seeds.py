@@ -69,9 +69,9 @@ def mean_over_seeds(
 
     Examples
     --------
-    >>> runs = [Outcome(seed=1, value=0.80), Outcome(seed=2, value=0.84), Outcome(seed=3, failed="NaN loss")]
-    >>> found = mean_over_seeds(runs, "accuracy")
-    >>> round(found.value, 2), found.n, found.warnings[0]
+    >>> runs = [SeedOutcome(seed=1, value=0.80), SeedOutcome(seed=2, value=0.84)]
+    >>> mean = mean_over_seeds([*runs, SeedOutcome(seed=3, failed="NaN loss")], "accuracy")
+    >>> round(mean.value, 2), mean.n, mean.warnings[0]
     (0.82, 2, '1 of 3 runs was left out: seed 3 (NaN loss).')
     """
     metric = find_score(score)

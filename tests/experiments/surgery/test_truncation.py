@@ -223,7 +223,7 @@ def test_heads_learn_from_what_their_model_was_trained_on(
 def test_the_whole_model_is_scored_in_the_precision_of_its_run(folder: Path, task: Any, store: Path) -> None:
     from microtome.experiments.models import opened
 
-    run = mt.finetune(mt.load(folder), task, "wu2020", seed=1, store=store, precision="bfloat16", **QUICK)
+    run = mt.finetune(mt.load(folder), task, "wu2020", seed=1, store=store, dtype="bfloat16", **QUICK)
     found = truncate(run.folder, task, store=store, arms=["untuned"])
     assert found.provenance["precision"] == "bfloat16"
     assert opened(run, task)[0].precision == "bfloat16"

@@ -101,8 +101,8 @@ class FineTunedExperiment(TrainingOptions, TaskOptions, LoadingOptions, Experime
             updates = recipe.updates(len(request.data)) * models
             summary = {"recipe": recipe.name, **summary}
             made = (
-                f"first fine-tuned with {counted(models, 'seed')}, {counted(updates, 'update')} in all, by the "
-                f"recipe {recipe.name} with {_head_name(request.head)}"
+                f"first fine-tuned with {counted(models, 'seed')}, {counted(updates, 'update')} in all, by "
+                f"the recipe {recipe.name} with {_head_name(request.head)}"
             )
         sentence = (
             f"{name}, {inputs.depth} blocks; {task.title}, {inputs.scored.name} "
