@@ -15,7 +15,7 @@ from .request import TuningRequest, ask
 
 # Options of `finetune` that vectorized training does not support, and the only value allowed there.
 UNSUPPORTED: Mapping[str, Any] = MappingProxyType(
-    {"train_size": None, "method": "full", "cached": False, "checkpoints": [], "board": None}
+    {"train_size": None, "method": "full", "cached": False, "checkpoints": (), "board": None}
 )
 # Kinds of tasks whose long examples are split into several windows.
 WINDOWED = ("span", "language_modeling")
@@ -59,7 +59,9 @@ def check_many(seeds: Sequence[int], *, at_once: int, vectorized: bool, **option
         raise must("at_once", "a whole number above 0", at_once)
     if vectorized:
         for name, value in options.items():
-            if name in UNSUPPORTED and value != UNSUPPORTED[name]:
+            # An empty list of checkpoints is the default as well as an empty tuple.
+            plain = tuple(value) if isinstance(value, list) else value
+            if name in UNSUPPORTED and plain != UNSUPPORTED[name]:
                 raise must(name, "left at its default for vectorized training", value)
 
 
