@@ -68,7 +68,7 @@ _ALL = (
         verb="extract",
         path="similarity.extraction.Extraction",
         group=COMPARE,
-        summary="Run a model over a corpus and write every layer to a folder.",
+        summary="Run a model over a corpus and record every layer.",
         takes="models",
     ),
     Entry(
