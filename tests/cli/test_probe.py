@@ -82,7 +82,7 @@ def test_the_result_is_taken_by_a_report(
         ),
         (
             ["--target", "task:rte", "--control-task"],
-            "control_task must be given with another target than a task",
+            "--control-task must be given with another target than a task",
         ),
         (
             ["--target", "task:rte", "--on", "x.conllu"],

@@ -117,7 +117,7 @@ def test_a_folder_with_one_table(
 @pytest.mark.parametrize(
     "more,sentence",
     [
-        (["--max-drop", "0"], "max_drop must be a number above 0, but got 0.0."),
+        (["--max-drop", "0"], "--max-drop must be a number above 0, but got 0.0."),
         (["--split", "nowhere"], "split of mine"),
         (["--share", "2"], "share must be between 0 and 1, but got 2.0."),
         (["--set", "rate=1"], "values of a recipe must come with recover, but got rate alone."),

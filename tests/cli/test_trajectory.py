@@ -91,7 +91,7 @@ def test_a_folder_without_checkpoints_is_refused(lines: Path, tmp_path: Path, ca
         (["--rows", "foo"], "rows must be one of cls, mean"),
         (
             ["--task", "TASK", *COLUMNS, "--train-size", "60"],
-            "train_size must be a whole number between 1 and",
+            "--train-size must be a whole number between 1 and",
         ),
     ],
 )

@@ -235,15 +235,13 @@ def test_the_longest_free_span_is_named_only_where_the_band_allows_it() -> None:
         "Of single blocks, leaving out block 1 costs most on these examples, 2.00 points [1.90, 2.10] (95%, "
         "unit: example), and block 3 least, 0.00 points [-0.10, 0.10] (95%, unit: example)."
     )
-    assert second.startswith("The longest span for which a cost of more than 1 point is ruled out is blocks ")
+    assert second.startswith("The longest span for which a cost above 1 point is excluded is blocks ")
     assert "is blocks 2 to 3 of 3: 0.80 points [0.70, 0.90] (95%, unit: example), at most 1.00 for" in second
     _, second = span_findings(planted(costs, 0.005), accuracy)
-    assert "is ruled out is block 3 of 3: 0.00 points" in second
+    assert "is excluded is block 3 of 3: 0.00 points" in second
     assert "; blocks 2 to 3 seem to cost no more: 0.80 points" in second
     _, second = span_findings(planted(costs, 0.05), accuracy)
-    assert second.startswith(
-        "For no span is a cost of more than 1 point ruled out; the longest one that seems"
-    )
+    assert second.startswith("For no span is a cost above 1 point excluded; the longest one that seems")
     _, second = span_findings(planted({(1, 1): 0.2, (2, 2): 0.1, (3, 3): 0.3}, 0.01), accuracy)
     assert second == "No span costs at most 1 point."
 

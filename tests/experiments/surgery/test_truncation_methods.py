@@ -33,8 +33,8 @@ def test_a_pooler_is_trained_with_the_head_or_kept(encoder_of: Callable[..., Any
     trained = truncated(encoder, "jiant", tmp_path)
     assert "TUNED heads began as the tuned head, and its pooler was trained with it;" in trained.methods
     assert (
-        "TUNEDORIG heads, on the encoder before fine-tuning, were drawn anew, but for the pooler, which "
-        "began as that of the checkpoint and was trained with it." in trained.methods
+        "TUNEDORIG heads, on the encoder before fine-tuning, were newly initialized, but for the pooler, "
+        "which began as that of the checkpoint and was trained with it." in trained.methods
     )
     kept = truncated(encoder, "jiant", tmp_path, pooler="kept")
     assert "of which the pooler was kept as fine-tuning left it, and the rest was trained" in kept.methods
@@ -50,8 +50,8 @@ def test_a_pooler_that_the_checkpoint_has_not_is_drawn(
 ) -> None:
     found = truncated(encoder_of("roberta", "MaskedLM"), "jiant", tmp_path)
     assert (
-        "were drawn anew; the pooler was drawn too, since the checkpoint has none, and was trained with it."
-        in found.methods
+        "were newly initialized; the pooler was initialized too, since the checkpoint has none, and was "
+        "trained with it." in found.methods
     )
 
 
@@ -59,7 +59,7 @@ def test_a_head_without_a_pooler_is_trained_whole(encoder_of: Callable[..., Any]
     encoder = encoder_of("electra")
     found = truncated(encoder, "jiant", tmp_path)
     assert "TUNED heads began as the tuned head; their" in found.methods
-    assert "TUNEDORIG heads, on the encoder before fine-tuning, were drawn anew." in found.methods
+    assert "TUNEDORIG heads, on the encoder before fine-tuning, were newly initialized." in found.methods
     assert "on inputs of at most 16 tokens, as in its training" in found.methods
     kept = truncated(encoder, "jiant", tmp_path, pooler="kept")
     assert kept.more["heads"] == found.more["heads"]

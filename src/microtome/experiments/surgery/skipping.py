@@ -179,11 +179,11 @@ def _long(found: SpanMap, score: Score, by_seed: Sequence[SpanMap]) -> str:
         return f"No span costs at most {margin}."
     if sure is None:
         return (
-            f"For no span is a cost of more than {margin} ruled out; the longest one that seems to cost no "
+            f"For no span is a cost above {margin} excluded; the longest one that seems to cost no "
             f"more is {_named(seeming)}: {cost(seeming)}."
         )
     said = (
-        f"The longest span for which a cost of more than {margin} is ruled out is {_named(sure)} of "
+        f"The longest span for which a cost above {margin} is excluded is {_named(sure)} of "
         f"{found.depth}: {cost(sure)}"
     )
     if _length(seeming) == _length(sure):

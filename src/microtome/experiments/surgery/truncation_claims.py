@@ -126,8 +126,8 @@ def said_heads(
         if later is not None and np.isfinite(later.values[place]):
             ahead = int(np.sum(_clear(later, before, sign)))
             text += (
-                f"; {later.name} has {at(after, place)} there, and its band lies clear of the other "
-                f"one at {ahead} of {len(before.x)} layers"
+                f"; {later.name} has {at(after, place)} there, and the bands do not overlap at {ahead} of "
+                f"{len(before.x)} layers"
             )
         out.append(f"{text}.")
     return out

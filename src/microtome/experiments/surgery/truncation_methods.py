@@ -62,9 +62,9 @@ def methods(asked: PreparedTruncation, task: Task, curves: Mapping[str, Curve], 
     if "converged" in curves:
         solver = "ridge regression" if task.kind == "regression" else "logistic regression"
         parts.append(
-            f"Converged readouts are {solver} on what the head reads, with features of variance 1 and a "
+            f"Converged linear probes are {solver} on what the head reads, with features of variance 1 and a "
             "penalty chosen for each layer within the training examples: by 5-fold cross-validation, or, for "
-            "classes with more than 12,500 rows, by fitting 10,000 and foretelling others."
+            "classes with more than 12,500 rows, by fitting 10,000 and predicting others."
         )
     parts.append(
         f"Scored was {score.name} on {len(judged):,} examples of {judged.name}. Intervals of "
@@ -89,14 +89,16 @@ def _said_pooler(asked: PreparedTruncation) -> str:
 
 
 def _said_fresh(asked: PreparedTruncation) -> str:
-    """What is drawn anew and what is trained, on the encoder before fine-tuning."""
+    """What is newly initialized and what is trained, on the encoder before fine-tuning."""
     like = asked.models[0].model
     if not pooler_names(like):
-        return "were drawn anew"
+        return "were newly initialized"
     drawn = isinstance(like.head, Head) and like.reader is not None and like.head.pooler == "fresh"
     trained = "kept as it was" if asked.still else "trained with it"
     absent = trained_pooler(asked.base) is None
     if drawn or absent:
         why = ", since the checkpoint has none" if absent else ""
-        return f"were drawn anew; the pooler was drawn too{why}, and was {trained}"
-    return f"were drawn anew, but for the pooler, which began as that of the checkpoint and was {trained}"
+        return f"were newly initialized; the pooler was initialized too{why}, and was {trained}"
+    return (
+        f"were newly initialized, but for the pooler, which began as that of the checkpoint and was {trained}"
+    )
