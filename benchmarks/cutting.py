@@ -117,7 +117,7 @@ def truncation_table(found: dict[str, Any]) -> str:
         head = " | ".join(str(x) for x in first["x"])
         lines = [
             f"**{name}** ({one['score']}, {first['n']:,} examples, {first['seeds'][0]} seeds; majority "
-            f"baseline {one['lines'].get('most frequent answer', 0):.3f})",
+            f"baseline {one['lines'].get('majority baseline', 0):.3f})",
             "",
             f"| arm | {head} |",
             f"| --- |{' --- |' * len(first['x'])}",

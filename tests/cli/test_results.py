@@ -23,7 +23,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def test_values_have_intervals_and_differences_are_in_points(capsys: Capture) -> None:
-    result = make_result(curves=CURVES, lines={"most frequent answer": 0.527}, findings=("It works.",))
+    result = make_result(curves=CURVES, lines={"majority baseline": 0.527}, findings=("It works.",))
     show_result(Screen(), result, None)
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert lines[:3] == [
@@ -34,7 +34,7 @@ def test_values_have_intervals_and_differences_are_in_points(capsys: Capture) ->
     assert lines[3].startswith("Accuracy on rte/validation: n = 277 examples; unit: example; 3 runs a point")
     assert lines[3].endswith("intervals: 95% for each point alone; -: undefined (no sound run).")
     assert "2 -1.50 [-3.50, +1.50]" in lines
-    assert lines.count("most frequent answer: 0.5270.") == 1
+    assert lines.count("majority baseline: 0.5270.") == 1
     assert lines[-1] == "It works."
 
 

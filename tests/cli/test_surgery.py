@@ -83,7 +83,7 @@ def test_every_layer_of_tuned_models_is_read(
     assert main(words) == 0
     said = capsys.readouterr()
     assert said.out.startswith("layers kept  UNTUNED")
-    assert "most frequent answer: 0.5000." in said.out
+    assert "majority baseline: 0.5000." in said.out
     for sentence in found["findings"]:
         assert sentence in said.out
     assert "Written to" in said.err

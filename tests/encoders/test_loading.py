@@ -433,3 +433,13 @@ def test_a_sentence_encoder_of_wrong_types_is_refused(
     (folder / file).write_text(content)
     with pytest.raises(InputError, match="must be as sentence-transformers wrote it"):
         load(folder)
+
+
+def test_a_tokenizer_whose_library_panics_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    tiny.save_checkpoint(tmp_path, "gpt2")
+    file = tmp_path / "tokenizer.json"
+    content = json.loads(file.read_text())
+    content["model"]["continuing_subword_prefix"] = "é" * 40
+    file.write_text(json.dumps(content))
+    with pytest.raises(InputError, match="must be"):
+        load(tmp_path)

@@ -82,13 +82,13 @@ def test_nothing_is_concluded_from_a_model_that_learned_nothing(
 
 def test_no_layer_is_the_best_where_all_tie_at_the_majority() -> None:
     tied = make_curve("bert (converged)", [0.5, 0.5, 0.5])
-    (said, lines) = task_findings([tied], [], ACCURACY, {"most frequent answer": 0.5}, "cats")
+    (said, lines) = task_findings([tied], [], ACCURACY, {"majority baseline": 0.5}, "cats")
     assert said.startswith(
         "bert (converged): nothing of cats is read out, since no layer is shown to be above "
     )
-    assert "(most frequent answer: 0.500)" in said
+    assert "(majority baseline: 0.500)" in said
     assert "best at" not in said
-    assert lines == "Without any layer: most frequent answer 0.500."
+    assert lines == "Without any layer: majority baseline 0.500."
     (said,) = layer_findings(
         [make_curve("bert", [0.5] * 3)], ["bert"], ACCURACY, "upos", lines={"always NOUN": 0.5}
     )
@@ -101,11 +101,11 @@ def test_no_layer_is_the_best_where_all_tie_at_the_majority() -> None:
 
 def test_no_layer_is_the_best_before_fine_tuning_where_all_tie_at_the_majority() -> None:
     curves = {"tunedorig": make_curve("TUNEDORIG", [0.5, 0.5, 0.5])}
-    (said,) = said_heads(curves, ACCURACY, lines={"most frequent answer": 0.5})
+    (said,) = said_heads(curves, ACCURACY, lines={"majority baseline": 0.5})
     assert said.startswith(
         "Before fine-tuning nothing is read out (TUNEDORIG): no layer is shown to beat the "
     )
-    (said,) = said_heads(curves, ACCURACY, lines={"most frequent answer": 0.3})
+    (said,) = said_heads(curves, ACCURACY, lines={"majority baseline": 0.3})
     assert said.startswith("Before fine-tuning the best layer is 1 (TUNEDORIG)")
 
 

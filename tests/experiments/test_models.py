@@ -167,6 +167,6 @@ def test_the_most_frequent_answer_is_scored_where_there_is_one() -> None:
         readers=MappingProxyType({"train": lambda: split}),
         source="tests",
     )
-    assert guess_line(task, split) == {"most frequent answer": 0.75}
+    assert guess_line(task, split) == {"majority baseline": 0.75}
     assert guess_line(replace(task, train="none"), split) == {}
     assert guess_line(replace(task, kind="language_modeling"), split) == {}

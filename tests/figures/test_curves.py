@@ -71,10 +71,10 @@ def test_bars_and_bands_reach_as_far_as_the_intervals() -> None:
 
 def test_level_lines_are_named_with_their_value() -> None:
     result = make_result(
-        curves=(make_curve("one", RISING),), lines={"most frequent answer": 0.527, "gone": float("nan")}
+        curves=(make_curve("one", RISING),), lines={"majority baseline": 0.527, "gone": float("nan")}
     )
     axes = draw_curves(result)
-    level = line(axes, "most frequent answer: 0.527")
+    level = line(axes, "majority baseline: 0.527")
     assert set(up(level)) == {0.527}
     assert level.is_dashed()
     assert not any("gone" in str(one.get_label()) for one in axes.lines)

@@ -162,7 +162,7 @@ def curves_section(
         "y_label": "accuracy",
         "points": 100,
         "curves": [*several, curve("difference", [v - rise[-1] for v in rise], difference=True)],
-        "lines": {"most frequent answer": 0.509},
+        "lines": {"majority baseline": 0.509},
         "x_is_layer": True,
     }
 

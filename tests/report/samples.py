@@ -79,7 +79,7 @@ def truncation(**more: Any) -> Result:
             make_curve("TUNED", [0.6, 0.7, 0.885, 0.886]),
             make_curve("difference TUNED", [0.1, 0.1, 0.001, 0.0]),
         ),
-        "lines": {"most frequent answer": 0.51},
+        "lines": {"majority baseline": 0.51},
         "more": {
             "depth": 4,
             "cost": {

@@ -251,7 +251,7 @@ def test_curves_tell_values_and_can_be_hidden(opened: Callable[..., Any]) -> Non
     chart = section.locator(".chart").first
     assert chart.locator("line.thick").count() == chart.locator("line.thin").count() == 6
     assert chart.locator("line.level").count() == 1
-    assert "most frequent answer 0.509" in section.inner_text()
+    assert "majority baseline 0.509" in section.inner_text()
     box = chart.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 60)
     told = page.locator("#tip").inner_text()

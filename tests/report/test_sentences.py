@@ -663,7 +663,7 @@ def test_nothing_is_concluded_of_a_guess(whole: float, higher: bool, verb: str, 
         more["not_above_baseline"] = {"UNTUNED": told_weak, "all seeds": told_weak}
     result = make_result(
         curves=(make_curve("UNTUNED", [whole, whole], seeds=(1, 1)), make_curve("difference TUNED", [0, 0])),
-        lines={"most frequent answer": 0.51},
+        lines={"majority baseline": 0.51},
         higher_is_better=higher,
         more=more,
     )

@@ -59,6 +59,11 @@ def telling(address: str) -> Iterator[None]:
     except Exception as error:
         # Files of the wrong types end in errors of any class, deep inside the libraries.
         raise InputError(f"{address!r} must be a model that can be read, but got: {_first(error)}") from error
+    except BaseException as error:
+        # A panic of Rust code, which the tokenizers library has, is no Exception to Python.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise InputError(f"{address!r} must be a model that can be read, but got: {_first(error)}") from error
 
 
 def _first(error: BaseException) -> str:

@@ -27,7 +27,7 @@ from ..training.precision import products_in, read_precision
 if TYPE_CHECKING:
     from ..training.taskmodel import TaskModel
 
-GUESS = "most frequent answer"
+GUESS = "majority baseline"
 Progress = Callable[[str, int, int], None]
 
 
@@ -163,7 +163,7 @@ def trained_on(one: Opened, task: Task) -> Split | None:
 
 
 def guess_line(task: Task, split: Split) -> dict[str, float]:
-    """Score the most frequent answer of the whole training split, by its name, where it is known."""
+    """Score the majority baseline of the whole training split, by its name, where it is known."""
     train = guessed_from(task)
     if train is None or task.kind == "language_modeling":
         return {}

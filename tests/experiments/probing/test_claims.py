@@ -150,16 +150,16 @@ def test_answers_of_a_task_are_said_in_the_same_words() -> None:
         [curve("a (converged)", [np.nan] * 2), curve("b (converged)", [0.6, 0.7])],
         [found],
         score,
-        {"most frequent answer": 0.5},
+        {"majority baseline": 0.5},
         "cats",
     )
     assert told == (
         "a (converged): nothing can be said of cats, since all heads diverged.",
         "b (converged): cats is read best at layer 1, accuracy 0.700 [0.690, 0.710] (95%, unit: "
-        "document); the band does not overlap the most frequent answer at layers 0 and 1.",
+        "document); the band does not overlap the majority baseline at layers 0 and 1.",
         f"c from d against a from b (converged): there is no interval at any layer ({WHY}), so that no "
         "difference can be shown; the largest is 100.0 points at layer 1.",
-        "Without any layer: most frequent answer 0.500.",
+        "Without any layer: majority baseline 0.500.",
     )
 
 

@@ -174,12 +174,12 @@ def test_a_converged_readout_is_scikit_learns_and_planted_labels_are_read(
         # Where the two are on the border of a decision they may differ.
         assert curve.values[place] == pytest.approx(np.mean(said == answers.numpy()), abs=1.5 / len(answers))
     assert max(curve.values) > 0.85
-    assert max(curve.band_low) > found.lines["most frequent answer"]
+    assert max(curve.band_low) > found.lines["majority baseline"]
     best = int(np.argmax(curve.values)) + 1
     assert any(
         said.startswith(f"{name}: cats is read best at layer")
         and str(best) in said
-        and "the band does not overlap the most frequent answer at layer" in said
+        and "the band does not overlap the majority baseline at layer" in said
         for said in found.findings
     )
     assert {row["model"] for row in found.rows} == {encoder.name, RANDOM_BASELINE}

@@ -112,7 +112,7 @@ def test_the_full_model_is_the_plain_one_in_every_arm(encoder_of: Encoders, tmp_
         assert curve.x[0] == 3
         assert curve.values[0] == curve.band_low[0] == curve.band_high[0] == 0
     assert found.curves[0].axis == "blocks kept"
-    assert set(found.lines) == {"most frequent answer", "full", "scratch, library"}
+    assert set(found.lines) == {"majority baseline", "full", "scratch, library"}
     assert found.lines["full"] == found["progressive, library"].values[0]
     assert any("in their place" in said or "removing them" in said for said in found.findings)
     heard: list[str] = []

@@ -196,7 +196,7 @@ def test_what_is_found_is_said_with_its_doubt(runs: list[Any], task: Task, tmp_p
     assert (
         "and the head read the last state; without any block it read the embedding output" in result.methods
     )
-    assert "most frequent answer" in result.lines
+    assert "majority baseline" in result.lines
 
 
 def test_what_makes_no_sense_is_refused(runs: list[Any], task: Task, tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_all_curves_are_there_with_bands_and_the_line(found: Result, task: Any) 
     assert {one.unit for one in found.curves if one.seeds == (1, 1, 1)} == {"example"}
     targets = [item.target for item in task.split("train")]
     most = max(set(targets), key=targets.count)
-    assert found.lines["most frequent answer"] == pytest.approx(scores(task, [most] * 40))
+    assert found.lines["majority baseline"] == pytest.approx(scores(task, [most] * 40))
     assert found.warnings == ()
 
 
@@ -202,7 +202,7 @@ def test_heads_learn_from_what_their_model_was_trained_on(
         assert not any("not known" in said for said in found.warnings)
         assert "24 examples of cats/train, that each model was trained on" in found.methods
     guesses = [one.evaluation.baseline["accuracy"] for one in few]
-    assert found.lines["most frequent answer"] == pytest.approx(np.mean(guesses))
+    assert found.lines["majority baseline"] == pytest.approx(np.mean(guesses))
     # Fewer of them are drawn among them; more are refused.
     fewer = truncate(few[1], task, train_size=10, **told).provenance["train"]
     assert fewer == [{"examples": 10, "digest": subset(own[1], 10, seed=2).digest}]

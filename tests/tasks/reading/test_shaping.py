@@ -49,6 +49,14 @@ def test_answers_must_be_where_they_are_said_to_be(tmp_path: Path) -> None:
         task("squad", data=tmp_path).split("train")
 
 
+def test_an_answer_that_begins_nowhere_is_refused(tmp_path: Path) -> None:
+    write_files("squad", tmp_path)
+    path = tmp_path / "SQuAD/train-v1.1.json"
+    path.write_text(path.read_text().replace('"answer_start": 29', '"answer_start": Infinity'))
+    with pytest.raises(InputError, match="must have answers with text and answer_start"):
+        task("squad", data=tmp_path).split("train")
+
+
 @pytest.mark.parametrize(
     "name, file, old, new, words",
     [

@@ -259,7 +259,7 @@ def _span(record: Record, how: Shaping, name: str) -> Item:
     try:
         pairs = zip(answers["answer_start"], answers["text"], strict=True)
         target = tuple((int(start), str(text)) for start, text in pairs)
-    except (KeyError, TypeError, ValueError) as problem:
+    except (KeyError, TypeError, ValueError, OverflowError) as problem:
         raise how.refuse("have answers with text and answer_start", f"got {answers!r}") from problem
     for start, text in target:
         if texts[1][start : start + len(text)] != text:
