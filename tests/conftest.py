@@ -6,7 +6,12 @@ import os
 import sys
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
+
+# Tests are not timed: the first example of a test may import a library on a busy machine.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 # Before any library reads it; commands that tests start inherit it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
