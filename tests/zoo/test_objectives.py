@@ -92,7 +92,7 @@ def test_it_learns_a_repeated_text(name: str) -> None:
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-    # A text that can be foretold leaves the generator's draws right, and nothing to tell.
+    # A text that can be predicted leaves the generator's draws right, and nothing to tell.
     assert sum(told[-5:]) / 5 < 0.5 * told[0]
 
 

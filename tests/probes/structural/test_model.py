@@ -167,7 +167,7 @@ def test_another_device_leads_to_the_same_end(target: Target) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_what_is_foretold_is_the_squared_length_under_the_map(target: Target) -> None:
+def test_what_is_predicted_is_the_squared_length_under_the_map(target: Target) -> None:
     X, trees = sample(12, 1, layers=2)
     B = np.random.default_rng(0).normal(size=(3, 2, 4, 24))
     none = np.zeros((3, 2, 1))

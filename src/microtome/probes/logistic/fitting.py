@@ -223,7 +223,11 @@ def _begun(work: _Work, everything: Problems) -> tuple[np.ndarray, np.ndarray, t
         judge_problems = None if held.judge is None else part(held.judge)
 
         def judged(at: torch.Tensor) -> np.ndarray:
-            loss = problems.foretold(at) if judge_problems is None else judge_problems.foretold(at, problems)
+            loss = (
+                problems.held_out_loss(at)
+                if judge_problems is None
+                else judge_problems.held_out_loss(at, problems)
+            )
             return loss.cpu().numpy()
 
         path, losses = _path(work, problems, judged)

@@ -153,7 +153,7 @@ class Problems:
         index = self.labels[None, part, None, None].expand(*log.shape[:3], 1)
         return -log.gather(-1, index)[..., 0], log.exp_()
 
-    def foretold(self, at: torch.Tensor, of: Problems | None = None) -> torch.Tensor:
+    def held_out_loss(self, at: torch.Tensor, of: Problems | None = None) -> torch.Tensor:
         """
         Mean held-out loss over rows whose class is in the training rows, shape (layers,).
 
