@@ -19,7 +19,7 @@ def tuned(source: str, task: Any, updates: int, played: bool, store: str) -> tup
     """Fine-tune once; the digest of the weights, milliseconds an update, and the last loss."""
     import microtome as mt
     from microtome.encoders.encoder import digest_weights
-    from microtome.training import cuda_graphs, loop
+    from microtome.training.optimization import cuda_graphs, loop
 
     loop.can_capture = cuda_graphs.can_capture if played else lambda *_: False
     run = mt.finetune(mt.load(source), task, "devlin2019", device="cuda", store=store, steps=updates)
@@ -48,10 +48,10 @@ def heads(source: str, task: Any, played: bool) -> tuple[str, float]:
 
     import microtome as mt
     from microtome.tasks.subset import subset
-    from microtome.training import layer_heads as manyheads
-    from microtome.training.head_inputs import head_rows
+    from microtome.training.heads import layer_heads as manyheads
+    from microtome.training.heads.head_inputs import head_rows
     from microtome.training.inputs import encode
-    from microtome.training.modeling import build
+    from microtome.training.models.modeling import build
     from microtome.training.recipe import find_recipe
 
     before = manyheads.can_capture

@@ -114,10 +114,10 @@ def measure(
     import torch
 
     from microtome.training.inputs import collate, encode
-    from microtome.training.loop import TrainingRecords, make_accelerator, train
-    from microtome.training.modeling import build
+    from microtome.training.models.modeling import build
+    from microtome.training.optimization.loop import TrainingRecords, make_accelerator, train
+    from microtome.training.optimization.sampler import updates as in_updates
     from microtome.training.recipe import find_recipe
-    from microtome.training.sampler import updates as in_updates
 
     if device == "cpu":
         torch.set_num_threads(1)
@@ -180,7 +180,7 @@ def measure(
 
 
 def _padded(lengths: Sequence[int], recipe: Any, batch: int) -> int:
-    from microtome.training.sampler import one_pass
+    from microtome.training.optimization.sampler import one_pass
 
     found = one_pass(lengths, batch=batch, seed=0, epoch=0, bucket=recipe.bucket)
     return sum(len(one) * max(lengths[i] for i in one) for one in found)

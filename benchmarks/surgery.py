@@ -71,7 +71,7 @@ class Case:
 
     def __init__(self, place: Path, *, width: int, layers: int, examples: int, longest: int, device: str):
         from microtome.training.inputs import encode
-        from microtome.training.modeling import build
+        from microtome.training.models.modeling import build
 
         self.device = device
         self.task = made_task(examples, longest)
@@ -125,11 +125,11 @@ def spans(case: Case, rounds: int) -> list[float]:
 def heads(case: Case, rounds: int, epochs: int = 3) -> list[float]:
     import torch
 
-    from microtome.training.head_inputs import head_rows
+    from microtome.training.heads.head_inputs import head_rows
+    from microtome.training.heads.layer_heads import train_heads
     from microtome.training.inputs import collate
-    from microtome.training.layer_heads import train_heads
-    from microtome.training.loop import make_accelerator, train
-    from microtome.training.methods import trainable
+    from microtome.training.models.methods import trainable
+    from microtome.training.optimization.loop import make_accelerator, train
     from microtome.training.recipe import find_recipe
 
     recipe = find_recipe("devlin2019", epochs=epochs, batch=16)
@@ -160,7 +160,7 @@ def freezing(case: Case, rounds: int) -> list[float]:
     from microtome.interventions.applying import apply
     from microtome.interventions.freeze import Freeze, frozen_names
     from microtome.training.inputs import collate
-    from microtome.training.methods import trainable
+    from microtome.training.models.methods import trainable
 
     chosen = sorted(case.features, key=lambda one: -len(one))[:16]
     batch = collate(chosen, torch.device(case.device))
@@ -191,7 +191,7 @@ def export(case: Case, place: Path, rounds: int, removed: int) -> tuple[list[flo
     import transformers
 
     from microtome.training.inputs import collate
-    from microtome.training.saving import save
+    from microtome.training.models.saving import save
 
     folder = save(case.cut(range(1, case.layers - removed + 1)), place / f"cut-{removed}", case.tokenizer)
     small = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval().to(case.device)

@@ -115,7 +115,7 @@ def domain_changes(
 def frozen(job: Job, encoder: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """Scores with the bottom frozen: nothing, half of the blocks, all but two."""
     from microtome.experiments.surgery.freezing import freeze
-    from microtome.training.stock import SEQUENCE
+    from microtome.training.models.stock import SEQUENCE
 
     task = open_task(job.what, options["data"])
     found = freeze(

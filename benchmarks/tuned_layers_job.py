@@ -213,8 +213,8 @@ def abreast(task: str, options: Mapping[str, Any]) -> bool:
 def tune(job: Job, encoder: Any, options: Mapping[str, Any], seeds: Sequence[int]) -> list[Any]:
     """Fine-tune with every seed; what is in the store is taken from there."""
     import microtome as mt
+    from microtome.training.models.stock import SEQUENCE
     from microtome.training.multi_seed import finetune_vectorized
-    from microtome.training.stock import SEQUENCE
 
     task = open_task(job.what, options["data"])
     common: dict[str, Any] = {

@@ -22,9 +22,9 @@ def read_layers(model: Any, features: Any, judged: Any, task: Any, kinds: Sequen
     import torch
 
     from microtome.training.cuts import depth_of, every_truncation, outputs_of_cuts
-    from microtome.training.decoding import answers, decode
-    from microtome.training.head_inputs import read_vectors
-    from microtome.training.reading import vector
+    from microtome.training.heads.decoding import answers, decode
+    from microtome.training.heads.head_inputs import read_vectors
+    from microtome.training.heads.reading import vector
 
     depth, count = depth_of(model), len(features)
     shape = (depth, count, int(model.config.hidden_size))
@@ -69,8 +69,8 @@ def truncations(
     from microtome.experiments.layer_heads import Arm
     from microtome.experiments.truncation_curves import Said, curve_of, cut_costs
     from microtome.findings.results import plain
-    from microtome.training.head_inputs import head_rows
-    from microtome.training.layer_heads import apply_heads, failures, train_heads
+    from microtome.training.heads.head_inputs import head_rows
+    from microtome.training.heads.layer_heads import apply_heads, failures, train_heads
     from microtome.training.recipe import find_recipe
 
     recipe = find_recipe(runs[0].recipe, epochs=options["head_epochs"], steps=None)
@@ -130,7 +130,7 @@ def ready_rows(model: Any, vectors: Any, features: Sequence[Any]) -> Any:
     """What heads answer, from vectors that a pass has left already."""
     import numpy as np
 
-    from microtome.training.head_inputs import HeadRows
+    from microtome.training.heads.head_inputs import HeadRows
 
     return HeadRows(
         kind=model.kind,
@@ -161,6 +161,6 @@ def converged(learned: Any, answered: Any, task: Any, train: Any) -> tuple[list[
 
 def decoded(outputs: Sequence[Any], features: Sequence[Any], judged: Any, task: Any) -> list[list[Any]]:
     """Turn the outputs of every layer into answers."""
-    from microtome.training.decoding import decode
+    from microtome.training.heads.decoding import decode
 
     return [decode(each, features, judged.items, task) for each in outputs]

@@ -180,7 +180,7 @@ def measure(job: Job, options: Mapping[str, Any], runs: Sequence[Any]) -> dict[s
     from microtome.store.shelf import Shelf
     from microtome.tasks.subset import subset
     from microtome.training.inputs import encode
-    from microtome.training.modeling import build
+    from microtome.training.models.modeling import build
 
     clock = Clock()
     task, encoder = open_task(job.task, options["data"]), _HERE["encoder", job.encoder]

@@ -86,7 +86,7 @@ def tune(run: Run, options: Mapping[str, Any]) -> dict[str, Any]:
     """Fine-tune, keep the score, and let the weights go."""
     import microtome as mt
     from microtome.store.shelf import Shelf
-    from microtome.training.stock import SEQUENCE
+    from microtome.training.models.stock import SEQUENCE
 
     task = open_task(run.task, options["data"])
     source = f"zoo:{run.encoder}"

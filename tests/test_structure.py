@@ -51,7 +51,7 @@ VAGUE = frozenset(
 CARRIED = {"progress": 39, "store": 17, "command": 21}
 VAGUE_SHARE = 0.015
 WIDE = 13
-FOLDER = 38
+FOLDER = 22
 QUESTIONS = 0
 REUSED = 0
 

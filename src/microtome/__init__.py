@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from .tasks.table import TASKS as TASKS
     from .training.evaluating import evaluate as evaluate
     from .training.finetuning import finetune as finetune
-    from .training.heads import HEADS as HEADS
-    from .training.heads import Head as Head
+    from .training.heads.head import HEADS as HEADS
+    from .training.heads.head import Head as Head
     from .training.multi_seed import over_seeds as over_seeds
     from .training.recipe import RECIPES as RECIPES
     from .training.recipe import Recipe as Recipe
@@ -102,8 +102,8 @@ _PUBLIC = {
     "Reinit": "interventions.reinit.Reinit",
     "Skip": "interventions.skip.Skip",
     "Truncate": "interventions.truncate.Truncate",
-    "HEADS": "training.heads.HEADS",
-    "Head": "training.heads.Head",
+    "HEADS": "training.heads.head.HEADS",
+    "Head": "training.heads.head.Head",
     "MEASURES": "measures.table.EVERYTHING",
     "RECIPES": "training.recipe.RECIPES",
     "Recipe": "training.recipe.Recipe",

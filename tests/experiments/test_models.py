@@ -28,9 +28,9 @@ from microtome.store.shelf import Shelf
 from microtome.tasks.items import Item, Split
 from microtome.tasks.task import Task
 from microtome.training.evaluating import predict, write_windows
-from microtome.training.heads import Head
-from microtome.training.modeling import build
-from microtome.training.saving import save
+from microtome.training.heads.head import Head
+from microtome.training.models.modeling import build
+from microtome.training.models.saving import save
 
 Encoders = Callable[..., Any]
 

@@ -11,7 +11,7 @@ import tiny
 from microtome.tasks.items import Item, Kind, Split
 from microtome.tasks.task import Task
 from microtome.training.inputs import collate, encode
-from microtome.training.modeling import build
+from microtome.training.models.modeling import build
 
 WORDS = " ".join(tiny.TEXT).split()
 # What writes into the residual path of a block; at zero the block passes on what it reads.

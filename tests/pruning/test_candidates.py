@@ -16,7 +16,7 @@ from microtome.pruning.candidates import (
     similar_layers,
 )
 from microtome.tasks.items import Item
-from microtome.training.modeling import build
+from microtome.training.models.modeling import build
 from pruning.idle import task_with, texts
 
 TASK = task_with("classification", {"train": ()}, ("no", "yes"))

@@ -24,7 +24,7 @@ from microtome.tasks.items import Item
 from microtome.tasks.task import Task
 from microtome.training.evaluating import evaluate
 from microtome.training.inputs import collate, encode
-from microtome.training.modeling import build
+from microtome.training.models.modeling import build
 from microtome.training.tuned import Tuned
 from pruning.idle import task_with, texts
 
@@ -146,7 +146,7 @@ def test_only_an_earlier_export_is_replaced(pruned: Any, tmp_path: Path) -> None
 
 def test_a_head_of_our_own_lies_beside(tmp_path: Path, checkpoint_of: Any) -> None:
     from microtome.training.finetuning import finetune
-    from microtome.training.heads import Head
+    from microtome.training.heads.head import Head
 
     task = labeled()
     tuned: Tuned = finetune(
@@ -176,7 +176,7 @@ def test_a_head_beside_the_model_leaves_as_the_librarys_where_that_is_the_same(
     tmp_path: Path, checkpoint_of: Any
 ) -> None:
     from microtome.training.finetuning import finetune
-    from microtome.training.heads import Head
+    from microtome.training.heads.head import Head
 
     task = labeled()
     tuned = finetune(

@@ -19,7 +19,7 @@ from microtome.tasks.items import Item
 from microtome.tasks.task import Task
 from microtome.training.cuts import predict_cuts
 from microtome.training.finetuning import finetune
-from microtome.training.modeling import build
+from microtome.training.models.modeling import build
 from pruning.idle import balance, still, task_with, texts
 
 QUICK: dict[str, Any] = {"speed": False}

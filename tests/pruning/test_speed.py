@@ -11,7 +11,7 @@ import torch
 from microtome.encoders.loading import load
 from microtome.pruning.speed import Speed, Timing, _peak_on_cpu, cut_model, measure_speed
 from microtome.tasks.items import Item
-from microtome.training.modeling import build
+from microtome.training.models.modeling import build
 from pruning.idle import task_with, texts
 
 

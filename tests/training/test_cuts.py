@@ -29,9 +29,9 @@ from microtome.training.cuts import (
     predict_cuts,
 )
 from microtome.training.evaluating import predict
-from microtome.training.heads import Head
+from microtome.training.heads.head import Head
 from microtome.training.inputs import Features, encode
-from microtome.training.modeling import build
+from microtome.training.models.modeling import build
 
 Encoders = Callable[..., Any]
 CUTS: tuple[Cut, ...] = ((1, 2, 3), (1, 2), (1,), (1, 3), (2, 3), (3,))

@@ -27,7 +27,7 @@ from microtome.tasks.items import Item, Split
 from microtome.tasks.subset import subset
 from microtome.tasks.task import Task
 from microtome.training.multi_seed import finetune_seeds, over_seeds
-from microtome.training.progress import STATE
+from microtome.training.optimization.progress import STATE
 from microtome.training.writing import TunedRuns
 
 SIZES = {"train": 96, "validation": 40, "test": 8, "held_out": 8}

@@ -18,10 +18,10 @@ from microtome.interventions.applying import apply
 from microtome.interventions.freeze import Freeze, frozen_names
 from microtome.interventions.truncate import Truncate
 from microtome.training.finetuning import finetune
-from microtome.training.frozen_features import FILE
 from microtome.training.inputs import collate, encode
-from microtome.training.methods import trainable
-from microtome.training.modeling import build
+from microtome.training.models.methods import trainable
+from microtome.training.models.modeling import build
+from microtome.training.optimization.frozen_features import FILE
 from microtome.training.request import ask
 
 Encoders = Callable[..., Any]

@@ -20,9 +20,9 @@ from microtome.pruning.opening import kept_answers, open_subject
 from microtome.store.shelf import Shelf
 from microtome.tasks.task import Task
 from microtome.training.evaluating import evaluate, write_windows
-from microtome.training.modeling import build
+from microtome.training.models.modeling import build
+from microtome.training.models.saving import save
 from microtome.training.precision import products_in, read_precision
-from microtome.training.saving import save
 
 FULL = (1, 2, 3)
 

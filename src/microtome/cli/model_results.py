@@ -121,7 +121,7 @@ FILES_OF: Mapping[str, Callable[[Screen, Any, Path], None]] = MappingProxyType(
 
 def _note_head(screen: Screen, folder: Path) -> None:
     """Name where the head of a written model lies, if stock classes would initialize another one."""
-    from ..training.saving import said_of_head
+    from ..training.models.saving import said_of_head
 
     sentence = said_of_head(folder)
     if sentence is not None:

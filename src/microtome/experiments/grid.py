@@ -14,8 +14,8 @@ from ..errors import must
 from ..findings.results import Result
 from ..findings.words import counted
 from ..tasks.task import Task
-from ..training.heads import read_head
-from ..training.loop import DTYPES
+from ..training.heads.head import read_head
+from ..training.optimization.loop import DTYPES
 from ..training.recipe import Recipe, find_recipe
 from .base import Experiment, Plan, option
 from .checking import check_runs

@@ -15,16 +15,16 @@ from ..errors import InputError
 from ..store.shelf import Shelf
 from ..tasks.items import Split
 from ..tasks.task import Task
-from ..training.heads import Head
+from ..training.heads.head import Head
+from ..training.models.stock import SEQUENCE
 from ..training.recipe import Recipe
-from ..training.stock import SEQUENCE
 from .models import Opened, mixed
 
 if TYPE_CHECKING:
     import os
 
-    from ..training.head_inputs import HeadRows
-    from ..training.taskmodel import TaskModel
+    from ..training.heads.head_inputs import HeadRows
+    from ..training.models.taskmodel import TaskModel
 
 KIND, TABLE, TOLD = "heads", "answers.parquet", "heads.json"
 # Bytes of vectors that are kept, where nobody says how many examples to train on.
@@ -100,7 +100,7 @@ class Vectors:
         return self._rows(self.split)
 
     def _rows(self, split: Split) -> tuple[HeadRows, list[Any]]:
-        from ..training.head_inputs import head_rows
+        from ..training.heads.head_inputs import head_rows
         from ..training.inputs import encode
 
         features = encode(split.items, self.task, self.one.tokenizer, longest=self.one.longest)
@@ -109,7 +109,7 @@ class Vectors:
 
     def decoded(self, outputs: Sequence[Sequence[np.ndarray]]) -> list[list[Any]]:
         """Turn the outputs of every layer into answers."""
-        from ..training.decoding import decode
+        from ..training.heads.decoding import decode
 
         _, features = self.answered
         return [decode(each, features, self.split.items, self.task) for each in outputs]
@@ -148,7 +148,7 @@ def trained_arm(
     """
 
     def compute() -> tuple[list[list[Any]], dict[str, Any]]:
-        from ..training.layer_heads import apply_heads, failures, head_weights, train_heads
+        from ..training.heads.layer_heads import apply_heads, failures, head_weights, train_heads
 
         model = vectors.model
         starts = None
@@ -241,8 +241,8 @@ def fresh_model(base: Any, task: Task, like: TaskModel, seed: int) -> TaskModel:
     -------
     TaskModel
     """
-    from ..training.modeling import build
-    from ..training.stock import trained_pooler
+    from ..training.models.modeling import build
+    from ..training.models.stock import trained_pooler
 
     head: Any = "stock"
     if isinstance(like.head, Head) and like.reader is not None and task.kind in SEQUENCE:

@@ -25,7 +25,7 @@ from ..training.evaluating import guessed_from
 from ..training.precision import products_in, read_precision
 
 if TYPE_CHECKING:
-    from ..training.taskmodel import TaskModel
+    from ..training.models.taskmodel import TaskModel
 
 GUESS = "majority baseline"
 Progress = Callable[[str, int, int], None]
@@ -253,8 +253,8 @@ def as_answers(
 def _open(given: Any, task: Task, place: int, device: str) -> Opened:
     from ..encoders.loading import load
     from ..training.evaluating import read_windows
-    from ..training.modeling import build
-    from ..training.saving import load_task_model
+    from ..training.models.modeling import build
+    from ..training.models.saving import load_task_model
     from ..training.tuned import Tuned
 
     if isinstance(given, Opened):
@@ -301,8 +301,8 @@ def _open(given: Any, task: Task, place: int, device: str) -> Opened:
 
 def _check_head(folder: Path, encoder: Any, task: Task) -> None:
     """Refuse a model that has no head for the task."""
-    from ..training.saving import HEAD_JSON
-    from ..training.stock import stock_class
+    from ..training.models.saving import HEAD_JSON
+    from ..training.models.stock import stock_class
 
     if (folder / HEAD_JSON).is_file():
         return

@@ -23,10 +23,10 @@ from ..store.shelf import Shelf
 from ..tasks.task import Task
 from ..training.evaluating import read_answers
 from ..training.finetuning import finetune
-from ..training.progress import LOG
+from ..training.optimization.progress import LOG
+from ..training.optimization.stopping import in_child, stopping_children
 from ..training.recipe import Recipe, find_recipe
 from ..training.request import ask
-from ..training.stopping import in_child, stopping_children
 from ..training.tuned import ANSWERS, RUN
 from .inputs import open_encoder, open_task
 

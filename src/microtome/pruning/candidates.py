@@ -15,7 +15,7 @@ from ..training.cuts import Cut, depth_of
 if TYPE_CHECKING:
     from ..tasks.items import Split
     from ..tasks.task import Task
-    from ..training.taskmodel import TaskModel
+    from ..training.models.taskmodel import TaskModel
 
 # Up to this many blocks all subsets are tried.
 ALL_SUBSETS = 6

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
 
     from ..training.cuts import Cut
-    from ..training.taskmodel import TaskModel
+    from ..training.models.taskmodel import TaskModel
 
 # Bytes of embeddings that are held at a time.
 HELD = 128 * 2**20
@@ -102,8 +102,8 @@ def sentence_model(encoder: Any, task: Task) -> TaskModel:
     """
     import copy
 
-    from ..training.stock import configured
-    from ..training.taskmodel import TaskForm, TaskModel
+    from ..training.models.stock import configured
+    from ..training.models.taskmodel import TaskForm, TaskModel
 
     facts = encoder.source.facts
     if task.kind != "regression":

@@ -45,7 +45,7 @@ def export(pruned: Pruned, folder: str | os.PathLike[str]) -> Path:
         A head that no class of the library computes lies beside the model, and the card says so.
     """
     from ..training.evaluating import write_windows
-    from ..training.saving import said_of_head, save
+    from ..training.models.saving import said_of_head, save
 
     place = Path(folder)
     check_folder(place)

@@ -22,7 +22,7 @@ from .embedding import embedded_cuts, sentence_model
 from .seen import digest_trained
 
 if TYPE_CHECKING:
-    from ..training.taskmodel import TaskModel
+    from ..training.models.taskmodel import TaskModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +89,8 @@ def open_subject(model: Any, task: Task, *, device: str = "auto") -> Subject:
     from ..encoders.encoder import TransformerEncoder
     from ..encoders.loading import load
     from ..training.evaluating import read_windows
-    from ..training.modeling import build
-    from ..training.saving import load_task_model
+    from ..training.models.modeling import build
+    from ..training.models.saving import load_task_model
     from ..training.tuned import RUN, Tuned
 
     if isinstance(model, Subject):

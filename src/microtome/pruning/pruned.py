@@ -18,7 +18,7 @@ from .margin import Drop
 from .speed import Speed
 
 if TYPE_CHECKING:
-    from ..training.taskmodel import TaskModel
+    from ..training.models.taskmodel import TaskModel
     from .opening import Subject
 
 Cut = tuple[int, ...]

@@ -18,7 +18,7 @@ from ..tasks.task import Task
 
 if TYPE_CHECKING:
     from ..training.cuts import Cut
-    from ..training.taskmodel import TaskModel
+    from ..training.models.taskmodel import TaskModel
 
 BATCHES = (1, 32)
 ROUNDS = 15

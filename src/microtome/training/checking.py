@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import must
 from ..runtime import name_device
 from ..tasks.task import Task
-from .loop import check_dtype
+from .optimization.loop import check_dtype
 from .recipe import Recipe
 from .request import TuningRequest, ask
 
@@ -120,10 +120,10 @@ def check_run(
 
 def _check_model(request: TuningRequest, vectorized: bool) -> None:
     """Try the head and the method on a copy of the encoder."""
-    from .frozen_features import still_blocks
-    from .methods import trainable
-    from .modeling import build
-    from .vmapped import check_vectorized
+    from .models.methods import trainable
+    from .models.modeling import build
+    from .optimization.frozen_features import still_blocks
+    from .optimization.vmapped import check_vectorized
 
     model = build(request.encoder, request.task, request.head, seed=request.seeds.init)
     trainable(model, request.specification["method"], frozen=request.frozen)

@@ -20,7 +20,7 @@ from .evaluating import tuples
 from .precision import products_in
 
 if TYPE_CHECKING:
-    from .taskmodel import TaskModel
+    from .models.taskmodel import TaskModel
 
 KIND, TABLE = "cuts", "answers.parquet"
 Predict = Callable[..., list[list[Any]]]

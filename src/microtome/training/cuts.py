@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
 
     from .inputs import Features
-    from .taskmodel import TaskModel
+    from .models.taskmodel import TaskModel
 
 # Maximum bytes of the states of one batch: one state per layer and a few temporaries.
 LIVE = {"cpu": 128 * 2**20, "cuda": 4 * 2**30}
@@ -123,7 +123,7 @@ def predict_cuts(
     list of list
         For each cut, one prediction per example, in the form of the task's kind.
     """
-    from .decoding import answers, decode
+    from .heads.decoding import answers, decode
     from .inputs import encode
 
     features = encode(split.items, task, tokenizer, longest=longest, stride=stride, mask=model.mask)

@@ -29,7 +29,7 @@ from ..tasks.task import Task
 from .precision import DEFAULT, products_in, read_precision
 
 if TYPE_CHECKING:
-    from .modeling import TaskModel
+    from .models.modeling import TaskModel
 
 # Maximum number of tokens in a batch, padding included.
 TOKENS = {"cpu": 2_048, "cuda": 65_536}
@@ -289,7 +289,7 @@ def predict(
 
     import torch
 
-    from .decoding import answers, decode
+    from .heads.decoding import answers, decode
     from .inputs import collate, encode
 
     features = encode(split.items, task, tokenizer, longest=longest, stride=stride, mask=model.mask)
@@ -381,7 +381,7 @@ class ScoredModel:
 
 def open_scored(model: Any, task: Task, *, longest: int | None = None, device: str = "auto") -> ScoredModel:
     """Open a fine-tuned model with its head for a task; see `evaluate`."""
-    from .saving import open_model
+    from .models.saving import open_model
 
     net, encoder, longest, stride = open_model(model, task, longest=longest, device=name_device(device))
     return ScoredModel(

@@ -21,13 +21,13 @@ from ..store.shelf import Shelf
 from ..tasks.loading import as_task
 from ..tasks.task import Task
 from ..version import VERSION
-from .cuda_graphs import LENGTHS
 from .evaluating import Evaluation, guessed_from, predict, score_answers, write_answers, write_windows
-from .frozen_features import Bottom
-from .heads import Head
-from .loop import TrainingCourse, TrainingRecords, make_accelerator, train
+from .heads.head import Head
+from .optimization.cuda_graphs import LENGTHS
+from .optimization.frozen_features import Bottom
+from .optimization.loop import TrainingCourse, TrainingRecords, make_accelerator, train
+from .optimization.progress import STATE
 from .precision import products_in
-from .progress import STATE
 from .recipe import Recipe
 from .request import TuningRequest, ask
 from .tuned import ANSWERS, RUN, Tuned, open_tuned
@@ -35,7 +35,7 @@ from .tuned import ANSWERS, RUN, Tuned, open_tuned
 if TYPE_CHECKING:
     import os
 
-    from .modeling import TaskModel
+    from .models.modeling import TaskModel
 
 KIND = "finetune"
 
@@ -187,8 +187,8 @@ def begin_run(
     -------
     TrainingRun
     """
-    from .methods import set_head_dropout, trainable
-    from .modeling import build
+    from .models.methods import set_head_dropout, trainable
+    from .models.modeling import build
 
     model = build(request.encoder, request.task, request.head, seed=request.seeds.init)
     if request.recipe.dropout is not None:
@@ -309,7 +309,7 @@ class TrainingRun:
 
     def finish(self, course: TrainingCourse, checkpoints: list[str]) -> dict[str, Any]:
         """Evaluate the model, write all files, and return the provenance of the store entry."""
-        from .saving import save
+        from .models.saving import save
 
         request, evaluation = self.request, self.judge()
         failure = _failure(course, evaluation)
@@ -345,7 +345,7 @@ class TrainingRun:
 
     def _keep(self, update: int) -> float:
         """Save the current model in a store entry of its own, and return its score."""
-        from .saving import save
+        from .models.saving import save
 
         request = self.request
         specification = {"run": dict(request.specification), "update": update}

@@ -15,8 +15,8 @@ from ..errors import InputError, must
 from ..randomness import generator
 from ..tasks.items import Item
 from ..tasks.task import Task
-from .losses import HIDDEN
-from .spans import span_targets
+from .heads.losses import HIDDEN
+from .heads.spans import span_targets
 
 if TYPE_CHECKING:
     import torch

@@ -19,10 +19,10 @@ from ..store.shelf import Shelf
 from ..tasks.task import Task
 from .checking import UNSUPPORTED, check_many
 from .finetuning import KIND, begin_run, finetune
-from .loop import make_accelerator
+from .optimization.loop import make_accelerator
+from .optimization.stopping import in_child, stopping_children
 from .recipe import Recipe
 from .request import ask
-from .stopping import in_child, stopping_children
 from .tuned import Tuned, open_tuned
 
 
@@ -118,7 +118,7 @@ def finetune_vectorized(
     list of Tuned
         All seeds at the first rate of the first encoder, then at its next rate, and so on.
     """
-    from .vmapped import train_vectorized
+    from .optimization.vmapped import train_vectorized
 
     if not encoders or not seeds:
         raise must("encoders and seeds", "one or more each", (len(encoders), len(seeds)))

@@ -14,7 +14,7 @@ from ..store.address import address
 from ..tasks.items import Split
 from ..tasks.subset import subset
 from ..tasks.task import Task
-from .heads import Head
+from .heads.head import Head
 from .recipe import Recipe, find_recipe
 from .tuned import Seeds
 

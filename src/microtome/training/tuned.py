@@ -21,7 +21,7 @@ from .recipe import Recipe
 if TYPE_CHECKING:
     import os
 
-    from .modeling import TaskModel
+    from .models.modeling import TaskModel
 
 RUN, ANSWERS = "run.json", "predictions.parquet"
 
@@ -141,7 +141,7 @@ def open_tuned(
     Tuned
     """
     from ..encoders.loading import load
-    from .saving import load_task_model
+    from .models.saving import load_task_model
 
     path = Path(folder)
     if not (path / RUN).is_file():

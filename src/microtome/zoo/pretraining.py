@@ -22,9 +22,9 @@ from ..findings.results import plain
 from ..randomness import generator, repeatable
 from ..store.address import address, is_address
 from ..store.outfolder import RESULT, check_foreign
-from ..training.cuda_graphs import CudaGraphs
-from ..training.progress import LOG, Log, read_state, write_state
-from ..training.stopping import Stopping
+from ..training.optimization.cuda_graphs import CudaGraphs
+from ..training.optimization.progress import LOG, Log, read_state, write_state
+from ..training.optimization.stopping import Stopping
 from .designs import Design
 from .objectives import Learner
 from .saving import save_encoder

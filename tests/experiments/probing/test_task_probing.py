@@ -23,14 +23,14 @@ from microtome.errors import InputError, MicrotomeError
 from microtome.experiments.probing.inputs import RANDOM_BASELINE
 from microtome.tasks.items import Item, Split
 from microtome.tasks.task import Task
-from microtome.training.head_inputs import head_rows
+from microtome.training.heads.head_inputs import head_rows
+from microtome.training.heads.layer_heads import apply_heads, head_weights, pooler_names, train_heads
 from microtome.training.inputs import collate, encode
-from microtome.training.layer_heads import apply_heads, head_weights, pooler_names, train_heads
-from microtome.training.loop import make_accelerator, train
-from microtome.training.methods import trainable
-from microtome.training.modeling import build
+from microtome.training.models.methods import trainable
+from microtome.training.models.modeling import build
+from microtome.training.optimization.loop import make_accelerator, train
+from microtome.training.optimization.sampler import updates
 from microtome.training.recipe import find_recipe
-from microtome.training.sampler import updates
 from samples import task_of
 
 LONGEST = 128

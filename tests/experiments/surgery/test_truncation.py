@@ -29,8 +29,8 @@ from microtome.store.shelf import Shelf
 from microtome.tasks.items import Kind
 from microtome.tasks.subset import subset
 from microtome.training.evaluating import predict
-from microtome.training.modeling import build
-from microtome.training.saving import load_task_model, save
+from microtome.training.models.modeling import build
+from microtome.training.models.saving import load_task_model, save
 from samples import task_of
 
 QUICK: dict[str, Any] = dict(cats.QUICK)
@@ -125,7 +125,7 @@ def test_a_converged_readout_is_scikit_learns(
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
 
-    from microtome.training.head_inputs import head_rows
+    from microtome.training.heads.head_inputs import head_rows
     from microtome.training.inputs import encode
 
     encoder: Any = mt.load(folder)

@@ -11,8 +11,8 @@ import pytest
 import cats
 from microtome.experiments.surgery.truncation import truncate
 from microtome.training.evaluating import write_windows
-from microtome.training.modeling import build
-from microtome.training.saving import save
+from microtome.training.models.modeling import build
+from microtome.training.models.saving import save
 
 SHORT: dict[str, Any] = {"recipe": "wu2020", "steps": 2, "batch": 8, "head_seeds": 0}
 ARMS = ("tuned", "tunedorig")

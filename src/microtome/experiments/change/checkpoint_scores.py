@@ -182,7 +182,7 @@ def _majority(task: Task, split: Split) -> Answers | None:
 
 def _open(scoring: Scoring, checkpoint: Checkpoint, encoder: Any, device: str) -> Opened:
     """The model of a checkpoint: with its own head, or with one that nobody reads."""
-    from ...training.modeling import build
+    from ...training.models.modeling import build
 
     if checkpoint.tuned:
         return opened(checkpoint.folder, scoring.task, device=device)[0]

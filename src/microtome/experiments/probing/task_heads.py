@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...tasks.task import Task
-from ...training.heads import POOLED, Head
+from ...training.heads.head import POOLED, Head
 from ..models import Opened
 from .inputs import RANDOM_BASELINE
 
@@ -37,7 +37,7 @@ class HeadModel:
 
     def fresh(self, task: Task, seed: int) -> Any:
         """The same model with a head initialized from another seed."""
-        from ...training.modeling import build
+        from ...training.models.modeling import build
 
         return build(self.opened.encoder, task, self.head, seed=seed)
 
@@ -66,7 +66,7 @@ def head_models(encoders: Mapping[str, Any], task: Task, longest: int) -> dict[s
 
 
 def _head(encoder: Any, like: Head | None = None) -> Head:
-    from ...training.stock import trained_pooler
+    from ...training.models.stock import trained_pooler
 
     if like == _BARE:
         return _BARE
@@ -78,7 +78,7 @@ def _head(encoder: Any, like: Head | None = None) -> Head:
 
 def _head_model(encoder: Any, task: Task, longest: int, head: Head) -> HeadModel:
     from ...training.cut_store import digest_model
-    from ...training.modeling import build
+    from ...training.models.modeling import build
 
     model = build(encoder, task, head, seed=0)
     opened = Opened(

@@ -18,8 +18,8 @@ from ...scores.table import find_score
 from ...tasks.items import Split
 from ...tasks.subset import subset
 from ...tasks.task import Task
+from ...training.models.stock import SEQUENCE
 from ...training.recipe import Recipe, find_recipe
-from ...training.stock import SEQUENCE
 from ..base import Plan
 from ..citations import cited
 from ..curve_claims import Difference
@@ -228,7 +228,7 @@ def _train_split(task: Task, models: Mapping[str, HeadModel], size: int | None) 
 
 def _arms(experiment: Probing, inputs: TaskInputs, context: Context) -> dict[Key, Arm]:
     """Predictions of the heads of all layers, by model and solver."""
-    from ...training.layer_heads import pooler_names
+    from ...training.heads.layer_heads import pooler_names
 
     arms: dict[Key, Arm] = {}
     for name, model in inputs.models.items():

@@ -20,7 +20,7 @@ from ...training.recipe import Recipe
 from ...training.request import ask
 
 if TYPE_CHECKING:
-    from ...training.taskmodel import TaskModel
+    from ...training.models.taskmodel import TaskModel
 
 KIND, FILE = "cost", "cost.json"
 
@@ -93,9 +93,9 @@ def _measure(
     method: Any,
 ) -> list[dict[str, Any]]:
     from ...training.inputs import collate, encode
-    from ...training.loop import make_accelerator
-    from ...training.methods import trainable
-    from ...training.modeling import build
+    from ...training.models.methods import trainable
+    from ...training.models.modeling import build
+    from ...training.optimization.loop import make_accelerator
 
     encoder, task, batch_size = request.encoder, request.task, request.recipe.batch
     plain = apply(encoder)

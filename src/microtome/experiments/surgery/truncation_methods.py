@@ -8,9 +8,9 @@ from ...findings.results import Curve
 from ...scores.table import find_score
 from ...tasks.task import Task
 from ...training.cuts import depth_of
-from ...training.heads import Head
-from ...training.layer_heads import pooler_names
-from ...training.stock import trained_pooler
+from ...training.heads.head import Head
+from ...training.heads.layer_heads import pooler_names
+from ...training.models.stock import trained_pooler
 from ...version import VERSION
 from ..models import Opened, named_seeds
 from .truncation_plan import PreparedTruncation

@@ -14,8 +14,8 @@ from ...errors import must
 from ...tasks.items import Split
 from ...tasks.subset import subset
 from ...tasks.task import Task
-from ...training.head_inputs import heads_refusal
-from ...training.layer_heads import pooler_names
+from ...training.heads.head_inputs import heads_refusal
+from ...training.heads.layer_heads import pooler_names
 from ...training.recipe import Recipe, find_recipe
 from ...training.tuned import RUN
 from ..base import option

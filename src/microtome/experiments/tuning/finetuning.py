@@ -13,7 +13,7 @@ from ...findings.words import counted
 from ...reading import read_numbers
 from ...tasks.task import Task
 from ...training.checking import check_seeds
-from ...training.methods import METHODS
+from ...training.models.methods import METHODS
 from ...training.multi_seed import finetune_seeds
 from ...training.recipe import Recipe
 from ...training.writing import TUNING, TunedRuns, check_runs

@@ -1,0 +1,226 @@
+"""Task heads: the state that they read, and the stages that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from numbers import Real
+from types import MappingProxyType
+from typing import Any, Literal
+
+from ...encoders.family import Family
+from ...errors import InputError, must, unknown
+from ...reading import read_values
+
+READS = ("cls", "pooler", "last", "mean")
+POOLERS = ("pretrained", "fresh", "none")
+ACTIVATIONS = ("tanh", "gelu", "relu")
+
+Named = Literal["stock", "own"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """
+    A head for one prediction per input: one vector, then stages of dense layer and activation.
+
+    Dropout is applied before the first stage and after each one; a linear layer comes last.
+
+    Parameters
+    ----------
+    reads : {"cls", "pooler", "last", "mean"}
+        The token that represents the input (the first or the last one, depending on the family); that token
+        after a pooler; the last token that is not padding; the mean over all tokens that are neither
+        padding nor special.
+    dense : int
+        Number of stages of dense layer and activation, not counting the pooler.
+    pooler : {"pretrained", "fresh", "none"}
+        Origin of the pooler: from the checkpoint, or randomly initialized in the shape of BERT's (dense
+        layer and tanh).
+    dropout : float, optional
+        The model's own when absent.
+    activation : {"tanh", "gelu", "relu"}
+        Of the dense stages.
+    """
+
+    reads: Literal["cls", "pooler", "last", "mean"] = "cls"
+    dense: int = 1
+    pooler: Literal["pretrained", "fresh", "none"] = "none"
+    dropout: float | None = None
+    activation: Literal["tanh", "gelu", "relu"] = "tanh"
+
+    def __post_init__(self) -> None:
+        if self.reads not in READS:
+            raise unknown("what a head reads", self.reads, READS)
+        if self.pooler not in POOLERS:
+            raise unknown("pooler", self.pooler, POOLERS)
+        if self.activation not in ACTIVATIONS:
+            raise unknown("activation", self.activation, ACTIVATIONS)
+        if isinstance(self.dense, bool) or not isinstance(self.dense, int) or self.dense < 0:
+            raise must("dense", "a whole number of at least 0", self.dense)
+        number = isinstance(self.dropout, Real) and 0 <= self.dropout < 1
+        if self.dropout is not None and not number:
+            raise must("dropout", "a number of at least 0 and below 1", self.dropout)
+        if self.reads == "pooler" and self.pooler == "none":
+            raise InputError("a head that reads the pooler must say pooler='pretrained' or 'fresh'.")
+        if self.reads != "pooler" and self.pooler != "none":
+            raise InputError(f"a head that reads {self.reads} must have pooler='none', not {self.pooler!r}.")
+
+
+# Families whose base model has a pooler, and how it was pre-trained.
+POOLED: Mapping[str, str] = MappingProxyType(
+    {
+        "bert": "trained with next-sentence prediction",
+        "albert": "trained with sentence-order prediction",
+        "roberta": "never trained: no pre-training loss read it",
+        "mpnet": "never trained: no pre-training loss read it",
+    }
+)
+
+_ROBERTA = Head(reads="cls", dense=1)
+_BERT = Head(reads="pooler", dense=0, pooler="pretrained")
+
+# Stock classifiers that `Head` can describe exactly; they are built and saved as the library's own class.
+STOCK: Mapping[str, Head] = MappingProxyType(
+    {
+        "bert": _BERT,
+        "albert": _BERT,
+        "roberta": _ROBERTA,
+        "mpnet": _ROBERTA,
+        "electra": Head(reads="cls", dense=1, activation="gelu"),
+    }
+)
+
+_LAST = "state of the last token that is not the padding token -> linear without bias"
+_CONTEXT = "state of the first token -> dropout -> dense -> gelu -> dropout -> linear"
+_STOCK_WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "bert": "pooler (first token, dense, tanh) -> dropout -> linear",
+        "albert": "pooler (first token, dense, tanh) -> dropout -> linear",
+        "roberta": "state of the first token -> dropout -> dense -> tanh -> dropout -> linear",
+        "mpnet": "state of the first token -> dropout -> dense -> tanh -> dropout -> linear",
+        "electra": _CONTEXT,
+        "deberta": _CONTEXT,
+        "deberta-v2": _CONTEXT,
+        "distilbert": "state of the first token -> dense -> relu -> dropout -> linear",
+        "xlnet": "state of the last token -> dense -> tanh -> dropout -> linear",
+        "modernbert": "state of the first token, or the mean where the checkpoint says so "
+        "-> dense -> activation -> norm -> dropout -> linear",
+        "openai-gpt": _LAST,
+        "gpt2": _LAST,
+        "llama": _LAST,
+    }
+)
+
+# jiant passed the pooler's output to its own dense stage where the library has a pooler, and the raw state
+# where it has none (Phang et al. 2021): two dense stages in BERT, RoBERTa and ALBERT, one in ELECTRA.
+_JIANT_POOLED = ("bert", "roberta", "albert")
+
+
+def _jiant(family: Family) -> Head:
+    if family.name in _JIANT_POOLED:
+        return Head(reads="pooler", dense=1, pooler="pretrained")
+    return Head(reads="cls", dense=1)
+
+
+# The library's classifier and pooler of these families read the first token, which attends only to itself
+# under a causal mask: the same stages read the last token instead.
+_BLIND: Mapping[str, Head] = MappingProxyType({"roberta-decoder": Head(reads="last", dense=1)})
+_BLIND_WORDS = "state of the last token (the first, which the library's own head reads, sees only itself)"
+
+
+def _stock(family: Family) -> Head | Named:
+    return _BLIND.get(family.name, "stock")
+
+
+HEADS: Mapping[str, Callable[[Family], Head | Named]] = MappingProxyType(
+    {"stock": _stock, "own": lambda family: "own", "jiant": _jiant}
+)
+
+
+def resolve(head: Head | str, family: Family) -> Head | Named:
+    """
+    Resolve a head for a family; raise an error if the family does not support it.
+
+    Parameters
+    ----------
+    head : Head or str
+        A name in `HEADS`: "stock" is the library's head for the family, or its stages on the last token
+        where the library would read a first token that attends only to itself; "own" is the head that the
+        checkpoint was trained with; "jiant" is that of Phang et al. 2021.
+    family : Family
+
+    Returns
+    -------
+    Head, "stock" or "own"
+    """
+    if isinstance(head, str):
+        if head not in HEADS:
+            raise unknown("head", head, HEADS)
+        return HEADS[head](family)
+    if not isinstance(head, Head):
+        raise must("head", f"a Head or one of {', '.join(HEADS)}", head)
+    if head.reads == "pooler" and family.name in _BLIND:
+        raise InputError(
+            f"a head on {family.title} must read the last token or the mean, but its pooler reads the first "
+            "token, which sees only itself."
+        )
+    if head.pooler == "pretrained" and family.name not in POOLED:
+        raise InputError(
+            f"a head that reads a pretrained pooler must be on a family that has a pooler "
+            f"({', '.join(sorted(POOLED))}), but {family.title} has none; pooler='fresh' makes one."
+        )
+    return head
+
+
+def equals_stock(head: Head, family: Family) -> bool:
+    """Whether a head is the same as the library's classifier of the family."""
+    return STOCK.get(family.name) == head
+
+
+def describe(head: Head | str, family: Family) -> str:
+    """
+    Describe the stages of a head in a family.
+
+    Examples
+    --------
+    >>> from microtome.encoders.families.electra import ELECTRA
+    >>> describe("jiant", ELECTRA)
+    'state of the first token -> dropout -> dense -> tanh -> dropout -> linear'
+    """
+    resolved = resolve(head, family)
+    if resolved == "own":
+        return "as the checkpoint has it"
+    if isinstance(resolved, str):
+        return _STOCK_WORDS.get(family.name, "as the library has it")
+    position = "last" if family.reads == "last" else "first"
+    last = _BLIND_WORDS if family.name in _BLIND else "state of the last token"
+    source = {
+        "cls": last if position == "last" else "state of the first token",
+        "last": last,
+        "mean": "mean of the states of tokens that are not special",
+        "pooler": f"{resolved.pooler} pooler ({position} token, dense, tanh)",
+    }[resolved.reads]
+    stages = f" -> dense -> {resolved.activation} -> dropout" * resolved.dense
+    return f"{source} -> dropout{stages} -> linear"
+
+
+def read_head(text: str) -> str | Head:
+    """
+    Read a head as it is typed: a name, or its parts.
+
+    Examples
+    --------
+    >>> read_head("jiant"), read_head("reads=mean,dense=0").reads
+    ('jiant', 'mean')
+    """
+    if "=" not in text:
+        return text
+    values = read_values(text.split(","), "--head", "reads=cls,dense=1")
+    names = [part.name for part in fields(Head)]
+    for name in values:
+        if name not in names:
+            raise unknown("part of a head", name, names)
+    # "none" is a word here: a head without a pooler.
+    parts: Any = {name: "none" if value is None else value for name, value in values.items()}
+    return Head(**parts)

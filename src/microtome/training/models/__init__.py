@@ -1,0 +1,1 @@
+"""Task models, an encoder with a head: construction, trainable parameters, conversion and saving."""
