@@ -10,7 +10,7 @@ import numpy as np
 from paired_settings import LEAST_ROOM, THIRD, Setting, encoder_parts, flat_from, lost_points
 
 from microtome.findings.blocks import block_structure
-from microtome.findings.runs import LEAST_LAYERS, run_margins
+from microtome.findings.runs import LEAST_LAYERS, layer_runs, run_pairs
 from microtome.findings.squares import usable_layers
 
 # Rows of the token that stands for the input: the first, or the last of a model that reads left to right.
@@ -150,7 +150,7 @@ def block_values(square: np.ndarray, *, two_stacks: bool = False) -> dict[str, f
     used, _ = usable_layers(square)
     if len(used) <= LEAST_LAYERS or (two_stacks and not np.isfinite(np.diagonal(square)).all()):
         return dict.fromkeys(names, math.nan)
-    margins = run_margins(square[np.ix_(used, used)], two_stacks=two_stacks)
+    margins = _run_margins(square[np.ix_(used, used)], two_stacks)
     two = (min(margins[a], margins[b]) for a in margins for b in margins if a[1] < b[0])
     second = max(two, default=math.nan)
     largest = max(margins.values())
@@ -248,3 +248,12 @@ def _array(values: Sequence[Sequence[float | None]]) -> np.ndarray:
 
 def _number(value: Any) -> float:
     return math.nan if value is None else float(value)
+
+
+def _run_margins(values: np.ndarray, two_stacks: bool) -> dict[tuple[int, int], float]:
+    """Margin of every run of at least three layers over the layers around it, by its first and last layer."""
+    cells, margins = values.ravel(), {}
+    for members, run in layer_runs(len(values), 0):
+        inside, outside = run_pairs(len(values), members, run, two_stacks)
+        margins[run] = float(cells[inside].min() - cells[outside].max())
+    return margins

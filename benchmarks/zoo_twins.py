@@ -175,10 +175,12 @@ def fill_cards(document: Mapping[str, Any], corpus: Path | None, device: str) ->
     list of str
         What was done.
     """
+    from zoo_cards import write_card
+    from zoo_judging import judge_guesses
+
     from microtome.encoders.shipped import find_folder
     from microtome.errors import InputError
-    from microtome.zoo.cards import read_card, write_card
-    from microtome.zoo.judging import judge_guesses
+    from microtome.zoo.shipped import read_card
     from microtome.zoo.text import TOKENIZER, read_text
 
     scores, said = scores_of(document), []

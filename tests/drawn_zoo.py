@@ -19,7 +19,6 @@ KNOWN = 0.15  # how far apart words of praise and of blame are drawn; others hav
 
 def draw_zoo(place: Path, names: Iterable[str] = ("masked", "replaced", "every")) -> Path:
     """Write encoders into a folder that MICROTOME_ZOO can name."""
-    from microtome.zoo.cards import write_card
     from microtome.zoo.designs import find_design
     from microtome.zoo.objectives import Learner
     from microtome.zoo.saving import save_encoder
@@ -32,8 +31,19 @@ def draw_zoo(place: Path, names: Iterable[str] = ("masked", "replaced", "every")
         learner = Learner(design, entries, seed=seed)
         _teach(learner.net, tokenizer)
         save_encoder(learner, tokenizer, place / name)
-        write_card(place / name, design=design, seed=seed)
+        write_card(place / name, title=design.title, objective=design.objective, seed=seed)
     return place
+
+
+def write_card(folder: Path, **facts: Any) -> None:
+    """Write a card with what `ls zoo` lists; what is not given was not measured."""
+    from microtome.encoders.shipped import WEIGHTS, weights_digest
+    from microtome.zoo.shipped import CARD, FORMAT, LISTED
+
+    size = (folder / WEIGHTS).stat().st_size
+    card = {"format": FORMAT, **dict.fromkeys(LISTED), "sha256": weights_digest(folder), "bytes": size}
+    card |= {"name": folder.name, "parameters": size // 2, "scores": {}, **facts}
+    (folder / CARD).write_text(json.dumps(card))
 
 
 def _teach(net: Any, tokenizer: str) -> None:

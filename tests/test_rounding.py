@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from figures.resulting import make_curve
 from microtome.cli.results import _at
 from microtome.experiments.surgery.truncation_claims import said_cut
-from microtome.findings.words import at_least, at_most, between, with_interval
+from microtome.findings.words import at_least, at_most, between
 from microtome.inference.estimate import Estimate, Interval
 from microtome.pruning.speed import Speed, Timing
 from microtome.scores.table import SCORES
@@ -51,7 +51,6 @@ def ends(text: str) -> tuple[str, str]:
 def test_every_place_rounds_the_same_interval_outward() -> None:
     """The bounds 0.12346 and 0.98764 would both be inside themselves if they were rounded to the nearest."""
     told = Interval(low=0.12346, high=0.98764, level=0.95, method="m", unit="example", target="t")
-    assert ends(with_interval(0.5, told)) == ("0.12", "0.99")
     estimate = Estimate(
         value=0.5, measure="accuracy", estimator="share", n=9, low=told.low, high=told.high, interval=told
     )

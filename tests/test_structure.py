@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import microtome
+from microtome import analysis
 
 ROOT = Path(microtome.__file__).parent
 # Local names that say nothing of what they hold.
@@ -54,6 +56,14 @@ WIDE = 13
 FOLDER = 22
 QUESTIONS = 0
 REUSED = 0
+# Called by these names: by the library of the command line, notebooks, authors of families and measures,
+# and by tables that put a name together.
+CALLED_BY_NAME = frozenset(
+    [
+        *("parse_args", "_repr_html_", "check_encoder", "check_measure"),
+        *("probe_spans", "probe_trees", "probe_words", "_masked", "_every", "_replaced"),
+    ]
+)
 
 
 @cache
@@ -104,3 +114,45 @@ def test_class_names_are_unique() -> None:
 def test_folders_are_small() -> None:
     sizes = Counter(path.parent for path in trees())
     assert max(sizes.values()) <= FOLDER, sizes.most_common(3)
+
+
+def test_every_name_is_used() -> None:
+    """A name that only its own definition mentions is dead code, or only tests or benchmarks need it."""
+    uses: Counter[str] = Counter()
+    for tree in trees().values():
+        uses += mentions(tree)
+    public = {*vars(analysis), *(path.rpartition(".")[2] for path in microtome._PUBLIC.values())}
+    unused = [
+        f"{path}:{node.lineno} {name}"
+        for path, tree in trees().items()
+        for node, name in definitions(tree)
+        if not name.startswith("__") and name not in public | CALLED_BY_NAME
+        if uses[name] == mentions(node)[name]
+    ]
+    assert not unused
+
+
+def definitions(tree: ast.Module) -> Iterator[tuple[ast.stmt, str]]:
+    """Functions, classes with their methods and fields, and constants of a module."""
+    for node in [*tree.body, *(part for n in tree.body if isinstance(n, ast.ClassDef) for part in n.body)]:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node, node.name
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        for target in targets:
+            if isinstance(target, ast.Name):
+                yield node, target.id
+
+
+def mentions(tree: ast.AST) -> Counter[str]:
+    """Names in expressions, attributes, keywords and short strings; imports are no use."""
+    names: Counter[str] = Counter()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            names[node.id] += 1
+        elif isinstance(node, ast.Attribute):
+            names[node.attr] += 1
+        elif isinstance(node, ast.keyword):
+            names[node.arg or ""] += 1
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 80:
+            names.update(re.findall(r"\w+", node.value))
+    return names

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import InputError, must
+from .errors import must
 
 
 def whole_number(name: str, given: Any, least: int | None = None) -> int:
@@ -20,17 +20,6 @@ def whole_number(name: str, given: Any, least: int | None = None) -> int:
         found = None
     if found is None or (least is not None and found < least):
         raise must(name, words, given)
-    return found
-
-
-def check_seeds(seeds: Any) -> tuple[int, ...]:
-    """Take one seed or several, each once."""
-    try:
-        found = tuple(whole_number("seeds", one) for one in several(seeds))
-    except InputError as error:
-        raise must("seeds", "whole numbers, one or more, each once", seeds) from error
-    if not found or len(set(found)) != len(found):
-        raise must("seeds", "one or more, each once", list(found))
     return found
 
 

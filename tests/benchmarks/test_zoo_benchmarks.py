@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from zoo_cards import check_card, write_card
 
 import microtome as mt
-from microtome.zoo.cards import check_card, write_card
 from microtome.zoo.designs import find_design
 from microtome.zoo.objectives import Learner
 from microtome.zoo.saving import save_encoder

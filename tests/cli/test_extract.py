@@ -16,7 +16,6 @@ import pytest
 import microtome as mt
 import tiny
 from microtome.cli import main
-from microtome.store.shards import verify_stack
 from microtome.store.shelf import Shelf
 
 SOURCE = Path(mt.__file__).parents[1]
@@ -156,7 +155,7 @@ def test_shards_of_an_earlier_run_do_not_stay(here: Path, capsys: pytest.Capture
     as_json(capsys, "bert", "--on", "long.txt", "--rows", "mean", "--out", "layers")
     assert len(list(Path("layers").glob("shard-*"))) == 2
     as_json(capsys, "bert", "--on", "lines.txt", "--rows", "mean", "--out", "layers")
-    assert verify_stack("layers") == []
+    assert len(list(Path("layers").glob("shard-*"))) == 1
 
 
 def test_the_folder_may_be_that_of_the_store(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
+import cluster_grams
 import microtome as mt
 from microtome.errors import InputError
 from microtome.findings.maps import Map
-from microtome.inference import influence
 from microtome.inference.clusters import Clusters
 from microtome.inference.halves import half_plan
 from microtome.moments import clustered
@@ -48,8 +48,8 @@ def codes_of(ids: np.ndarray | None, n: int = N) -> np.ndarray:
 
 def brute_scores(x: np.ndarray, y: np.ndarray, codes: np.ndarray) -> tuple[float, np.ndarray]:
     """Cluster-debiased CKA and its influence scores, from whole Gram matrices."""
-    K, L = (influence.projected(z @ z.T, codes) for z in (x, y))
-    xy, xx, yy = (influence.cluster_scores(*pair, codes) for pair in ((K, L), (K, K), (L, L)))
+    K, L = (cluster_grams.projected(z @ z.T, codes) for z in (x, y))
+    xy, xx, yy = (cluster_grams.cluster_scores(*pair, codes) for pair in ((K, L), (K, K), (L, L)))
     theta = xy.sum() / math.sqrt(xx.sum() * yy.sum())
     psi = 2 * xy / math.sqrt(xx.sum() * yy.sum()) - theta * (xx / xx.sum() + yy / yy.sum())
     return theta, psi

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
+from cluster_grams import projected
 from microtome.corpora.examples import Example
 from microtome.encoders.loading import load
 from microtome.experiments.cell_errors import Sample, apart, points_of
@@ -21,7 +22,6 @@ from microtome.experiments.change.localization import localize
 from microtome.experiments.layer_similarity import Recorded, compare_layers
 from microtome.experiments.similarity.extraction import extract
 from microtome.extraction.texts import make_texts
-from microtome.inference.influence import projected
 from microtome.randomness import generator
 from microtome.rows.options import row_options
 from microtome.rows.planning import Rows

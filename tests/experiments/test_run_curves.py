@@ -11,7 +11,6 @@ import pytest
 from scipy import stats
 
 import cats
-from microtome.checks import check_seeds
 from microtome.errors import InputError
 from microtome.experiments.run_curves import curves_of, failures, gather_points
 from microtome.experiments.runs import Done, Run
@@ -90,15 +89,6 @@ def test_bands_are_no_narrower_than_those_of_the_draws_alone() -> None:
         told = [one.score for one in runs if one.run.x == x]
         for level, low in ((0.975, scores.low), (1 - 0.025 / 3, scores.band_low)):
             assert low[x] <= max(0.0, np.mean(told) - stats.t.ppf(level, 2) * stats.sem(told)) + 1e-12
-
-
-@pytest.mark.parametrize(
-    ("given", "found"),
-    [(np.int64(3), (3,)), (np.arange(1, 3), (1, 2)), ([np.int32(4), 5], (4, 5)), (range(2), (0, 1))],
-)
-def test_seeds_may_come_from_numpy(given: Any, found: tuple[int, ...]) -> None:
-    assert check_seeds(given) == found
-    assert all(type(one) is int for one in check_seeds(given))
 
 
 @pytest.mark.parametrize("experiment", [freeze, reinit, permute, drop])

@@ -17,7 +17,7 @@ from scipy import stats
 
 from microtome.errors import InputError
 from microtome.findings.blocks import Block, block_structure
-from microtome.findings.runs import margin_errors, run_margins
+from microtome.findings.runs import margin_errors
 from microtome.randomness import generator
 
 SHARED = Path(os.environ.get("MICROTOME_SHARED", Path(__file__).parents[3] / "shared"))
@@ -58,7 +58,6 @@ def test_blocks_are_the_runs_of_the_definition(layers: int, seed: int, two: bool
     finding = block_structure(values, two_stacks=two)
     assert spans(finding) == {run for run, margin in margins.items() if margin > 1e-9}
     assert finding.runs == len(margins)
-    assert run_margins(values, two_stacks=two) == pytest.approx(margins)
     assert finding.best is not None
     assert finding.best.margin == pytest.approx(max(margins.values()))
     # Two blocks are disjoint or one holds the other, and the largest ones do not overlap.

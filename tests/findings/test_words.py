@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from microtome.errors import InputError
-from microtome.findings.words import check_names, layer_list, number, p_value, percent, with_interval
-from microtome.inference.estimate import Interval
+from microtome.findings.words import check_names, layer_list, number, p_value, percent
 
 
 @given(st.sets(st.integers(0, 40), min_size=1))
@@ -29,11 +28,7 @@ def test_layers_are_called_by_their_names() -> None:
     assert layer_list([]) == "no layer"
 
 
-def test_a_value_is_said_with_interval_level_and_unit() -> None:
-    interval = Interval(low=-0.004, high=1.806, level=0.9, method="m", unit="sentence", target="t")
-    said = with_interval(0.9, interval, noun="gaps")
-    assert said == "0.90 [-0.01, 1.81] gaps (90%, unit: sentence)"
-    assert with_interval(0.9, None) == "0.90"
+def test_numbers_that_are_not_finite() -> None:
     assert number(float("nan")) == "undefined"
     assert number(float("inf")) == "infinite"
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from microtome.errors import InputError
-from microtome.inference.clusters import Clusters, check_balanced, cluster_sums, groups, halves
+from microtome.inference.clusters import Clusters, check_balanced, cluster_sums, groups
 
 lists_of_ids = st.lists(st.integers(-3, 8), min_size=12, max_size=40).filter(
     lambda ids: 2 * max(ids.count(i) for i in ids) < len(ids)
@@ -149,11 +149,3 @@ def test_groups_do_not_sort_clusters_by_size() -> None:
 def test_impossible_groups(k: int) -> None:
     with pytest.raises(InputError, match="between 2 and the number of clusters, 10"):
         groups(Clusters.singletons(10), k, 0)
-
-
-def test_halves_hold_every_row_once_and_no_cluster_twice() -> None:
-    clusters = Clusters.from_ids(np.random.default_rng(2).integers(0, 15, 90))
-    one, two = halves(clusters, 3)
-    assert sorted([*one.tolist(), *two.tolist()]) == list(range(90))
-    assert not set(clusters.codes[one]) & set(clusters.codes[two])
-    assert abs(len(one) - len(two)) <= clusters.sizes.max()

@@ -11,7 +11,7 @@ from scipy import stats
 
 from microtome.errors import InputError
 from microtome.inference.answers import Answers
-from microtome.inference.pairing import compare_scores, mcnemar, noninferiority
+from microtome.inference.pairing import compare_scores, mcnemar
 from microtome.randomness import generator
 
 BINARY = ("no", "yes")
@@ -207,11 +207,7 @@ def test_an_interval_leaves_0_out_exactly_where_p_is_small(seeds: tuple[int, int
         out = not found.interval.low <= 0 <= found.interval.high
         told[out] += 1
         assert (found.p < 0.1) == out
-        # The one-sided test at half of that level ends where the interval does.
-        end = -100 * found.interval.low
         assert found.interval.low == pytest.approx(found.center - stats.t.ppf(0.95, found.dof) * found.se)
-        if end > 0:
-            assert noninferiority(found, end) == pytest.approx(0.05, rel=1e-6)
     assert min(told.values()) > 0
 
 
@@ -229,39 +225,6 @@ def test_seeds_are_paired_by_name() -> None:
     lone = compare_scores("accuracy", one, answers(targets, told[0]), BINARY)
     assert "taken from the other side" in lone.warnings[0]
     assert lone.seeds == (3, 1)
-
-
-def test_noninferiority_is_not_absence_of_difference() -> None:
-    targets = [1] * 40
-    small = compare_scores(
-        "accuracy", answers(targets, [1] * 36 + [0] * 4), answers(targets, targets), BINARY
-    )
-    assert small.p > 0.05
-    assert noninferiority(small, 2.0) > 0.5  # forty examples rule out nothing
-    assert noninferiority(small, 40.0) < 0.001
-    rng = generator(6, "many")
-    many = np.ones(20_000, dtype=int)
-    sides = [answers(many, (rng.random(20_000) < 0.9).astype(int)) for _ in range(2)]
-    assert noninferiority(compare_scores("accuracy", sides[0], sides[1], BINARY), 2.0) < 0.001
-    tokens = np.full(200, 10.0)
-    worse = answers([None] * 200, np.column_stack([25 + rng.standard_normal(200), tokens]))
-    better = answers([None] * 200, np.column_stack([20 + rng.standard_normal(200), tokens]))
-    found = compare_scores("perplexity", worse, better)
-    assert found.difference > 4  # more is worse
-    assert noninferiority(found, 1.0) > 0.99
-    assert noninferiority(compare_scores("perplexity", better, worse), 1.0) < 0.01
-    with pytest.raises(InputError, match="max_drop must be above 0"):
-        noninferiority(found, 0)
-
-
-def test_size_of_noninferiority_at_its_margin() -> None:
-    trials, fired = 400, 0
-    for number in range(trials):
-        rng = generator(7, "margin", number)
-        targets = np.ones(150, dtype=int)
-        sides = [answers(targets, (rng.random(150) < share).astype(int)) for share in (0.85, 0.90)]
-        fired += noninferiority(compare_scores("accuracy", sides[0], sides[1], BINARY), 5.0) <= 0.05
-    assert fired / trials < 0.05 + 3 * math.sqrt(0.05 * 0.95 / trials)
 
 
 def test_bad_requests() -> None:

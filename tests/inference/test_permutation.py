@@ -7,9 +7,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from cluster_grams import projected
 from microtome.errors import InputError
 from microtome.inference.clusters import Clusters
-from microtome.inference.influence import projected
 from microtome.inference.permutation import (
     Null,
     cka_null,

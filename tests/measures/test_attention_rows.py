@@ -12,7 +12,6 @@ from microtome.measures.attention_rows import (
     checked,
     compared_rows,
     norm_sums,
-    trim,
     wu_masked_sums,
     wu_sums,
 )
@@ -84,20 +83,6 @@ def test_norm_keeps_its_digits_for_models_that_hardly_differ() -> None:
     for h in range(2):
         assert norm[h, h] == pytest.approx(np.sqrt(12) * 1e-9, rel=1e-5)
         assert share[h, h] == pytest.approx(1e-9, rel=1e-5)
-
-
-def test_trim_takes_padding_out_of_rows_and_columns() -> None:
-    real = maps("real", 6, 9, 9, 0.5).reshape(2, 3, 9, 9)
-    mask = np.ones(13, dtype=bool)
-    mask[[0, 5, 11, 12]] = False
-    padded = np.full((2, 3, 13, 13), 1 / 13)
-    padded[:, :, np.outer(mask, mask)] = real.reshape(2, 3, -1)
-    np.testing.assert_array_equal(trim(padded, mask), real)
-    tensor = trim(torch.from_numpy(padded), torch.from_numpy(mask))
-    assert isinstance(tensor, torch.Tensor)
-    np.testing.assert_array_equal(tensor.numpy(), real)
-    with pytest.raises(InputError, match=r"maps must be of shape \(layers, heads, 4, 4\)"):
-        trim(padded, mask[:4])
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import PredefinedSplit
 
 from microtome.errors import InputError
-from microtome.measures.crossvalidation import OPTIONS, Folds, assign_folds, compute_cv, prepare_folds
+from microtome.measures.crossvalidation import Folds, assign_folds, compute_cv, prepare_folds
 from microtome.randomness import generator
 
-DEFAULTS = {name: option.default for name, option in OPTIONS.items()}
+DEFAULTS = {"folds": 5, "ridge": 0.0, "seed": 0}
 
 
 def related(n: int, p: int = 6, q: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from microtome.inference import influence
+import cluster_grams
 from microtome.moments import clustered
 from microtome.moments.clustered import (
     Layout,
@@ -89,7 +89,7 @@ def test_scores_are_shares_of_the_projected_products(tile: int, sides: int, held
     assert (terms.weights.u_rows is not None) == held
     same = CODES[:, None] == CODES[None, :]
     k = np.array([-np.where(same, centered(z) @ centered(z).T, 0).sum(axis=1) for z in x])
-    u = influence.off_cluster_weights(k, CODES)
+    u = cluster_grams.off_cluster_weights(k, CODES)
     weights = terms.weights
     for found, expected in ((weights.uk, u @ k.T), (weights.uu, u @ u.T), (weights.u_sum, u.sum(axis=1))):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10)
@@ -101,10 +101,10 @@ def test_scores_are_shares_of_the_projected_products(tile: int, sides: int, held
         left, right, crossing, terms, along, LAYOUT, np.arange(10), tile_rows=tile, **WHERE
     )
     grams = [centered(z) @ centered(z).T for z in x]
-    projected = [influence.projected(gram, CODES) for gram in grams]
+    projected = [cluster_grams.projected(gram, CODES) for gram in grams]
 
     def shares(a: int, b: int) -> np.ndarray:
-        return influence.cluster_scores(projected[a], projected[b], CODES)
+        return cluster_grams.cluster_scores(projected[a], projected[b], CODES)
 
     def moves(a: int, b: int) -> np.ndarray:
         """What the biased norm loses without a cluster: twice its terms, less those within it."""

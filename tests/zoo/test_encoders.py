@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -13,10 +14,10 @@ import pytest
 import torch
 
 import microtome as mt
-from microtome.encoders.shipped import INSIDE
+from microtome.encoders.shipped import INSIDE, weights_digest
 from microtome.tasks.corpus import split_corpus
 from microtome.tasks.generated.table import GENERATED
-from microtome.zoo.cards import check_card
+from microtome.zoo.shipped import read_card
 
 NAMES = ("causal", "every", "masked", "replaced")
 KINDS = {"replaced": "AutoModelForPreTraining", "causal": "AutoModelForCausalLM"}
@@ -30,7 +31,10 @@ def in_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_files_are_those_of_the_card_and_the_card_says_what_they_are_worth(name: str) -> None:
-    card = check_card(INSIDE / name)
+    card = read_card(INSIDE / name)
+    assert card["sha256"] == weights_digest(INSIDE / name)
+    tokenizer = (INSIDE / name / "tokenizer.json").read_bytes()
+    assert card["tokenizer"]["sha256"] == hashlib.sha256(tokenizer).hexdigest()
     assert card["license"] == "cc-by-sa-4.0"
     assert card["design"]["layers"] == 12
     if name != "replaced":  # which guesses no tokens

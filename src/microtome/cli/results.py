@@ -21,25 +21,6 @@ if TYPE_CHECKING:
 SURE = "*"
 
 
-def show_result(screen: Screen, result: Any, out: Path | None) -> None:
-    """
-    Write a result into a folder where one was asked for, and print it as tables or as JSON.
-
-    Parameters
-    ----------
-    screen : Screen
-    result : Result, Maps or Activations
-    out : Path, optional
-        For the files of the result and its figures.
-    """
-    # Files first: a reader who leaves early, as `head` does, must not cost the user the result.
-    result = write_result(screen, result, out)
-    if screen.json:
-        screen.result(result.document(), "")
-        return
-    print_result(screen, result, out)
-
-
 def write_result(screen: Screen, result: Any, out: Path | None) -> Any:
     """Note the warnings of a result, and write its files and figures; rows then name the new folder."""
     for sentence in result.warnings:

@@ -23,18 +23,11 @@ JsonOption = Annotated[
         "--json", metavar="", help="Print the result as JSON on standard output, and nothing else there."
     ),
 ]
-OutOption = Annotated[
-    Path | None,
-    typer.Option(help="Write result.json, table.parquet, figures and methods into this folder."),
-]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", metavar="", help="Print the result only: no notes, no progress.")
 ]
 
-SeedOption = Annotated[int, typer.Option(min=0, help="For everything that is drawn.")]
 ThreadsOption = Annotated[int | None, typer.Option(help="Threads of the processor.", show_default=False)]
-DeviceOption = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-
 Report = Callable[[str, int, int], None]
 
 # A map with more columns is summarized.

@@ -250,6 +250,7 @@ def _run(kind: type[Experiment], options: Mapping[str, Any], shared: Mapping[str
         screen.note(plan.sentence)
         with screen.working() as progress, using_threads(context.threads):
             result = one.run(plan, context.reporting(progress))
+        # Files first: a reader who leaves early, as `head` does, must not cost the user the result.
         result = write_result(screen, result, folder)
         if not screen.json:
             print_result(screen, result, folder)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .show import Screen
-
-if TYPE_CHECKING:
-    from ..zoo.shipped import Shipped
 
 TASK = "stsb"
 
@@ -19,7 +16,7 @@ def list_zoo(screen: Screen) -> None:
 
     encoders = list(shipped().values())
     if screen.json:
-        screen.result({"format": "microtome/zoo/1", "zoo": [_document(encoder) for encoder in encoders]}, "")
+        screen.result({"format": "microtome/zoo/1", "zoo": encoders}, "")
         return
     notes = ["Loaded by name, as zoo:masked; the README.md in each folder tells the rest."]
     if not encoders:
@@ -37,37 +34,19 @@ def list_zoo(screen: Screen) -> None:
         ],
         [
             [
-                encoder.name,
-                encoder.title,
-                f"{encoder.parameters:,}",
-                f"{encoder.bytes / 1e6:.1f} MB",
-                "not measured" if encoder.tokens is None else f"{encoder.tokens / 1e6:,.1f} M",
-                "not measured" if encoder.loss is None else f"{encoder.loss:.3f}",
-                _beside(encoder.held_out, "accuracy", "unigram"),
-                _beside(_means(encoder.scores.get(TASK)), "model", "random"),
+                encoder["name"],
+                encoder["title"],
+                f"{encoder['parameters']:,}",
+                f"{encoder['bytes'] / 1e6:.1f} MB",
+                "not measured" if encoder["tokens"] is None else f"{encoder['tokens'] / 1e6:,.1f} M",
+                "not measured" if encoder["loss"] is None else f"{encoder['loss']:.3f}",
+                _beside(encoder["held_out"], "accuracy", "unigram"),
+                _beside(_means(encoder["scores"].get(TASK)), "model", "random"),
             ]
             for encoder in encoders
         ],
         notes,
     )
-
-
-def _document(encoder: Shipped) -> dict[str, Any]:
-    return {
-        "name": encoder.name,
-        "title": encoder.title,
-        "objective": encoder.objective,
-        "seed": encoder.seed,
-        "steps": encoder.steps,
-        "tokens": encoder.tokens,
-        "loss": encoder.loss,
-        "license": encoder.license,
-        "sha256": encoder.digest,
-        "parameters": encoder.parameters,
-        "bytes": encoder.bytes,
-        "held_out": None if encoder.held_out is None else dict(encoder.held_out),
-        "scores": dict(encoder.scores),
-    }
 
 
 def _means(scores: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -10,8 +10,6 @@ from typing import Any
 from ..version import VERSION
 
 LIBRARIES = ("torch", "transformers", "numpy", "scipy")
-# Keys of the provenance of every result; each command adds what it needs to be reproduced.
-COMMON = ("microtome", "python", *LIBRARIES, "models", "seeds", "device", "threads", "seconds", "command")
 
 
 def versions() -> dict[str, str]:
@@ -40,7 +38,7 @@ def provenance(facts: Mapping[str, Any]) -> dict[str, Any]:
     Returns
     -------
     dict
-        `COMMON` first, then the other facts.
+        The keys that every result has first, then the other facts.
     """
     import torch
 

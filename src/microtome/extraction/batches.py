@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ..errors import WorkError
 
-Work = Callable[[Sequence[int]], None]
-
 # Tokens per batch, padding included. Beyond the first, CPU caches overflow; the second fills a large GPU.
 CPU_TOKENS, CUDA_TOKENS = 4096, 65536
 

@@ -42,30 +42,6 @@ def run_pairs(
     return np.flatnonzero(inside), np.flatnonzero(outside)
 
 
-def run_margins(values: Array, *, two_stacks: bool = False) -> dict[tuple[int, int], float]:
-    """
-    Compute the margin of every run of at least three layers, by its first and last layer.
-
-    Parameters
-    ----------
-    values : array of shape (layers, layers)
-        With every similarity defined.
-    two_stacks : bool
-        As in `block_structure`.
-
-    Examples
-    --------
-    >>> values = np.array([[1, .9, .8, .1], [.9, 1, .9, .2], [.8, .9, 1, .3], [.1, .2, .3, 1]])
-    >>> {run: round(margin, 2) for run, margin in run_margins(values).items()}
-    {(0, 2): 0.5, (1, 3): -0.7}
-    """
-    cells, margins = values.ravel(), {}
-    for members, run in layer_runs(len(values), 0):
-        inside, outside = run_pairs(len(values), members, run, two_stacks)
-        margins[run] = float(cells[inside].min() - cells[outside].max())
-    return margins
-
-
 def margin_errors(values: Array, errors: Array, block: Block) -> Array:
     """
     Contribution of each unit to the error of a block's margin in the map of a stack with itself.

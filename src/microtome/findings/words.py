@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Sequence
 
 from ..errors import must
-from ..inference.estimate import Interval
 from ..rounding import at_least as at_least
 from ..rounding import at_most as at_most
 from ..rounding import between as between
@@ -67,32 +66,6 @@ def small_number(value: float) -> str:
     ('0.41', '0.0037', '-2e-05', '0.00')
     """
     return f"{value:.2g}" if 0 < abs(value) < 0.1 else number(value)
-
-
-def with_interval(value: float, interval: Interval | None, *, digits: int = 2, noun: str = "") -> str:
-    """
-    Format a value with its interval, the level, and the independent unit.
-
-    Parameters
-    ----------
-    value : float
-    interval : Interval or None
-        None writes the value only.
-    digits : int
-    noun : str
-        What is counted, written after the numbers.
-
-    Examples
-    --------
-    >>> interval = Interval(low=1.1, high=1.8, level=0.95, method="jackknife", unit="example", target="mean")
-    >>> with_interval(1.43, interval, noun="adjacent gaps")
-    '1.43 [1.10, 1.80] adjacent gaps (95%, unit: example)'
-    """
-    suffix = f" {noun}" if noun else ""
-    if interval is None:
-        return number(value, digits) + suffix
-    bounds = between(interval.low, interval.high, digits)
-    return f"{number(value, digits)} {bounds}{suffix} ({interval.level * 100:g}%, unit: {interval.unit})"
 
 
 def percent(share: float) -> str:

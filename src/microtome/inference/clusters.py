@@ -254,16 +254,3 @@ def groups(clusters: Clusters, k: int, seed: int) -> NDArray[np.int64]:
         group[c] = number
         heapq.heapreplace(heap, (rows + int(clusters.sizes[c]), number))
     return group
-
-
-def halves(clusters: Clusters, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """
-    Split the rows in two halves of whole clusters: one for selection, one for evaluation.
-
-    Returns
-    -------
-    tuple of ndarray of int
-        Ascending row numbers of the two halves; together they hold every row once.
-    """
-    group = groups(clusters, 2, seed)
-    return clusters.rows(group == 0), clusters.rows(group == 1)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import must
 from ..scores.declare import Score
@@ -22,8 +21,6 @@ from .clusters import Clusters
 from .estimate import Interval
 from .scoring import example_groups, freedom, past_the_end, quantile, unit_influence, unit_of
 from .simultaneous import Spread, spread
-
-Array = NDArray[np.float64]
 
 OTHER_EXAMPLES = "difference of the scores on other examples of the same kind"
 OTHER_SEEDS = "difference of the mean scores on other examples, of models trained with other seeds"
@@ -181,32 +178,6 @@ def compare_scores(
         se = _unseen(metric, first, labels, units, quantile(level, error.dof))
         error = Spread.of_examples(se, error.dof)
     return _student(fields, error, level, clusters, messages, several=several)
-
-
-def noninferiority(comparison: Comparison, max_drop: float) -> float:
-    """
-    Test whether the first model is worse than the second by less than a margin.
-
-    Parameters
-    ----------
-    comparison : Comparison
-    max_drop : float
-        The margin in points of 100 (of perplexity: in its own units), declared before the scores were seen.
-
-    Returns
-    -------
-    float
-        One-sided p: small where a drop of `max_drop` can be excluded. A difference that is not significant
-        does not exclude it.
-    """
-    if not max_drop > 0:
-        raise must("max_drop", "above 0", max_drop)
-    if not comparison.se > 0:
-        return float("nan")
-    drop = max_drop / abs(comparison.points)
-    room = float(np.sign(comparison.points)) * comparison.center + drop
-    error = comparison.spread or Spread.of_examples(comparison.se, comparison.dof)
-    return error.p(room) / 2 if room > 0 else 1 - error.p(room) / 2
 
 
 def mcnemar(only_first: int, only_second: int) -> float:

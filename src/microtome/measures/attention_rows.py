@@ -72,28 +72,6 @@ class Used(NamedTuple):
     words: int
 
 
-def trim(maps: Maps, mask: Maps) -> Maps:
-    """
-    Remove the rows and columns of padding from attention maps.
-
-    Parameters
-    ----------
-    maps : array or tensor of shape (layers, heads, T, T)
-    mask : array or tensor of shape (T,)
-        True for words, False for padding.
-
-    Returns
-    -------
-    array or tensor of shape (layers, heads, t, t)
-        Rows are not renormalized: attention to padding leaves a row that does not sum to 1.
-    """
-    size = int(mask.shape[0])
-    if maps.ndim != 4 or tuple(maps.shape[2:]) != (size, size):
-        raise must("maps", f"of shape (layers, heads, {size}, {size}), as the mask", tuple(maps.shape))
-    keep = np.flatnonzero(as_float64(mask))
-    return maps[:, :, keep][:, :, :, keep]
-
-
 def as_float64(values: Maps) -> Array:
     """Convert an array or a tensor of any type and device to a float64 array."""
     if isinstance(values, np.ndarray):

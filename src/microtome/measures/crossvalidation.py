@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import numpy as np
 from ..errors import must
 from ..moments.eigen import eigh
 from ..randomness import generator
-from .declare import MeasureOption
 from .rsa import recenter
 
 if TYPE_CHECKING:
@@ -20,18 +18,6 @@ if TYPE_CHECKING:
 
 RANK_TOLERANCE = 1e-6  # eigenvalues of the correlation matrix below this share of the largest count as zero
 DEAD = 1e-12  # a neuron with less than this share of its variance in training rows is constant there
-
-OPTIONS: Mapping[str, MeasureOption] = MappingProxyType(
-    {
-        "folds": MeasureOption(default=5, low=2, meaning="parts of the rows, each predicted from the others"),
-        "ridge": MeasureOption(
-            default=0.0, low=0.0, meaning="penalty, in mean eigenvalues of the predicting layer"
-        ),
-        "seed": MeasureOption(
-            default=0, low=0, meaning="of the assignment of rows, or of clusters, to folds"
-        ),
-    }
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +114,7 @@ def prepare_folds(
     ----------
     x : Tensor of shape (n, d), float64
     options : mapping
-        `folds`, `ridge` and `seed`, see `OPTIONS`.
+        `folds`, `ridge` and `seed`.
     clusters : ndarray of shape (n,), optional
         Rows of one cluster stay in one fold, since they are not independent.
     """

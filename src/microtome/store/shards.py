@@ -128,42 +128,6 @@ def open_stack(folder: str | os.PathLike[str]) -> list[ShardedLayer]:
     ]
 
 
-def verify_stack(folder: str | os.PathLike[str]) -> list[str]:
-    """
-    Compare every file of a recorded stack with its checksum.
-
-    Parameters
-    ----------
-    folder : path
-
-    Returns
-    -------
-    list of str
-        One sentence per problem.
-    """
-    path = Path(folder)
-    if not path.is_dir():
-        raise InputError(f"folder must be a folder that exists, but got {os.fspath(folder)!r}.")
-    try:
-        manifest = read_manifest(path)
-    except InputError as problem:
-        return [str(problem)]
-    problems = []
-    for number, shard in enumerate(manifest.shards):
-        problem = check_file(path / shard.file, shard.mark)
-        if problem is None:
-            try:
-                _open_shard(manifest, path, number)
-            except InputError as error:
-                problem = str(error)
-        problems += [] if problem is None else [problem]
-    names = {shard.file for shard in manifest.shards}
-    for file in sorted(path.glob("shard-*.safetensors")):
-        if file.name not in names:
-            problems.append(f"{file} must be a shard of the stack, but its manifest does not know it.")
-    return problems
-
-
 def _open_shard(manifest: Manifest, folder: Path, number: int) -> Mapping[str, LayerFile]:
     shard = manifest.shards[number]
     path = folder / shard_name(number)

@@ -7,7 +7,6 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from types import MappingProxyType
 
-from ..errors import unknown
 from .card import Card, read_card
 
 # Aliases; case, blanks, hyphens and underscores are ignored.
@@ -106,24 +105,6 @@ def known(name: str) -> str | None:
         if _plain(task_name) == plain:
             return task_name
     return ALIASES.get(plain)
-
-
-def card(name: str) -> Card:
-    """
-    Find the card of a task.
-
-    Parameters
-    ----------
-    name : str
-
-    Returns
-    -------
-    Card
-    """
-    task_name = known(name)
-    if task_name is None:
-        raise unknown("task", name, names())
-    return TASKS[task_name]
 
 
 def _plain(name: str) -> str:

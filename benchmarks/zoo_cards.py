@@ -10,15 +10,14 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ..encoders.sentence import read_json
-from ..encoders.shipped import WEIGHTS, weights_digest
-from ..errors import InputError, must, unknown
-from ..findings.words import at_least, at_most
-from .designs import DESIGNS, Design, find_design
-from .text import TOKENIZER
+from microtome.encoders.shipped import WEIGHTS, weights_digest
+from microtome.errors import InputError, unknown
+from microtome.rounding import at_least, at_most
+from microtome.zoo.designs import DESIGNS, Design, find_design
+from microtome.zoo.shipped import CARD, FORMAT, read_card
+from microtome.zoo.text import TOKENIZER
 
-FORMAT = "microtome/zoo-card/1"
-CARD, README = "card.json", "README.md"
+README = "README.md"
 MISSING = "not measured"
 # What the accuracy on held-out text counts, by objective.
 _ASKED = {
@@ -145,16 +144,6 @@ def write_card(
     # As it will be read: tuples have become lists.
     card = json.loads(written)
     (path / README).write_text(readme(card), encoding="utf-8")
-    return card
-
-
-def read_card(folder: str | Path) -> dict[str, Any]:
-    """Read the card in a folder; raise if it is not a card."""
-    path = Path(folder) / CARD
-    card = read_json(path)
-    if not isinstance(card, dict) or card.get("format") != FORMAT:
-        got = card.get("format") if isinstance(card, dict) else type(card).__name__
-        raise must(f"the format of {path}", FORMAT, got)
     return card
 
 

@@ -8,12 +8,12 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
+from zoo_cards import check_card
+from zoo_shipping import halve, ship
 
 from microtome.context import Context
 from microtome.errors import InputError
-from microtome.zoo.cards import check_card
 from microtome.zoo.pretraining import pretrain
-from microtome.zoo.shipping import halve, ship
 from microtome.zoo.text import Text, read_text
 from zoo.test_pretraining import small
 from zoo.test_text import written

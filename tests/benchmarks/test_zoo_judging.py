@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from zoo_judging import judge_guesses
 
 from microtome.errors import InputError
 from microtome.zoo.designs import find_design
-from microtome.zoo.judging import judge_guesses
 from microtome.zoo.objectives import Learner
 from microtome.zoo.pretraining import pretrain
 from microtome.zoo.saving import save_encoder

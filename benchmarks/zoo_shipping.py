@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..encoders.shipped import WEIGHTS
-from ..errors import InputError
-from .cards import write_card
-from .pretraining import RUN
-from .text import TOKENIZER
+from zoo_cards import write_card
+
+from microtome.encoders.shipped import WEIGHTS
+from microtome.errors import InputError
+from microtome.zoo.pretraining import RUN
+from microtome.zoo.text import TOKENIZER
 
 PLAIN = ("config.json", "tokenizer_config.json", TOKENIZER)
 

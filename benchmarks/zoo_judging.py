@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, must
-from ..randomness import generator
-from .objectives import hide
-from .pretraining import sequences
-from .text import Text
-from .wordpiece import PAD
+from microtome.errors import InputError, must
+from microtome.randomness import generator
+from microtome.zoo.objectives import hide
+from microtome.zoo.pretraining import sequences
+from microtome.zoo.text import Text
+from microtome.zoo.wordpiece import PAD
 
 LENGTH = 128
 SHARE = 0.15
@@ -129,7 +129,7 @@ def judge_guesses(
 def _opened(folder: Path) -> tuple[Any, bool]:
     import transformers
 
-    from ..encoders.load_errors import quiet
+    from microtome.encoders.load_errors import quiet
 
     with quiet():
         config = transformers.AutoConfig.from_pretrained(folder)
