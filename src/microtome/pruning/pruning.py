@@ -220,9 +220,8 @@ def _recovery(procedure: Procedure, request: PruningRequest) -> Recover:
         request.recover,
         recipe=request.recipe,
         seed=request.seed,
-        device=procedure.context.device,
+        context=procedure.context,
         dtype=request.dtype,
-        **procedure.context.keeping,
         **request.values,
     )
 
