@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .experiments.surgery.skipping import skip as skip
     from .experiments.surgery.truncation import truncate as truncate
     from .experiments.table import EXPERIMENTS as EXPERIMENTS
+    from .experiments.tuning.pruning import prune as prune
     from .findings.opening import open_found as open  # noqa: F401
     from .interventions.applying import apply as apply
     from .interventions.freeze import Freeze as Freeze
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from .interventions.table import INTERVENTIONS as INTERVENTIONS
     from .interventions.truncate import Truncate as Truncate
     from .measures.table import MEASURES as MEASURES
-    from .pruning.pruning import prune as prune
     from .report.making import report as report
     from .tasks.corpus import corpus as corpus
     from .tasks.loading import task as task
@@ -69,7 +69,7 @@ _PUBLIC = {
     "freeze": "experiments.surgery.freezing.freeze",
     "Context": "context.Context",
     "permute": "experiments.surgery.permutation.permute",
-    "prune": "pruning.pruning.prune",
+    "prune": "experiments.tuning.pruning.prune",
     "reinit": "experiments.surgery.reinitialization.reinit",
     "report": "report.making.report",
     "skip": "experiments.surgery.skipping.skip",

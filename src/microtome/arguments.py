@@ -7,7 +7,8 @@ import inspect
 import os
 import re
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import fields
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
 
@@ -122,6 +123,41 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         call.__code__, function.__globals__, function.__name__, None, call.__closure__
     )
     return functools.update_wrapper(behind, function)
+
+
+def taking(*kinds: type[Any], without: Collection[str] = ()) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """
+    Show the fields of dataclasses in the signature of a function, which takes them as other keywords.
+
+    Parameters
+    ----------
+    *kinds : type
+        Dataclasses, all of whose fields have defaults.
+    without : collection of str
+        Fields that the function does not take.
+
+    Returns
+    -------
+    callable
+        Decorates the function.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(function)
+        own = signature.parameters
+        options = {
+            f.name: inspect.Parameter(
+                f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=f.type
+            )
+            for kind in kinds
+            for f in fields(kind)
+            if f.name not in (*own, *without)
+        }
+        parameters = sorted((*own.values(), *options.values()), key=lambda parameter: parameter.kind)
+        function.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportFunctionMemberAccess]
+        return function
+
+    return decorate
 
 
 def _check(

@@ -17,9 +17,9 @@ import tiny
 from microtome.context import Context
 from microtome.encoders.loading import load
 from microtome.errors import InputError
+from microtome.experiments.tuning.pruning import prune
 from microtome.pruning.exporting import RECORD
 from microtome.pruning.opening import kept_answers
-from microtome.pruning.pruning import prune
 from microtome.tasks.items import Item
 from microtome.tasks.task import Task
 from microtome.training.evaluating import evaluate

@@ -11,9 +11,9 @@ import pytest
 
 from microtome.context import Context
 from microtome.errors import InputError
+from microtome.experiments.tuning.pruning import prune
 from microtome.pruning.exporting import card
 from microtome.pruning.looks import Look, look_level, take_look
-from microtome.pruning.pruning import prune
 from microtome.store.shelf import Shelf
 from microtome.tasks.items import Item, Split
 from microtome.tasks.task import Task

@@ -11,9 +11,9 @@ import pytest
 import tiny
 from microtome.encoders.loading import load
 from microtome.errors import InputError
+from microtome.experiments.tuning.pruning import prune
 from microtome.findings.words import at_most
 from microtome.pruning.exporting import card
-from microtome.pruning.pruning import prune
 from microtome.store.shelf import Shelf
 from microtome.tasks.items import Item
 from microtome.tasks.task import Task
@@ -196,7 +196,7 @@ def test_examples_that_were_not_trained_on(solved: Callable[..., Task], tmp_path
     [
         ({"max_drop": 0}, "max_drop must be a number above 0, but got 0"),
         ({"level": 0.3}, "level must be between 0.5 and 1, but got 0.3"),
-        ({"recover": -1}, "recover must be a number of updates, at least 0"),
+        ({"recover": -1}, "recover must be at least 0, but got -1"),
         ({"share": 1.0}, "share must be between 0 and 1, but got 1.0"),
         ({"rate": 1e-5}, "values of a recipe must come with recover, but got rate alone"),
         ({"split": "rest"}, "'rest' must be of a model that finetune trained"),

@@ -167,8 +167,8 @@ def prune_first(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> Unseen | N
         None where nothing can be cut safely, and where every run failed: a model that gives one answer to
         everything can lose nothing.
     """
+    from ..experiments.tuning.pruning import prune
     from ..pruning.exporting import forget_pruned
-    from ..pruning.pruning import prune
     from ..training.evaluating import evaluate
     from ..training.writing import EvaluationResult, forget_evaluation
 

@@ -233,8 +233,7 @@ class _Trainer:
             outcome = _read(shelf, address, run, self.task, weights=self.keep_models)
             if outcome is not None:
                 return outcome
-            keeping = {**self.context.keeping, "progress": progress}
-            finetune(changed, self.task, recipe, **keeping, **options)
+            finetune(changed, self.task, recipe, context=self.context.reporting(progress), **options)
             if not self.keep_models:
                 _remove_weights(shelf, address)
             outcome = _read(shelf, address, run, self.task)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,12 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import checked
-from ..context import Context, Progress
+from ..context import Context
 from ..encoders.versions import provenance
 from ..errors import InputError, must
 from ..inference.baselines import Standing
-from ..runtime import name_device
 from ..scores.table import find_score
 from ..store.address import address
 from ..tasks.items import Split
@@ -38,84 +35,10 @@ from .speed import cut_model, measure_speed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruningRequest:
     """
-    Options of a pruning beside model and task; see `prune`.
+    Options of a pruning beside model and task.
 
     Parameters
     ----------
-    max_drop, split, certify_on, confirm_on, share, level, seed, beam, recover, recipe, dtype, speed
-        As in `prune`.
-    values : mapping
-        Values of the recipe to override.
-    """
-
-    max_drop: float = 1.0
-    split: str | None = None
-    certify_on: str | None = None
-    confirm_on: str | None = None
-    share: float = 0.5
-    level: float = 0.95
-    seed: int = 0
-    beam: int = BEAM
-    recover: int = 0
-    recipe: Any = "devlin2019"
-    dtype: str = "float32"
-    speed: bool = True
-    values: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-
-    def __post_init__(self) -> None:
-        max_drop, recover = self.max_drop, self.recover
-        if not isinstance(max_drop, int | float) or isinstance(max_drop, bool) or not 0 < max_drop < math.inf:
-            raise must("max_drop", "a number above 0", max_drop)
-        if not 0.5 < self.level < 1:
-            raise must("level", "between 0.5 and 1", self.level)
-        if isinstance(recover, bool) or not isinstance(recover, int) or recover < 0:
-            raise must("recover", "a number of updates, at least 0", recover)
-        find_recipe(self.recipe)
-        if self.values and not recover:
-            names = ", ".join(self.values)
-            raise InputError(f"values of a recipe must come with recover, but got {names} alone.")
-
-    def specification(self) -> dict[str, Any]:
-        """How cuts are chosen and recovered, which tells one request from another."""
-        if not self.recover:
-            return {"beam": self.beam, "recover": self.recover}
-        recipe = find_recipe(self.recipe, **{"steps": self.recover, "epochs": None, **self.values})
-        training = {"recipe": recipe.specification(), "seed": self.seed, "precision": self.dtype}
-        return {"beam": self.beam, "recover": self.recover, **training}
-
-
-@checked
-def prune(
-    tuned: Any,
-    task: Task,
-    max_drop: float = 1.0,
-    *,
-    split: str | None = None,
-    certify_on: str | None = None,
-    confirm_on: str | None = None,
-    share: float = 0.5,
-    level: float = 0.95,
-    seed: int = 0,
-    beam: int = BEAM,
-    recover: int = 0,
-    recipe: Any = "devlin2019",
-    dtype: str = "float32",
-    speed: bool = True,
-    device: str = "auto",
-    store: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
-    command: str = "",
-    **values: Any,
-) -> Pruned:
-    """
-    Find the smallest cut of a model that loses less than a margin, tested on unseen examples.
-
-    Parameters
-    ----------
-    tuned : Tuned, Encoder or path
-        A model with a head for the task: a classifier, a causal or masked language model; or a sentence
-        encoder, which is judged by the cosines of its embeddings.
-    task : Task
     max_drop : float
         Largest acceptable loss, in points of 100; of perplexity in its own units.
     split, certify_on, confirm_on, share
@@ -135,39 +58,42 @@ def prune(
         Arithmetic of matrix products in recovery.
     speed : bool
         Whether the time of both models is measured.
-    device : {"auto", "cpu", "cuda"}
-    store : path, optional
-        The folder of the store, which keeps predictions and recovered models.
-    progress : callable, optional
-    command : str
-        The command that reproduces the result.
-    **values
+    values : mapping
         Values of the recipe to override.
-
-    Returns
-    -------
-    Pruned
-        With the reason where nothing can be cut safely.
     """
-    request = PruningRequest(
-        max_drop=max_drop,
-        split=split,
-        certify_on=certify_on,
-        confirm_on=confirm_on,
-        share=share,
-        level=level,
-        seed=seed,
-        beam=beam,
-        recover=recover,
-        recipe=recipe,
-        dtype=dtype,
-        speed=speed,
-        values=values,
-    )
-    context = Context(
-        store=store, device=name_device(device), level=level, command=command, progress=progress
-    )
-    return run_pruning(open_pruning(tuned, task, request, context), request)
+
+    max_drop: float = 1.0
+    split: str | None = None
+    certify_on: str | None = None
+    confirm_on: str | None = None
+    share: float = 0.5
+    level: float = 0.95
+    seed: int = 0
+    beam: int = BEAM
+    recover: int = 0
+    recipe: Any = "devlin2019"
+    dtype: str = "float32"
+    speed: bool = True
+    values: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        max_drop = self.max_drop
+        if not isinstance(max_drop, int | float) or isinstance(max_drop, bool) or not 0 < max_drop < math.inf:
+            raise must("max_drop", "a number above 0", max_drop)
+        if not 0.5 < self.level < 1:
+            raise must("level", "between 0.5 and 1", self.level)
+        find_recipe(self.recipe)
+        if self.values and not self.recover:
+            names = ", ".join(self.values)
+            raise InputError(f"values of a recipe must come with recover, but got {names} alone.")
+
+    def specification(self) -> dict[str, Any]:
+        """How cuts are chosen and recovered, which tells one request from another."""
+        if not self.recover:
+            return {"beam": self.beam, "recover": self.recover}
+        recipe = find_recipe(self.recipe, **{"steps": self.recover, "epochs": None, **self.values})
+        training = {"recipe": recipe.specification(), "seed": self.seed, "precision": self.dtype}
+        return {"beam": self.beam, "recover": self.recover, **training}
 
 
 def open_pruning(tuned: Any, task: Task, request: PruningRequest, context: Context) -> Procedure:
@@ -294,9 +220,8 @@ def _recovery(procedure: Procedure, request: PruningRequest) -> Recover:
         request.recover,
         recipe=request.recipe,
         seed=request.seed,
-        device=procedure.context.device,
+        context=procedure.context,
         dtype=request.dtype,
-        **procedure.context.keeping,
         **request.values,
     )
 

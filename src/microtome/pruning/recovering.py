@@ -40,7 +40,7 @@ def recovering(
     recipe : str or Recipe
     seed : int
     **options
-        Of `finetune`: device, dtype, store, progress, command, and values of the recipe.
+        Of `finetune`: context, dtype, and values of the recipe.
 
     Returns
     -------

@@ -6,30 +6,29 @@ import contextlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..arguments import checked
-from ..context import Context, Progress
+from ..arguments import checked, taking
+from ..context import Context
 from ..encoders.encoder import Encoder
 from ..errors import WorkError, must
-from ..runtime import name_device
+from ..runtime import using_threads
 from ..store.address import address as make_address
 from ..store.shelf import Shelf
 from ..tasks.loading import as_task
 from ..tasks.task import Task
 from ..version import VERSION
 from .evaluating import Evaluation, guessed_from, predict, score_answers, write_answers, write_windows
-from .heads.head import Head
 from .optimization.cuda_graphs import LENGTHS
 from .optimization.frozen_features import Bottom
-from .optimization.loop import TrainingCourse, TrainingRecords, make_accelerator, train
+from .optimization.loop import STATE_SECONDS, TrainingCourse, TrainingRecords, make_accelerator, train
 from .optimization.progress import STATE
 from .precision import products_in
 from .recipe import Recipe
-from .request import TuningRequest, ask
+from .request import TuningOptions, TuningRequest, ask, split_context
 from .tuned import ANSWERS, RUN, Tuned, open_tuned
 
 if TYPE_CHECKING:
@@ -41,26 +40,16 @@ KIND = "finetune"
 
 
 @checked
+@taking(TuningOptions, Context, without=("level",))
 def finetune(
     encoder: Encoder,
     task: Task | str | os.PathLike[str],
     recipe: str | Recipe = "devlin2019",
     *,
-    seed: int = 0,
-    seeds: Mapping[str, int] | None = None,
-    train_size: int | None = None,
-    head: str | Head | None = None,
-    method: str = "full",
-    cached: bool = False,
-    device: str = "auto",
-    dtype: str = "float32",
-    checkpoints: str | Sequence[int] = (),
-    store: str | os.PathLike[str] | None = None,
-    command: str = "",
-    progress: Progress | None = None,
-    state_seconds: float = 60.0,
+    state_seconds: float = STATE_SECONDS,
     board: str | os.PathLike[str] | None = None,
-    **values: Any,
+    context: Context | None = None,
+    **options: Any,
 ) -> Tuned:
     """
     Fine-tune an encoder on a task; a run that is already in the store is read from there.
@@ -89,61 +78,48 @@ def finetune(
     cached : bool
         Whether the frozen bottom blocks run once per example, without dropout, and every update reuses their
         states. At least the embeddings and the first block must be frozen.
-    device : {"auto", "cpu", "cuda"}
-        "auto" is a GPU where there is one.
     dtype : {"float32", "tf32", "bfloat16", "float16"}
         Arithmetic of matrix products.
     checkpoints : "epochs" or sequence of int
         Also save the model, and log its score, after each epoch or after these updates.
-    store : path, optional
-        The folder of the store.
-    command : str
-        The command that reproduces the run.
-    progress : callable, optional
-        Called with a label, the number of steps done and their total.
     state_seconds : float
         Interval between saved states of a running training.
     board : path, optional
         A folder for TensorBoard (the extra `logs`).
-    **values
+    context : Context, optional
+        Or its settings by name: store, device, threads, command, progress.
+    **options
         Values of the recipe to override, such as rate=2e-5, epochs=1, batch=16.
 
     Returns
     -------
     Tuned
     """
-    task = as_task(task)
-    context = Context(store=store, device=name_device(device), command=command, progress=progress)
-    accelerator = make_accelerator(context.device, dtype)
-    request = ask(
-        encoder,
-        task,
-        recipe,
-        seed=seed,
-        seeds=seeds,
-        train_size=train_size,
-        head=head,
-        method=method,
-        cached=cached,
-        device=context.device,
-        dtype=dtype,
-        checkpoints=checkpoints,
-        processes=accelerator.num_processes,
-        **values,
-    )
+    context, options = split_context({**options, "context": context})
+    with using_threads(context.threads):
+        accelerator = make_accelerator(context.device, options.get("dtype", TuningOptions().dtype))
+        shared = {"device": context.device, "processes": accelerator.num_processes}
+        request = ask(encoder, as_task(task), recipe, **shared, **options)
+        records = TrainingRecords(state_seconds=state_seconds, board=board)
+        return _run(request, records, accelerator, context)
+
+
+def _run(request: TuningRequest, records: TrainingRecords, accelerator: Any, context: Context) -> Tuned:
+    """Train what a request asks for, or read it from the store."""
     shelf = Shelf(context.store)
-    records = TrainingRecords(state_seconds=state_seconds, board=board)
 
     def begin(folder: Path) -> TrainingRun:
-        return begin_run(request, folder, accelerator=accelerator, shelf=shelf, progress=context.progress)
+        return TrainingRun.begin(request, folder, accelerator=accelerator, context=context)
+
+    def opened(folder: str | Path, address: str) -> Tuned:
+        return open_tuned(folder, request.task, address=address, shelf=shelf, device=context.device)
 
     if not accelerator.is_main_process:
         # The first of several processes owns the store; the others train with it and receive the result.
         stored, folder = _agree(accelerator)
         if not stored:
             begin(Path(folder)).train(records)
-        entry_folder, entry_address = _agree(accelerator)
-        return open_tuned(entry_folder, task, address=entry_address, shelf=shelf, device=context.device)
+        return opened(*_agree(accelerator))
     with shelf.work(kind=KIND, specification=request.specification, command=context.command) as work:
         entry = work.entry
         _agree(accelerator, (entry is not None, "" if entry is not None else str(work.folder)))
@@ -153,8 +129,7 @@ def finetune(
             # Removed only now: a run that is stopped while it is scored or saved is not trained again.
             (work.folder / STATE).unlink(missing_ok=True)
             entry = work.finish(provenance)
-    _agree(accelerator, (str(entry.folder), entry.address))
-    return open_tuned(entry.folder, task, address=entry.address, shelf=shelf, device=context.device)
+    return opened(*_agree(accelerator, (str(entry.folder), entry.address)))
 
 
 def _agree(accelerator: Any, message: tuple[Any, Any] | None = None) -> tuple[Any, Any]:
@@ -166,44 +141,6 @@ def _agree(accelerator: Any, message: tuple[Any, Any] | None = None) -> tuple[An
     received = list(message or (None, None))
     broadcast_object_list(received, from_process=0)
     return received[0], received[1]
-
-
-def begin_run(
-    request: TuningRequest, folder: Path, *, accelerator: Any, shelf: Shelf, progress: Progress | None
-) -> TrainingRun:
-    """
-    Build the model of a fine-tuning.
-
-    Parameters
-    ----------
-    request : TuningRequest
-    folder : Path
-        Folder of the run.
-    accelerator : accelerate.Accelerator
-    shelf : Shelf
-    progress : callable, optional
-
-    Returns
-    -------
-    TrainingRun
-    """
-    from .models.methods import set_head_dropout, trainable
-    from .models.modeling import build
-
-    model = build(request.encoder, request.task, request.head, seed=request.seeds.init)
-    if request.recipe.dropout is not None:
-        set_head_dropout(model, request.recipe.dropout)
-    learning = trainable(model, request.specification["method"], frozen=request.frozen)
-    model.to(accelerator.device)
-    return TrainingRun(
-        request=request,
-        model=model,
-        accelerator=accelerator,
-        folder=folder,
-        shelf=shelf,
-        progress=progress,
-        learning=learning.said,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,8 +156,7 @@ class TrainingRun:
     accelerator : accelerate.Accelerator
     folder : Path
         Folder of the run.
-    shelf : Shelf
-    progress : callable, optional
+    context : Context
     learning : str
         Description of the trained weights.
     """
@@ -229,9 +165,30 @@ class TrainingRun:
     model: TaskModel
     accelerator: Any
     folder: Path
-    shelf: Shelf
-    progress: Progress | None
+    context: Context
     learning: str
+
+    @classmethod
+    def begin(
+        cls, request: TuningRequest, folder: Path, *, accelerator: Any, context: Context
+    ) -> TrainingRun:
+        """Build the model."""
+        from .models.methods import set_head_dropout, trainable
+        from .models.modeling import build
+
+        model = build(request.encoder, request.task, request.head, seed=request.seeds.init)
+        if request.recipe.dropout is not None:
+            set_head_dropout(model, request.recipe.dropout)
+        learning = trainable(model, request.specification["method"], frozen=request.frozen)
+        model.to(accelerator.device)
+        return cls(
+            request=request,
+            model=model,
+            accelerator=accelerator,
+            folder=folder,
+            context=context,
+            learning=learning.said,
+        )
 
     def features(self) -> list[Any]:
         """Encode the training examples as model inputs."""
@@ -264,7 +221,11 @@ class TrainingRun:
                 seed=request.seeds.order,
                 accelerator=self.accelerator,
                 records=replace(
-                    records, folder=self.folder, save=self._keep, save_at=save_at, progress=self.progress
+                    records,
+                    folder=self.folder,
+                    save=self._keep,
+                    save_at=save_at,
+                    progress=self.context.progress,
                 ),
                 cuda_graphs=not request.cached,
                 tf32=request.specification["precision"] == "tf32",
@@ -288,7 +249,7 @@ class TrainingRun:
             # Several processes share a folder, but each has its own states.
             folder=self.folder if accelerator.num_processes == 1 else None,
             autocast=accelerator.autocast,
-            progress=self.progress,
+            progress=self.context.progress,
         ) as bottom:
             yield lambda examples: bottom.add(collate(examples, accelerator.device), examples)
 
@@ -302,7 +263,7 @@ class TrainingRun:
             request.encoder.tokenizer,
             longest=request.longest,
             stride=request.stride,
-            progress=self.progress,
+            progress=self.context.progress,
             autocast=products_in(request.specification["precision"], self.accelerator.device.type),
         )
         return score_answers(request.task, request.judged, answers, train=guessed_from(request.task))
@@ -355,7 +316,7 @@ class TrainingRun:
             save(self.model, folder, request.encoder.tokenizer)
             write_windows(folder, request.longest, request.stride)
 
-        self.shelf.put(
+        Shelf(self.context.store).put(
             files,
             kind="checkpoint",
             specification=specification,

@@ -14,15 +14,15 @@ from ..encoders.encoder import Encoder, TransformerEncoder
 from ..errors import InputError, must
 from ..inference.estimate import Estimate
 from ..inference.seeds import SeedOutcome, mean_over_seeds
-from ..runtime import name_device, using_threads
+from ..runtime import using_threads
 from ..store.shelf import Shelf
 from ..tasks.task import Task
 from .checking import UNSUPPORTED, check_many
-from .finetuning import KIND, begin_run, finetune
+from .finetuning import KIND, TrainingRun, finetune
 from .optimization.loop import make_accelerator
 from .optimization.stopping import in_child, stopping_children
 from .recipe import Recipe
-from .request import ask
+from .request import ask, split_context
 from .tuned import Tuned, open_tuned
 
 
@@ -77,8 +77,7 @@ def finetune_seeds(
                 encoder,
                 opened,
                 seed=seed,
-                device=context.device,
-                **(context if len(seeds) == 1 else context.named(f"seed {seed}")).keeping,
+                context=context if len(seeds) == 1 else context.named(f"seed {seed}"),
                 **_at(options, seed),
             )
             for seed in seeds
@@ -149,7 +148,7 @@ def finetune_vectorized(
             (request, work) for request, work in zip(requests, works, strict=True) if work.entry is None
         ]
         runs = [
-            begin_run(request, work.folder, accelerator=accelerator, shelf=shelf, progress=context.progress)
+            TrainingRun.begin(request, work.folder, accelerator=accelerator, context=context)
             for request, work in pending
         ]
         if runs:
@@ -170,29 +169,6 @@ def finetune_vectorized(
         for entry, address in entries
         if entry is not None
     ]
-
-
-def split_context(options: Mapping[str, Any]) -> tuple[Context, dict[str, Any]]:
-    """
-    Separate the settings of a `Context` from other options.
-
-    Parameters
-    ----------
-    options : mapping
-        With single settings of a context by their names, or with `context`.
-
-    Returns
-    -------
-    Context
-        With its device named.
-    dict
-        The other options.
-    """
-    remaining = dict(options)
-    context = remaining.pop("context", None)
-    settings = {name: remaining.pop(name) for name in Context.__slots__ if name in remaining}
-    context = Context(**settings) if context is None else replace(context, **settings)
-    return replace(context, device=name_device(context.device)), remaining
 
 
 def _at(options: Mapping[str, Any], seed: int) -> dict[str, Any]:
@@ -264,8 +240,7 @@ def _train(references: tuple[Any, Any, int], seed: int, context: Context, option
     model, task, threads = references
     torch.set_num_threads(threads)
     encoder, opened = open_both(model, task)
-    run = finetune(encoder, opened, seed=seed, device=context.device, **context.keeping, **_at(options, seed))
-    return run.address
+    return finetune(encoder, opened, seed=seed, context=context, **_at(options, seed)).address
 
 
 @checked

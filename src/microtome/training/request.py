@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ..context import Context
 from ..encoders.encoder import Encoder, TransformerEncoder
 from ..errors import InputError, must
 from ..interventions.freeze import frozen_names
@@ -74,12 +75,8 @@ class TuningOptions:
 
     Parameters
     ----------
-    seed, seeds, train_size, head, method, cached, device, dtype, checkpoints
+    seed, seeds, train_size, head, method, cached, dtype, checkpoints
         As in `finetune`.
-    processes : int
-        Number of processes that train together.
-    vectorized : bool
-        Whether the model is batched with others (vmap).
     """
 
     seed: int = 0
@@ -88,11 +85,8 @@ class TuningOptions:
     head: str | Head | None = None
     method: str = "full"
     cached: bool = False
-    device: str = "auto"
     dtype: str = "float32"
     checkpoints: str | Sequence[int] = ()
-    processes: int = 1
-    vectorized: bool = False
 
     def run_seeds(self) -> Seeds:
         """Seeds of the random parts."""
@@ -104,14 +98,27 @@ class TuningOptions:
         return Seeds(**values)
 
 
-def ask(encoder: Encoder, task: Task, recipe: str | Recipe = "devlin2019", **options: Any) -> TuningRequest:
+def ask(
+    encoder: Encoder,
+    task: Task,
+    recipe: str | Recipe = "devlin2019",
+    *,
+    device: str = "auto",
+    processes: int = 1,
+    vectorized: bool = False,
+    **options: Any,
+) -> TuningRequest:
     """
     Resolve the arguments of `finetune`.
 
     Parameters
     ----------
-    encoder, task, recipe
+    encoder, task, recipe, device
         As in `finetune`.
+    processes : int
+        Number of processes that train together.
+    vectorized : bool
+        Whether the model is batched with others (vmap).
     **options
         Of `TuningOptions`, and values of the recipe to override.
 
@@ -146,7 +153,7 @@ def ask(encoder: Encoder, task: Task, recipe: str | Recipe = "devlin2019", **opt
         "seeds": {"init": run_seeds.init, "order": run_seeds.order, "subset": run_seeds.subset},
         "head": resolved_head if isinstance(resolved_head, str) else _fields(resolved_head),
         "method": settings.method,
-        "device": str(name_device(settings.device)).partition(":")[0],
+        "device": str(name_device(device)).partition(":")[0],
         "precision": settings.dtype,
         "checkpoints": checkpoint_updates
         if isinstance(checkpoint_updates, str)
@@ -155,13 +162,13 @@ def ask(encoder: Encoder, task: Task, recipe: str | Recipe = "devlin2019", **opt
     if specification["device"] == "cpu":
         # Sums are split among threads, so the number of threads affects the last bits.
         specification["threads"] = torch.get_num_threads()
-    if settings.processes > 1:
-        specification["processes"] = settings.processes
+    if processes > 1:
+        specification["processes"] = processes
     if frozen:
         specification["frozen"] = address({"frozen": sorted(frozen)})
     if settings.cached:
         specification["cached"] = True
-    if settings.vectorized:
+    if vectorized:
         specification["abreast"] = True
     return TuningRequest(
         encoder=encoder,
@@ -178,6 +185,29 @@ def ask(encoder: Encoder, task: Task, recipe: str | Recipe = "devlin2019", **opt
         cached=settings.cached,
         specification=specification,
     )
+
+
+def split_context(options: Mapping[str, Any]) -> tuple[Context, dict[str, Any]]:
+    """
+    Separate the settings of a `Context` from other options.
+
+    Parameters
+    ----------
+    options : mapping
+        With single settings of a context by their names, or with `context`.
+
+    Returns
+    -------
+    Context
+        With its device named.
+    dict
+        The other options.
+    """
+    remaining = dict(options)
+    context = remaining.pop("context", None)
+    settings = {name: remaining.pop(name) for name in Context.__slots__ if name in remaining}
+    context = Context(**settings) if context is None else replace(context, **settings)
+    return replace(context, device=name_device(context.device)), remaining
 
 
 def _longest(recipe: Recipe, task: Task, encoder: TransformerEncoder) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from ...pruning.candidates import ALL_SPANS, BEAM, first_candidates
 from ...pruning.exporting import KIND, check_folder
 from ...pruning.pruned import Pruned
 from ...pruning.pruning import PruningRequest, open_pruning, run_pruning
-from ..base import Experiment, Plan, option
+from ..base import Experiment, Plan, as_function, option
 from ..grid import RecipeOptions
 from ..inputs import TASK_HELP, TaskOptions, open_task, task_notes
 
@@ -25,6 +25,7 @@ class Pruning(RecipeOptions, TaskOptions, Experiment):
     """
 
     name = KIND
+    returns = "Pruned"
 
     model: Any = option(
         "Folder of a fine-tuned model, a language model or a sentence encoder.",
@@ -34,7 +35,10 @@ class Pruning(RecipeOptions, TaskOptions, Experiment):
     )
     task: Any = option(TASK_HELP, panel="Input", metavar="TASK")
     max_drop: float = option(
-        "Largest acceptable loss: points of 100, or units of perplexity.", 1.0, panel="Statistics"
+        "Largest acceptable loss: points of 100, or units of perplexity.",
+        1.0,
+        positional=True,
+        panel="Statistics",
     )
     split: str | None = option(
         "Split that chooses and certifies; rest: training examples that were not trained on. When absent, "
@@ -56,21 +60,9 @@ class Pruning(RecipeOptions, TaskOptions, Experiment):
 
     def request(self, context: Context) -> PruningRequest:
         """The options as the procedure takes them."""
-        return PruningRequest(
-            max_drop=self.max_drop,
-            split=self.split,
-            certify_on=self.certify_on,
-            confirm_on=self.confirm_on,
-            share=self.share,
-            level=context.level,
-            seed=self.seed,
-            beam=self.beam,
-            recover=self.recover,
-            recipe=self.recipe,
-            dtype=self.dtype,
-            speed=self.speed,
-            values=self.changes,
-        )
+        shared = (f.name for f in fields(PruningRequest) if f.name not in ("level", "values"))
+        options = {name: getattr(self, name) for name in shared}
+        return PruningRequest(level=context.level, values=self.changes, **options)
 
     def plan(self, context: Context) -> Plan:
         """Open the model, choose the examples of each role, and count the cuts."""
@@ -101,3 +93,6 @@ class Pruning(RecipeOptions, TaskOptions, Experiment):
     def run(self, plan: Plan, context: Context) -> Pruned:
         """Choose a cut, certify it, and measure what it saves."""
         return run_pruning(replace(plan.inputs, context=context), self.request(context))
+
+
+prune = as_function(Pruning, "prune")
