@@ -10,8 +10,7 @@ import numpy as np
 from paired_settings import LEAST_ROOM, THIRD, Setting, encoder_parts, flat_from, lost_points
 
 from microtome.findings.blocks import block_structure
-from microtome.findings.runs import LEAST_LAYERS, layer_runs, run_pairs
-from microtome.findings.squares import usable_layers
+from microtome.findings.squares import LEAST_LAYERS, layer_runs, run_pairs, usable_layers
 
 # Rows of the token that stands for the input: the first, or the last of a model that reads left to right.
 _ROWS = "cls"

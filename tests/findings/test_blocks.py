@@ -17,7 +17,7 @@ from scipy import stats
 
 from microtome.errors import InputError
 from microtome.findings.blocks import Block, block_structure
-from microtome.findings.runs import margin_errors
+from microtome.findings.squares import margin_errors
 from microtome.randomness import generator
 
 SHARED = Path(os.environ.get("MICROTOME_SHARED", Path(__file__).parents[3] / "shared"))

@@ -30,8 +30,8 @@ from ..version import VERSION
 from .models import attention_maps, say, tuned_facts
 from .request import SimilarityOptions, prepare
 from .similarity import compute_maps
-from .stacks import of_unit, stack_blocks
 from .streamed import streamed_windows
+from .structure import of_unit, stack_blocks
 
 FIXED = f"fewer than {DOCUMENTS} documents have another of as many rows to change places with"
 

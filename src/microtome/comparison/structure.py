@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..arguments import checked
-from ..errors import SmallSampleWarning, must
-from ..findings.blocks import BlockFinding, block_structure
+from ..errors import InputError, SmallSampleWarning, must
+from ..extraction.recording import Activations
+from ..findings.blocks import Block, BlockFinding, block_structure
 from ..findings.localization import RotationLocalization, localization_rotation
 from ..findings.paired import cell_errors
+from ..findings.squares import LEAST_LAYERS
+from ..findings.stackblocks import StackBlocks
 from ..findings.words import at_most
 from ..inference.difference import ANOTHER_DIFFERENCE, POPULATION_DIFFERENCE
 from ..inference.jackknife import POPULATION
-from ..measures.declare import Measure, invariant
+from ..measures.declare import Chosen, Measure, invariant
 from ..measures.neurons import NEURON_CORRELATION
 from ..moments.cells import Cells
 from ..moments.stack import make_stack
 from ..randomness import generator
 from .inputs import read_clusters
+from .request import SimilarityOptions
 from .similarity import similarity_matrix
 
 if TYPE_CHECKING:
@@ -33,13 +37,21 @@ if TYPE_CHECKING:
     from ..moments.strip import Strip
 
 
+BLOCK_MEASURE = "debiased_cka"
+# Options of a comparison that are passed on to `find_blocks`.
+BLOCK_OPTIONS = (
+    *("clusters", "precision", "memory", "threads", "level", "zscore", "remove_top"),
+    *("seed", "device", "progress"),
+)
+
+
 @checked
 def find_blocks(
     layers: Any,
     other: Any = None,
     *,
     clusters: Any = None,
-    measure: str = "debiased_cka",
+    measure: str = BLOCK_MEASURE,
     tolerance: int = 0,
     **options: Any,
 ) -> BlockFinding:
@@ -152,7 +164,7 @@ class Convergence:
 def convergence(
     x: Any,
     y: Any,
-    measure: str = "debiased_cka",
+    measure: str = BLOCK_MEASURE,
     *,
     sizes: Sequence[int] | None = None,
     clusters: Any = None,
@@ -279,3 +291,57 @@ def _rotation(width: int, seed: int, draw: int, side: str) -> torch.Tensor:
     Q, R = torch.linalg.qr(normal)
     # Without the signs, Q would not be uniformly distributed over the rotations.
     return Q * R.diagonal().sign()
+
+
+def stack_blocks(
+    recordings: Sequence[Activations], measures: Sequence[Chosen], options: SimilarityOptions
+) -> list[StackBlocks]:
+    """
+    Find the blocks of each model.
+
+    Parameters
+    ----------
+    recordings : sequence of Activations
+    measures : sequence of Chosen
+        Blocks are tested only where debiased CKA is among them.
+    options : SimilarityOptions
+        Of the comparison.
+
+    Returns
+    -------
+    list of StackBlocks
+        Models with too few layers or too few rows are left out.
+    """
+    label = next((choice.label for choice in measures if choice.measure.name == BLOCK_MEASURE), None)
+    if label is None:
+        return []
+    block_options: dict[str, Any] = {name: getattr(options, name) for name in BLOCK_OPTIONS}
+    out = []
+    for recording in recordings:
+        # A final state with an additional normalization is not a layer of its own.
+        indices = [k for k in recording.varying if recording.names[k].rpartition("/")[2].isdigit()]
+        if len(indices) <= LEAST_LAYERS:
+            continue
+        layers, names = [recording.layers.stored[k] for k in indices], [recording.names[k] for k in indices]
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", SmallSampleWarning)
+                finding = find_blocks(layers, names=names, measure=label, **block_options)
+        except InputError:
+            continue
+        stack = names[0].rpartition("/")[0]
+        out.append(StackBlocks(stack=stack, measure=label, names=tuple(names), finding=finding))
+    return out
+
+
+def of_unit(found: StackBlocks, unit: str) -> StackBlocks:
+    """Set the name of the independent unit in the intervals of all blocks."""
+
+    def renamed(block: Block) -> Block:
+        interval = None if block.interval is None else replace(block.interval, unit=unit)
+        return replace(block, interval=interval, cores=tuple(renamed(core) for core in block.cores))
+
+    finding = found.finding
+    best = None if finding.best is None else renamed(finding.best)
+    blocks = tuple(renamed(block) for block in finding.blocks)
+    return replace(found, finding=replace(finding, blocks=blocks, best=best))

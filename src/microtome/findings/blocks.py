@@ -11,9 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..arguments import checked
 from ..errors import must
 from ..inference.estimate import Interval
-from .numbers import read_numbers
-from .runs import LEAST_LAYERS, layer_runs, run_pairs
-from .squares import usable_layers
+from .squares import LEAST_LAYERS, layer_runs, read_numbers, run_pairs, usable_layers
 from .words import between, check_names, layer_list, number
 
 # Similarities that are closer than this are equal but for rounding.

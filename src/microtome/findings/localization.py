@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..arguments import checked
 from ..errors import must, unknown
-from .numbers import read_numbers
+from .squares import read_numbers
 from .words import check_names, layer_list, number
 
 Direction = Literal["in", "out"]

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..arguments import checked
 from ..errors import must
 from ..inference.estimate import Interval
-from .numbers import read_numbers
+from .squares import read_numbers
 from .words import at_least, at_most, check_names, layer_list, percent
 
 

@@ -13,7 +13,7 @@ from ...comparison.structure import map_blocks
 from ...errors import SmallSampleWarning
 from ...findings.blocks import Block, BlockFinding
 from ...findings.paired import cell_errors
-from ...findings.runs import margin_errors
+from ...findings.squares import margin_errors
 from ...inference.clusters import check_balanced
 from ..layer_similarity import Recorded
 
