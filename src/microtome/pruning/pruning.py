@@ -148,6 +148,15 @@ def prune(
     -------
     Pruned
         With the reason where nothing can be cut safely.
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> base = mt.apply(mt.load("zoo:masked"), mt.Truncate(keep=2))
+    >>> task = mt.task("polarity", sizes={"train": 16, "validation": 40})
+    >>> tuned = mt.finetune(base, task, epochs=1)
+    >>> mt.prune(tuned, task, max_drop=50).depth
+    2
     """
     request = PruningRequest(
         max_drop=max_drop,
