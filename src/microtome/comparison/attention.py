@@ -59,6 +59,15 @@ def attention_similarity_matrix(
     Returns
     -------
     Maps
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> attention = [rng.dirichlet(np.ones(5), size=(3, 2, 5)) for sentence in range(20)]
+    >>> mt.attention_similarity_matrix(attention)["attention_js"].shape
+    (3, 3)
     """
     settings = SimilarityOptions.read(options, OPTIONS)
     choices = chosen_all(measures)

@@ -85,6 +85,17 @@ def find_blocks(
     References
     ----------
     Phang et al. 2021, Fine-Tuned Transformers Show Clusters of Similar Representations Across Layers.
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> import numpy as np
+    >>> layers = np.random.default_rng(0).normal(size=(5, 200, 4))
+    >>> layers[1:4] = layers[0] + 0.1 * layers[1:4]
+    >>> layers[0] = np.random.default_rng(1).normal(size=(200, 4))
+    >>> block = mt.analysis.find_blocks(layers).blocks[0]
+    >>> block.first, block.last
+    (1, 3)
     """
     maps = similarity_matrix(layers, other, measure, clusters=clusters, certainty=True, **options)
     return map_blocks(next(iter(maps.values())), two_stacks=other is not None, tolerance=tolerance)
@@ -189,6 +200,14 @@ def convergence(
     Returns
     -------
     Convergence
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).normal(size=(400, 4))
+    >>> mt.analysis.convergence(x, x @ x.T[:4, :4], sizes=[100, 200]).sizes
+    (100, 200)
     """
     n = make_stack([x], "x", None).rows
     grouped = read_clusters(clusters, n)
@@ -238,6 +257,14 @@ def find_localization(
     Returns
     -------
     RotationLocalization
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> import numpy as np
+    >>> layers = np.random.default_rng(0).normal(size=(2, 200, 4))
+    >>> mt.analysis.find_localization(layers, rotations=2).value.shape
+    (2, 2)
     """
     if not isinstance(rotations, int) or rotations < 2:
         raise must("rotations", "a whole number of at least 2", rotations)

@@ -90,6 +90,13 @@ def load(
     Returns
     -------
     Encoder
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> encoder = mt.load("zoo:masked")
+    >>> encoder.name, encoder.depth
+    ('masked', 12)
     """
     location = os.fspath(source)
     if not isinstance(location, str) or not location:

@@ -65,6 +65,17 @@ def series(source: str | os.PathLike[str], *, revisions: Sequence[str] | None = 
     Returns
     -------
     Series
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> from pathlib import Path
+    >>> for step in (500, 1000):
+    ...     folder = Path("run", f"checkpoint-{step}")
+    ...     folder.mkdir(parents=True)
+    ...     _ = (folder / "config.json").write_text("{}")
+    >>> mt.series("run").steps
+    (500, 1000)
     """
     location = os.fspath(source)
     if shipped_name(location) is not None:

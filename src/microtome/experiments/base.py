@@ -266,9 +266,10 @@ def _signature(own: Mapping[Field[Any], Option], shared: Mapping[str, Field[Any]
 
 
 def _docstring(kind: type[Experiment], own: Mapping[Field[Any], Option], shared: Mapping[str, Any]) -> str:
-    lines = [inspect.cleandoc(kind.__doc__ or ""), "", "Parameters", "----------"]
+    summary, heading, examples = inspect.cleandoc(kind.__doc__ or "").partition("\n\nExamples\n")
+    lines = [summary, "", "Parameters", "----------"]
     for option_field, facts in own.items():
         optional = "" if is_required(option_field) else ", optional"
         lines += [f"{option_field.name} : {option_field.type}{optional}", f"    {facts.help}"]
     lines += [f"{', '.join(shared)}, context", "    See `Context`.", "", "Returns", "-------", kind.returns]
-    return "\n".join(lines)
+    return "\n".join(lines) + heading + examples

@@ -180,6 +180,16 @@ def block_structure(
     For its lower end no correction over these differences is needed, since the least lower end is at most
     that of the least difference; the level is divided by the number of runs. The upper end is divided by
     the number of differences too.
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> import numpy as np
+    >>> values = np.full((6, 6), 0.2)
+    >>> values[3:, 3:] = 0.9
+    >>> block = mt.analysis.block_structure(values).blocks[0]
+    >>> block.first, block.last
+    (3, 5)
     """
     if not 0 < level < 1:
         raise must("level", "between 0 and 1", level)

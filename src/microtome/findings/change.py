@@ -125,6 +125,12 @@ def change_profile(
     Returns
     -------
     ChangeProfile
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> round(mt.analysis.change_profile([1.0, 0.9, 0.5]).center, 2)
+    1.83
     """
     similar = _diagonal("before_after", before_after)
     if (low is None) != (high is None):

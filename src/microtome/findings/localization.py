@@ -111,6 +111,14 @@ def localization(
     References
     ----------
     Wu et al. (2020), Similarity Analysis of Contextual Word Representation Models.
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> import numpy as np
+    >>> neuron, svcca = np.random.default_rng(0).random((2, 4, 4))
+    >>> mt.analysis.localization(neuron, svcca).scores.shape
+    (4,)
     """
     if direction not in ("in", "out"):
         raise unknown("direction", direction, ("in", "out"))

@@ -76,6 +76,15 @@ def mantel(map_a: ArrayLike, map_b: ArrayLike, permutations: int = 999, seed: in
     References
     ----------
     Mantel (1967), The Detection of Disease Clustering and a Generalized Regression Approach.
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> import numpy as np
+    >>> layers = np.arange(6)
+    >>> values = 1 / (1 + abs(layers[:, None] - layers))
+    >>> round(mt.analysis.mantel(values, 2 * values).correlation, 2)
+    1.0
     """
     a, b = read_map("map_a", map_a), read_map("map_b", map_b)
     if a.shape != b.shape:

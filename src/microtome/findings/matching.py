@@ -91,6 +91,13 @@ def layer_matching(values: ArrayLike, *, level: float = 0.95, tolerance: float =
     References
     ----------
     Kornblith et al. (2019), Similarity of Neural Network Representations Revisited.
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> values = [[0.9, 0.2, 0.1], [0.3, 0.8, 0.4], [0.1, 0.7, 0.6]]
+    >>> mt.analysis.layer_matching(values).best
+    (0, 1, 1)
     """
     s = read_numbers("values", values)
     if s.ndim != 2 or min(s.shape, default=0) < 2:

@@ -81,6 +81,13 @@ def monotonicity(values: ArrayLike, *, tolerance: float = 0.0) -> Monotonicity:
     Returns
     -------
     Monotonicity
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> values = [[1.0, 0.8, 0.3], [0.8, 1.0, 0.7], [0.3, 0.7, 1.0]]
+    >>> mt.analysis.monotonicity(values).violated
+    0.0
     """
     if not tolerance >= 0:
         raise must("tolerance", "at least 0", tolerance)

@@ -108,6 +108,15 @@ def open_found(path: str | os.PathLike[str]) -> Any:
     Maps, Result or Document
         Maps of `similarity` and `compare`; a Result of an experiment; a Document of `finetune`, `evaluate`,
         `prune`, `pretrain` and `extract`, a mapping with what they wrote.
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> import numpy as np
+    >>> layers = np.random.default_rng(0).normal(size=(3, 100, 4))
+    >>> _ = mt.similarity_matrix(layers).save("maps")
+    >>> mt.open("maps")["debiased_cka"].shape
+    (3, 3)
     """
     source = Path(path)
     file = source / RESULT if source.is_dir() else source

@@ -44,6 +44,13 @@ def apply(encoder: Encoder, *interventions: Intervention) -> TransformerEncoder:
         If an intervention does not fit the model, or the family does not support it.
     WorkError
         If tensors changed other than those that should have.
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> shallow = mt.apply(mt.load("zoo:masked"), mt.Truncate(keep=2))
+    >>> shallow.depth
+    2
     """
     if not isinstance(encoder, TransformerEncoder):
         name = getattr(encoder, "name", repr(encoder))

@@ -36,6 +36,15 @@ def report(
     -------
     Path
         Where the page is. It needs no other file and no network.
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> import numpy as np
+    >>> layers = np.random.default_rng(0).normal(size=(3, 100, 4))
+    >>> _ = mt.similarity_matrix(layers).save("results/maps")
+    >>> mt.report("results").name
+    'report.html'
     """
     day = datetime.date.today().isoformat() if date is None else date
     document = collect(folder, date=day)

@@ -42,6 +42,13 @@ def corpus(source: str | os.PathLike[str], **options: Any) -> Corpus:
     -------
     Corpus
         For multiple choice, each choice of each item is an example.
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> corpus = mt.corpus("task:polarity/validation")
+    >>> next(iter(corpus)).marks["label"]
+    'positive'
     """
     location = os.fspath(source) if isinstance(source, (str, os.PathLike)) else source
     if not isinstance(location, str) or not location.startswith(SCHEME):

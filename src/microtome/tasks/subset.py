@@ -75,6 +75,13 @@ def held_out(task: Task, size: int, *, source: str = "validation", seed: int = 0
     Task
         With train and validation taken from the source, and all other splits unchanged; a validation split
         that is not the source is kept as original_validation.
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> task = mt.held_out(mt.task("polarity"), 200)
+    >>> len(task.split("train")), len(task.split("validation"))
+    (800, 200)
     """
     if size < 1:
         raise must("size", "a whole number above 0", size)

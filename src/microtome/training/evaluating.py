@@ -347,6 +347,15 @@ def evaluate(
     Returns
     -------
     Evaluation
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> base = mt.apply(mt.load("zoo:masked"), mt.Truncate(keep=2))
+    >>> task = mt.task("polarity", sizes={"train": 16, "validation": 20})
+    >>> tuned = mt.finetune(base, task, epochs=1)
+    >>> mt.evaluate(tuned, task).score.measure
+    'accuracy'
     """
     opened = open_scored(model, task, longest=longest, device=device)
     return score_model(opened, task, split=split, level=level, progress=progress)

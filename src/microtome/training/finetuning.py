@@ -94,6 +94,15 @@ def finetune(
     Returns
     -------
     Tuned
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> base = mt.apply(mt.load("zoo:masked"), mt.Truncate(keep=2))
+    >>> task = mt.task("polarity", sizes={"train": 16, "validation": 20})
+    >>> tuned = mt.finetune(base, task, epochs=1)
+    >>> tuned.evaluation.score.n
+    20
     """
     context, options = split_context({**options, "context": context})
     with using_threads(context.threads):

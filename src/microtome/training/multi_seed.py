@@ -256,6 +256,15 @@ def over_seeds(runs: Sequence[Any], *, level: float = 0.95) -> Estimate:
     Returns
     -------
     Estimate
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> base = mt.apply(mt.load("zoo:masked"), mt.Truncate(keep=2))
+    >>> task = mt.task("polarity", sizes={"train": 16, "validation": 20})
+    >>> runs = [mt.finetune(base, task, epochs=1, seed=seed) for seed in (0, 1)]
+    >>> mt.over_seeds(runs).estimator
+    'mean over seeds'
     """
     if not isinstance(runs, Sequence) or not runs or not all(hasattr(run, "evaluation") for run in runs):
         raise must("runs", "fine-tuned models, at least one", runs)

@@ -139,6 +139,15 @@ def open_tuned(
     Returns
     -------
     Tuned
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> base = mt.apply(mt.load("zoo:masked"), mt.Truncate(keep=2))
+    >>> task = mt.task("polarity", sizes={"train": 16, "validation": 20})
+    >>> tuned = mt.finetune(base, task, epochs=1)
+    >>> mt.open_tuned(tuned.folder, task).task
+    'polarity'
     """
     from ..encoders.loading import load
     from .models.saving import load_task_model

@@ -72,6 +72,17 @@ class LayerChange(MeasureOptions, RowSelection, TextOptions, TunedOptions, Exper
     and "difference, base to tuned minus between seeds". `more["change"]` says where the change is,
     `more["average"]` has means over layers, and `more["tuned_on"]` the task of the tuned models (Merchant et
     al. 2020).
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> base = mt.apply(mt.load("zoo:masked"), mt.Truncate(keep=2))
+    >>> task = mt.task("polarity", sizes={"train": 16, "validation": 20})
+    >>> tuned = mt.finetune(base, task, epochs=1)
+    >>> sentences = ["Dogs bark.", "A cat sleeps.", "It rains."] * 10
+    >>> result = mt.change(base, tuned, on=sentences, measures="debiased_cka")
+    >>> result.curves[0].name
+    'debiased_cka: base to tuned'
     """
 
     name = "change"

@@ -71,6 +71,17 @@ class Domains(MeasureOptions, RowSelection, TunedOptions, Experiment):
     a text has documents, over those. The result has for each measure the similarity of base and tuned in
     every layer on both texts, and "difference, out of domain from in domain"; `more["average"]` has the mean
     difference over layers, with its p (Merchant et al. 2020).
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> base = mt.apply(mt.load("zoo:masked"), mt.Truncate(keep=2))
+    >>> task = mt.task("polarity", sizes={"train": 16, "validation": 20})
+    >>> tuned = mt.finetune(base, task, epochs=1)
+    >>> sentences = ["Dogs bark.", "A cat sleeps.", "It rains."] * 10
+    >>> result = mt.domains(base, tuned, sentences, sentences[::-1], measures="debiased_cka")
+    >>> [curve.name for curve in result.curves[:2]]
+    ['debiased_cka: in domain', 'debiased_cka: out of domain']
     """
 
     name = "domains"

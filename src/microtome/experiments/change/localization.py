@@ -66,6 +66,15 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
     curves "beyond rotations", "published, as described" and "published, as coded" over layers, with intervals
     over documents or sentences; the last is in standard deviations over all layers compared (Wu et al. 2020
     for the published score).
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> base = mt.apply(mt.load("zoo:masked"), mt.Truncate(keep=2))
+    >>> sentences = ["Dogs bark.", "A cat sleeps.", "It rains."] * 10
+    >>> result = mt.localize(base, on=sentences, rotations=2, halves=2)
+    >>> [curve.name for curve in result.curves]
+    ['masked: beyond rotations', 'masked: published, as described', 'masked: published, as coded']
     """
 
     name = "localization"

@@ -85,6 +85,17 @@ class Trajectory(ComparisonOptions, RowSelection, TaskOptions, TextOptions, Expe
     centers), "blocks", "margins" of the best run, "certain", the curves over layers of linear probes
     ("readouts") and "heads", and in "order" which came first, blocks or score (Phang et al. 2021 for blocks
     of layers).
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> base = mt.apply(mt.load("zoo:masked"), mt.Truncate(keep=2))
+    >>> task = mt.task("polarity", sizes={"train": 16, "validation": 20})
+    >>> tuned = mt.finetune(base, task, epochs=1)
+    >>> sentences = ["Dogs bark.", "A cat sleeps.", "It rains."] * 10
+    >>> result = mt.trajectory({0: base, 1: tuned}, on=sentences)
+    >>> [curve.name for curve in result.curves]
+    ['similarity to the first', 'similarity to the last', 'step 1 to the first']
     """
 
     name = "trajectory"

@@ -73,6 +73,16 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
     method the similarity of base and tuned over layers. `more["ways"]` has the rates that were tried, the
     score that was reached, how far it is from that of the first method, and the center of the change with its
     interval over seeds and documents or sentences (LoRA: Hu et al. 2022; BitFit: Ben Zaken et al. 2022).
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> base = mt.apply(mt.load("zoo:masked"), mt.Truncate(keep=2))
+    >>> task = mt.task("polarity", sizes={"train": 16, "validation": 20})
+    >>> settings = {"methods": ("full", "head"), "rates": {"full": [1e-4], "head": [1e-3]}, "epochs": 1}
+    >>> result = mt.tuning_methods(base, task, seeds=[1], **settings)
+    >>> [curve.name for curve in result.curves]
+    ['debiased_cka: full', 'debiased_cka: head']
     """
 
     name = "tuning_ways"

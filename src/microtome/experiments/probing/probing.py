@@ -44,6 +44,15 @@ class Probing(TaskOptions, LoadingOptions, Experiment):
 
     References: Merchant et al. 2020; Hewitt and Liang 2019; Hewitt and Manning 2019; Tenney et al. 2019;
     Voita and Titov 2020; Tamkin et al. 2020.
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> base = mt.apply(mt.load("zoo:masked"), mt.Truncate(keep=2))
+    >>> task = mt.task("polarity", sizes={"train": 16, "validation": 20})
+    >>> result = mt.probe(base, target=task)
+    >>> result.curves[0].name, result.curves[0].x
+    ('masked (published)', (1, 2))
     """
 
     name = "probing"

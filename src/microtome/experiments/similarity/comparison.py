@@ -31,6 +31,15 @@ class ModelComparison(MatrixOptions, ExtractionOptions, Experiment):
     sentence of a word or token, or the example. With certainty, and debiased CKA among the measures, it is
     tested whether the layers of each model form blocks. Models that are given by name run on the device of
     the context, and open ones on their own.
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> base = mt.apply(mt.load("zoo:masked"), mt.Truncate(keep=2))
+    >>> sentences = ["Dogs bark.", "A cat sleeps.", "It rains."] * 10
+    >>> maps = mt.compare([base, mt.load("zoo:causal")], on=sentences)
+    >>> maps["debiased_cka"].shape
+    (16, 16)
     """
 
     name = "similarity"

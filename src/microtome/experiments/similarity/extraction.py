@@ -34,6 +34,14 @@ class Extraction(ExtractionOptions, Experiment):
 
     `layers[3]` of the result is an array of shape (rows, features): the output of block 3 for any kind of
     rows; layer 0 is the input of the first block, and `rows` describes each row.
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> base = mt.apply(mt.load("zoo:masked"), mt.Truncate(keep=2))
+    >>> sentences = ["Dogs bark.", "A cat sleeps.", "It rains."] * 10
+    >>> mt.extract(base, on=sentences, rows="mean").names
+    ('masked/0', 'masked/1', 'masked/2')
     """
 
     name = "extract"

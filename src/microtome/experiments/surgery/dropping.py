@@ -62,6 +62,15 @@ class Dropping(Grid):
 
     The result has one curve for each strategy over the number of dropped blocks, and one of its differences
     from the full model; `more["choices"]` lists the dropped blocks (Sajjad et al. 2023).
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> base = mt.apply(mt.load("zoo:masked"), mt.Truncate(keep=2))
+    >>> task = mt.task("polarity", sizes={"train": 16, "validation": 20})
+    >>> result = mt.drop(base, task, epochs=1, seeds=[1], strategies=["top"])
+    >>> [curve.name for curve in result.curves]
+    ['top', 'difference top']
     """
 
     name = "dropping"

@@ -48,6 +48,15 @@ class Freezing(Grid):
     Nothing frozen is always among the points: it is the plain fine-tuning, at the same address in the store.
     The result has one curve for each part over the number of frozen blocks, and one of its differences from
     nothing frozen; `more["cost"]` has the measured time and memory (Wu et al. 2020, Merchant et al. 2020).
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> base = mt.apply(mt.load("zoo:masked"), mt.Truncate(keep=2))
+    >>> task = mt.task("polarity", sizes={"train": 16, "validation": 20})
+    >>> result = mt.freeze(base, task, epochs=1, seeds=[1], parts=["bottom"], measure_time=False)
+    >>> result.curves[0].x
+    (0, 1, 2)
     """
 
     name = "freezing"

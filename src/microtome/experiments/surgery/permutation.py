@@ -54,6 +54,15 @@ class Permutation(Grid):
     original order; `lines` has the full model and one with all blocks re-initialized. With several tasks,
     `more["correlations"]` has Pearson's and Spearman's correlation of the scores of the same orders for each
     pair of tasks (Tamkin et al. 2020).
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> base = mt.apply(mt.load("zoo:masked"), mt.Truncate(keep=2))
+    >>> task = mt.task("polarity", sizes={"train": 16, "validation": 20})
+    >>> result = mt.permute(base, task, epochs=1, seeds=[1], order_seeds=[1])
+    >>> [curve.name for curve in result.curves]
+    ['random', 'difference random']
     """
 
     name = "permutation"

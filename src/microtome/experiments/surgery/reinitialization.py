@@ -66,6 +66,15 @@ class Reinitialization(Grid):
     curve for each plan, scheme and number of examples, and one of its differences from the full model on as
     many examples (Tamkin et al. 2020). Models truncated to the same depth are a control: where re-initialized
     blocks do no better, depth explains the score (Merchant et al. 2020).
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> base = mt.apply(mt.load("zoo:masked"), mt.Truncate(keep=2))
+    >>> task = mt.task("polarity", sizes={"train": 16, "validation": 20})
+    >>> result = mt.reinit(base, task, epochs=1, seeds=[1], plans=["single"])
+    >>> [curve.name for curve in result.curves]
+    ['single, library', 'difference single, library']
     """
 
     name = "reinitialization"

@@ -40,6 +40,15 @@ class Skipping(FineTunedExperiment):
     Nothing is trained. The result has a map of costs, the score of the whole model minus the score without
     the blocks first..last, as the mean of the seeds; with several seeds also a map for each. With all blocks
     skipped the head reads the embedding output. A language model is scored by its perplexity.
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> base = mt.apply(mt.load("zoo:masked"), mt.Truncate(keep=2))
+    >>> task = mt.task("polarity", sizes={"train": 16, "validation": 20})
+    >>> tuned = mt.finetune(base, task, epochs=1)
+    >>> mt.skip(tuned, task).spans[0].values.shape
+    (2, 2)
     """
 
     name = "skipping"

@@ -43,6 +43,15 @@ class Truncation(TruncationOptions):
     Heads are trained on the examples that the model itself was trained on; on the training split, with a
     warning, where they are not known. The result has curves over "layers kept", and "difference TUNED", that
     of TUNED and UNTUNED on the same examples and models.
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> base = mt.apply(mt.load("zoo:masked"), mt.Truncate(keep=2))
+    >>> task = mt.task("polarity", sizes={"train": 16, "validation": 20})
+    >>> tuned = mt.finetune(base, task, epochs=1)
+    >>> [curve.name for curve in mt.truncate(tuned, task).curves]
+    ['UNTUNED', 'TUNED', 'TUNED converged', 'difference TUNED']
     """
 
     name = "truncation"

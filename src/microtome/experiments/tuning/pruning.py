@@ -22,6 +22,15 @@ class Pruning(RecipeOptions, TaskOptions, Experiment):
     Cut blocks out of a model as long as its loss stays within a margin, tested on unseen examples.
 
     The test is one-sided, and its level holds over all looks at the same examples.
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> base = mt.apply(mt.load("zoo:masked"), mt.Truncate(keep=2))
+    >>> task = mt.task("polarity", sizes={"train": 16, "validation": 40})
+    >>> tuned = mt.finetune(base, task, epochs=1)
+    >>> mt.prune(tuned, task, max_drop=50).depth
+    2
     """
 
     name = KIND
