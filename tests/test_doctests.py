@@ -47,7 +47,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared_store: st
 @pytest.mark.parametrize("name", public_functions())
 def test_public_functions_have_examples(name: str) -> None:
     # `test_examples` runs them; those of experiments stand in their classes.
-    assert "\nExamples\n" in inspect.getdoc(public_functions()[name])
+    assert "\nExamples\n" in (inspect.getdoc(public_functions()[name]) or "")
 
 
 @pytest.mark.parametrize("name", MODULES)
