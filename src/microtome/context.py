@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from .checks import check_level
 from .runtime import find_device
@@ -63,8 +62,3 @@ class Context:
     def reporting(self, progress: Progress | None) -> Context:
         """The same with another receiver of progress."""
         return replace(self, progress=progress)
-
-    @property
-    def keeping(self) -> dict[str, Any]:
-        """Store, command and progress, as functions below the experiments take them."""
-        return {"store": self.store, "command": self.command, "progress": self.progress}

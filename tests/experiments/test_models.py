@@ -14,6 +14,7 @@ import pytest
 
 import samples
 import tiny
+from microtome.context import Context
 from microtome.encoders.loading import load
 from microtome.errors import InputError
 from microtome.experiments.models import (
@@ -112,9 +113,8 @@ def test_answers_are_computed_once_and_read_from_then_on(
 
     def ask(cuts: Any, given: Any = one) -> Any:
         told.clear()
-        return cut_answers(
-            given, task, split, cuts, store=tmp_path / "store", progress=lambda *a: told.append(a)
-        )
+        context = Context(store=tmp_path / "store", progress=lambda *a: told.append(a))
+        return cut_answers(given, task, split, cuts, context=context)
 
     cuts = [(1, 2, 3), (1, 3), ()]
     first = ask(cuts)

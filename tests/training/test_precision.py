@@ -52,7 +52,7 @@ def folder_in(tmp_path_factory: pytest.TempPathFactory, task: Task) -> Any:
 def test_pruning_and_truncation_have_the_same_answers(folder_in: Any, task: Task, tmp_path: Path) -> None:
     place, split = folder_in("bfloat16"), task.split("train")
     (model,) = opened(place, task)
-    truncated = cut_answers(model, task, split, [FULL], store=tmp_path)
+    truncated = cut_answers(model, task, split, [FULL], context=Context(store=tmp_path))
     pruned = kept_answers(open_subject(place, task), task, split, [FULL], context=Context(store=tmp_path))
     assert [pruned[FULL]] == truncated
     # Found under one address: the second question was answered from the store.
@@ -69,7 +69,9 @@ def test_pruning_and_truncation_have_the_same_answers(folder_in: Any, task: Task
 def test_tf32_is_float32_where_the_device_has_no_other(folder_in: Any, task: Task, tmp_path: Path) -> None:
     split = task.split("train")
     answers = [
-        cut_answers(opened(folder_in(precision), task)[0], task, split, [FULL, (1,)], store=tmp_path)
+        cut_answers(
+            opened(folder_in(precision), task)[0], task, split, [FULL, (1,)], context=Context(store=tmp_path)
+        )
         for precision in ("tf32", "float32")
     ]
     assert answers[0] == answers[1]

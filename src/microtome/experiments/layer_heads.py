@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..context import Context
 from ..errors import InputError
 from ..store.shelf import Shelf
 from ..tasks.items import Split
 from ..tasks.task import Task
+from ..training.cut_store import read_cuts, write_cuts
 from ..training.heads.head import Head
 from ..training.models.stock import SEQUENCE
 from ..training.recipe import Recipe
 from .models import Opened, mixed
 
 if TYPE_CHECKING:
-    import os
-
     from ..training.heads.head_inputs import HeadRows
     from ..training.models.taskmodel import TaskModel
 
@@ -30,7 +30,6 @@ KIND, TABLE, TOLD = "heads", "answers.parquet", "heads.json"
 # Bytes of vectors that are kept, where nobody says how many examples to train on.
 MOST = {"cpu": 2_000_000_000, "cuda": 16_000_000_000}
 FOLDS, FOLD_SEED = 5, 0
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +67,7 @@ class Vectors:
         To learn from, and to answer.
     make : callable, optional
         Builds the model where it is not there yet.
-    progress : callable, optional
+    context : Context
     """
 
     def __init__(
@@ -79,10 +78,10 @@ class Vectors:
         split: Split,
         *,
         make: Callable[[], TaskModel] | None = None,
-        progress: Progress | None = None,
+        context: Context,
     ) -> None:
         self.one, self.task, self.train, self.split = one, task, train, split
-        self._make, self._progress = make, progress
+        self.context, self._make = context, make
 
     @cached_property
     def model(self) -> TaskModel:
@@ -104,7 +103,7 @@ class Vectors:
         from ..training.inputs import encode
 
         features = encode(split.items, self.task, self.one.tokenizer, longest=self.one.longest)
-        found = head_rows(self.model, features, progress=self._progress, autocast=mixed(self.one))
+        found = head_rows(self.model, features, progress=self.context.progress, autocast=mixed(self.one))
         return found, features
 
     def decoded(self, outputs: Sequence[Sequence[np.ndarray]]) -> list[list[Any]]:
@@ -122,9 +121,6 @@ def trained_arm(
     seeds: Sequence[int],
     fresh: Callable[[int], TaskModel] | None = None,
     still: Collection[str] = (),
-    store: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
-    command: str = "",
 ) -> Arm:
     """
     Train the heads of all layers by a recipe, with several seeds.
@@ -139,8 +135,6 @@ def trained_arm(
         Builds a model with a head drawn from a seed; heads begin as the model's own when absent.
     still : collection of str
         Names of weights of the head that stay as the model has them; see `train_heads`.
-    store, progress, command
-        As in `finetune`.
 
     Returns
     -------
@@ -156,7 +150,13 @@ def trained_arm(
             drawn = (head_weights(fresh(seed)).items() for seed in seeds)
             starts = [{name: weight for name, weight in each if name not in set(still)} for each in drawn]
         heads = train_heads(
-            model, vectors.learned, recipe, seeds=seeds, starts=starts, still=still, progress=progress
+            model,
+            vectors.learned,
+            recipe,
+            seeds=seeds,
+            starts=starts,
+            still=still,
+            progress=vectors.context.progress,
         )
         found = [
             each for one in heads for each in vectors.decoded(apply_heads(model, one, vectors.answered[0]))
@@ -173,18 +173,16 @@ def trained_arm(
     }
     if still:
         asked["still"] = sorted(still)
-    return _kept(vectors, asked, tuple(seeds), compute, store, command)
+    return _kept(vectors, asked, tuple(seeds), compute)
 
 
-def converged_arm(vectors: Vectors, *, store: str | os.PathLike[str] | None = None, command: str = "") -> Arm:
+def converged_arm(vectors: Vectors) -> Arm:
     """
     Fit linear readouts of all layers to convergence: logistic for classes, ridge for numbers.
 
     Parameters
     ----------
     vectors : Vectors
-    store, command
-        As in `finetune`.
 
     Returns
     -------
@@ -213,7 +211,7 @@ def converged_arm(vectors: Vectors, *, store: str | os.PathLike[str] | None = No
         return vectors.decoded(outputs), {**told, "held_out_loss": fit.losses.tolist()}
 
     asked = {"arm": "converged", "folds": FOLDS, "seed": FOLD_SEED}
-    return _kept(vectors, asked, ("converged",), compute, store, command)
+    return _kept(vectors, asked, ("converged",), compute)
 
 
 def readout_refusal(kind: str) -> str | None:
@@ -268,11 +266,9 @@ def _kept(
     asked: Mapping[str, Any],
     runs: tuple[int | str, ...],
     compute: Callable[[], tuple[list[list[Any]], dict[str, Any]]],
-    store: Any,
-    command: str,
 ) -> Arm:
     """Read the answers from the store, or compute them and put them there."""
-    one, task, split = vectors.one, vectors.task, vectors.split
+    one, task, split, context = vectors.one, vectors.task, vectors.split, vectors.context
     specification = {
         "version": 2,
         **asked,
@@ -285,15 +281,17 @@ def _kept(
         "device": one.model.device.type,
         "precision": one.precision,
     }
-    with Shelf(store).work(kind=KIND, specification=specification, command=command) as work:
+    with Shelf(context.store).work(kind=KIND, specification=specification, command=context.command) as work:
         entry = work.entry
         if entry is None:
             found, told = compute()
-            _write(work.folder, split, found, told)
+            write_cuts(work.folder / TABLE, split, found)
+            (work.folder / TOLD).write_text(json.dumps(told))
             entry = work.finish(
                 {"model": one.name, "task": task.name, "split": split.name, "arm": asked["arm"]}
             )
-    answers, told = _read(Path(entry.folder), split)
+    answers = read_cuts(Path(entry.folder) / TABLE, split)
+    told = json.loads((Path(entry.folder) / TOLD).read_text())
     layers = len(answers) // len(runs)
     return Arm(
         runs=runs,
@@ -301,26 +299,3 @@ def _kept(
         failed=tuple((layer, seed, why) for layer, seed, why in told.get("failed", ())),
         told=told,
     )
-
-
-def _write(folder: Path, split: Split, found: Sequence[Sequence[Any]], told: Mapping[str, Any]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    columns = {str(number): [json.dumps(answer) for answer in each] for number, each in enumerate(found)}
-    pq.write_table(pa.table({"id": [item.id for item in split], **columns}), folder / TABLE)
-    (folder / TOLD).write_text(json.dumps(told))
-
-
-def _read(folder: Path, split: Split) -> tuple[list[list[Any]], dict[str, Any]]:
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(folder / TABLE).to_pydict()
-    if table.pop("id") != [item.id for item in split]:
-        raise InputError(f"{folder} must hold an answer for each example of {split.name}, but it has others.")
-    found = [[_tuples(json.loads(answer)) for answer in table[str(n)]] for n in range(len(table))]
-    return found, json.loads((folder / TOLD).read_text())
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value

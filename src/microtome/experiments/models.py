@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ..training.models.taskmodel import TaskModel
 
 GUESS = "majority baseline"
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,9 +178,7 @@ def cut_answers(
     split: Split,
     cuts: Sequence[Cut],
     *,
-    store: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
-    command: str = "",
+    context: Context,
 ) -> list[list[Any]]:
     """
     Answer a split with many cuts of a model, or read from the store what they answered before.
@@ -193,11 +190,7 @@ def cut_answers(
     split : Split
     cuts : sequence of tuple of int
         The blocks that run; see `predict_cuts`.
-    store : path, optional
-        The folder of the store.
-    progress : callable, optional
-    command : str
-        What a user types to do it again.
+    context : Context
 
     Returns
     -------
@@ -213,7 +206,6 @@ def cut_answers(
         stride=one.stride,
         dtype=one.precision,
     )
-    context = Context(store=store, progress=progress, command=command)
     return answer_cuts(source, task, split, cuts, context=context)
 
 

@@ -144,7 +144,7 @@ def answer_cuts(
             write_cuts(work.folder / TABLE, split, answers)
             provenance = {"model": source.name, "task": task.name, "split": split.name, "cuts": len(cuts)}
             entry = work.finish({**provenance, "device": device})
-    return read_cuts(Path(entry.folder) / TABLE, split, len(cuts))
+    return read_cuts(Path(entry.folder) / TABLE, split)
 
 
 def write_cuts(path: Path, split: Split, predictions: Sequence[Sequence[Any]]) -> None:
@@ -168,11 +168,11 @@ def write_cuts(path: Path, split: Split, predictions: Sequence[Sequence[Any]]) -
     pq.write_table(pa.table({"id": [item.id for item in split], **columns}), path)
 
 
-def read_cuts(path: Path, split: Split, count: int) -> list[list[Any]]:
-    """Read the predictions of `count` cuts, for the same examples in the same order."""
+def read_cuts(path: Path, split: Split) -> list[list[Any]]:
+    """Read the predictions of each cut, for the same examples in the same order."""
     import pyarrow.parquet as pq
 
     table = pq.read_table(path).to_pydict()
-    if table["id"] != [item.id for item in split] or len(table) != count + 1:
-        raise InputError(f"{path} must hold an answer for each example and cut, but it has others.")
-    return [[tuples(json.loads(answer)) for answer in table[str(number)]] for number in range(count)]
+    if table.pop("id") != [item.id for item in split]:
+        raise InputError(f"{path} must hold an answer for each example of {split.name}, but it has others.")
+    return [[tuples(json.loads(answer)) for answer in table[str(number)]] for number in range(len(table))]

@@ -148,17 +148,16 @@ def score_checkpoint(scoring: Scoring, checkpoint: Checkpoint, encoder: Any, con
     Reading
     """
     task, split = scoring.task, scoring.split
-    storing: dict[str, Any] = {"store": context.store, "command": context.command}
     model = _open(scoring, checkpoint, encoder, context.device)
     facts: dict[str, Any] = {"step": checkpoint.step}
     cuts = layer = probes = None
     if checkpoint.tuned:
         truncations = list(every_truncation(depth_of(model.model)).values())
-        answers = cut_answers(model, task, split, truncations, progress=context.progress, **storing)
+        answers = cut_answers(model, task, split, truncations, context=context)
         cuts = facts["heads"] = tuple(as_answers(split, [layer_answers]) for layer_answers in answers)
     if scoring.linear_probes:
         train, notes = _train(scoring, model)
-        arm = converged_arm(Vectors(model, task, train, split, progress=context.progress), **storing)
+        arm = converged_arm(Vectors(model, task, train, split, context=context))
         probes = tuple(as_answers(split, [layer_answers]) for layer_answers in arm.answers[0])
         # By held-out training examples: the split that is scored chooses nothing.
         layer = int(np.argmin(np.nanmin(np.array(arm.told["held_out_loss"], dtype=float), axis=1))) + 1

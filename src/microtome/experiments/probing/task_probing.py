@@ -232,7 +232,7 @@ def _arms(experiment: Probing, inputs: TaskInputs, context: Context) -> dict[Key
 
     arms: dict[Key, Arm] = {}
     for name, model in inputs.models.items():
-        vectors = Vectors(model.opened, inputs.task, inputs.train, inputs.judged, progress=context.progress)
+        vectors = Vectors(model.opened, inputs.task, inputs.train, inputs.judged, context=context)
         if "published" in inputs.solvers:
 
             def initialize(seed: int, model: HeadModel = model) -> Any:
@@ -244,10 +244,9 @@ def _arms(experiment: Probing, inputs: TaskInputs, context: Context) -> dict[Key
                 seeds=experiment.probe_seeds,
                 fresh=initialize,
                 still=pooler_names(model.opened.model),
-                **context.keeping,
             )
         if "converged" in inputs.solvers:
-            arms[name, "converged"] = converged_arm(vectors, store=context.store, command=context.command)
+            arms[name, "converged"] = converged_arm(vectors)
     return arms
 
 

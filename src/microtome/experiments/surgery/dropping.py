@@ -197,7 +197,7 @@ class Dropping(Grid):
             model = open_models(full.folder, task, device=context.device)[0]
             depth = len(model.model.family.blocks_of(model.model.base))
             cuts = [tuple(b for b in range(1, depth + 1) if b not in choice.blocks) for choice in choices]
-            predictions = cut_answers(model, task, split, cuts, **context.keeping)
+            predictions = cut_answers(model, task, split, cuts, context=context)
             for choice, answers in zip(choices, predictions, strict=True):
                 run = Run(
                     arm=self._arm(choice.strategy, "none"),

@@ -133,8 +133,7 @@ class FineTunedExperiment(TrainingOptions, TaskOptions, LoadingOptions, Experime
             task if apart else inputs.task,
             self.seeds,
             at_once=self.at_once,
-            threads=context.threads,
-            **context.keeping,
+            context=context,
             **self._training(context),
         )
         return opened(list(tuned), inputs.task, device=context.device)

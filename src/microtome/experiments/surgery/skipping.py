@@ -67,7 +67,7 @@ class Skipping(FineTunedExperiment):
         seeds, spans, score = named_seeds(models), every_span(depth), find_score(task.main)
         cuts = [tuple(range(1, depth + 1)), *spans.values()]
         # predictions[seed][cut][example], the whole model first.
-        predictions = [cut_answers(model, task, scored, cuts, **context.keeping) for model in models]
+        predictions = [cut_answers(model, task, scored, cuts, context=context) for model in models]
 
         def span_costs(name: str, places: Sequence[int]) -> SpanMap:
             answers = [

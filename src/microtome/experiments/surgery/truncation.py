@@ -94,19 +94,18 @@ def _score_arms(prepared: PreparedTruncation, task: Task, context: Context) -> d
     """The predictions of every arm, one entry per model."""
     models, recipe, head_seeds = prepared.models, prepared.recipe, prepared.head_seeds
     depth, first = models[0].depth, models[0]
-    stored: dict[str, Any] = {"store": context.store, "command": context.command}
-    heads: dict[str, Any] = {"seeds": head_seeds, "still": prepared.still, **context.keeping}
+    heads: dict[str, Any] = {"seeds": head_seeds, "still": prepared.still}
     cuts = list(every_truncation(depth).values())
     arms: dict[str, list[Arm]] = {"untuned": []}
     for model in models:
-        predictions = cut_answers(model, task, prepared.judged, cuts, **context.keeping)
+        predictions = cut_answers(model, task, prepared.judged, cuts, context=context)
         arms["untuned"].append(Arm(runs=("tuned",), answers=[predictions], failed=(), told={}))
     for model, train in zip(models, prepared.trains, strict=False):
-        vectors = Vectors(model, task, train, prepared.judged, progress=context.progress)
+        vectors = Vectors(model, task, train, prepared.judged, context=context)
         if "tuned" in prepared.arms:
             arms.setdefault("tuned", []).append(trained_arm(vectors, recipe, **heads))
         if "converged" in prepared.arms:
-            arms.setdefault("converged", []).append(converged_arm(vectors, **stored))
+            arms.setdefault("converged", []).append(converged_arm(vectors))
     encoder = prepared.base
     if encoder is not None:
         vectors = _base_vectors(prepared, task, context)
@@ -117,7 +116,7 @@ def _score_arms(prepared: PreparedTruncation, task: Task, context: Context) -> d
 
             arms["tunedorig"] = [trained_arm(vectors, recipe, fresh=initialize, **heads)]
         if "converged" in prepared.arms:
-            arms["converged before"] = [converged_arm(vectors, **stored)]
+            arms["converged before"] = [converged_arm(vectors)]
     return arms
 
 
@@ -207,7 +206,7 @@ def _base_vectors(prepared: PreparedTruncation, task: Task, context: Context) ->
         return fresh_model(encoder, task, model.model, prepared.head_seeds[0])
 
     train = prepared.trains[0]
-    return Vectors(before, task, train, prepared.judged, make=make, progress=context.progress)
+    return Vectors(before, task, train, prepared.judged, make=make, context=context)
 
 
 def _warnings(gathered: Mapping[str, Said]) -> list[str]:
