@@ -11,8 +11,8 @@ import numpy as np
 
 from ..findings.intervals import seeds_remark
 from ..findings.results import Curve, Result
-from ..findings.words import at_least, at_most, between, number
-from .sentences import amount, doubt
+from ..findings.words import amount, at_least, at_most, between, number
+from .sentences import doubt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..findings.words import at_most, between, number, p_value
+from ..findings.words import amount, at_most, between, number, numbered, p_value
 from ..inference.baselines import Standing
-from .sentences import Statement, amount, counted, doubt, percent
+from .sentences import Statement, doubt, percent
 
 # A p-value is only printed where the verdict rests on it.
 _LEVEL = 0.95
@@ -201,4 +201,4 @@ def _limit(test: Mapping[str, Any]) -> str:
 
 
 def _blocks(removed: Sequence[int]) -> str:
-    return counted(removed, "block").capitalize()
+    return numbered(removed, "block").capitalize()
