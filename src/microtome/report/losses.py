@@ -1,4 +1,4 @@
-"""Statements on surgery: what a cut costs at most, and which block can be skipped."""
+"""Statements on grids of fine-tunings: what an intervention costs at most, or where it costs least."""
 
 from __future__ import annotations
 
@@ -7,51 +7,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..figures.curves import label_of
+from ..findings.claims import MARGIN
 from ..findings.results import WEAK, Curve, Result
 from ..findings.words import amount, at_most
 from ..inference.baselines import Standing
 from .lost import Losses, digits_of, losses_of
-from .sentences import MARGIN, Statement
-
-UNTUNED = "UNTUNED"
-# The line of the majority baseline, by its names in older and in newer results.
-BASELINES = ("most frequent answer", "majority baseline")
+from .sentences import Statement
 
 
-def weak_of(result: Result, name: str, value: float = math.nan, end: float | None = None) -> Standing | None:
-    """
-    Find that the model behind a curve or a span map does not beat the majority baseline.
-
-    Parameters
-    ----------
-    result : Result
-    name : str
-        Of the curve or span map.
-    value, end : float, optional
-        The score of the model, and the worse end of its interval: older results do not keep whether it beats
-        the baseline.
-
-    Returns
-    -------
-    Standing or None
-        None where it does, and where that is not known.
-    """
+def weak_of(result: Result, name: str) -> Standing | None:
+    """The standing of the model behind a curve, where it does not beat the majority baseline."""
     record = result.more.get(WEAK, {}).get(name)
-    if record is not None:
-        return Standing(
-            score=result.score,
-            value=float(record["value"]),
-            baseline=float(record["baseline"]),
-            beats=False,
-            ahead=bool(record["ahead"]),
-        )
-    guess = next((result.lines[line] for line in BASELINES if line in result.lines), math.nan)
-    sign = 1.0 if result.higher_is_better else -1.0
-    gap = sign * ((value if end is None or not math.isfinite(end) else end) - guess)
-    if not math.isfinite(gap) or gap > 0:
-        return None
-    ahead = sign * (value - guess) > 0
-    return Standing(score=result.score, value=value, baseline=guess, beats=False, ahead=ahead)
+    return None if record is None else Standing(score=result.score, beats=False, **record)
 
 
 def _unconcluded(weak: Standing, result: Result, name: str) -> Statement:

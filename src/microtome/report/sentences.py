@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Points of 100 that findings call a loss, or units of a score that is not counted in points.
-MARGIN = 1.0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
