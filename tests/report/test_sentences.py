@@ -531,7 +531,7 @@ def test_what_was_pruned(tested: list[tuple[float, float, float]], again: float 
     said = sentences(document)
     passed = [one for one in drops if one.p <= 1 - one.level]
     if passed:
-        assert re.match(r"Blocks? ([\d to and]+) of 6 can go from tuned", said[0])
+        assert re.match(r"Blocks? ([\d to and]+) of 6 can be removed from tuned", said[0])
         named = re.match(r"Blocks? (.*?) of 6", said[0])
         assert named is not None
         assert numbers_of(named[1]) == list(found.removed)

@@ -98,7 +98,7 @@ def _against(
 
 def pruned(document: Mapping[str, Any], name: str) -> list[Statement]:
     """
-    Say which blocks can go, and what is lost at most; or that none can.
+    Say which blocks can be removed, and what is lost at most; or that none can.
 
     Parameters
     ----------
@@ -124,9 +124,9 @@ def pruned(document: Mapping[str, Any], name: str) -> list[Statement]:
         loss = f"at most {amount(at_most(upper), points, comparison['score'])}"
         loss = loss if math.isfinite(upper) else f"less than {margin}"
         text = (
-            f"{_blocks(document['removed'])} of {document['depth']} can go from {name}: on {task} it loses "
-            f"{loss} ({percent(comparison['level'])}, one-sided, {comparison['n']:,} examples that had no "
-            f"part in choosing, unit: {comparison['unit']}); "
+            f"{_blocks(document['removed'])} of {document['depth']} can be removed from {name}: on {task} it "
+            f"loses {loss} ({percent(comparison['level'])}, one-sided, {comparison['n']:,} examples that had "
+            f"no part in choosing, unit: {comparison['unit']}); "
             f"{number(value_of(comparison['drop']))} were measured.{_beside_guess(document, comparison)}"
         )
         statements.append(Statement(text=text, sure=True, headline=True))
