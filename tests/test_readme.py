@@ -85,7 +85,7 @@ def test_layers_are_cut_as_printed(place, environment):
     assert done.returncode == 0, done.stderr
     assert "2 of 3 blocks" in done.stdout or "blocks 1 to 2" in done.stdout or "kept" in done.stdout
     # So few updates may not beat the majority baseline, which is said instead.
-    assert "Of single blocks, leaving out block" in done.stdout or "Nothing is concluded" in done.stdout
+    assert "Of single blocks, skipping block" in done.stdout or "Nothing is concluded" in done.stdout
 
 
 def test_the_python_example_runs_as_printed(tmp_path):

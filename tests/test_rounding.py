@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from figures.resulting import make_curve
 from microtome.cli.results import _at
-from microtome.experiments.surgery.truncation_claims import said_cut
+from microtome.experiments.surgery.claims import cut_claim
+from microtome.findings.wording import render
 from microtome.findings.words import at_least, at_most, between
 from microtome.inference.estimate import Estimate, Interval
 from microtome.pruning.speed import Speed, Timing
@@ -71,6 +72,7 @@ def test_times_of_a_smaller_model_are_rounded_outward() -> None:
 def test_a_cut_that_costs_at_most_0994_is_not_said_to_cost_at_most_099() -> None:
     ends: dict[str, Any] = {"low": [-0.0099, 0.0], "band_low": [-0.00994, 0.0]}
     costs = make_curve("cut - whole", [-0.005, 0.0], high=[0.0, 0.0], band_high=[0.0, 0.0], **ends)
-    (said,) = said_cut(costs, SCORES["accuracy"], 2)
-    assert "at most 1.00 points of accuracy" in said
+    said = render(cut_claim(costs, SCORES["accuracy"]))
+    assert "at most 1.0 points of accuracy" in said
+    assert "at most 1.00 for all cuts" in said
     assert "0.99 points" not in said

@@ -26,10 +26,10 @@ def test_the_page_lies_in_the_folder(folder: Path, capsys: Capture) -> None:
     said = capsys.readouterr().out.splitlines()
     assert said[0] == f"Written to {folder / 'report.html'}"
     assert said[1].startswith(
-        "The top 1 of 4 layers of bert can go at a cost of at most 0.8 points of accuracy"
+        "bert on rte: The top 1 of 4 layers can be removed at a cost of at most 0.8 points of accuracy"
     )
     page = (folder / "report.html").read_text()
-    assert "can go at a cost of at most 0.8 points" in page
+    assert "can be removed at a cost of at most 0.8 points" in page
     # The page is no result: a second report is the same.
     assert main(["report", str(folder)]) == 0
     assert (folder / "report.html").read_text() == page

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import tempfile
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,11 @@ import cats
 from microtome.cli.results import _at
 from microtome.experiments.layer_heads import Arm
 from microtome.experiments.models import as_answers
-from microtome.experiments.surgery.skipping import span_findings
-from microtome.experiments.surgery.truncation_claims import said_cut
+from microtome.experiments.surgery.claims import cut_claim, span_claims
 from microtome.experiments.truncation_curves import Said, by_seed, curve_of, cut_costs
 from microtome.findings.results import Result
 from microtome.findings.scorecurves import span_map
+from microtome.findings.wording import render
 from microtome.randomness import generator
 from microtome.report.collecting import collect
 from microtome.scores.table import SCORES
@@ -60,10 +59,10 @@ def planted(seeds: tuple[int, ...]) -> tuple[Any, Any, Any]:
 def test_truncate_and_skip_print_the_same_interval_for_the_same_block(seeds: tuple[int, ...]) -> None:
     untuned, spans, alone = planted(seeds)
     costs = cut_costs(untuned, TASK, 0.95)
-    (cut,) = said_cut(costs, ACCURACY, DEPTH, by_seed({"untuned": untuned}, TASK)["untuned"])
-    skipped = span_findings(spans, ACCURACY, alone)[0]
-    assert "without the top 1 layer of 3, costs" in cut
-    assert "leaving out block 3 costs most" in skipped
+    cut = render(cut_claim(costs, ACCURACY, by_seed({"untuned": untuned}, TASK)["untuned"]))
+    skipped = render(span_claims(spans, ACCURACY, alone)[1])
+    assert "without the top 1 of 3 layers, costs" in cut
+    assert "skipping block 3 costs most" in skipped
     printed = INTERVAL.findall(cut)[0]
     assert printed == INTERVAL.findall(skipped)[0]
     # The table of differences has it too, as a difference.
@@ -71,17 +70,20 @@ def test_truncate_and_skip_print_the_same_interval_for_the_same_block(seeds: tup
     table = _at(costs, 2, 100.0, signed=True)
     assert INTERVAL.findall(table) == [f"[{-high:+.2f}, {-low:+.2f}]"]
     # And the bound that decides the claim is told as one.
-    assert re.search(r", at most \d+\.\d\d for all cuts at once\.", cut)
+    assert re.search(r", at most \d+\.\d\d for all cuts at once;", cut)
 
 
 def test_few_seeds_hide_no_interval_and_what_they_gave_stands_beside_it() -> None:
     untuned, spans, alone = planted((1, 2))
     costs = cut_costs(untuned, TASK, 0.95)
     values = by_seed({"untuned": untuned}, TASK)["untuned"]
-    (cut,) = said_cut(costs, ACCURACY, DEPTH, values)
+    cut, skipped = (
+        render(claim)
+        for claim in (cut_claim(costs, ACCURACY, values), span_claims(spans, ACCURACY, alone)[1])
+    )
     lost = sorted(100 * (values[:, -1] - values[:, 1]))
     assert f"from {lost[0]:.2f} to {lost[1]:.2f} over 2 seeds)" in cut
-    assert f"from {lost[0]:.2f} to {lost[1]:.2f} over 2 seeds)" in span_findings(spans, ACCURACY, alone)[0]
+    assert f"from {lost[0]:.2f} to {lost[1]:.2f} over 2 seeds)" in skipped
     assert "too few" not in cut
 
 
@@ -89,23 +91,19 @@ def test_the_page_has_the_interval_of_the_terminal() -> None:
     untuned, spans, alone = planted((1, 2))
     costs, values = cut_costs(untuned, TASK, 0.95), by_seed({"untuned": untuned}, TASK)["untuned"]
     told: dict[str, Any] = {"model": "bert", "task": "cats", "split": "validation", "score": "accuracy"}
-    names = ("x", "values", "low", "high", "band_low", "band_high")
-    cost = {"each": values - values[:, -1:], **{name: getattr(costs, name) for name in names}}
     truncated = Result(
         experiment="truncation",
         curves=(curve_of(untuned, TASK, 0.95),),
-        more=MappingProxyType({"depth": DEPTH, "cost": cost}),
+        claims=(cut_claim(costs, ACCURACY, values),),
         **told,
     )
-    skipped = Result(experiment="skipping", spans=(spans, *alone), **told)
+    claims = tuple(span_claims(spans, ACCURACY, alone))
+    skipped = Result(experiment="skipping", spans=(spans, *alone), claims=claims, **told)
     with tempfile.TemporaryDirectory() as folder:
         truncated.save(Path(folder) / "truncate")
         skipped.save(Path(folder) / "skip")
-        said = [one["text"] for one in collect(folder)["findings"]]
         texts = [text for section in collect(folder)["sections"] for text in section["sentences"]]
-    cut = next(text for text in said if "without the top 1 of 3 layers" in text)
-    single = next(text for text in texts if "Skipping block 3 alone costs most" in text)
-    assert INTERVAL.findall(cut)[0] == INTERVAL.findall(single)[0]
-    low, high = (float(end) for end in INTERVAL.findall(cut)[0][1:-1].split(", "))
-    assert low == np.floor(-1000 * costs.high[1]) / 10
-    assert high == np.ceil(-1000 * costs.low[1]) / 10
+    assert texts == [f"bert on cats: {text}" for text in (*truncated.findings, *skipped.findings)]
+    low, high = (float(end) for end in INTERVAL.findall(texts[0])[0][1:-1].split(", "))
+    assert low == np.floor(-10000 * costs.high[1]) / 100
+    assert high == np.ceil(-10000 * costs.low[1]) / 100

@@ -89,7 +89,7 @@ def test_nothing_is_promised_of_a_model_that_does_not_beat_the_majority_baseline
     passed = step(None, upper=0.9, p=0.01)
     options: dict[str, Any] = {"cheapest": None, "share": None, "higher": True}
     weak = Standing(score="accuracy", value=0.9, baseline=0.89, beats=False, ahead=True)
-    assert "can go" in pruning_findings([passed], 3, "points", **options)[0]
+    assert "can be removed" in pruning_findings([passed], 3, "points", **options)[0]
     assert pruning_findings([passed], 3, "points", standing=weak, **options) == (
         "Nothing is concluded: the whole model is not shown to beat the majority baseline (accuracy 0.900 "
         "against 0.890).",

@@ -41,7 +41,7 @@ def test_blocks_that_do_nothing_go(classifier: Path, solved: Callable[..., Task]
     assert found.comparison is not None
     assert found.comparison.n == 200
     assert found.comparison.upper <= 5.0
-    assert "can go: accuracy falls by at most" in found.findings[0]
+    assert "can be removed: accuracy falls by at most" in found.findings[0]
     assert "(96 %, one-sided, 200 examples never used to choose)" in found.findings[0]
     assert 0.3 < found.guess < 0.6
     assert f" and {found.guess:.3f} of the majority baseline." in found.findings[1]

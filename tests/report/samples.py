@@ -13,6 +13,7 @@ import numpy as np
 
 import microtome as mt
 from figures.resulting import make_curve, make_result, make_spans
+from microtome.experiments.surgery.claims import cut_claim, span_claims
 from microtome.findings.maps import Maps
 from microtome.findings.results import Result
 from microtome.findings.stackblocks import StackBlocks
@@ -20,6 +21,7 @@ from microtome.inference.estimate import Estimate, Interval
 from microtome.pruning.certifying import Candidate, Step
 from microtome.pruning.margin import Drop
 from microtome.pruning.pruned import Pruned
+from microtome.scores.table import SCORES
 from microtome.training.evaluating import plain
 
 LAYERS, ROWS, FEATURES = 9, 240, 12
@@ -72,7 +74,8 @@ def comparison(*, certainty: bool = True, told: bool = True, seed: int = 0) -> M
 
 
 def truncation(**more: Any) -> Result:
-    """Cuts of a model of four layers, of which the top one can go."""
+    """Cuts of a model of four layers, of which the top one can be removed."""
+    costs = make_curve("costs", [-0.386, -0.286, -0.002, 0.0], band_low=[-0.4, -0.3, -0.0079, 0.0])
     given: dict[str, Any] = {
         "curves": (
             make_curve("UNTUNED", [0.5, 0.6, 0.884, 0.886]),
@@ -80,14 +83,8 @@ def truncation(**more: Any) -> Result:
             make_curve("difference TUNED", [0.1, 0.1, 0.001, 0.0]),
         ),
         "lines": {"majority baseline": 0.51},
-        "more": {
-            "depth": 4,
-            "cost": {
-                "x": [1, 2, 3, 4],
-                "values": [-0.386, -0.286, -0.002, 0.0],
-                "band_low": [-0.4, -0.3, -0.0079, 0.0],
-            },
-        },
+        "claims": (cut_claim(costs, SCORES["accuracy"]),),
+        "more": {"depth": 4},
         "provenance": {
             "command": "microtome truncate bert --task rte",
             "microtome": "0.1.0",
@@ -100,7 +97,8 @@ def truncation(**more: Any) -> Result:
 def skipping(**more: Any) -> Result:
     """Costs of spans of four blocks."""
     spans = (make_spans(4), make_spans(4, name="cost of skipping, seed 1"))
-    return make_result(**{"experiment": "skipping", "spans": spans, **more})
+    claims = tuple(span_claims(spans[0], SCORES["accuracy"], spans[1:]))
+    return make_result(**{"experiment": "skipping", "spans": spans, "claims": claims, **more})
 
 
 def freezing(**more: Any) -> Result:

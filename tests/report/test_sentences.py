@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from figures.resulting import make_curve, make_result, make_spans
+from figures.resulting import make_curve, make_result
 from microtome.findings.blocks import Block, BlockFinding
 from microtome.findings.maps import Map, Maps
 from microtome.findings.results import Curve, Result
@@ -110,147 +110,6 @@ def test_bounds_are_rounded_away_from_the_claim(value: float) -> None:
     assert float(at_most(value)) - float(at_least(value)) <= 0.01 + 1e-12
 
 
-@QUICK
-@given(
-    st.lists(st.tuples(LOSSES, WIDTHS), min_size=1, max_size=7), st.booleans(), st.sampled_from([100.0, 1.0])
-)
-def test_cuts(points: list[tuple[float, float]], higher: bool, factor: float) -> None:
-    # The last point is the whole model, which loses nothing.
-    loss = np.array([value for value, _ in points[:-1]] + [0.0])
-    most = loss + np.array([width for _, width in points[:-1]] + [0.0])
-    depth, sign = len(loss), -1.0 if higher else 1.0
-    cost: dict[str, Any] = {"x": list(range(1, depth + 1)), "values": sign * loss}
-    cost["band_low" if higher else "band_high"] = sign * most
-    result = make_result(
-        points=factor,
-        higher_is_better=higher,
-        curves=(make_curve("UNTUNED", np.full(depth, 0.5)),),
-        more={"depth": depth, "cost": cost},
-    )
-    document = told(result)
-    [text] = sentences(document)
-    digits, loss, most = 1 if factor == 100 else 2, factor * loss[:-1], factor * most[:-1]
-    with np.errstate(invalid="ignore"):
-        safe = [k for k in range(depth - 1) if most[k] <= 1]
-    if found := re.match(
-        rf"The top (\d+) of (\d+) layers of bert can go at a cost of at most {NUMBER} ", text
-    ):
-        kept = depth - int(found[1])
-        assert int(found[2]) == depth
-        assert kept == safe[0] + 1
-        assert is_bound(found[3], max(0.0, most[kept - 1]), digits, 1)
-        assert float(found[3]) <= 1
-        assert sure(document, text)
-        assert "(95 %, all cuts at once, unit: example)" in text
-    elif found := re.search(r"cheapest, without the top (\d+) of (\d+) layers, costs (.*)\.$", text):
-        assert not safe
-        assert not sure(document, text)
-        k = depth - int(found[1]) - 1
-        assert loss[k] == np.nanmin(loss)
-        loss_of(found[3], loss[k], math.nan, math.nan, digits, most=most[k])
-    elif "one layer" in text:
-        assert depth == 1
-    else:
-        assert "Nothing can be said" in text
-        assert np.isnan(loss).all()
-
-
-SEEDS = st.lists(st.one_of(st.floats(-0.5, 0.5), st.just(math.nan)), min_size=2, max_size=4)
-
-
-@QUICK
-@given(st.floats(-0.6, 0.6), st.floats(0.0, 1.0), SEEDS, st.booleans(), st.booleans())
-def test_few_seeds_give_what_each_of_them_lost(
-    loss: float, width: float, seeds: list[float], higher: bool, kept: bool
-) -> None:
-    sign, each = (-1.0 if higher else 1.0), np.array(seeds)
-    ends = np.sort(sign * np.array([loss - width, loss + width]))
-    count: dict[str, Any] = {"seeds": (len(seeds),) * 2, "unit": "example and seed"}
-    cost = {
-        "x": [1, 2],
-        "values": [sign * loss, 0.0],
-        "low": [ends[0], 0.0],
-        "high": [ends[1], 0.0],
-        "band_low": [ends[0] - 0.1, 0.0],
-        "band_high": [ends[1] + 0.1, 0.0],
-    }
-    gain = make_curve(
-        "difference TUNED",
-        np.array([-sign * loss, 0.0]),
-        low=np.array([-ends[1], 0.0]),
-        high=np.array([-ends[0], 0.0]),
-        band_low=np.array([-ends[1] - 0.1, 0.0]),
-        band_high=np.array([-ends[0] + 0.1, 0.0]),
-        **count,
-    )
-    more: dict[str, Any] = {"depth": 2, "cost": cost}
-    if kept:
-        # As differences of the score, one row a seed.
-        cost["each"] = [[sign * one, 0.0] for one in seeds]
-        more["gain"] = {"each": [[-sign * one, 0.0] for one in seeds]}
-    result = make_result(
-        higher_is_better=higher,
-        curves=(make_curve("UNTUNED", np.full(2, 0.5), **count), gain),
-        more=more,
-    )
-    document = told(result)
-    for text in sentences(document):
-        alone = 100 * each if kept else np.full(len(seeds), math.nan)
-        if found := re.search(r"cheapest, without the top 1 of 2 layers, costs (.*)\.$", text):
-            ends = 100 * (loss - width), 100 * (loss + width)
-            loss_of(found[1], 100 * loss, *ends, 1, alone, most=ends[1] + 10)
-        elif found := re.search(r"with 1 of 2 layers kept, is (.*)\.$", text):
-            # What a head gains there is what is lost, since the differences were given so.
-            loss_of(found[1], 100 * loss, 100 * (loss - width), 100 * (loss + width), 1, alone)
-        else:
-            assert "with 2 of 2 layers kept" in text or sure(document, text)
-
-
-@QUICK
-@given(st.floats(-0.6, 0.6), st.floats(0.0, 1.0), SEEDS)
-def test_few_seeds_of_a_skipped_block(cost: float, width: float, seeds: list[float]) -> None:
-    def spans(name: str, value: float, width: float, count: int, unit: str) -> Any:
-        ends = {"values": value, "low": value - width, "high": value + width}
-        ends |= {"band_low": value - 2 * width, "band_high": value + 2 * width}
-        cells: dict[str, Any] = {key: np.full((1, 1), one) for key, one in ends.items()}
-        return replace(make_spans(1, **cells), name=name, seeds=count, unit=unit)
-
-    whole = spans("cost", cost, width, len(seeds), "example and seed")
-    alone = [spans(f"cost, seed {k}", one, 0.01, 1, "example") for k, one in enumerate(seeds)]
-    said = sentences(told(make_result(experiment="skipping", spans=(whole, *alone))))
-    [text] = [one for one in said if one.startswith("Skipping block 1 alone costs bert ")][:1]
-    found = re.match(r"Skipping block 1 alone costs bert (.*) on rte\.$", text)
-    assert found is not None
-    ends = 100 * (cost - width), 100 * (cost + width)
-    loss_of(found[1], 100 * cost, *ends, 1, 100 * np.array(seeds))
-
-
-@QUICK
-@given(st.lists(st.tuples(LOSSES, WIDTHS), min_size=1, max_size=6), st.booleans())
-def test_what_training_the_head_gains(points: list[tuple[float, float]], higher: bool) -> None:
-    gain, width = spread(points)
-    sign = 1.0 if higher else -1.0
-    ends = np.sort(np.stack([sign * (gain - width), sign * (gain + width)]), axis=0)
-    own: dict[str, Any] = {"low": sign * gain - width / 2, "high": sign * gain + width / 2}
-    curve = make_curve("difference TUNED", sign * gain, band_low=ends[0], band_high=ends[1], **own)
-    document = told(make_result(curves=(curve,), higher_is_better=higher))
-    said = sentences(document)
-    if np.isnan(gain).all():
-        assert said == []
-        return
-    [text] = said
-    with np.errstate(invalid="ignore"):
-        helped = np.flatnonzero(gain - width > 0)
-    match = re.search(r"is shown at (no|\d+).*, with (\d+) of (\d+) layers kept, is (.*)\.$", text)
-    assert match is not None
-    assert (0 if match[1] == "no" else int(match[1])) == len(helped)
-    k = int(match[2]) - 1
-    among = helped if len(helped) else np.flatnonzero(np.isfinite(gain))
-    assert gain[k] == gain[among].max()
-    half = width[k] / 2
-    loss_of(match[4], 100 * gain[k], 100 * (gain[k] - half), 100 * (gain[k] + half), 1)
-
-
 def spread(points: list[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:
     value, width = (np.array([one[k] for one in points]) for k in (0, 1))
     return value, width
@@ -306,51 +165,6 @@ def test_frozen_and_dropped_blocks(points: list[tuple[float, float]], higher: bo
         assert found is not None
         loss_of(found[1], value[k], value[k] - width[k] / 2, value[k] + width[k] / 2, 1, most=most[k])
         assert not sure(document, text)
-
-
-@QUICK
-@given(st.integers(1, 5), st.data())
-def test_spans(depth: int, data: Any) -> None:
-    above = [(i, j) for i in range(depth) for j in range(i, depth)]
-    drawn = data.draw(st.lists(st.tuples(LOSSES, WIDTHS), min_size=len(above), max_size=len(above)))
-    value, low, high = (np.full((depth, depth), np.nan) for _ in range(3))
-    for at, (cost, width) in zip(above, drawn, strict=True):
-        value[at], low[at], high[at] = cost, cost - width, cost + width
-    own: dict[str, Any] = {"low": (low + value) / 2, "high": (high + value) / 2}
-    found = make_spans(depth, values=value, **own, band_low=low, band_high=high)
-    document = told(make_result(experiment="skipping", spans=(found,)))
-    said = sentences(document)
-    costs, ends = 100 * np.diag(value), [100 * np.diag(low), 100 * np.diag(high)]
-    for text in said:
-        if match := re.match(
-            r"Skipping block (\d+) alone costs (?:bert least on rte|bert|most in this sample),? (.*)", text
-        ):
-            k = int(match[1]) - 1
-            below, beyond = ((costs[k] + end[k]) / 2 for end in ends)
-            loss_of(match[2], costs[k], below, beyond, 1)
-            if "least" in text:
-                assert costs[k] == np.nanmin(costs)
-                others = [i for i in range(depth) if i != k and np.isfinite(costs[i])]
-                clear = all(ends[1][k] < ends[0][i] for i in others)
-                assert ("another block may cost less" in text) == (not clear)
-                assert sure(document, text) == clear
-            elif "most" in text:
-                assert costs[k] == np.nanmax(costs) > np.nanmin(costs)
-        elif match := re.match(
-            rf"The longest span .* is blocks? (.*) of (\d+): at most {NUMBER} \(90 %", text
-        ):
-            blocks = [int(one) for one in re.findall(r"\d+", match[1])]
-            first, last = min(blocks) - 1, max(blocks) - 1
-            safe = [at for at in above if 100 * high[at] <= 1]
-            assert (first, last) in safe
-            assert last - first == max(j - i for i, j in safe)
-            assert is_bound(match[3], max(0.0, 100 * high[first, last]), 1, 1)
-        else:
-            assert text.startswith("No span of blocks of bert is shown to cost at most 1 point")
-            assert not [at for at in above if 100 * high[at] <= 1]
-    if np.isfinite(costs).any():
-        assert sum("alone costs" in text for text in said) >= 1
-        assert sum("span" in text.split("(")[0] for text in said) == 1
 
 
 @QUICK
@@ -649,36 +463,6 @@ def test_a_table_says_bounds_as_the_sentence_above_it_does() -> None:
     assert document["sections"][0]["rows"][0][1] == "0.605 [0.518, 0.692]"
 
 
-@pytest.mark.parametrize(
-    ("whole", "higher", "verb"),
-    [(0.6, True, ""), (0.52, True, "is not shown to beat"), (0.5, True, "does not beat"), (0.4, False, "")],
-)
-@pytest.mark.parametrize("kept", [True, False])
-def test_nothing_is_concluded_of_a_guess(whole: float, higher: bool, verb: str, kept: bool) -> None:
-    """Whether the result keeps that its model does not beat the baseline, or is of an earlier version."""
-    zeros = {name: [0.0, 0.0] for name in ("values", "low", "high", "band_low", "band_high")}
-    told_weak = {"value": whole, "baseline": 0.51, "ahead": whole > 0.51}
-    more: dict[str, Any] = {"depth": 2, "cost": {"x": [1, 2], **zeros}}
-    if kept and verb:
-        more["not_above_baseline"] = {"UNTUNED": told_weak, "all seeds": told_weak}
-    result = make_result(
-        curves=(make_curve("UNTUNED", [whole, whole], seeds=(1, 1)), make_curve("difference TUNED", [0, 0])),
-        lines={"majority baseline": 0.51},
-        higher_is_better=higher,
-        more=more,
-    )
-    told_of = f"(accuracy {whole:.3f} against 0.510)."
-    weak = f"Nothing is concluded: bert on rte {verb} the majority baseline {told_of}"
-    said = sentences(told(result))
-    assert (said == [weak]) == bool(verb)
-    assert any("can go" in text for text in said) != bool(verb)
-    free = np.triu(np.zeros((2, 2)))
-    ends: dict[str, Any] = dict.fromkeys(("values", "low", "high", "band_low", "band_high"), free)
-    spans = make_spans(2, **ends, full=whole)
-    said = sentences(told(replace(result, experiment="skipping", curves=(), spans=(spans,))))
-    assert (said == [weak]) == (bool(verb) if kept else verb == "does not beat")
-
-
 def test_nothing_is_concluded_of_an_arm_whose_reference_is_a_guess() -> None:
     weak = {"value": 0.5, "baseline": 0.51, "ahead": False}
     arms = [make_curve(f"difference {arm}", [0.0, 0.0], axis="blocks frozen") for arm in ("bottom", "top")]
@@ -747,7 +531,7 @@ def test_what_was_pruned(tested: list[tuple[float, float, float]], again: float 
     said = sentences(document)
     passed = [one for one in drops if one.p <= 1 - one.level]
     if passed:
-        assert re.match(r"Blocks? ([\d to and]+) of 6 can go from tuned", said[0])
+        assert re.match(r"Blocks? ([\d to and]+) of 6 can be removed from tuned", said[0])
         named = re.match(r"Blocks? (.*?) of 6", said[0])
         assert named is not None
         assert numbers_of(named[1]) == list(found.removed)

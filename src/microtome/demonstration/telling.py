@@ -48,7 +48,8 @@ def main_findings(document: Mapping[str, Any], plan: DemoPlan) -> tuple[EncoderF
     files = {section["id"]: section["file"] for section in document["sections"]}
     texts: dict[str, list[str]] = {}
     for finding in document["findings"]:
-        texts.setdefault(files.get(finding["section"], ""), []).append(finding["text"])
+        text = f"{finding['text']} {finding['evidence']}".rstrip()
+        texts.setdefault(files.get(finding["section"], ""), []).append(text)
     blocks = {
         (section["file"], block["model"]): block["text"]
         for section in document["sections"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..findings.claims import MARGIN
 from ..findings.intervals import bound_for_all, with_own_interval
 from ..findings.results import Curve, X
 from ..findings.scorecurves import difference_curve, score_curve
@@ -22,7 +23,6 @@ from ..tasks.task import Task
 from .models import as_answers
 from .runs import Done
 
-MARGIN = 1.0  # points of 100 that findings call a loss
 COLLAPSED = "collapsed"  # the failure of a run with one prediction for every example begins so
 
 

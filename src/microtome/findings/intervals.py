@@ -64,17 +64,17 @@ def with_own_interval(
     Examples
     --------
     >>> with_own_interval(27.58, 22.171, 32.984, level=0.95, unit="example", noun="points")
-    '27.58 points [22.17, 32.99] (95%, unit: example)'
+    '27.58 points [22.17, 32.99] (95 %, unit: example)'
     >>> with_own_interval(
     ...     13.75, -97.43, 100, level=0.95, unit="example and seed", seeds=2, by_seed=[22.5, 5.0]
     ... )
-    '13.75 [-97.43, 100.00] (95%, unit: example and seed; from 5.00 to 22.50 over 2 seeds)'
+    '13.75 [-97.43, 100.00] (95 %, unit: example and seed; from 5.00 to 22.50 over 2 seeds)'
     """
     text = f"{number(value, digits)}{f' {noun}' if noun else ''}"
     if not (math.isfinite(low) and math.isfinite(high)):
         return text
     remark = seeds_remark(low, high, seeds=seeds, unit=unit, by_seed=by_seed, points=points, digits=digits)
-    return f"{text} {between(low, high, digits)} ({level * 100:g}%, unit: {unit}{remark})"
+    return f"{text} {between(low, high, digits)} ({level * 100:g} %, unit: {unit}{remark})"
 
 
 def bound_for_all(side: str, end: float, family: str, *, digits: int = 2) -> str:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError, check_plain, must, unknown
+from .claims import Claim, read_claim
+from .wording import render
 
 if TYPE_CHECKING:
     import pandas
@@ -147,8 +149,10 @@ class Result:
         Scores to draw as horizontal lines, such as the majority baseline.
     rows : tuple of mapping
         The long table: plain values, one record per arm, point and seed.
+    claims : tuple of Claim
+        What follows, as values.
     findings : tuple of str
-        Sentences with numbers and intervals.
+        Sentences with numbers and intervals: the claims as text, then sentences that are no claims.
     methods : str
         A paragraph for a paper.
     references : tuple of str
@@ -171,12 +175,17 @@ class Result:
     spans: tuple[SpanMap, ...] = ()
     lines: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
     rows: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+    claims: tuple[Claim, ...] = field(default=(), repr=False)
     findings: tuple[str, ...] = ()
     methods: str = field(default="", repr=False)
     references: tuple[str, ...] = field(default=(), repr=False)
     warnings: tuple[str, ...] = ()
     more: Mapping[str, Any] = field(default_factory=lambda: _NOTHING, repr=False)
     provenance: Mapping[str, Any] = field(default_factory=lambda: _NOTHING, repr=False)
+
+    def __post_init__(self) -> None:
+        sentences = dict.fromkeys((*map(render, self.claims), *self.findings))
+        object.__setattr__(self, "findings", tuple(sentences))
 
     def __getitem__(self, name: str) -> Curve | SpanMap:
         """Find a curve or a span map by its name."""
@@ -192,6 +201,7 @@ class Result:
             **{name: getattr(self, name) for name in _SCALARS},
             "curves": [_plain_fields(entry, _CURVE) for entry in self.curves],
             "spans": [_plain_fields(entry, _SPANS) for entry in self.spans],
+            "claims": [plain(claim.document()) for claim in self.claims],
             **{name: plain(getattr(self, name)) for name in _LISTS},
         }
 
@@ -283,13 +293,16 @@ def from_document(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
     try:
         if document["format"] != f"microtome/{document['experiment']}/1":
             raise must("the format of a result", f"microtome/{document['experiment']}/1", document["format"])
+        claims = tuple(read_claim(entry) for entry in document.get("claims", ()))
         return Result(
             **{name: document[name] for name in _SCALARS},
             curves=tuple(Curve(**_arrays(entry)) for entry in document["curves"]),
             spans=tuple(SpanMap(**_arrays(entry)) for entry in document["spans"]),
             lines=MappingProxyType({n: _number(v) for n, v in document["lines"].items()}),
             rows=tuple(rows),
-            findings=tuple(document["findings"]),
+            claims=claims,
+            # Claims come first, and are written again.
+            findings=tuple(document["findings"][len(claims) :]),
             methods=document["methods"],
             references=tuple(document["references"]),
             warnings=tuple(document["warnings"]),

@@ -126,9 +126,21 @@ def layer_list(layers: Iterable[int], names: Sequence[str] | None = None) -> str
     >>> layer_list([3], ["a/0", "a/1", "a/2", "a/3"])
     'layer a/3'
     """
-    indices = sorted(set(layers))
+    return numbered(layers, "layer", names)
+
+
+def numbered(numbers: Iterable[int], noun: str, names: Sequence[str] | None = None) -> str:
+    """
+    Name layers or blocks by their numbers, with runs of three or more joined.
+
+    Examples
+    --------
+    >>> numbered([5], "block"), numbered([2, 5], "block"), numbered([7, 8, 9, 12], "layer")
+    ('block 5', 'blocks 2 and 5', 'layers 7 to 9 and 12')
+    """
+    indices = sorted(set(numbers))
     if not indices:
-        return "no layer"
+        return f"no {noun}"
     runs: list[list[int]] = []
     for index in indices:
         if runs and index == runs[-1][-1] + 1:
@@ -139,8 +151,33 @@ def layer_list(layers: Iterable[int], names: Sequence[str] | None = None) -> str
     for run in runs:
         run_names = [str(i) if names is None else names[i] for i in run]
         labels += [f"{run_names[0]} to {run_names[-1]}"] if len(run) > 2 else run_names
-    listed = labels[0] if len(labels) == 1 else f"{', '.join(labels[:-1])} and {labels[-1]}"
-    return f"layer{'s' if len(indices) > 1 else ''} {listed}"
+    return f"{noun}{'s' if len(indices) > 1 else ''} {listed(labels)}"
+
+
+def listed(items: Sequence[str]) -> str:
+    """
+    Put names into one phrase.
+
+    Examples
+    --------
+    >>> listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"])
+    ('a', 'a and b', 'a, b and c')
+    """
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+def amount(text: str, points: float, score: str) -> str:
+    """
+    Add what a number counts: points of 100 of a score, or units of it.
+
+    Examples
+    --------
+    >>> amount("0.8", 100, "accuracy"), amount("1", 100, "accuracy"), amount("0.25", 1, "perplexity")
+    ('0.8 points of accuracy', '1 point of accuracy', '0.25 of perplexity')
+    """
+    if points != 100:
+        return f"{text} of {score}"
+    return f"{text} {'point' if text == '1' else 'points'} of {score}"
 
 
 def counted(count: int, noun: str) -> str:

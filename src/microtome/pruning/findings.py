@@ -61,7 +61,7 @@ def pruning_findings(
     if passed is not None:
         drop = passed.found
         findings.append(
-            f"{_blocks(passed.candidate.what, depth)} can go: {drop.score} {verb} by at most "
+            f"{_blocks(passed.candidate.what, depth)} can be removed: {drop.score} {verb} by at most "
             f"{at_most(drop.upper)} {unit} ({_level(drop)} %, one-sided, {drop.n:,} examples never used "
             f"to choose); it was {number(drop.drop)} there."
         )

@@ -13,8 +13,8 @@ from ..findings.change import ChangeProfile, change_profile
 from ..findings.maps import Map
 from ..findings.methods import declared
 from ..findings.stackblocks import StackBlocks
-from ..findings.words import at_least, at_most, between, number
-from .sentences import Statement, counted, doubt, listed, percent
+from ..findings.words import at_least, at_most, between, listed, number, numbered
+from .sentences import Statement, doubt, percent
 
 # Layers are called alike from here on, where 1 is the largest value of the measure.
 ALIKE = 0.9
@@ -142,7 +142,7 @@ def alike(window: MapWindow) -> list[Statement]:
     statements = []
     for start, stop in runs[:2]:
         least = _least(tested, start, stop)
-        layers = f"{counted(depths[start:stop], 'layer').capitalize()} of {name}"
+        layers = f"{numbered(depths[start:stop], 'layer').capitalize()} of {name}"
         if has_intervals:
             text = (
                 f"{layers} are alike: {similarity_map.title} at least {at_least(least)} between any two "
@@ -173,7 +173,7 @@ def _none_alike(
     text = f"No run of {FEWEST} layers of {name} {verb} alike, at {enough}"
     if defined:
         least, k = max(defined, key=lambda pair: (pair[0], -pair[1]))
-        text += f"; highest are {counted(depths[k : k + FEWEST], 'layer')}, at least {at_least(least)}"
+        text += f"; highest are {numbered(depths[k : k + FEWEST], 'layer')}, at least {at_least(least)}"
     how = _how(ends, similarity_map, "pair") if has_intervals else "in this sample"
     return Statement(text=f"{text} {how}.{_beside(window)}")
 
@@ -342,7 +342,7 @@ def _changed_most(
             f"Layer {depths[at]} is what {about}: {value}, every other layer at least {least} {how}.{beside}"
         )
         return Statement(text=text, sure=True, layers=names, headline=True)
-    near = counted([int(depths[k] or 0) for k in reach], "layer")
+    near = numbered([int(depths[k] or 0) for k in reach], "layer")
     text = (
         f"Which layer {about} is not shown: layer {depths[at]} is lowest, {value}, and the intervals of "
         f"{near} reach as low {how}.{beside}"

@@ -118,6 +118,7 @@ def collect(folder: str | os.PathLike[str], *, date: str = "") -> dict[str, Any]
                     continue
                 entry = {
                     "text": sentence.text,
+                    "evidence": sentence.evidence,
                     "section": name,
                     "layers": list(sentence.layers),
                     "sure": SURE[sentence.sure],

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ..findings.intervals import seeds_remark
 from ..findings.results import Curve, Result
-from ..findings.words import at_least, at_most, between, number
-from .sentences import amount, doubt
+from ..findings.words import amount, at_least, at_most, between, number
+from .sentences import doubt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -33,8 +32,6 @@ class Losses:
         For what the band holds, such as "all cuts at once".
     seeds : int
         Behind it.
-    by_seed : ndarray of shape (seeds, points), optional
-        What is lost with each of them.
     """
 
     value: np.ndarray
@@ -46,7 +43,6 @@ class Losses:
     unit: str
     what: str
     seeds: int = 1
-    by_seed: np.ndarray | None = None
 
     def at(self, place: int, points: float, score: str, *, bound: str = "") -> str:
         """
@@ -69,7 +65,6 @@ class Losses:
                 high,
                 seeds=self.seeds,
                 unit=self.unit,
-                by_seed=[] if self.by_seed is None else [float(row[place]) for row in self.by_seed],
                 points=points,
                 digits=digits,
             )
@@ -97,7 +92,7 @@ def digits_of(points: float) -> int:
     return 1 if points == 100 else 2
 
 
-def losses_of(curve: Curve, result: Result, what: str, by_seed: np.ndarray | None = None) -> Losses:
+def losses_of(curve: Curve, result: Result, what: str) -> Losses:
     """
     Turn a curve of differences into losses.
 
@@ -106,7 +101,7 @@ def losses_of(curve: Curve, result: Result, what: str, by_seed: np.ndarray | Non
     curve : Curve
     result : Result
         That it is part of.
-    what, by_seed
+    what : str
         As in `Losses`.
 
     Returns
@@ -119,7 +114,6 @@ def losses_of(curve: Curve, result: Result, what: str, by_seed: np.ndarray | Non
         unit=curve.unit,
         what=what,
         seeds=min((count for count in curve.seeds if count), default=1),
-        by_seed=by_seed,
     )
 
 
@@ -146,10 +140,3 @@ def as_losses(result: Result, lines: Mapping[str, np.ndarray]) -> dict[str, np.n
         value, low, high, least, most = -value, -high, -low, -most, -least
     sides = {"value": value, "low": low, "high": high, "least": least, "most": most}
     return {name: result.points * (side + 0.0) for name, side in sides.items()}
-
-
-def seed_losses(record: Any, size: int, factor: float) -> np.ndarray | None:
-    """Differences of each seed as losses or gains, where a result has them."""
-    differences = record.get("each")
-    table = np.array([] if differences is None else differences, dtype=np.float64)
-    return factor * table + 0.0 if table.ndim == 2 and table.shape[1] == size else None

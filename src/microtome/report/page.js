@@ -73,6 +73,7 @@ function makeFindings() {
     const aim = titles.get(one.section);
     const text = el("span", { class: "sentence" }, ...sentence(one.text));
     const open = one.sure === "open" ? el("span", { class: "badge", text: "open" }) : null;
+    const numbers = one.evidence ? el("span", { class: "evidence", text: one.evidence }) : null;
     const where = aim
       ? el("span", {
           class: "where",
@@ -87,9 +88,10 @@ function makeFindings() {
           { href: `#${encodeURIComponent(aim.id)}`, onclick: () => pick(depthsOf(one.layers)) },
           text,
           open,
+          numbers,
           where,
         )
-      : el("span", {}, text, open);
+      : el("span", {}, text, open, numbers);
     return el(
       "li",
       { class: `${one.sure}${k >= MOST_FINDINGS ? " later" : ""}` },

@@ -15,10 +15,10 @@ from ..findings.localization import localization
 from ..findings.maps import Map, Maps
 from ..findings.methods import model_borders
 from ..findings.places import empty_places
-from ..findings.words import number
+from ..findings.words import listed, number
 from .alike import MapWindow, alike, block_claim, changed, level_of, undefined
 from .sections import Section, section
-from .sentences import Statement, listed
+from .sentences import Statement
 
 DEBIASED = "debiased_cka"
 LOCAL = ("neuron_correlation", "svcca")

@@ -12,9 +12,10 @@ import numpy as np
 from ..figures.curves import by_panel, is_difference, label_of
 from ..findings.intervals import wide_for_seeds
 from ..findings.results import Curve, Result, SpanMap, plain
-from ..findings.words import score_label
+from ..findings.wording import evidence, headline
+from ..findings.words import listed, score_label
 from . import losses
-from .sentences import Statement, listed, percent
+from .sentences import Statement, percent
 
 # Axes that count layers or blocks from the bottom, so that a layer of a map can be found on them.
 LAYERED = frozenset(
@@ -107,7 +108,7 @@ def section(
     # A damaged file may call a model by anything.
     about = {"task": None if task is None else str(task), "model": None if model is None else str(model)}
     head = {"kind": kind, "title": title, **about, "basis": basis, "file": file}
-    document = {**head, "sentences": [statement.text for statement in statements], **more}
+    document = {**head, "sentences": [statement.full for statement in statements], **more}
     return Section(document=plain(document), statements=tuple(statements))
 
 
@@ -140,29 +141,42 @@ def result_parts(result: Result, file: str, label: str) -> list[Section]:
             kind = f", {reading}" if reading else ", differences" if differences else ""
             parts.append(_curves(result, curves, file, label, statements, kind, differences=differences))
     if result.spans:
-        parts.append(_spans(result, result.spans[0], file, label, name))
+        parts.append(_spans(result, result.spans[0], file, label))
     if parts and not joined and not any(part.statements for part in parts) and result.findings:
-        # An experiment of which nothing is known here says itself what it found.
-        statements = [
-            Statement(text=with_models(text, result, label), sure=None, headline=k == 0)
-            for k, text in enumerate(result.findings)
-        ]
+        statements = _own_statements(result, label)
         first = parts[0]
         parts[0] = Section(
-            document={**first.document, "sentences": [statement.text for statement in statements]},
+            document={**first.document, "sentences": [statement.full for statement in statements]},
             statements=tuple(statements),
         )
     return parts
 
 
 def _statements(result: Result, curves: Sequence[Curve], name: str, *, differences: bool) -> list[Statement]:
-    if result.experiment == "truncation":
-        return losses.heads(result, name) if differences else losses.cuts(result, name)
     if not differences or result.experiment not in COSTS:
         return []
     statements = [statement for curve in curves for statement in losses.points(curve, result, name)]
     # That nothing is concluded is said once.
     return list({statement.text: statement for statement in statements}.values())
+
+
+def _own_statements(result: Result, label: str) -> list[Statement]:
+    """The claims of a result, and its sentences that are no claims."""
+    about = f"{model_of(result)}{label} on {result.task}"
+    claims = [
+        Statement(
+            text=f"{about}: {headline(claim)}",
+            evidence=evidence(claim),
+            sure=claim.verdict != "inconclusive",
+            headline=True,
+        )
+        for claim in result.claims
+    ]
+    sentences = result.findings[len(claims) :]
+    return claims + [
+        Statement(text=with_models(text, result, label), sure=None, headline=not claims and k == 0)
+        for k, text in enumerate(sentences)
+    ]
 
 
 def with_models(text: str, result: Result, label: str) -> str:
@@ -298,7 +312,7 @@ def _span(counts: Sequence[int]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _spans(result: Result, span_map: SpanMap, file: str, label: str, name: str) -> Section:
+def _spans(result: Result, span_map: SpanMap, file: str, label: str) -> Section:
     further = [further_map.name for further_map in result.spans[1:]]
     note = "; ".join(
         part for part in (span_map.note, f"{file} also has {listed(further)}" if further else "") if part
@@ -313,7 +327,7 @@ def _spans(result: Result, span_map: SpanMap, file: str, label: str, name: str) 
         f"unit: {span_map.unit}; intervals: {percent(span_map.level)} for each span alone; "
         "bands: for all spans at once",
         file=file,
-        statements=losses.spans(span_map, result, name),
+        statements=[],
         depth=span_map.depth,
         score=result.score,
         points=result.points,

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..findings.results import Result
-from ..findings.words import at_most, between, number
+from ..findings.words import at_most, between, number, numbered
 from .sections import Section, section, tuned_name, with_models
-from .sentences import Statement, counted, doubt, percent
+from .sentences import Statement, doubt, percent
 from .verdicts import pruned, tuned, value_of
 
 
@@ -180,7 +180,7 @@ def prune_parts(document: Mapping[str, Any], file: str, label: str) -> list[Sect
     name = f"{model}{label}"
     rows = [
         [
-            counted(test["removed"], "block"),
+            numbered(test["removed"], "block"),
             _plain(test["cost"]),
             _plain(test["drop"]),
             "" if test["upper"] is None else at_most(value_of(test["upper"])),

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..findings.words import at_most, between, number, p_value
+from ..findings.words import amount, at_most, between, number, numbered, p_value
 from ..inference.baselines import Standing
-from .sentences import Statement, amount, counted, doubt, percent
+from .sentences import Statement, doubt, percent
 
 # A p-value is only printed where the verdict rests on it.
 _LEVEL = 0.95
@@ -98,7 +98,7 @@ def _against(
 
 def pruned(document: Mapping[str, Any], name: str) -> list[Statement]:
     """
-    Say which blocks can go, and what is lost at most; or that none can.
+    Say which blocks can be removed, and what is lost at most; or that none can.
 
     Parameters
     ----------
@@ -124,9 +124,9 @@ def pruned(document: Mapping[str, Any], name: str) -> list[Statement]:
         loss = f"at most {amount(at_most(upper), points, comparison['score'])}"
         loss = loss if math.isfinite(upper) else f"less than {margin}"
         text = (
-            f"{_blocks(document['removed'])} of {document['depth']} can go from {name}: on {task} it loses "
-            f"{loss} ({percent(comparison['level'])}, one-sided, {comparison['n']:,} examples that had no "
-            f"part in choosing, unit: {comparison['unit']}); "
+            f"{_blocks(document['removed'])} of {document['depth']} can be removed from {name}: on {task} it "
+            f"loses {loss} ({percent(comparison['level'])}, one-sided, {comparison['n']:,} examples that had "
+            f"no part in choosing, unit: {comparison['unit']}); "
             f"{number(value_of(comparison['drop']))} were measured.{_beside_guess(document, comparison)}"
         )
         statements.append(Statement(text=text, sure=True, headline=True))
@@ -201,4 +201,4 @@ def _limit(test: Mapping[str, Any]) -> str:
 
 
 def _blocks(removed: Sequence[int]) -> str:
-    return counted(removed, "block").capitalize()
+    return numbered(removed, "block").capitalize()

@@ -59,7 +59,7 @@ def test_layers_at_which_models_differ_are_listed() -> None:
     told = said([curve("difference, tuned from bert", [-0.1, -0.2, 0.0])])
     assert told == [
         "tuned against bert: less is read at layers 0 and 1 by the 95% band of all layers, most so at layer "
-        "1: -20.0 points [-21.0, -19.0] (95%, unit: document)."
+        "1: -20.0 points [-21.0, -19.0] (95 %, unit: document)."
     ]
 
 
@@ -77,7 +77,7 @@ def test_where_lower_is_better_less_of_the_score_is_more_that_is_read() -> None:
     assert near.startswith("bert: nothing of upos is read out")
     read, _ = layer_findings(curves, ["bert"], score, "upos", lines={"a guess": 0.6})
     assert read.startswith("bert: upos is read best at layer 1, accuracy 0.500 [0.490, 0.510]")
-    assert read.endswith("-20.0 points [-21.0, -19.0] (95%, unit: document) from layer 0.")
+    assert read.endswith("-20.0 points [-21.0, -19.0] (95 %, unit: document) from layer 0.")
     assert apart.startswith("tuned against bert: more is read at layer 1 by the 95% band of all layers, ")
 
 
@@ -108,13 +108,13 @@ def test_layers_without_an_interval_are_told_apart_from_those_with_one() -> None
     some = curve("difference, tuned from bert", [0.0, 1.0, 0.005], arm, reasons=(None, WHY, None))
     assert said([some]) == [
         "tuned against bert: no difference is shown at layers 0 and 2 by the 95% band of all layers; the "
-        "largest is 0.5 points [-0.5, 1.5] (95%, unit: document) at layer 2; there is no interval at layer 1 "
-        f"({WHY}), where it is 100.0 points."
+        "largest is 0.5 points [-0.5, 1.5] (95 %, unit: document) at layer 2; there is no interval at layer "
+        f"1 ({WHY}), where it is 100.0 points."
     ]
     shown = curve("difference, tuned from bert", [0.2, 1.0, 0.005], arm, reasons=(None, WHY, None))
     assert said([shown]) == [
         "tuned against bert: more is read at layer 0 by the 95% band of all layers, most so at layer 0: 20.0 "
-        f"points [19.0, 21.0] (95%, unit: document); there is no interval at layer 1 ({WHY}), where it is "
+        f"points [19.0, 21.0] (95 %, unit: document); there is no interval at layer 1 ({WHY}), where it is "
         "100.0 points."
     ]
 
@@ -127,7 +127,7 @@ def test_reasons_of_points_with_an_interval_are_not_why_there_is_none() -> None:
 
 def test_one_place_is_said_without_a_layer() -> None:
     mixed = curve("difference, tuned from bert", [-0.1], x=(3,))
-    assert said([mixed], [0.7]) == ["tuned against bert: -10.0 points [-11.0, -9.0] (95%, unit: document)."]
+    assert said([mixed], [0.7]) == ["tuned against bert: -10.0 points [-11.0, -9.0] (95 %, unit: document)."]
     assert said([curve("difference, tuned from bert", [-0.1], 0.2, x=(3,))], [0.7])[0].endswith(
         ", not significant by the 95% interval."
     )
@@ -155,7 +155,7 @@ def test_answers_of_a_task_are_said_in_the_same_words() -> None:
     )
     assert told == (
         "a (converged): nothing can be said of cats, since all heads diverged.",
-        "b (converged): cats is read best at layer 1, accuracy 0.700 [0.690, 0.710] (95%, unit: "
+        "b (converged): cats is read best at layer 1, accuracy 0.700 [0.690, 0.710] (95 %, unit: "
         "document); the band does not overlap the majority baseline at layers 0 and 1.",
         f"c from d against a from b (converged): there is no interval at any layer ({WHY}), so that no "
         "difference can be shown; the largest is 100.0 points at layer 1.",

@@ -19,10 +19,9 @@ from microtome.encoders.cutting import keep_blocks
 from microtome.encoders.loading import load
 from microtome.errors import InputError, UnknownNameError
 from microtome.experiments.models import opened
-from microtome.experiments.surgery.skipping import skip, span_findings
+from microtome.experiments.surgery.skipping import skip
 from microtome.findings.results import Result, SpanMap, open_result
 from microtome.randomness import generator
-from microtome.scores.table import SCORES
 from microtome.tasks.items import Item, Split
 from microtome.tasks.task import Task
 from microtome.training.evaluating import predict, score_answers
@@ -188,11 +187,11 @@ def test_shared_blocks_cost_by_how_many_are_left(tmp_path: Path, task: Task) -> 
 
 def test_what_is_found_is_said_with_its_doubt(runs: list[Any], task: Task, tmp_path: Path) -> None:
     result = skip(runs[0], task, store=tmp_path, level=0.9)
-    said = result.findings[0]
-    assert said.startswith("Of single blocks, leaving out block ")
-    assert "(90%, unit: example)" in said
+    said = result.findings[1]
+    assert said.startswith("Of single blocks, skipping block ")
+    assert "(90 %, unit: example)" in said
     costs = np.diag(result.spans[0].values) * 100
-    assert f"costs most on these examples, {costs.max():.2f} points" in said
+    assert f"Cost: {costs.max():.2f} points" in said
     assert (
         "and the head read the last state; without any block it read the embedding output" in result.methods
     )
@@ -213,43 +212,3 @@ def test_opened_models_can_be_handed_on(runs: list[Any], task: Task, tmp_path: P
     np.testing.assert_array_equal(
         one(models, task, store=tmp_path).spans[0].values, one(runs, task, store=tmp_path).spans[0].values
     )
-
-
-def planted(costs: dict[tuple[int, int], float], spread: float) -> SpanMap:
-    """A map of three blocks with these costs, 9 where none is named, and a band around all of them."""
-    values = np.full((3, 3), np.nan)
-    for first in range(3):
-        for last in range(first, 3):
-            values[first, last] = costs.get((first + 1, last + 1), 0.09)
-    ends = {"low": values - spread, "high": values + spread}
-    bands = {"band_low": values - 2 * spread, "band_high": values + 2 * spread}
-    told: dict[str, Any] = {"full": 0.9, "level": 0.95, "unit": "example", "n": 50}
-    return SpanMap(name="m", depth=3, values=values, **ends, **bands, **told)
-
-
-def test_the_longest_free_span_is_named_only_where_the_band_allows_it() -> None:
-    costs = {(1, 1): 0.02, (2, 2): 0.001, (3, 3): 0.0, (2, 3): 0.008}
-    accuracy = SCORES["accuracy"]
-    first, second = span_findings(planted(costs, 0.001), accuracy)
-    assert first == (
-        "Of single blocks, leaving out block 1 costs most on these examples, 2.00 points [1.90, 2.10] (95%, "
-        "unit: example), and block 3 least, 0.00 points [-0.10, 0.10] (95%, unit: example)."
-    )
-    assert second.startswith("The longest span for which a cost above 1 point is excluded is blocks ")
-    assert "is blocks 2 to 3 of 3: 0.80 points [0.70, 0.90] (95%, unit: example), at most 1.00 for" in second
-    _, second = span_findings(planted(costs, 0.005), accuracy)
-    assert "is excluded is block 3 of 3: 0.00 points" in second
-    assert "; blocks 2 to 3 seem to cost no more: 0.80 points" in second
-    _, second = span_findings(planted(costs, 0.05), accuracy)
-    assert second.startswith("For no span is a cost above 1 point excluded; the longest one that seems")
-    _, second = span_findings(planted({(1, 1): 0.2, (2, 2): 0.1, (3, 3): 0.3}, 0.01), accuracy)
-    assert second == "No span costs at most 1 point."
-
-
-def test_the_first_block_is_always_told_and_costs_without_doubt_stand_alone() -> None:
-    first, second = span_findings(planted({(2, 2): 0.5, (3, 3): 0.02}, np.nan), SCORES["accuracy"])
-    assert first == (
-        "Of single blocks, leaving out block 2 costs most on these examples, 50.00 points, and block 3 "
-        "least, 2.00 points; the first block costs 9.00 points."
-    )
-    assert second == "No span costs at most 1 point."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,10 +19,11 @@ import tiny
 from microtome.encoders.cutting import keep_blocks
 from microtome.errors import InputError, UnknownNameError
 from microtome.experiments import layer_heads as headarms
+from microtome.experiments.surgery.claims import head_claims
 from microtome.experiments.surgery.truncation import truncate
-from microtome.experiments.surgery.truncation_claims import said_cut, said_heads
 from microtome.experiments.truncation_curves import Said, gain_of
 from microtome.findings.results import Result, open_result
+from microtome.findings.wording import render
 from microtome.scores.table import find_score
 from microtome.store.shelf import Shelf
 from microtome.tasks.items import Kind
@@ -173,10 +173,10 @@ def test_training_the_head_helps_only_where_the_band_of_the_paired_difference_sa
     def said(low: float) -> str:
         width = {"band_low": np.array([-0.1, low, -0.1]), "band_high": np.full(3, 0.3)}
         drawn = {"tuned": found["TUNED"], "untuned": found["UNTUNED"], "gain": replace(gain, **width)}
-        return said_heads(drawn, score)[0]
+        return render(head_claims(drawn, score)[0])
 
     assert said(0.02).startswith("Training the head further helps at 1 of 3 layers, most with 2 layers kept")
-    assert said(0.0).startswith("Training the head further is not shown to help at any layer.")
+    assert said(0.0).startswith("Training the head further is not shown to help at any layer;")
     assert "undefined" not in said(np.nan)
 
 
@@ -292,43 +292,6 @@ def test_the_band_of_a_gain_does_not_trust_models_that_agree_by_luck(task: Any) 
     least = stats.t.ppf(1 - 0.0125, 2) * stats.sem(gains, axis=0)
     assert (band.band_high >= np.minimum(1, gains.mean(0) + least) - 1e-12).all()
     assert (band.high >= np.minimum(1, gains.mean(0) + stats.t.ppf(0.975, 2) * stats.sem(gains))).all()
-
-
-@pytest.mark.parametrize("half,seeds,wide", [(0.9, 2, True), (0.9, 4, False), (0.02, 2, False)])
-def test_intervals_that_are_wide_for_want_of_seeds_are_told_with_what_seeds_gave(
-    half: float, seeds: int, wide: bool, found: Result
-) -> None:
-    score, shown = find_score("accuracy"), np.array([-0.125, -0.0625, 0.0])
-    costs: Any = replace(
-        found["UNTUNED"],
-        values=shown,
-        low=shown - half,
-        high=shown + half,
-        band_low=shown - 1.1 * half,
-        band_high=shown + 1.1 * half,
-        unit="example and seed",
-        seeds=(seeds,) * 3,
-    )
-    each = np.array([[0.5, 0.5625 + 0.03125 * k, 0.625] for k in (-1, 1, 0, 0)[:seeds]])
-    [text] = said_cut(costs, score, 3, each)
-    assert text.startswith(
-        "No cut is shown to cost at most 1 point. The cheapest one, without the top 1 layer"
-    )
-    interval = "6.25 points [-83.75, 96.25] (95%" if half > 0.1 else "6.25 points [4.25, 8.25] (95%"
-    assert interval in text
-    assert ("unit: example and seed; from 3.12 to 9.38 over 2 seeds)" in text) is wide
-    bound = re.search(r", at most ([\d.]+) for all cuts at once\.$", text)
-    assert bound is not None
-    assert float(bound[1]) == pytest.approx(6.25 + 110 * half, abs=0.011)
-    curves: dict[str, Any] = {
-        "untuned": replace(costs, values=shown + 0.5, low=shown - 0.4, high=shown + 1.4),
-        "tuned": replace(costs, values=shown + 0.6, low=shown + 0.55, high=shown + 0.65),
-        "gain": replace(costs, values=np.full(3, 0.1), low=np.full(3, 0.1 - half), high=np.full(3, 0.2)),
-    }
-    [text] = said_heads(curves, score, {"untuned": each})
-    untuned = "instead of 37.50 [-52.50, 127.50] (95%, unit: example and seed; 50.00 with each"
-    assert (untuned in text) is (seeds == 2)
-    assert f"a difference of 10.00 [{10 - 100 * half:.2f}, 20.00] (95%, unit: example and seed" in text
 
 
 def test_a_run_that_failed_is_not_averaged(runs: list[Any], task: Any, store: Path) -> None:

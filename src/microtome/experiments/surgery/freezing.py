@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import InputError, must
+from ...findings.claims import MARGIN
 from ...findings.results import Curve, Result
 from ...findings.words import number, p_value
 from ...inference.baselines import Standing
@@ -18,7 +19,6 @@ from ..base import as_function, option
 from ..baselines import below_baseline, plain_weak
 from ..grid import RECIPE_HELP, Grid, GridRuns
 from ..run_curves import (
-    MARGIN,
     RunPoints,
     beyond_margin,
     compare_points,

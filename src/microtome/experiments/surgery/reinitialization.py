@@ -9,6 +9,7 @@ from typing import Any
 
 from ...checks import several
 from ...errors import InputError, must
+from ...findings.claims import MARGIN
 from ...findings.results import Curve, Result
 from ...findings.words import number, p_value
 from ...inference.answers import Answers
@@ -21,7 +22,6 @@ from ..base import as_function, option
 from ..baselines import below_baseline, plain_weak
 from ..grid import RECIPE_HELP, Grid, GridRuns
 from ..run_curves import (
-    MARGIN,
     RunPoints,
     beyond_margin,
     compare_points,

@@ -12,7 +12,6 @@ import numpy as np
 
 from ...context import Context
 from ...encoders.versions import provenance
-from ...findings.intervals import bound_for_all, with_own_interval
 from ...findings.results import Result, SpanMap
 from ...findings.scorecurves import span_map
 from ...findings.words import counted
@@ -26,7 +25,8 @@ from ..base import Plan, as_function
 from ..baselines import plain_weak, weak_models
 from ..citations import cited
 from ..models import Opened, as_answers, cut_answers, guess_line, named_seeds, sound
-from ..run_curves import MARGIN
+from .claims import span_claims
+from .costs import baseline_claim
 from .fine_tuned import FineTunedExperiment
 
 MEAN = "cost of skipping"
@@ -93,8 +93,8 @@ class Skipping(FineTunedExperiment):
             spans=(costs, *by_seed) if len(models) > 1 else (costs,),
             lines=MappingProxyType({"whole model": costs.full, **lines}),
             rows=_rows(task, scored, seeds, spans, predictions, score),
-            findings=tuple(standing.sentence("the whole model") for standing in weak.values())
-            or span_findings(costs, score, by_seed),
+            claims=tuple(baseline_claim(standing, self.name, "the whole model") for standing in weak.values())
+            or tuple(span_claims(costs, score, by_seed)),
             methods=_methods(models, task, scored, score, depth, level),
             references=cited("phang2021"),
             warnings=(*failures, *scored.notes),
@@ -134,107 +134,6 @@ def _rows(
                 }
             )
     return tuple(out)
-
-
-def span_findings(found: SpanMap, score: Score, by_seed: Sequence[SpanMap] = ()) -> tuple[str, ...]:
-    """
-    Say which blocks matter most and least, and how long a span may be left out.
-
-    Parameters
-    ----------
-    found : SpanMap
-    score : Score
-        That its costs are in.
-    by_seed : sequence of SpanMap
-        The same of each seed.
-
-    Returns
-    -------
-    tuple of str
-        Costs with their own intervals; a span is called safe by the band of all spans.
-    """
-    said = (_single(found, score, by_seed), _long(found, score, by_seed))
-    return tuple(sentence for sentence in said if sentence)
-
-
-def _single(found: SpanMap, score: Score, by_seed: Sequence[SpanMap]) -> str:
-    costs = np.diag(found.values)
-    if found.depth < 2 or not np.isfinite(costs).any():
-        return ""
-    most, least = int(np.nanargmax(costs)), int(np.nanargmin(costs))
-
-    def cost(block: int) -> str:
-        return _cost(found, (block, block), score, by_seed)
-
-    said = (
-        f"Of single blocks, leaving out block {most + 1} costs most on these examples, "
-        f"{cost(most)}, and block {least + 1} least, {cost(least)}"
-    )
-    if 0 in (most, least):
-        return f"{said}."
-    return f"{said}; the first block costs {cost(0)}."
-
-
-def _long(found: SpanMap, score: Score, by_seed: Sequence[SpanMap]) -> str:
-    """The longest span that is sure to be nearly free, and the longest one that seems so."""
-    margin = f"{MARGIN:g} {_unit(score, MARGIN)}"
-    sure, seeming = (_longest(ends, found, score) for ends in (found.band_high, found.values))
-
-    def cost(span: tuple[int, int]) -> str:
-        bound = bound_for_all("most", score.points * float(found.band_high[span]), "all spans")
-        return f"{_cost(found, span, score, by_seed)}{bound}"
-
-    if seeming is None:
-        return f"No span costs at most {margin}."
-    if sure is None:
-        return (
-            f"For no span is a cost above {margin} excluded; the longest one that seems to cost no "
-            f"more is {_named(seeming)}: {cost(seeming)}."
-        )
-    said = (
-        f"The longest span for which a cost above {margin} is excluded is {_named(sure)} of "
-        f"{found.depth}: {cost(sure)}"
-    )
-    if _length(seeming) == _length(sure):
-        return f"{said}."
-    return f"{said}; {_named(seeming)} seem to cost no more: {cost(seeming)}."
-
-
-def _longest(ends: np.ndarray, found: SpanMap, score: Score) -> tuple[int, int] | None:
-    # Without an interval there is nothing to be sure of; NaN compares as false.
-    places = [(int(first), int(last)) for first, last in np.argwhere(score.points * ends <= MARGIN)]
-    return max(places, key=lambda at: (_length(at), -found.values[at]), default=None)
-
-
-def _length(span: tuple[int, int]) -> int:
-    return span[1] - span[0] + 1
-
-
-def _named(span: tuple[int, int]) -> str:
-    first, last = span[0] + 1, span[1] + 1
-    return f"block {first}" if first == last else f"blocks {first} to {last}"
-
-
-def _unit(score: Score, value: float) -> str:
-    if score.points != 100:
-        return f"of {score.name}"
-    return "point" if value == 1 else "points"
-
-
-def _cost(found: SpanMap, span: tuple[int, int], score: Score, by_seed: Sequence[SpanMap]) -> str:
-    """Write a cost with its own interval."""
-    value, low, high = (score.points * float(each[span]) for each in (found.values, found.low, found.high))
-    return with_own_interval(
-        value,
-        low,
-        high,
-        level=found.level,
-        unit=found.unit,
-        noun=_unit(score, value),
-        seeds=found.seeds,
-        by_seed=[score.points * float(alone.values[span]) for alone in by_seed],
-        points=score.points,
-    )
 
 
 def _methods(

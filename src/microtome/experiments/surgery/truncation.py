@@ -22,8 +22,9 @@ from ..inputs import open_encoder
 from ..layer_heads import Arm, Vectors, converged_arm, fresh_model, trained_arm
 from ..models import cut_answers, guess_line, named_seeds
 from ..truncation_curves import Said, by_seed, costs_of, curve_of, cut_costs, gain_of, model_answers
+from .claims import cut_claim, head_claims
+from .costs import baseline_claim
 from .fine_tuned import check_base
-from .truncation_claims import said_cut, said_heads
 from .truncation_methods import methods
 from .truncation_plan import NAMES, PreparedTruncation, TruncationOptions, prepare
 
@@ -142,12 +143,9 @@ def _result(
     lines = guess_line(task, scored)
     predictions = model_answers(gathered["untuned"], 0, depth - 1)
     weak = weak_models(task, predictions, lines, NAMES["untuned"], level=level)
-    findings = [standing.sentence("the whole model") for standing in weak.values()]
+    claims = [baseline_claim(standing, Truncation.name, "the whole model") for standing in weak.values()]
     if not weak:
-        findings += [
-            *said_cut(costs, score, depth, scores["untuned"]),
-            *said_heads(curves, score, scores, lines),
-        ]
+        claims = [cut_claim(costs, score, scores["untuned"]), *head_claims(curves, score, scores, lines)]
     return Result(
         experiment=Truncation.name,
         model=first.name,
@@ -159,7 +157,7 @@ def _result(
         curves=tuple(curves[name] for name in (*NAMES, "gain") if name in curves),
         lines=MappingProxyType(lines),
         rows=tuple(row for arm in gathered.values() for row in arm.rows(task)),
-        findings=tuple(findings),
+        claims=tuple(claims),
         methods=methods(prepared, task, curves, level),
         references=cited("phang2021"),
         warnings=(*prepared.notes, *_warnings(gathered)),

@@ -1,0 +1,120 @@
+"""Every claim of truncation and skipping agrees with the numbers behind it, whichever way they come out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from figures.resulting import make_curve, make_spans
+from microtome.experiments.surgery.claims import cut_claim, head_claims, span_claims
+from microtome.findings.wording import headline, render
+from microtome.scores.table import SCORES
+
+QUICK = settings(max_examples=60, deadline=None)
+COSTS = st.one_of(st.floats(-0.6, 0.6), st.sampled_from([0.0, 0.01, -0.01, 0.0001, math.nan]))
+WIDTHS = st.one_of(st.floats(0.0, 0.3), st.sampled_from([0.0, 0.001, math.nan]))
+POINTS = st.lists(st.tuples(COSTS, WIDTHS), min_size=1, max_size=6)
+BOTH_WAYS = st.sampled_from([SCORES["accuracy"], SCORES["perplexity"]])
+
+
+@QUICK
+@given(POINTS, BOTH_WAYS)
+def test_cuts(points: list[tuple[float, float]], score: Any) -> None:
+    cost, width = (np.array([*column, 0.0]) for column in zip(*points, strict=True))
+    sign = -1.0 if score.higher_is_better else 1.0
+    ends = np.sort(np.stack([sign * (cost - width), sign * (cost + width)]), axis=0)
+    claim = cut_claim(make_curve("costs", sign * cost, band_low=ends[0], band_high=ends[1]), score)
+    cost, most = score.points * cost[:-1], score.points * (cost + width)[:-1]
+    with np.errstate(invalid="ignore"):
+        safe = np.flatnonzero((most <= 1) & np.isfinite(cost))
+    if np.isnan(cost).all():
+        assert claim.kind == "undefined"
+        return
+    place = len(cost) - len(claim.layers)
+    assert claim.estimate is not None
+    assert claim.estimate.value == cost[place]
+    assert (claim.verdict == "holds") == bool(len(safe))
+    assert place == (safe[0] if len(safe) else place)
+    assert len(safe) or cost[place] == np.nanmin(cost)
+    assert ("can be removed" in headline(claim)) == bool(len(safe))
+    if claim.bound is not None:
+        assert claim.bound.value == most[place]
+
+
+def test_a_model_of_one_layer_has_nothing_to_remove() -> None:
+    claim = cut_claim(make_curve("costs", [0.0]), SCORES["accuracy"])
+    assert render(claim) == "Nothing is concluded about truncation: a model of one layer has no top layers."
+
+
+@QUICK
+@given(POINTS, BOTH_WAYS)
+def test_what_training_the_head_gains(points: list[tuple[float, float]], score: Any) -> None:
+    gain, width = (np.array(column) for column in zip(*points, strict=True))
+    sign = 1.0 if score.higher_is_better else -1.0
+    ends = np.sort(np.stack([sign * (gain - width), sign * (gain + width)]), axis=0)
+    scores = make_curve("TUNED", np.full(len(gain), 0.5))
+    curves = {
+        "tuned": scores,
+        "untuned": replace(scores, name="UNTUNED"),
+        "gain": make_curve("gain", sign * gain, band_low=ends[0], band_high=ends[1]),
+    }
+    claims = head_claims(curves, score)
+    assert bool(claims) == np.isfinite(gain).any()
+    for claim in claims:
+        with np.errstate(invalid="ignore"):
+            helped = np.flatnonzero((gain - width > 0) & np.isfinite(gain))
+        among = helped if len(helped) else np.flatnonzero(np.isfinite(gain))
+        assert claim.facts["helped"] == len(helped)
+        assert (claim.verdict == "holds") == bool(len(helped))
+        assert gain[claim.layers[0] - 1] == gain[among].max()
+        assert set(claim.beside) == {"TUNED", "UNTUNED"}
+
+
+@QUICK
+@given(st.integers(1, 5), st.data())
+def test_spans(depth: int, data: Any) -> None:
+    above = [(i, j) for i in range(depth) for j in range(i, depth)]
+    drawn = data.draw(st.lists(st.tuples(COSTS, WIDTHS), min_size=len(above), max_size=len(above)))
+    value, low, high = (np.full((depth, depth), np.nan) for _ in range(3))
+    for at, (cost, width) in zip(above, drawn, strict=True):
+        value[at], low[at], high[at] = cost, cost - width, cost + width
+    spans = make_spans(depth, values=value, low=low, high=high, band_low=low, band_high=high)
+    singles = [k for k in range(depth) if np.isfinite(value[k, k])]
+    known = [at for at in above if np.isfinite(value[at])]
+    claims = span_claims(spans, SCORES["accuracy"])
+    assert [claim.kind for claim in claims].count("span") == bool(known)
+    for claim in claims:
+        if claim.kind == "span":
+            safe = [at for at in known if 100 * high[at] <= 1]
+            small = safe or [at for at in known if 100 * value[at] <= 1]
+            assert (claim.verdict == "holds") == bool(safe)
+            assert len(claim.layers) == max((j - i + 1 for i, j in small), default=0)
+            assert not claim.layers or (claim.layers[0] - 1, claim.layers[-1] - 1) in small
+            continue
+        block, most = claim.layers[0] - 1, claim.facts["extreme"] == "most"
+        costs = [value[k, k] for k in singles]
+        assert value[block, block] == (max if most else min)(costs)
+        others = [k for k in singles if k != block]
+        clear = all(
+            low[block, block] > high[k, k] if most else high[block, block] < low[k, k] for k in others
+        )
+        assert (claim.verdict == "holds") == clear
+        assert ("another may cost" in headline(claim)) == (not clear and depth > 1)
+
+
+def test_seeds_are_listed_where_they_are_few_and_the_interval_is_wide() -> None:
+    wide = make_curve(
+        "costs",
+        [-0.125, 0.0],
+        low=[-0.9, 0.0],
+        high=[0.9, 0.0],
+        unit="example and seed",
+        seeds=(2, 2),
+    )
+    claim = cut_claim(wide, SCORES["accuracy"], np.array([[0.5, 0.6], [0.5, 0.65]]))
+    assert "(95 %, unit: example and seed; from 10.00 to 15.00 over 2 seeds)" in render(claim)

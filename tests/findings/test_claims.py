@@ -1,0 +1,107 @@
+"""Claims survive JSON, every kind is one line of a table, and no text promises more than its numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figures.resulting import make_curve, make_result
+from microtome.findings.claims import Bound, Claim, Quantity, read_claim, verdict_of
+from microtome.findings.results import from_document, open_result, plain
+from microtome.findings.wording import KINDS, ClaimKind, evidence, headline, render
+
+COST = Quantity(value=0.416, low=-0.2, high=0.931, unit="example and seed", seeds=2, by_seed=(0.2, 0.63))
+CUT = Claim(
+    kind="cut",
+    verdict="holds",
+    score="accuracy",
+    layers=(10, 11, 12),
+    depth=12,
+    estimate=COST,
+    bound=Bound(side="most", value=0.93, family="all cuts"),
+    n=1277,
+)
+
+
+def test_a_claim_has_a_headline_and_evidence() -> None:
+    assert headline(CUT) == (
+        "The top 3 of 12 layers can be removed at a cost of at most 1.0 points of accuracy, without training "
+        "anything."
+    )
+    assert evidence(CUT) == (
+        "Cost: 0.42 points [-0.20, 0.94] (95 %, unit: example and seed), at most 0.93 for all cuts at once; "
+        "n = 1,277."
+    )
+    assert render(CUT) == f"{render(CUT, 'headline')} {render(CUT, 'evidence')}"
+    bare = replace(CUT, estimate=Quantity(value=0.416), bound=None, n=0)
+    assert evidence(bare) == "Cost: 0.42 points, without an interval."
+
+
+def test_a_result_saves_its_claims_and_writes_them_again(tmp_path: Path) -> None:
+    result = make_result(claims=(CUT,), findings=("Time was short.",))
+    assert result.findings == (render(CUT), "Time was short.")
+    assert replace(result, task="qqp").findings == result.findings
+    result.save(tmp_path)
+    document = json.loads((tmp_path / "result.json").read_text())
+    assert document["findings"] == list(result.findings)
+    opened = open_result(tmp_path)
+    assert opened.claims == (CUT,)
+    assert opened.findings == result.findings
+    # A result without claims keeps its sentences.
+    del document["claims"]
+    assert from_document(document).findings == result.findings
+
+
+def test_a_claim_survives_json_with_what_is_undefined() -> None:
+    claim = replace(CUT, beside={"TUNED": Quantity(value=math.nan, by_seed=(math.nan, 1.0))}, facts={"k": 3})
+    document = plain(claim.document())
+    again = read_claim(json.loads(json.dumps(document, allow_nan=False)))
+    assert plain(again.document()) == document
+    assert math.isnan(again.beside["TUNED"].value)
+
+
+def test_a_kind_of_claim_is_one_entry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A new kind is seen in sentences, in a saved result and on a page without any other change."""
+    from microtome.report.collecting import collect
+
+    kind = ClaimKind(headline=lambda c: f"Depth is {c.depth}.", evidence=lambda c: f"Counted {c.n} times.")
+    monkeypatch.setitem(KINDS, "depth", kind)
+    claim = Claim(kind="depth", verdict="holds", score="accuracy", depth=7, n=2)
+    make_result(experiment="measuring", claims=(claim,), curves=(make_curve("a", [0.5]),)).save(
+        tmp_path / "new"
+    )
+    assert open_result(tmp_path / "new").findings == ("Depth is 7. Counted 2 times.",)
+    assert render(claim) in json.dumps(collect(tmp_path))
+
+
+@pytest.mark.parametrize("points", [100.0, 1.0])
+@given(value=st.floats(-50, 150), kind=st.sampled_from(["cut", "span"]))
+def test_at_most_is_never_below_the_bound(points: float, value: float, kind: str) -> None:
+    bound = Bound(side="most", value=value, family="all cuts")
+    claim = replace(CUT, kind=kind, points=points, bound=bound)
+    texts = re.findall(r"at most (-?[\d.]+)", render(claim))
+    assert len(texts) == 2
+    assert all(float(text) >= value for text in texts)
+
+
+@given(value=st.floats(-50, 150))
+def test_at_least_is_never_above_the_bound(value: float) -> None:
+    bound = Bound(side="least", value=value, family="all layers")
+    claim = replace(CUT, kind="head gain", bound=bound, facts={"helped": 1})
+    [text] = re.findall(r"at least (-?[\d.]+)", render(claim))
+    assert float(text) <= value
+
+
+@given(value=st.floats(0, 3), least=st.floats(0, 2), most=st.floats(0, 2))
+def test_a_verdict_is_that_of_the_band(value: float, least: float, most: float) -> None:
+    verdict: Any = verdict_of(value - least, value + most)
+    assert (verdict == "holds") == (value + most <= 1)
+    assert (verdict == "does not hold") == (value - least > 1)
