@@ -443,3 +443,15 @@ def test_a_tokenizer_whose_library_panics_is_refused_in_one_sentence(tmp_path: P
     file.write_text(json.dumps(content))
     with pytest.raises(InputError, match="must be"):
         load(tmp_path)
+
+
+def test_ids_of_a_tokenizer_that_no_vocabulary_has_are_refused(tmp_path: Path) -> None:
+    """The library writes down every id that is missing below the largest one, and aborts without memory."""
+    tiny.save_checkpoint(tmp_path, "bert")
+    file = tmp_path / "tokenizer.json"
+    content = json.loads(file.read_text())
+    vocabulary = content["model"]["vocab"]
+    vocabulary[next(reversed(vocabulary))] = 2**26
+    file.write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"ids of a tokenizer must be below 16,777,216, but got 67108864"):
+        load(tmp_path)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     import tokenizers
     import torch
 
+# Ids lie below; the library lists every id that is missing below the largest, and aborts without memory.
+_MOST_IDS = 2**24
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tokens:
@@ -83,6 +86,9 @@ class Tokenizer:
         self, backend: tokenizers.Tokenizer, *, pad: int = 0, longest: int | None = None, typed: bool = False
     ) -> None:
         with _library_failures():
+            largest = max(backend.get_vocab(with_added_tokens=True).values(), default=0)
+            if largest >= _MOST_IDS:
+                raise must("ids of a tokenizer", f"below {_MOST_IDS:,}", largest)
             self._whole = type(backend).from_str(backend.to_str())
         self._whole.no_padding()
         self._whole.no_truncation()
