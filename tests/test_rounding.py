@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from figures.resulting import make_curve
 from microtome.cli.results import _at
 from microtome.experiments.surgery.claims import cut_claim
-from microtome.findings.wording import render
+from microtome.findings.claims.render import render
 from microtome.findings.words import at_least, at_most, between
 from microtome.inference.estimate import Estimate, Interval
 from microtome.pruning.speed import Speed, Timing

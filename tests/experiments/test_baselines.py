@@ -17,8 +17,8 @@ from microtome.experiments.curve_claims import Difference
 from microtome.experiments.probing.claims import layer_findings
 from microtome.experiments.probing.task_claims import task_findings
 from microtome.experiments.surgery.claims import head_claims
+from microtome.findings.claims.render import headline
 from microtome.findings.results import WEAK
-from microtome.findings.wording import headline
 from microtome.scores.table import SCORES
 
 ACCURACY = SCORES["accuracy"]

@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figures.resulting import make_curve, make_result
-from microtome.findings.claims import Bound, Claim, Quantity, read_claim, verdict_of
+from microtome.findings.claims.claim import Bound, Claim, Quantity, read_claim, verdict_of
+from microtome.findings.claims.render import KINDS, evidence, headline, render
+from microtome.findings.claims.writing import ClaimKind
 from microtome.findings.results import from_document, open_result, plain
-from microtome.findings.wording import KINDS, ClaimKind, evidence, headline, render
 
 COST = Quantity(value=0.416, low=-0.2, high=0.931, unit="example and seed", seeds=2, by_seed=(0.2, 0.63))
 CUT = Claim(

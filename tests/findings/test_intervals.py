@@ -16,9 +16,9 @@ from microtome.experiments.layer_heads import Arm
 from microtome.experiments.models import as_answers
 from microtome.experiments.surgery.claims import cut_claim, span_claims
 from microtome.experiments.truncation_curves import Said, by_seed, curve_of, cut_costs
+from microtome.findings.claims.render import render
 from microtome.findings.results import Result
 from microtome.findings.scorecurves import span_map
-from microtome.findings.wording import render
 from microtome.randomness import generator
 from microtome.report.collecting import collect
 from microtome.scores.table import SCORES

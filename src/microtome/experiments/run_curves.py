@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..findings.claims import MARGIN
+from ..findings.claims.claim import MARGIN
 from ..findings.intervals import bound_for_all, with_own_interval
 from ..findings.results import Curve, X
 from ..findings.scorecurves import difference_curve, score_curve

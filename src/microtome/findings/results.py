@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError, check_plain, must, unknown
-from .claims import Claim, read_claim
-from .wording import render
+from .claims.claim import Claim, read_claim
+from .claims.render import render
 
 if TYPE_CHECKING:
     import pandas

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..figures.curves import label_of
-from ..findings.claims import MARGIN
+from ..findings.claims.claim import MARGIN
 from ..findings.results import WEAK, Curve, Result
 from ..findings.words import amount, at_most
 from ..inference.baselines import Standing

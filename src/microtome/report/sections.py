@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..figures.curves import by_panel, is_difference, label_of
+from ..findings.claims.render import evidence, headline
 from ..findings.intervals import wide_for_seeds
 from ..findings.results import Curve, Result, SpanMap, plain
-from ..findings.wording import evidence, headline
 from ..findings.words import listed, score_label
 from . import losses
 from .sentences import Statement, percent

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from figures.resulting import make_curve, make_spans
 from microtome.experiments.surgery.claims import cut_claim, head_claims, span_claims
-from microtome.findings.wording import headline, render
+from microtome.findings.claims.render import headline, render
 from microtome.scores.table import SCORES
 
 QUICK = settings(max_examples=60, deadline=None)

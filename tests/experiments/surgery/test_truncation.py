@@ -22,8 +22,8 @@ from microtome.experiments import layer_heads as headarms
 from microtome.experiments.surgery.claims import head_claims
 from microtome.experiments.surgery.truncation import truncate
 from microtome.experiments.truncation_curves import Said, gain_of
+from microtome.findings.claims.render import render
 from microtome.findings.results import Result, open_result
-from microtome.findings.wording import render
 from microtome.scores.table import find_score
 from microtome.store.shelf import Shelf
 from microtome.tasks.items import Kind

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ...findings.claims import MARGIN, Claim, Quantity, Verdict, verdict_of
+from ...findings.claims.claim import MARGIN, Claim, Quantity, Verdict, verdict_of
 from ...findings.results import Curve, SpanMap
 from ...scores.declare import Score
 from ..curve_claims import above_lines

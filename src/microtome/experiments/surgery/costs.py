@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...findings.claims import Bound, Claim, Quantity
+from ...findings.claims.claim import Bound, Claim, Quantity
 from ...findings.results import Curve, SpanMap
 from ...inference.baselines import Standing
 from ...scores.declare import Score

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import InputError, must
-from ...findings.claims import MARGIN
+from ...findings.claims.claim import MARGIN
 from ...findings.results import Curve, Result
 from ...findings.words import number, p_value
 from ...inference.baselines import Standing

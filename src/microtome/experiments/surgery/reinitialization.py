@@ -9,7 +9,7 @@ from typing import Any
 
 from ...checks import several
 from ...errors import InputError, must
-from ...findings.claims import MARGIN
+from ...findings.claims.claim import MARGIN
 from ...findings.results import Curve, Result
 from ...findings.words import number, p_value
 from ...inference.answers import Answers

@@ -1,4 +1,4 @@
-"""Claims: what follows from a result, as plain typed data; `microtome.findings.wording` writes them."""
+"""Claims: what follows from a result, as plain typed data; `render` writes them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Claim:
     Parameters
     ----------
     kind : str
-        A key of `microtome.findings.wording.KINDS`.
+        A key of `microtome.findings.claims.render.KINDS`.
     verdict : {"holds", "does not hold", "inconclusive"}
     score : str
     points : float

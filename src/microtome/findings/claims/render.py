@@ -1,0 +1,37 @@
+"""Claims as text: a headline for readers of a paper, and the evidence behind it.
+
+Each module of this package has a table `KINDS` with one line per kind of claim; here they are one.
+"""
+
+from __future__ import annotations
+
+from . import general, surgery
+from .claim import Claim
+from .writing import ClaimKind
+
+KINDS: dict[str, ClaimKind] = {**general.KINDS, **surgery.KINDS}
+
+
+def headline(claim: Claim) -> str:
+    """The claim in one sentence that needs no manual."""
+    return KINDS[claim.kind].headline(claim)
+
+
+def evidence(claim: Claim) -> str:
+    """Estimate, interval, unit, bound, examples and seeds of a claim; empty where it needs none."""
+    return KINDS[claim.kind].evidence(claim)
+
+
+def render(claim: Claim, style: str = "full") -> str:
+    """
+    Write a claim.
+
+    Parameters
+    ----------
+    claim : Claim
+    style : {"full", "headline", "evidence"}
+        "full" is the headline followed by the evidence.
+    """
+    if style != "full":
+        return {"headline": headline, "evidence": evidence}[style](claim)
+    return " ".join(part for part in (headline(claim), evidence(claim)) if part)
