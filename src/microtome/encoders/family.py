@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -146,9 +147,10 @@ class Family:
     cuda_graphs: bool = False
     source: str
 
-    def __deepcopy__(self, _: object) -> Family:
-        # A copy of a model is of the same family; read-only mappings could not be copied.
-        return self
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Read-only mappings can be neither pickled nor copied.
+        values = {declared.name: getattr(self, declared.name) for declared in fields(self)}
+        return partial(Family, **values | {"where": dict(self.where), "arguments": dict(self.arguments)}), ()
 
     def blocks_of(self, base: torch.nn.Module) -> list[torch.nn.Module]:
         """
