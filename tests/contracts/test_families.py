@@ -143,6 +143,7 @@ def added_family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         config_class = OtherConfig
 
     auto = models.auto.modeling_auto
+    mapping: Any
     for mapping, content in (
         (models.auto.configuration_auto.CONFIG_MAPPING, {"other": OtherConfig}),
         (auto.MODEL_MAPPING, {OtherConfig: OtherModel}),
@@ -159,10 +160,11 @@ def added_family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     other = replace(BERT, name="other", model_types=("other",))
     monkeypatch.setattr(table, "FAMILIES", MappingProxyType({**FAMILIES, "other": other}))
     folder = tiny.save_checkpoint(tmp_path / "bert", "bert")
-    config = OtherConfig(
-        **transformers.BertConfig.from_pretrained(folder).to_dict() | {"model_type": "other"}
-    )
-    OtherModel.from_pretrained(folder, config=config).save_pretrained(folder)
+    values: dict[str, Any] = {
+        **transformers.BertConfig.from_pretrained(folder).to_dict(),
+        "model_type": "other",
+    }
+    OtherModel.from_pretrained(folder, config=OtherConfig(**values)).save_pretrained(folder)
     return folder
 
 
