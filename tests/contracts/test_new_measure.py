@@ -1,4 +1,4 @@
-"""A new measure is one declaration and one entry: functions, commands, tables and the contract suite find it."""
+"""A new measure is one declaration and one entry: functions, commands, tables and contracts find it."""
 
 from __future__ import annotations
 
