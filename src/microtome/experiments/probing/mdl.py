@@ -236,12 +236,3 @@ def _rows(codes: Mapping[str, Code], words: int) -> list[dict[str, Any]]:
     ]
 
 
-def _methods(asked: Asked, names: Sequence[str], target: str, words: int, unit: str, level: float) -> str:
-    return (
-        f"Labels of {target} of {words:,} words in {len(asked.train):,} sentences of "
-        f"{asked.annotated.source} were coded block by block given each layer of {', '.join(names)} (online "
-        "code, Voita and Titov 2020): the first block with all labels equally likely, each further one with "
-        "a linear probe (logistic regression) trained on the blocks before it. Blocks end at 0.1 to 100 % of "
-        f"the words, at the end of a sentence. Intervals of {level * 100:g}% are over {unit}s within blocks; "
-        f"bands hold for all layers at once. Computed with microtome {VERSION}."
-    )
