@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING
 
-from ..errors import WorkError, must
+from ..errors import WorkError
 from ..randomness import generator
 from .encoder import digest_weights
 from .family import submodule
@@ -35,8 +35,6 @@ def reinitialize(encoder: TransformerEncoder, *, seed: int, keep_embeddings: boo
     """
     import torch
 
-    if not isinstance(seed, int) or seed < 0:
-        raise must("seed", "a whole number of at least 0", seed)
     before, kind = digest_weights(encoder.model), type(encoder.model)
     draw = int(generator(seed, "twin").integers(2**62))
     with torch.random.fork_rng(devices=[]):

@@ -10,6 +10,7 @@ from types import MappingProxyType
 import numpy as np
 
 from ..arguments import checked
+from ..checks import whole_number
 from ..errors import InputError, must
 from ..randomness import generator
 from .items import Split
@@ -41,8 +42,7 @@ def subset(split: Split, size: int, seed: int = 0) -> Split:
     Split
         In the order of the split.
     """
-    if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= len(split):
-        raise must("size", f"a whole number between 1 and {len(split):,}, the size of {split.name}", size)
+    whole_number(f"the size of a subset of {split.name}", size, 1, len(split))
     if size == len(split):
         return split
     indices = _first(split, size, seed)
@@ -83,8 +83,7 @@ def held_out(task: Task, size: int, *, source: str = "validation", seed: int = 0
     >>> len(task.split("train")), len(task.split("validation"))
     (800, 200)
     """
-    if size < 1:
-        raise must("size", "a whole number above 0", size)
+    whole_number("size", size, 1)
     if source not in task.readers:
         task.split(source)
     readers = {n: r for n, r in task.readers.items() if n not in (source, "train", "validation")}

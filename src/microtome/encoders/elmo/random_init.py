@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import WorkError, must
+from ...errors import WorkError
 from ...randomness import generator
 from ..encoder import digest_weights
 
@@ -35,8 +35,6 @@ def reinitialize(model: Any, *, seed: int, keep_embeddings: bool) -> str:
     """
     import torch
 
-    if not isinstance(seed, int) or seed < 0:
-        raise must("seed", "a whole number of at least 0", seed)
     before = digest_weights(model)
     with torch.no_grad():
         for name, weight in model.state_dict().items():
