@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..encoders.elmo.latemodule import LateModule
+from ..encoders.late_module import LateModule
 from .designs import Design
 from .models import build, build_generator
 from .wordpiece import MASK

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ...encoders.elmo.latemodule import LateModule
+from ...encoders.late_module import LateModule
 from ...tasks.items import Kind
 from .biaffine import biaffine_parser
 from .head import Head

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...encoders.elmo.latemodule import LateModule
 from ...encoders.family import Family
+from ...encoders.late_module import LateModule
 from ...encoders.table import FAMILIES
 from ...tasks.items import Kind
 from ..heads.head import Head
