@@ -47,12 +47,12 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
         raise must(name, f"one of {', '.join(names)}", value)
 
 
-def check_distinct(what: str, values: Iterable[Any]) -> None:
-    """Raise if a value comes twice."""
+def check_distinct(what: str, values: Iterable[Any], hint: str = "") -> None:
+    """Raise if a value comes twice; the hint says what to do then."""
     seen: set[Any] = set()
     for value in values:
         if value in seen:
-            raise InputError(f"{what} must differ, but {value!r} stands twice.")
+            raise InputError(f"{what} must differ, but {value!r} stands twice{hint}.")
         seen.add(value)
 
 

@@ -16,7 +16,7 @@ from .task import Task
 Notes = Callable[[str, int], tuple[str, ...]]
 
 
-class Source(Protocol):
+class RecordSource(Protocol):
     """The records of a split: a file, or rows of the hub."""
 
     skipped: int
@@ -29,7 +29,7 @@ class Source(Protocol):
 
 def build_task(
     card: Card,
-    sources: Mapping[str, Source],
+    sources: Mapping[str, RecordSource],
     form: Form,
     *,
     source: str,
@@ -43,7 +43,7 @@ def build_task(
     Parameters
     ----------
     card : Card
-    sources : mapping of str to Source
+    sources : mapping of str to RecordSource
         The records of each split.
     form : Form
         The form of the records.

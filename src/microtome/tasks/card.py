@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, get_args
 
@@ -49,8 +49,8 @@ def _nothing() -> Mapping[str, Any]:
     return MappingProxyType({})
 
 
-def _choice(*choices: str, **default: str) -> Any:
-    return field(metadata={"choices": choices}, **default)
+def _choice(*choices: str, default: Any = MISSING) -> Any:
+    return field(default=default, metadata={"choices": choices})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

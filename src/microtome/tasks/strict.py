@@ -40,7 +40,7 @@ def read_table(kind: type[T], table: Mapping[str, Any], where: str, path: str = 
     values: dict[str, Any] = {}
     for field in fields(declared):
         key, choices, nested = field.name, field.metadata.get("choices"), field.metadata.get("table")
-        words, fits, convert = _FORMS["table" if nested else "str" if choices else field.type]
+        words, fits, convert = _FORMS["table" if nested else "str" if choices else str(field.type)]
         if choices:
             words, fits = f"one of {', '.join(choices)}", choices.__contains__
         if key in table:
