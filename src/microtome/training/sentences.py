@@ -16,8 +16,8 @@ from ..tasks.task import Task
 if TYPE_CHECKING:
     import torch
 
-    from ..training.cuts import Cut
-    from ..training.models.taskmodel import TaskModel
+    from .cuts import Cut
+    from .models.taskmodel import TaskModel
 
 # Bytes of embeddings that are held at a time.
 HELD = 128 * 2**20
@@ -102,8 +102,8 @@ def sentence_model(encoder: Any, task: Task) -> TaskModel:
     """
     import copy
 
-    from ..training.models.stock import configured
-    from ..training.models.taskmodel import TaskForm, TaskModel
+    from .models.stock import configured
+    from .models.taskmodel import TaskForm, TaskModel
 
     facts = encoder.source.facts
     if task.kind != "regression":
@@ -165,8 +165,8 @@ def embedded_cuts(
     list of (list of float)
         For each cut, the cosine of each pair.
     """
-    from ..training.cuts import layer_states
-    from ..training.inputs import encode
+    from .cuts import layer_states
+    from .inputs import encode
 
     for item in split:
         if len(item.texts) != 2:
