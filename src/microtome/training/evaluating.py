@@ -20,6 +20,7 @@ from ..inference.answers import Answers
 from ..inference.estimate import Estimate
 from ..inference.pairing import Comparison, compare_scores
 from ..inference.scoring import score_interval
+from ..lazy import torch
 from ..runtime import name_device
 from ..scores.table import find_score
 from ..store.reading import as_written, read_columns, read_record
@@ -287,8 +288,6 @@ def predict(
     """
     import contextlib
 
-    import torch
-
     from .heads.decoding import answers, decode
     from .inputs import collate, encode
 
@@ -374,8 +373,6 @@ def score_model(
     progress: Progress | None = None,
 ) -> Evaluation:
     """Evaluate a model that is open already; see `evaluate`."""
-    import torch
-
     from ..encoders.versions import provenance
 
     started = time.monotonic()

@@ -14,6 +14,7 @@ from ..encoders.encoder import Encoder, TransformerEncoder
 from ..errors import InputError, must
 from ..inference.estimate import Estimate
 from ..inference.seeds import SeedOutcome, mean_over_seeds
+from ..lazy import torch
 from ..runtime import using_threads
 from ..store.shelf import Shelf
 from ..tasks.task import Task
@@ -60,8 +61,6 @@ def finetune_seeds(
     list of Tuned
         In the order of the seeds.
     """
-    import torch
-
     context, options = split_context(options)
     check_many(seeds, at_once=at_once, vectorized=vectorized, **options)
     with using_threads(context.threads):
@@ -211,8 +210,6 @@ def _in_processes(
 
 
 def _train(references: tuple[Any, Any, int], seed: int, context: Context, options: dict[str, Any]) -> str:
-    import torch
-
     model, task, threads = references
     torch.set_num_threads(threads)
     encoder, opened = _open_both(model, task, context)

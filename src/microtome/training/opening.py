@@ -23,7 +23,7 @@ from .evaluating import guessed_from, read_answers, read_windows, score_answers
 from .precision import DEFAULT, products_in, read_precision
 from .recipe import Recipe
 from .sentences import sentence_model
-from .tuned import ANSWERS, RUN, Seeds, Tuned
+from .tuned import ANSWERS, RUN, Failure, Seeds, Tuned, read_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ class Model:
         Of a sentence encoder, which is judged by the cosines of its embeddings.
     seed : int
         Of the training; its place among the models of one setting where it is not known.
-    failure : str, optional
+    failure : Failure, optional
         Why its training must not be averaged with others.
     train_task : str, optional
         The name of the task that it was trained on.
@@ -74,7 +74,7 @@ class Model:
     precision: str = DEFAULT
     pooling: str | None = None
     seed: int = 0
-    failure: str | None = None
+    failure: Failure | None = None
     train_task: str | None = None
     train_size: int | None = None
     train_seed: int | None = None
@@ -290,7 +290,7 @@ def open_tuned(
             "train_size": int(record["train"]["examples"]),
             "longest": int(record["longest"]),
             "course": MappingProxyType(dict(record["course"])),
-            "failure": record["failure"],
+            "failure": read_failure(record),
         }
         notes = tuple(record["evaluation"]["notes"])
         addresses = [str(checkpoint) for checkpoint in record["checkpoints"]]
@@ -338,7 +338,7 @@ def _training(folder: Path) -> dict[str, Any]:
             facts |= {
                 "name": f"{record['model']}-{record['task']}",
                 "seed": int(record["seeds"]["init"]),
-                "failure": record.get("failure"),
+                "failure": read_failure(record),
                 "train_task": str(record["task"]),
                 "train_size": record.get("train", {}).get("examples"),
                 "train_seed": record["seeds"].get("subset"),

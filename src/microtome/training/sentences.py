@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError, unknown
+from ..lazy import torch
 from ..tasks.items import Item, Split
 from ..tasks.task import Task
 
 if TYPE_CHECKING:
-    import torch
-
     from .cuts import Cut
     from .models.taskmodel import TaskModel
 
@@ -32,16 +31,12 @@ def _mean_sqrt(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 
 def _weighted(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    import torch
-
     # Later tokens count for more: a causal model knows more there.
     weights = torch.arange(1, states.shape[1] + 1, device=states.device, dtype=states.dtype)
     return _mean(states, mask * weights[None, :, None])
 
 
 def _last(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    import torch
-
     places = mask[..., 0].sum(1).long() - 1
     return states[torch.arange(len(states), device=states.device), places.clamp(min=0)]
 
@@ -78,8 +73,6 @@ def pool_states(states: torch.Tensor, mask: torch.Tensor, pooling: str) -> torch
     -------
     Tensor of shape (texts, features of all poolings)
     """
-    import torch
-
     rows = mask[..., None].to(states.dtype)
     return torch.cat([POOLINGS[name](states, rows) for name in pooling.split("+")], dim=-1)
 
