@@ -14,7 +14,7 @@ from ..comparison.request import PRECISIONS
 from ..comparison.similarity import similarity_matrix
 from ..context import Context
 from ..encoders.encoder import Encoder, TransformerEncoder
-from ..encoders.random_init import reinitialize
+from ..encoders.loading import reinitialize
 from ..errors import InputError, SmallSampleWarning, must, unknown
 from ..extraction.recording import Activations, record
 from ..extraction.texts import Texts
