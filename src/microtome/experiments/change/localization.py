@@ -140,11 +140,11 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
     def _open(self, context: Context) -> dict[str, Any]:
         named = self.models if isinstance(self.models, Mapping) else None
         models = several(self.models) if named is None else tuple(named.values())
-        opened = self.open_models(models, context.device)
-        names = [model.name for model in opened] if named is None else [str(name) for name in named]
+        encoders = self.open_encoders(models, context)
+        names = [model.name for model in encoders] if named is None else [str(name) for name in named]
         if not names or len(set(names)) < len(names):
             raise must("models", "one or more, named differently", names)
-        return {name: called(model, name) for name, model in zip(names, opened, strict=True)}
+        return {name: called(model, name) for name, model in zip(names, encoders, strict=True)}
 
     def run(self, plan: Plan, context: Context) -> Result:
         """Record the rows, and score the layers on all rows and on half-samples."""

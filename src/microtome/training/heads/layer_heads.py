@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...encoders.elmo.latemodule import LateModule
+from ...encoders.late_module import LateModule
 from ...errors import InputError, must
 from ...lazy import torch
 from ...randomness import generator
