@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from ...context import Context
 from ...findings.words import counted, with_article
 from ...probes.dataset import Asked
 from ...scores.table import find_score
@@ -29,8 +29,10 @@ _INPUTS = MappingProxyType(
 )
 
 
-def methods_of(experiment: Probing, inputs: AnnotationInputs, asked: Asked, level: float) -> str:
-    """Write the methods paragraph."""
+def annotation_methods(
+    experiment: Probing, inputs: AnnotationInputs, asked: Asked, context: Context
+) -> str:
+    """Describe probes of annotation."""
     annotated, probe, names = inputs.annotated, inputs.probe, inputs.names
     train, held, judged = (f"{len(part):,}" for part in (asked.train, asked.held, asked.judged))
     texts = ", ".join(dict.fromkeys(str(text["name"]) for text in annotated.texts)) or annotated.source
@@ -74,14 +76,14 @@ def methods_of(experiment: Probing, inputs: AnnotationInputs, asked: Asked, leve
             )
         )
     parts.append(
-        f"Intervals of {level * 100:g}% are over {asked.units_judged:,} {asked.unit}s; bands "
+        f"Intervals of {context.level * 100:g}% are over {asked.units_judged:,} {asked.unit}s; bands "
         f"hold for all layers at once. Computed with microtome {VERSION}."
     )
     return " ".join(parts)
 
 
-def task_methods(experiment: Probing, inputs: TaskInputs, level: float) -> str:
-    """Write the methods paragraph."""
+def task_methods(experiment: Probing, inputs: TaskInputs, context: Context) -> str:
+    """Describe heads of a task."""
     task, recipe, judged = inputs.task, inputs.recipe, inputs.judged
     score, models = find_score(task.main), {name: inputs.models[name].opened.task_model for name in inputs.names}
     norm = any(model.family.final_norm is not None for model in models.values())
@@ -111,18 +113,19 @@ def task_methods(experiment: Probing, inputs: TaskInputs, level: float) -> str:
         parts.append(f"The random baseline is a randomly initialized copy of the first model{pooler}.")
     parts.append(
         f"Scores are {score.name} on {len(judged):,} examples of {judged.name}. Intervals of "
-        f"{level * 100:g}% are over examples and, with several seeds, over head seeds; bands "
+        f"{context.level * 100:g}% are over examples and, with several seeds, over head seeds; bands "
         f"hold for all layers at once. Computed with microtome {VERSION}."
     )
     return " ".join(parts)
 
 
-def code_methods(asked: Asked, names: Sequence[str], target: str, words: int, unit: str, level: float) -> str:
+def code_methods(asked: Asked, inputs: AnnotationInputs, words: int, unit: str, context: Context) -> str:
+    """Describe an online code."""
     return (
-        f"Labels of {target} of {words:,} words in {len(asked.train):,} sentences of "
-        f"{asked.annotated.source} were coded block by block given each layer of {', '.join(names)} (online "
+        f"Labels of {inputs.annotated.target.name} of {words:,} words in {len(asked.train):,} sentences of "
+        f"{asked.annotated.source} were coded block by block given each layer of {', '.join(inputs.names)} (online "
         "code, Voita and Titov 2020): the first block with all labels equally likely, each further one with "
         "a linear probe (logistic regression) trained on the blocks before it. Blocks end at 0.1 to 100 % of "
-        f"the words, at the end of a sentence. Intervals of {level * 100:g}% are over {unit}s within blocks; "
+        f"the words, at the end of a sentence. Intervals of {context.level * 100:g}% are over {unit}s within blocks; "
         f"bands hold for all layers at once. Computed with microtome {VERSION}."
     )
