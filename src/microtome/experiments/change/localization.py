@@ -17,6 +17,7 @@ from ...comparison.structure import find_localization
 from ...context import Context
 from ...errors import InputError, SmallSampleWarning, must
 from ...extraction.texts import Texts
+from ...findings.intervals import Unit
 from ...findings.localization import Localizations, localizations
 from ...findings.results import Curve, Result
 from ...inference.clusters import Clusters
@@ -139,11 +140,11 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
     def _open(self, context: Context) -> dict[str, Any]:
         named = self.models if isinstance(self.models, Mapping) else None
         models = several(self.models) if named is None else tuple(named.values())
-        opened = self.open_models(models, context.device)
-        names = [model.name for model in opened] if named is None else [str(name) for name in named]
+        encoders = self.open_encoders(models, context)
+        names = [model.name for model in encoders] if named is None else [str(name) for name in named]
         if not names or len(set(names)) < len(names):
             raise must("models", "one or more, named differently", names)
-        return {name: called(model, name) for name, model in zip(names, opened, strict=True)}
+        return {name: called(model, name) for name, model in zip(names, encoders, strict=True)}
 
     def run(self, plan: Plan, context: Context) -> Result:
         """Record the rows, and score the layers on all rows and on half-samples."""
@@ -286,6 +287,8 @@ def _curve(
     blank = np.full(len(values), np.nan)
     return Curve(
         name=f"{model}: {name}",
+        model=model,
+        arm=name,
         axis="layer",
         x=recorded.layers_of(model),
         values=values,
@@ -294,7 +297,7 @@ def _curve(
         band_low=blank,
         band_high=blank,
         level=level,
-        unit=recorded.unit,
+        unit=Unit(recorded.unit),
         n=recorded.examples,
         seeds=(1,) * len(values),
         reasons=tuple(None if np.isfinite(v) else "its similarities are undefined" for v in values),
