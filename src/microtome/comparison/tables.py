@@ -134,7 +134,7 @@ def settle(table: Table, choice: Chosen, *, exact: bool = True) -> None:
     """
     slack = ROUNDING[exact]
     values, reasons = table.values, table.reasons
-    undefined = np.not_equal(reasons, None)
+    undefined = reasons.astype(bool)
     reasons[~undefined & ~np.isfinite(values)] = NOT_FINITE
     values[undefined | ~np.isfinite(values)] = np.nan
     low, high = choice.declared("range")

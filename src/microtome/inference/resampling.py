@@ -243,11 +243,11 @@ def scores_interval(value: ArrayLike, psi: ArrayLike, *, unit: str, target: str 
     unit, target : str
         As in `Interval`.
     """
-    psi = np.asarray(psi, dtype=np.float64)
+    value, psi = np.asarray(value, dtype=np.float64), np.asarray(psi, dtype=np.float64)
     count = psi.shape[-1]
     if count < 2:
         raise must("the number of clusters", "at least 2", count)
-    if psi.shape[:-1] != np.shape(value):
-        raise must("psi", f"of shape (*{np.shape(value)}, clusters)", psi.shape)
+    if psi.shape[:-1] != value.shape:
+        raise must("psi", f"of shape (*{value.shape}, clusters)", psi.shape)
     se = np.sqrt(count / (count - 1) * np.einsum("...i,...i->...", psi, psi))
     return Band(center=value, se=se, dof=np.inf, method="influence function", unit=unit, target=target)
