@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import InputError, must
 from ..inference.clusters import cluster_sums
-from ..inference.jackknife import Band, student_band
+from ..inference.estimate import Band
 from ..randomness import generator
 from .linear import SAMPLE, check_labels, fit_logistic
 from .logistic.scaling import as_layers
@@ -176,7 +176,7 @@ def online_code(
 
 def code_interval(
     code: Code, minus: Code | int | None = None, *, clusters: Any = None, level: float = 0.95
-) -> tuple[np.ndarray, Band]:
+) -> Band:
     """
     Compute confidence intervals of codelengths, or of their differences.
 
@@ -193,9 +193,8 @@ def code_interval(
 
     Returns
     -------
-    bits : ndarray of shape (layers,)
-    band : Band
-        Interval for the sum over other groups in blocks of the same number of rows, sent with the same
+    Band
+        Around the bits of each layer, for the sum over other groups in blocks of the same number of rows, sent with the same
         probes: it does not include the variance from the groups trained on. Run several seeds for that.
     """
     parts = code.parts
@@ -229,11 +228,15 @@ def code_interval(
         together, sizes = cluster_sums(off, codes), cluster_sums(code.rows, codes)
         variance = (together**2).sum(1) * len(sizes) / max(1, len(sizes) - 1)
         dof, unit = max(1.0, float(sizes.sum() ** 2 / (sizes**2).sum() - 1)), "cluster of groups"
-    total: np.ndarray = parts.sum(1)
-    band = student_band(
-        total, np.sqrt(variance), dof=dof, level=level, method=METHOD, unit=unit, target=TARGET
+    return Band(
+        center=parts.sum(1),
+        se=np.sqrt(variance),
+        dof=dof,
+        level=level,
+        method=METHOD,
+        unit=unit,
+        target=TARGET,
     )
-    return total, band
 
 
 def _strata(blocks: np.ndarray) -> np.ndarray:

@@ -83,9 +83,7 @@ def mix_claims(mixes: Mapping[str, Mapping[str, Any]], names: Sequence[str], sco
         if expected is not None and not 0 <= expected < len(shares):
             expected = None
         facts = {"center": mixes[name]["center"], "share": shares[most], "expected": expected}
-        claims.append(
-            _described("layer mix", name, score, facts=facts, layers=(most,), depth=len(shares))
-        )
+        claims.append(_described("layer mix", name, score, facts=facts, layers=(most,), depth=len(shares)))
     return claims
 
 
@@ -222,4 +220,3 @@ def _reasons(curve: Curve, places: Sequence[int]) -> list[str]:
     """Why a curve has no value or interval at some places, each reason once."""
     missing = [place for place in places if np.isnan(curve.band_low[place])]
     return list(dict.fromkeys(reason for place in missing if (reason := curve.reasons[place])))
-

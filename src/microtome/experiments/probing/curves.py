@@ -12,7 +12,6 @@ from ...context import Context
 from ...findings.intervals import Unit
 from ...findings.results import Curve
 from ...findings.scorecurves import difference_curve, score_curve
-from ...inference.answers import Answers
 from ...inference.pairing import compare_scores
 from ...probes.dataset import Asked, Probed
 from ...probes.table import Probe
@@ -128,7 +127,10 @@ def layer_differences(
         ]
         intervals = [comparison.interval for comparison in comparisons]
         low, high = np.array(
-            [(np.nan, np.nan) if interval is None else (interval.low, interval.high) for interval in intervals]
+            [
+                (np.nan, np.nan) if interval is None else (interval.low, interval.high)
+                for interval in intervals
+            ]
         ).T
         ends += [np.clip(low, -widest, widest), np.clip(high, -widest, widest)]
     units = [comparison.interval.unit for comparison in comparisons if comparison.interval]

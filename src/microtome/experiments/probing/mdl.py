@@ -141,10 +141,11 @@ def _curves(
     def add(code: Code, minus: Code | int | None = None, **facts: Any) -> None:
         """Add bits per word, or how many more they are than those of another code or layer."""
         count, words = len(code.bits), int(code.ends[-1])
-        level, ends, values = context.level, [], code.bits
+        level, values, ends = context.level, code.bits, []
         for coverage in (level, 1 - (1 - level) / count):
-            values, band = code_interval(code, minus, clusters=documents, level=coverage)
+            band = code_interval(code, minus, clusters=documents, level=coverage)
             ends += [band.low / words, band.high / words]
+            values = code.bits if minus is None else band.center
         curve = Curve(
             axis=AXIS,
             x=tuple(range(count)),

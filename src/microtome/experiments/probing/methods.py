@@ -29,9 +29,7 @@ _INPUTS = MappingProxyType(
 )
 
 
-def annotation_methods(
-    experiment: Probing, inputs: AnnotationInputs, asked: Asked, context: Context
-) -> str:
+def annotation_methods(experiment: Probing, inputs: AnnotationInputs, asked: Asked, context: Context) -> str:
     """Describe probes of annotation."""
     annotated, probe, names = inputs.annotated, inputs.probe, inputs.names
     train, held, judged = (f"{len(part):,}" for part in (asked.train, asked.held, asked.judged))
@@ -85,7 +83,10 @@ def annotation_methods(
 def task_methods(experiment: Probing, inputs: TaskInputs, context: Context) -> str:
     """Describe heads of a task."""
     task, recipe, judged = inputs.task, inputs.recipe, inputs.judged
-    score, models = find_score(task.main), {name: inputs.models[name].opened.task_model for name in inputs.names}
+    score, models = (
+        find_score(task.main),
+        {name: inputs.models[name].opened.task_model for name in inputs.names},
+    )
     norm = any(model.family.final_norm is not None for model in models.values())
     parts = [
         f"Every layer of {', '.join(models)}, with all weights frozen, was probed for the labels of "

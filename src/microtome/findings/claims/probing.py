@@ -37,9 +37,7 @@ def _best_layer(claim: Claim) -> str:
 def _best_evidence(claim: Claim) -> str:
     parts = [measured("Score")(claim)]
     if claim.verdict == "holds" and claim.facts["baselines"]:
-        parts.append(
-            f"The band does not overlap {_baselines(claim)} at {layer_list(claim.facts['above'])}."
-        )
+        parts.append(f"The band does not overlap {_baselines(claim)} at {layer_list(claim.facts['above'])}.")
     parts += [f"No interval: {reason}." for reason in claim.facts["reasons"]]
     return " ".join(parts)
 
@@ -54,7 +52,9 @@ def _model_difference(claim: Claim) -> str:
     if not shown:
         where = "any layer"
         if facts["without"]:
-            where += ", and none has an interval" if len(facts["without"]) == claim.depth else " with an interval"
+            where += (
+                ", and none has an interval" if len(facts["without"]) == claim.depth else " with an interval"
+            )
         shown = [f"no difference is shown at {where}"]
     return f"{models}: {', '.join(shown)}; the largest is {size} at layer {claim.layers[0]}."
 
