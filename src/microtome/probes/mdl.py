@@ -194,8 +194,9 @@ def code_interval(
     Returns
     -------
     Band
-        Around the bits of each layer, for the sum over other groups in blocks of the same number of rows, sent with the same
-        probes: it does not include the variance from the groups trained on. Run several seeds for that.
+        Around the bits of each layer, for the sum over other groups in blocks of the same number of rows,
+        sent with the same probes: it does not include the variance from the groups trained on. Run several
+        seeds for that.
     """
     parts = code.parts
     if isinstance(minus, Code):

@@ -73,7 +73,7 @@ def run(experiment: Probing, plan: Plan, context: Context) -> Result:
         ]
         curves += own
         claims += reading_claims(own, models, first.score, target, first.lines)
-        if mixes := _mix_facts(probed, kind):
+        if mixes := mix_facts(probed, kind):
             claims += mix_claims(mixes, models, first.score)
             facts.setdefault("mix", {}).update(mixes)
         for name, result in probed.items():
@@ -158,7 +158,7 @@ def _probe_all(
     return targets, controls
 
 
-def _mix_facts(probed: Mapping[str, Probed], kind: str) -> dict[str, dict[str, Any]]:
+def mix_facts(probed: Mapping[str, Probed], kind: str) -> dict[str, dict[str, Any]]:
     """
     Weights of the layers in the mix of all of them, averaged over seeds, by curve.
 

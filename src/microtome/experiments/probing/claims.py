@@ -15,6 +15,7 @@ from ...probes.structural.scores import DEPTH_SPEARMAN, DISTANCE_SPEARMAN, LONGE
 from ...scores.declare import Score
 from ..curve_claims import above_lines, best_place, quantity_at
 from .curves import BOTTOM, SELECTIVITY
+from .inputs import LAYERS
 
 # Quantities beside the score of the best layer, by the role of their curve and what it is compared with.
 _BESIDE: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -148,7 +149,7 @@ def _best_layer(
         return Claim(kind="undefined", verdict="inconclusive", facts=MappingProxyType(facts), **shared)
     facts: dict[str, Any] = {
         "target": target,
-        "reads": curve.arm or "single",
+        "reads": curve.arm if curve.arm in LAYERS else "single",
         "baselines": _finite(lines, score),
         "above": [int(x) for at, x in enumerate(curve.x) if above_lines(curve, at, score, lines)],
         "reasons": [],

@@ -124,9 +124,10 @@ def code_methods(asked: Asked, inputs: AnnotationInputs, words: int, unit: str, 
     """Describe an online code."""
     return (
         f"Labels of {inputs.annotated.target.name} of {words:,} words in {len(asked.train):,} sentences of "
-        f"{asked.annotated.source} were coded block by block given each layer of {', '.join(inputs.names)} (online "
-        "code, Voita and Titov 2020): the first block with all labels equally likely, each further one with "
-        "a linear probe (logistic regression) trained on the blocks before it. Blocks end at 0.1 to 100 % of "
-        f"the words, at the end of a sentence. Intervals of {context.level * 100:g}% are over {unit}s within blocks; "
-        f"bands hold for all layers at once. Computed with microtome {VERSION}."
+        f"{asked.annotated.source} were coded block by block given each layer of "
+        f"{', '.join(inputs.names)} (online code, Voita and Titov 2020): the first block with all labels "
+        "equally likely, each further one with a linear probe (logistic regression) trained on the blocks "
+        f"before it. Blocks end at 0.1 to 100 % of the words, at the end of a sentence. Intervals of "
+        f"{context.level * 100:g}% are over {unit}s within blocks; bands hold for all layers at once. Computed "
+        f"with microtome {VERSION}."
     )

@@ -23,21 +23,25 @@ def _best_layer(claim: Claim) -> str:
         "mix": "from all layers at once",
     }[claim.facts["reads"]]
     text = f"{claim.subject}: {target} is read {where}, {score}"
+    unit = " points" if claim.points == 100 else ""
     if "from layer 0" in claim.beside:
-        gain = value_text(claim, claim.beside["from layer 0"])
+        gain = _score(claim, claim.beside["from layer 0"].value)
         doubt = " (not significant)" if claim.facts["from layer 0"] == "inconclusive" else ""
-        text += f", {gain} from layer 0{doubt}"
+        text += f", {gain}{unit} from layer 0{doubt}"
     if "control task" in claim.beside:
         text += f"; control task {_score(claim, claim.beside['control task'].value)}"
     if "selectivity" in claim.beside:
-        text += f", selectivity {value_text(claim, claim.beside['selectivity'])}"
+        text += f", selectivity {_score(claim, claim.beside['selectivity'].value)}{unit}"
     return f"{text}."
 
 
 def _best_evidence(claim: Claim) -> str:
     parts = [measured("Score")(claim)]
     if claim.verdict == "holds" and claim.facts["baselines"]:
-        parts.append(f"The band does not overlap {_baselines(claim)} at {layer_list(claim.facts['above'])}.")
+        parts.append(
+            f"Without any layer: {_baselines(claim)}; the band is better at "
+            f"{layer_list(claim.facts['above'])}."
+        )
     parts += [f"No interval: {reason}." for reason in claim.facts["reasons"]]
     return " ".join(parts)
 
@@ -72,8 +76,8 @@ def _layer_mix(claim: Claim) -> str:
     largest, even = (f"{number(100 * share, 0)}%" for share in (facts["share"], 1 / claim.depth))
     text = (
         f"{claim.subject}: the center of gravity of the mix of all layers is layer "
-        f"{number(facts['center'], 1)}; layer {claim.layers[0]} has the largest weight, {largest} (an even mix "
-        f"has {even})"
+        f"{number(facts['center'], 1)}; layer {claim.layers[0]} has the largest weight, {largest} (an "
+        f"even mix has {even})"
     )
     if facts["expected"] is not None:
         text += f"; the expected layer, by what each further layer adds, is {number(facts['expected'], 1)}"
@@ -82,9 +86,10 @@ def _layer_mix(claim: Claim) -> str:
 
 def _length_correlation(claim: Claim) -> str:
     shortest, longest = claim.facts["lengths"]
+    value = number(claim.facts["value"], 3)
     return (
-        f"{claim.subject}: correlation of {claim.facts['noun']} by length (Spearman, mean over lengths {shortest} "
-        f"to {longest} that occur) is highest at layer {claim.layers[0]}, {number(claim.facts['value'], 3)}."
+        f"{claim.subject}: correlation of {claim.facts['noun']} by length (Spearman, mean over lengths "
+        f"{shortest} to {longest} that occur) is highest at layer {claim.layers[0]}, {value}."
     )
 
 
