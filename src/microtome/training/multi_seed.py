@@ -20,8 +20,8 @@ from ..store.shelf import Shelf
 from ..tasks.task import Task
 from .checking import UNSUPPORTED, check_many
 from .finetuning import KIND, TrainingRun, finetune
-from .optimization.loop import make_accelerator
 from .optimization.stopping import in_child, stopping_children
+from .precision import make_accelerator
 from .recipe import Recipe
 from .request import ask, split_context
 from .tuned import Tuned, open_tuned
