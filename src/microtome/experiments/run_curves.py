@@ -20,7 +20,7 @@ from ..scores.declare import Score
 from ..scores.table import find_score
 from ..tasks.items import Split
 from ..tasks.task import Task
-from .models import as_answers
+from ..training.cut_store import as_answers
 from .runs import Done
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..encoders.elmo.latemodule import LateModule
+from ..encoders.late_module import LateModule
 from ..lazy import torch
 from .designs import Design
 from .models import build, build_generator

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...context import Progress
-from ...encoders.elmo.latemodule import LateModule
+from ...encoders.late_module import LateModule
 from ...errors import InputError, must
 from ...lazy import torch
 from ..models.methods import head_names, idle_names, set_head_dropout

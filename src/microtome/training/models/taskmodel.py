@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...encoders.elmo.latemodule import LateModule
 from ...encoders.family import Family
+from ...encoders.late_module import LateModule
 from ...lazy import torch
 from ...tasks.items import Kind
 from ..heads.head import Head

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...encoders.elmo.latemodule import LateModule
+from ...encoders.late_module import LateModule
 from ...errors import InputError
 from ...lazy import torch
 from ..models.taskmodel import TaskModel
