@@ -25,9 +25,9 @@ from .evaluating import Evaluation, guessed_from, predict, score_answers, write_
 from .opening import open_tuned
 from .optimization.cuda_graphs import LENGTHS
 from .optimization.frozen_features import Bottom
-from .optimization.loop import STATE_SECONDS, TrainingCourse, TrainingRecords, make_accelerator, train
+from .optimization.loop import STATE_SECONDS, TrainingCourse, TrainingRecords, train
 from .optimization.progress import STATE
-from .precision import products_in
+from .precision import make_accelerator, products_in
 from .recipe import Recipe
 from .request import TuningOptions, TuningRequest, ask, split_context
 from .tuned import ANSWERS, RUN, Failure, Tuned

@@ -95,7 +95,7 @@ def _measure(
     from ...training.inputs import collate, encode
     from ...training.models.methods import trainable
     from ...training.models.modeling import build
-    from ...training.optimization.loop import make_accelerator
+    from ...training.precision import make_accelerator
 
     encoder, task, batch_size = request.encoder, request.task, request.recipe.batch
     plain = apply(encoder)
