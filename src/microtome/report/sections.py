@@ -165,7 +165,9 @@ def _own_statements(result: Result, label: str) -> list[Statement]:
     about = f"{model_of(result)}{label} on {result.task}"
     claims = [
         Statement(
-            text=f"{about}: {headline(claim)}",
+            text=with_models(text, result, label)
+            if claim.subject and (text := headline(claim)).startswith(claim.subject)
+            else f"{about}: {headline(claim)}",
             evidence=evidence(claim),
             sure=claim.verdict != "inconclusive",
             headline=True,

@@ -128,6 +128,6 @@ def code_methods(asked: Asked, inputs: AnnotationInputs, words: int, unit: str, 
         f"{', '.join(inputs.names)} (online code, Voita and Titov 2020): the first block with all labels "
         "equally likely, each further one with a linear probe (logistic regression) trained on the blocks "
         f"before it. Blocks end at 0.1 to 100 % of the words, at the end of a sentence. Intervals of "
-        f"{context.level * 100:g}% are over {unit}s within blocks; bands hold for all layers at once. Computed "
-        f"with microtome {VERSION}."
+        f"{context.level * 100:g}% are over {unit}s within blocks; bands hold for all layers at once. "
+        f"Computed with microtome {VERSION}."
     )

@@ -101,9 +101,8 @@ def _stored(
         "size": asked.size,
         "device": str(asked.device or "cpu").partition(":")[0],
     }
-    with Shelf(context.store).work(
-        kind=KIND, specification=specification, inputs=[rows.address], command=context.command
-    ) as work:
+    shelf = Shelf(context.store, context.command)
+    with shelf.work(kind=KIND, specification=specification, inputs=[rows.address]) as work:
         entry = work.entry
         if entry is None:
             write(work.folder)
