@@ -18,7 +18,7 @@ from ..errors import InputError, must
 from ..inference.clusters import cluster_sums
 from ..inference.estimate import Band
 from ..randomness import generator
-from .linear import SAMPLE, check_labels, fit_logistic
+from .linear import check_labels, fit_logistic
 from .logistic.scaling import as_layers
 
 PORTIONS: tuple[float, ...] = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25, 12.5, 25.0, 50.0, 100.0)
@@ -93,9 +93,7 @@ def online_code(
     penalties: Sequence[float] | None = None,
     folds: int = 5,
     seed: int = 0,
-    tolerance: float = 1e-6,
     device: Any = None,
-    sample: int | None = SAMPLE,
 ) -> Code:
     """
     Compute the online codelength of labels given each layer.
@@ -111,7 +109,7 @@ def online_code(
     portions : sequence of float
         Ends of the blocks, in percent of the rows; the last is 100. Blocks consist of whole groups, and the
         first has at least two, so the first blocks of a small corpus are merged.
-    penalties, folds, tolerance, device, sample
+    penalties, folds, device
         As in `fit_logistic`. The penalty is chosen for each block, from the labels sent before it.
     seed : int
         Seed of the order of the groups, and of the folds.
@@ -152,9 +150,7 @@ def online_code(
                 folds=folds,
                 groups=unit[:end],
                 seed=seed,
-                tolerance=tolerance,
                 device=device if device is not None else getattr(X, "device", "cpu"),
-                sample=sample,
             )
             new, seen = slice(end, next_end), np.bincount(label_array[:end], minlength=classes)
             bits[layers, new] = _bits(fit.decision(rows[:, new]), label_array[new], seen)
