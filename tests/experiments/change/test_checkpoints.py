@@ -12,6 +12,7 @@ import pytest
 
 import cats
 import tiny
+from microtome.context import Context
 from microtome.encoders.loading import load
 from microtome.encoders.series import series
 from microtome.errors import InputError
@@ -72,14 +73,17 @@ def test_what_pretraining_wrote(tmp_path: Path) -> None:
 def test_a_fine_tuning_that_kept_checkpoints(encoder_of: Encoders, tmp_path: Path) -> None:
     encoder, task = encoder_of("bert"), cats.cats_task(32, 20)
     given: dict[str, Any] = {**cats.QUICK, "steps": 6, "store": tmp_path / "s"}
-    tuned = finetune(encoder, task, "wu2020", checkpoints=[2, 4], **given)
+    tuned, store = (
+        finetune(encoder, task, "wu2020", checkpoints=[2, 4], **given),
+        Context(store=tmp_path / "s"),
+    )
     for handed in (tuned, tuned.folder):
-        found = find_checkpoints(handed, start=encoder, store=tmp_path / "s")
+        found = find_checkpoints(handed, store, start=encoder)
         assert [one.step for one in found] == [0, 2, 4, 6]
         assert [one.tuned for one in found] == [False, True, True, True]
         assert len({one.load().digest for one in found}) == 4
     with pytest.raises(InputError, match="must be in the store"):
-        find_checkpoints(tuned.folder, store=tmp_path / "elsewhere")
+        find_checkpoints(tuned.folder, Context(store=tmp_path / "elsewhere"))
 
 
 @pytest.mark.parametrize(("kept", "lost", "left"), [
@@ -92,13 +96,14 @@ def test_checkpoints_that_are_gone_are_named(
 ) -> None:
     given: dict[str, Any] = {**cats.QUICK, "steps": 6, "store": tmp_path / "s"}
     tuned = finetune(encoder_of("bert"), cats.cats_task(32, 20), "wu2020", checkpoints=kept, **given)
-    assert missing_checkpoints(tuned.folder, store=tmp_path / "s") == ()
+    store = Context(store=tmp_path / "s")
+    assert missing_checkpoints(tuned.folder, store) == ()
     for place in lost:
         shutil.rmtree(tuned.checkpoints[place])
     for handed in (tuned, tuned.folder):
-        (said,) = missing_checkpoints(handed, store=tmp_path / "s")
+        (said,) = missing_checkpoints(handed, store)
         assert said.endswith(f"left out: {left}.")
-        found = [one.step for one in find_checkpoints(handed, store=tmp_path / "s")]
+        found = [one.step for one in find_checkpoints(handed, store)]
         assert len(found) == len(tuned.checkpoints) + (kept != "epochs") - len(lost)
     result = trajectory(tuned, ["the red cat runs", "a blue dog", "never"] * 25, store=tmp_path / "s")
     assert result.warnings[0] == said

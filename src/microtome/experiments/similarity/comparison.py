@@ -124,9 +124,9 @@ class ModelComparison(MatrixOptions, ExtractionOptions, Experiment):
         name = f"{encoder.name}-random{seed}"
         if isinstance(self.models[0], str | os.PathLike):
             return self.open_encoder(self.models[0], context.device, name=name, random_init=True, seed=seed)
-        from ..layer_similarity import twin_of
+        from ..layer_similarity import random_copy
 
-        return twin_of(encoder, name, seed)
+        return random_copy(encoder, seed, name)
 
 
 compare = as_function(ModelComparison, "compare")
