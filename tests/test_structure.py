@@ -79,6 +79,25 @@ def functions() -> Iterator[tuple[Path, ast.FunctionDef, list[str]]]:
                 yield path, node, [argument.arg for argument in arguments]
 
 
+# Packages that make, hold or show curves, claims and runs.
+TYPED = ("cli", "demonstration", "experiments", "figures", "findings", "inference", "report")
+TAKEN_APART = re.compile(
+    r"\.(name|unit|note|failure)\.(startswith|endswith|replace|remove\w+|r?partition|r?split)\("
+    r"|\bre\.\w+\([^)]*\.(name|unit|note|failure)\b|[\"'] in \w+\.(name|unit|note|failure)\b"
+)
+
+
+def test_nothing_is_read_out_of_names_units_notes_and_failures() -> None:
+    hits = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for package in TYPED
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for line in path.read_text().splitlines()
+        if TAKEN_APART.search(line)
+    ]
+    assert not hits
+
+
 def test_local_names_are_nouns_of_the_domain() -> None:
     total = vague = 0
     for _, node, _ in functions():
@@ -156,3 +175,19 @@ def mentions(tree: ast.AST) -> Counter[str]:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 80:
             names.update(re.findall(r"\w+", node.value))
     return names
+
+
+# Modules above the encoders that load a model: all others open it with `microtome.training.opening`.
+LOADERS = {"training/opening.py"}
+
+
+def test_models_are_loaded_in_one_place() -> None:
+    calls = {
+        str(path)
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").endswith("encoders.loading")
+        and any(alias.name == "load" for alias in node.names)
+    }
+    assert {name for name in calls if not name.startswith("encoders/")} == LOADERS | {"__init__.py"}

@@ -36,15 +36,11 @@ def test_no_more_rows_than_asked_for_and_the_same_for_all(place: Path, tmp_path:
 
 
 def test_every_cell_is_the_similarity_of_that_layer_in_two_models(place: Path, tmp_path: Path) -> None:
-    loaded: list[str] = []
-
-    def later() -> Any:
-        loaded.append("moved")
-        return moved(place, 2)
-
-    models = {"base": load(place), "again": load(place), "moved": later}
-    recorded = recorded_on(models, TEXT, tmp_path)
-    assert loaded == ["moved"]
+    moved(place, 2).model.save_pretrained(tmp_path / "moved")
+    for file in place.glob("token*"):
+        (tmp_path / "moved" / file.name).write_bytes(file.read_bytes())
+    models = {"base": load(place), "again": load(place), "moved": tmp_path / "moved"}
+    recorded = recorded_on(models, TEXT, tmp_path / "s")
     assert recorded.unit == "sentence"
     assert recorded.examples == 70
     found = compare_layers(recorded, ["debiased_cka", "rsa"], halves=4)

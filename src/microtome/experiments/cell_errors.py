@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..findings.claims.claim import Quantity
+from ..findings.intervals import Unit
 from ..findings.maps import Map
 from ..findings.results import Curve, X
 from ..inference.simultaneous import Spread, band_arms, spread
@@ -104,9 +106,9 @@ class Points:
     models: int
     reasons: Reasons = ()
 
-    def unit(self, rows: str) -> str:
+    def unit(self, rows: str) -> Unit:
         """What was taken as independent, of rows with this unit."""
-        return f"{rows} and model" if self.models > 1 else rows
+        return Unit(rows, "model" if self.models > 1 else "")
 
     def plain(self, *, tested: bool = False) -> dict[str, float]:
         """The first point as plain data, with its p where the question is whether it is 0."""
@@ -251,14 +253,14 @@ def points_of(
 
 
 def curve_of(
-    name: str, axis: str, x: Sequence[X], points: Points, *, unit: str, n: int, note: str = ""
+    name: str, axis: str, x: Sequence[X], points: Points, *, unit: str, n: int, **facts: Any
 ) -> Curve:
     """
     Make a curve of points.
 
     Parameters
     ----------
-    name, axis, x, unit, n, note
+    name, axis, x, unit, n, **facts
         As in `Curve`.
     points : Points
 
@@ -276,14 +278,14 @@ def curve_of(
         band_low=points.band_low,
         band_high=points.band_high,
         level=points.level,
-        unit=unit,
+        unit=Unit(unit),
         n=n,
         seeds=(points.models,) * len(x),
         reasons=tuple(
             None if np.isfinite(value) else why or UNDEFINED
             for value, why in zip(points.values, points.reasons or (None,) * len(x), strict=True)
         ),
-        note=note,
+        **facts,
     )
 
 

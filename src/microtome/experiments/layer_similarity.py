@@ -12,10 +12,9 @@ import numpy as np
 
 from ..comparison.similarity import similarity_matrix
 from ..context import Context
-from ..encoders.encoder import Encoder, TransformerEncoder
-from ..encoders.random_init import reinitialize
+from ..encoders.encoder import TransformerEncoder
+from ..encoders.loading import reinitialize
 from ..errors import InputError, SmallSampleWarning, must
-from ..extraction.extracting import as_encoder
 from ..extraction.recording import Activations, record
 from ..extraction.texts import Texts
 from ..findings.maps import Map
@@ -27,12 +26,12 @@ from ..measures.table import chosen_all
 from ..rows.options import RowOptions
 from ..rows.planning import Rows, input_length, plan_at_most
 from ..store.shelf import Shelf
+from ..training.opening import open_model
 from .cell_errors import Points, Reasons, Sample, curve_of, errors_of
 
 AXIS = "layer"
 # Fast arithmetic is accurate to this: a smaller difference from 1 is rounding, and no change.
 ROUNDING = 1e-6
-Loaded = Encoder | Callable[[], Encoder]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -101,10 +100,10 @@ class Recorded:
         """All layers of a model."""
         return [self.layer(model, number) for number in self.layers]
 
-    def curve(self, name: str, points: Points, note: str = "", *, unit: str | None = None) -> Curve:
+    def curve(self, name: str, points: Points, *, unit: str | None = None, **facts: Any) -> Curve:
         """Make a curve over the layers, with the unit of the rows where no other is named."""
         unit = points.unit(unit or self.unit)
-        return curve_of(name, AXIS, self.layers, points, unit=unit, n=self.examples, note=note)
+        return curve_of(name, AXIS, self.layers, points, unit=unit, n=self.examples, **facts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -201,7 +200,7 @@ def _check_same(name: str, encoder: Any, first: tuple[str, str, tuple[str, ...]]
 
 
 def record_models(
-    models: Mapping[str, Loaded],
+    models: Mapping[str, Any],
     texts: Texts,
     rows: Rows,
     *,
@@ -215,8 +214,8 @@ def record_models(
 
     Parameters
     ----------
-    models : mapping of str to Encoder, or to a function that loads it
-        What a function loads is released afterwards.
+    models : mapping of str to Encoder, or to what `open_model` opens
+        What is opened is released afterwards.
     texts : Texts
     rows : Rows
         That all models have.
@@ -238,7 +237,7 @@ def record_models(
     digests: dict[str, str] = {}
     first = None
     for name, model in models.items():
-        loaded = as_encoder(model() if callable(model) and not hasattr(model, "run") else model)
+        loaded = open_model(model, context=context).encoder
         first = first or (name, loaded.cuts, loaded.layers)
         if same:
             _check_same(name, loaded, first)
@@ -362,16 +361,14 @@ def random_copy(encoder: Any, seed: int, name: str | None = None) -> Any:
     Encoder
         With the same tokenizer, on the same device.
     """
-    from ..encoders.loading import load
-
     name = name or f"{encoder.name}-random{seed}"
     if not isinstance(encoder, TransformerEncoder):
         if not hasattr(encoder, "source"):
             raise InputError(
                 f"{encoder.name} must be a model that can be loaded to be re-initialized, but it is none."
             )
-        source = encoder.source.given
-        return load(source, name=name, random_init=True, seed=seed, device=str(encoder.device))
+        reference = {"source": encoder.source.given, "name": name, "random_init": True, "seed": seed}
+        return open_model(reference, context=Context(device=str(encoder.device))).encoder
     random = TransformerEncoder(
         name=name,
         family=encoder.family,

@@ -23,12 +23,12 @@ from ..store.shelf import Shelf
 from ..tasks.task import Task
 from ..training.evaluating import read_answers
 from ..training.finetuning import finetune
+from ..training.opening import open_model, open_task
 from ..training.optimization.progress import LOG
 from ..training.optimization.stopping import in_child, stopping_children
 from ..training.recipe import Recipe, find_recipe
 from ..training.request import ask
-from ..training.tuned import ANSWERS, RUN
-from .inputs import open_encoder, open_task
+from ..training.tuned import ANSWERS, RUN, Failure, read_failure
 
 KIND = "outcome"
 
@@ -90,7 +90,7 @@ class Done:
         The score of the task; NaN where it is undefined.
     baseline : float
         The same score of the majority baseline.
-    failure : str, optional
+    failure : Failure, optional
         How the training failed: it diverged, or collapsed to one prediction for every example.
     course : mapping
         Updates, losses and seconds.
@@ -102,7 +102,7 @@ class Done:
     answers: tuple[Any, ...] = field(repr=False)
     score: float
     baseline: float = math.nan
-    failure: str | None = None
+    failure: Failure | None = None
     course: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}), repr=False)
 
 
@@ -154,7 +154,7 @@ def run_all(
     context = context.resolved()
     with using_threads(context.threads):
         trainer = _Trainer(
-            encoder=open_encoder(encoder),
+            encoder=open_model(encoder, context=context).encoder,
             task=open_task(task),
             options={"recipe": find_recipe(recipe), "device": context.device, **values},
             context=context,
@@ -303,7 +303,7 @@ def _read(shelf: Shelf, address: str, run: Run, task: Task, *, weights: bool = F
         answers=tuple(read_answers(folder / ANSWERS, task.split(task.validation))),
         score=math.nan if score is None else float(score),
         baseline=sum(majority) / len(majority) if defined else math.nan,
-        failure=record["failure"],
+        failure=read_failure(record),
         course=MappingProxyType(record["course"]),
     )
 
@@ -347,7 +347,9 @@ def _open_in_process(encoder: Mapping[str, Any], task: Mapping[str, Any], shared
     import torch
 
     torch.set_num_threads(shared["context"].threads)
-    _PROCESS["trainer"] = _Trainer(encoder=open_encoder(encoder), task=open_task(task), **shared)
+    _PROCESS["trainer"] = _Trainer(
+        encoder=open_model(encoder, context=shared["context"]).encoder, task=open_task(task), **shared
+    )
 
 
 def _train_in_process(run: Run) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
@@ -11,8 +10,8 @@ from typing import Any
 from ..checks import several, whole_number
 from ..comparison.models import tuned_facts
 from ..context import Context
-from ..errors import InputError, must
-from ..extraction.extracting import as_encoder
+from ..errors import must
+from ..training.opening import check_different, open_model
 from .base import option
 from .inputs import LoadingOptions
 from .layer_similarity import check_same, random_copy
@@ -98,9 +97,8 @@ class TunedOptions(LoadingOptions):
         """
         if not several(self.tuned):
             raise must("tuned models", "at least one", 0)
-        base, *tuned = self.open_models([self.base, *several(self.tuned)], context.device)
-        if len({model.digest for model in tuned}) < len(tuned):
-            raise InputError("models of one setting must be different ones, but one of them is there twice.")
+        base, *tuned = self.open_encoders([self.base, *several(self.tuned)], context)
+        check_different([model.digest for model in tuned])
         facts = [tuned_facts(model) for model in tuned]
         seeds = [fact["seed"] for fact in facts if fact is not None]
         if len(set(seeds)) < len(tuned):
@@ -109,7 +107,7 @@ class TunedOptions(LoadingOptions):
             count = whole_number("random_baselines", baselines, 0)
             random = [random_copy(base, seed + k) for k in range(count)]
         else:
-            random = [open_encoder(model, context.device) for model in several(baselines)]
+            random = [open_model(model, context=context).encoder for model in several(baselines)]
         models = TunedModels(
             base=base,
             tuned={f"tuned {place}": model for place, model in zip(seeds, tuned, strict=True)},
@@ -119,12 +117,3 @@ class TunedOptions(LoadingOptions):
         )
         check_same(models.all)
         return models
-
-
-def open_encoder(given: Any, device: str = "cpu") -> Any:
-    """Take an encoder as it is, that of a tuned model, or load one from its folder."""
-    from ..encoders.loading import load
-
-    if hasattr(given, "encoder") and hasattr(given, "evaluation"):
-        return given.encoder
-    return load(given, device=device) if isinstance(given, str | os.PathLike) else as_encoder(given)

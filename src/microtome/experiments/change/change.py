@@ -104,8 +104,16 @@ class LayerChange(MeasureOptions, RowSelection, TextOptions, TunedOptions, Exper
             claims.append(mean_claim(measure, means, recorded.unit))
             if SEEDS in series:
                 beyond = points_of(series[TUNED].together(), series[SEEDS], level=level)
-                note = "similarity of base and tuned minus that of two seeds, for these models"
-                curves.append(recorded.curve(f"{measure}: difference, {TUNED} minus {SEEDS}", beyond, note))
+                curves.append(
+                    recorded.curve(
+                        f"{measure}: difference, {TUNED} minus {SEEDS}",
+                        beyond,
+                        note="similarity of base and tuned minus that of two seeds, for these models",
+                        role="difference",
+                        label=f"{measure}: {TUNED} minus {SEEDS}",
+                        against=SEEDS,
+                    )
+                )
                 claims += beyond_seeds_claims(measure, beyond, recorded)
             center, claim = center_claim(measure, series[TUNED], recorded, level)
             change[measure] = {**center, "rescaled": _rescaled(points)}

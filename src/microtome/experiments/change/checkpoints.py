@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ...context import Context
 from ...encoders.series import Series, series
 from ...errors import InputError, must
-from ...extraction.extracting import as_encoder
 from ...store.entry import RECORD
 from ...store.reading import as_written, read_record
 from ...store.shelf import Shelf
 from ...training.evaluating import WINDOWS, read_windows
+from ...training.opening import open_model
 from ...training.tuned import RUN
 from ...zoo.pretraining import RUN as PRETRAINING
 
@@ -31,15 +30,19 @@ class Checkpoint:
     ----------
     step : int
         Updates that were done.
-    load : callable
-        Gives the encoder.
+    model : Encoder, path or mapping
+        The encoder, or what `open_model` opens.
     folder : Path, optional
         Where it lies.
     """
 
     step: int
-    load: Callable[[], Any] = field(repr=False)
+    model: Any = field(repr=False)
     folder: Path | None = None
+
+    def open(self, context: Context) -> Any:
+        """The encoder."""
+        return open_model(self.model, context=context).encoder
 
     @property
     def name(self) -> str:
@@ -143,13 +146,13 @@ def _by_step(training: Any, context: Context) -> dict[int, Checkpoint]:
     if isinstance(training, Mapping):
         return {step: _checkpoint(step, model, context) for step, model in training.items()}
     if isinstance(training, Series):
-        return _of_series(training, context)
+        return _of_series(training)
     if _is_tuning(training):
         return _of_tuning(training, context)
     if not isinstance(training, str | os.PathLike):
         raise must("checkpoints", "a folder, a fine-tuned model, or encoders by their steps", training)
     place = Path(training)
-    checkpoints = _of_series(series(place), context)
+    checkpoints = _of_series(series(place))
     record = read_record(place / PRETRAINING)
     if record and (place / "config.json").is_file():
         with as_written(place / PRETRAINING):
@@ -158,10 +161,14 @@ def _by_step(training: Any, context: Context) -> dict[int, Checkpoint]:
     return checkpoints
 
 
-def _of_series(models: Series, context: Context) -> dict[int, Checkpoint]:
-    loads = [partial(models.load, place, device=context.device) for place in range(len(models))]
-    parts = zip(models.steps, loads, models.folders, strict=True)
-    return {step: Checkpoint(step=step, load=load, folder=folder) for step, load, folder in parts}
+def _of_series(models: Series) -> dict[int, Checkpoint]:
+    parts = zip(models.steps, models.folders, models.revisions, strict=True)
+    return {
+        step: Checkpoint(
+            step=step, model={"source": str(folder or models.source), "revision": revision}, folder=folder
+        )
+        for step, folder, revision in parts
+    }
 
 
 def _is_tuning(training: Any) -> bool:
@@ -205,16 +212,12 @@ def _updates(folder: Path) -> int:
 
 
 def _checkpoint(step: Any, model: Any, context: Context) -> Checkpoint:
-    from ...encoders.loading import load
-
     if not isinstance(step, int) or isinstance(step, bool) or step < 0:
         raise must("a step", "a whole number of at least 0", step)
     if isinstance(model, str | os.PathLike):
         place = Path(model)
-        folder = place if place.is_dir() else None
-        return Checkpoint(step=step, load=partial(load, model, device=context.device), folder=folder)
-    encoder = as_encoder(model.encoder if hasattr(model, "evaluation") else model)
-    return Checkpoint(step=step, load=lambda: encoder)
+        return Checkpoint(step=step, model=model, folder=place if place.is_dir() else None)
+    return Checkpoint(step=step, model=open_model(model, context=context).encoder)
 
 
 def _label(training: Any) -> str:

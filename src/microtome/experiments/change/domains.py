@@ -150,12 +150,18 @@ class Domains(MeasureOptions, RowSelection, TunedOptions, Experiment):
             samples: tuple[Sample, Sample] = (outer, inner) if paired else apart(outer, inner)
             difference = points_of(*samples, level=level)
             mean = points_of(*(sample.mean() for sample in samples), level=level)
-            note = f"out of domain minus in domain, {'pair by pair' if paired else 'at equal lengths'}"
-            name = f"{measure}: difference, out of domain from in domain"
             curves += [
                 inside.curve(f"{measure}: in domain", points_of(inner, **limits)),
                 outside.curve(f"{measure}: out of domain", points_of(outer, **limits)),
-                inside.curve(name, difference, note, unit=unit),
+                inside.curve(
+                    f"{measure}: difference, out of domain from in domain",
+                    difference,
+                    unit=unit,
+                    note=f"out of domain minus in domain, {'pair by pair' if paired else 'at equal lengths'}",
+                    role="difference",
+                    label=f"{measure}: out of domain from in domain",
+                    against="in domain",
+                ),
             ]
             average[measure] = {
                 "in domain": points_of(inner.mean(), **limits).plain(),

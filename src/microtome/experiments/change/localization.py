@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,11 @@ from ...comparison.similarity import similarity_matrix
 from ...comparison.structure import find_localization
 from ...context import Context
 from ...errors import InputError, SmallSampleWarning, must
+from ...findings.intervals import Unit
 from ...findings.localization import Localizations, localizations
 from ...findings.results import Curve, Result
 from ...inference.clusters import Clusters
-from ...inference.halves import half_interval, half_plan
+from ...inference.resampling import half_interval, half_plan
 from ...rows import options as row_choices
 from ...rows.cost import row_cost
 from ...rows.planning import plan_at_most
@@ -118,7 +119,7 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
 
     def _open(self, context: Context) -> dict[str, Any]:
         named = self.models if isinstance(self.models, Mapping) else None
-        models = self.open_models(self.models if named is None else list(named.values()), context.device)
+        models = self.open_encoders(self.models if named is None else list(named.values()), context)
         names = [model.name for model in models] if named is None else [str(name) for name in named]
         if len(set(names)) < len(names):
             raise must("models", "one or more, named differently", names)
@@ -149,13 +150,12 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
         curves: list[Curve] = []
         for name, values in readings.items():
             replicates = np.stack([resample[name] for resample in resamples])
-            band = half_interval(values, replicates, context.level, units=units, unit=recorded.unit)
+            band = half_interval(values, replicates, units=units, unit=recorded.unit)
+            band = replace(band, level=context.level)
             for model in recorded.activations:
                 places = [place for place, (owner, _) in enumerate(names) if owner == model]
                 ends = values[places], band.low[places], band.high[places]
-                curves.append(
-                    _curve(f"{model}: {name}", recorded, model, ends, context.level, notes.get(name, ""))
-                )
+                curves.append(_curve(recorded, model, name, ends, context.level, notes.get(name, "")))
         readings = {BEYOND: scores.beyond, "monte_carlo": scores.monte_carlo, **readings}
         table = [
             {"model": model, "layer": layer, **{name: float(v[k]) for name, v in readings.items()}}
@@ -251,13 +251,15 @@ def _halved(recorded: Recorded, halves: int, seed: int) -> tuple[int, list[np.nd
 
 
 def _curve(
-    name: str, recorded: Recorded, model: str, ends: Sequence[np.ndarray], level: float, note: str
+    recorded: Recorded, model: str, arm: str, ends: Sequence[np.ndarray], level: float, note: str
 ) -> Curve:
     """One score of one model over its layers, with its interval."""
     values, low, high = ends
     blank = np.full(len(values), np.nan)
     return Curve(
-        name=name,
+        name=f"{model}: {arm}",
+        model=model,
+        arm=arm,
         axis="layer",
         x=recorded.layers_of(model),
         values=values,
@@ -266,7 +268,7 @@ def _curve(
         band_low=blank,
         band_high=blank,
         level=level,
-        unit=recorded.unit,
+        unit=Unit(recorded.unit),
         n=recorded.examples,
         seeds=(1,) * len(values),
         reasons=tuple(None if np.isfinite(v) else "its similarities are undefined" for v in values),

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from ...errors import must
 from ...findings.claims.claim import Claim, Quantity
-from ...inference.scoring import quantile, standard_error
+from ...inference.estimate import quantile
+from ...inference.scoring import standard_error
 from ...randomness import generator
 
 Array = NDArray[np.float64]

@@ -16,12 +16,13 @@ from ...findings.results import Result
 from ...findings.words import counted
 from ...rows.cost import row_cost
 from ...scores.table import find_score
+from ...training.opening import open_task
 from ...training.tuned import RUN
 from ...version import VERSION
 from ..base import Experiment, Plan, as_function, option
 from ..citations import cited
 from ..comparison_options import ComparisonOptions, TextInputs
-from ..inputs import TASK_HELP, RowSelection, TaskOptions, TextOptions, open_task, task_notes
+from ..inputs import TASK_HELP, RowSelection, TaskOptions, TextOptions, task_notes
 from ..layer_similarity import compare_layers, plan_text, record_models
 from .checkpoint_blocks import MEASURE, find_checkpoint_blocks
 from .checkpoint_scores import Reading, Scoring, plan_scoring, score_checkpoint
@@ -110,9 +111,8 @@ class Trajectory(ComparisonOptions, RowSelection, TaskOptions, TextOptions, Expe
             task = open_task(self.task_reference(self.task))
             options = {"linear_probes": self.linear_probes, "train_size": self.train_size}
             scoring = plan_scoring(checkpoints, task, split=self.split, longest=self.longest, **options)
-        first = checkpoints[0].load()
-        models = {checkpoint.name: checkpoint.load for checkpoint in checkpoints}
-        models[checkpoints[0].name] = first
+        models = {checkpoint.name: checkpoint.model for checkpoint in checkpoints}
+        first = models[checkpoints[0].name] = checkpoints[0].open(context)
         length = checkpoint_length(checkpoints, self.longest)
         rows = plan_text({checkpoints[0].name: first}, texts, self.row_options(length))
         cost, summary = row_cost([first] * len(checkpoints), rows, storage=self.storage)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -143,9 +142,7 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
         task: Task = grid.tasks[0]
         methods, outcomes = self._tune(grid, context)
         sound = {name: method for name, method in methods.items() if method.done}
-        models = {
-            _name(run): partial(_load, run, context) for method in sound.values() for run in method.done
-        }
+        models = {_name(run): run.folder for method in sound.values() for run in method.done}
         recorded = record_models(
             {**text.models, **models}, text.texts, text.rows, storage=self.storage, context=context
         )
@@ -263,12 +260,6 @@ def _check_peft() -> None:
 
 def _name(run: Done) -> str:
     return f"{run.run.arm} {run.run.seed}"
-
-
-def _load(run: Done, context: Context) -> Any:
-    from ...encoders.loading import load
-
-    return load(run.folder, device=context.device)
 
 
 def _warnings(methods: Mapping[str, TunedMethod], seeds: Sequence[int]) -> tuple[str, ...]:

@@ -8,8 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...findings.intervals import Unit
 from ...findings.results import Curve, X
-from ...inference.scoring import example_groups, freedom, quantile, unit_influence, unit_of
+from ...inference.estimate import quantile
+from ...inference.scoring import example_groups, freedom, unit_influence, unit_of
 from ...inference.simultaneous import spread
 from ...scores.table import find_score
 from ...tasks.task import Task
@@ -87,7 +89,7 @@ def curves_over_draws(
                 for name, sign in zip(names, (-1, 1), strict=True):
                     fields[name][at] = np.clip(value + sign * reach, *ends)
         reasons = join_reasons(curve.reasons, few)
-        corrected.append(replace(curve, **fields, unit=f"{unit_of(clusters)} and draw", reasons=reasons))
+        corrected.append(replace(curve, **fields, unit=Unit(unit_of(clusters), "draw"), reasons=reasons))
     return corrected
 
 

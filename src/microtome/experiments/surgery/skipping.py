@@ -19,12 +19,14 @@ from ...scores.declare import Score
 from ...scores.table import find_score
 from ...tasks.items import Split
 from ...tasks.task import Task
+from ...training.cut_store import as_answers, cut_answers
 from ...training.cuts import every_span
+from ...training.opening import Model
 from ...version import VERSION
 from ..base import Plan, as_function
 from ..baselines import plain_weak, weak_models
 from ..citations import cited
-from ..models import Opened, as_answers, cut_answers, guess_line, named_seeds, sound
+from ..models import guess_line, named_seeds, sound
 from .claims import span_claims
 from .costs import baseline_claim
 from .fine_tuned import FineTunedExperiment
@@ -69,16 +71,17 @@ class Skipping(FineTunedExperiment):
         # predictions[seed][cut][example], the whole model first.
         predictions = [cut_answers(model, task, scored, cuts, context=context) for model in models]
 
-        def span_costs(name: str, places: Sequence[int]) -> SpanMap:
+        def span_costs(places: Sequence[int], arm: str = "") -> SpanMap:
             answers = [
                 as_answers(scored, [predictions[p][cut] for p in places], [seeds[p] for p in places])
                 for cut in range(len(cuts))
             ]
             by_span = dict(zip(spans, answers[1:], strict=True))
-            return span_map(name, depth, by_span, answers[0], task.main, task.labels, level=level)
+            name = f"{MEAN}, {arm}" if arm else MEAN
+            return span_map(name, depth, by_span, answers[0], task.main, task.labels, level=level, arm=arm)
 
-        costs = span_costs(MEAN, range(len(models)))
-        by_seed = [span_costs(f"{MEAN}, seed {seed}", [place]) for place, seed in enumerate(seeds)]
+        costs = span_costs(range(len(models)))
+        by_seed = [span_costs([place], f"seed {seed}") for place, seed in enumerate(seeds)]
         lines = guess_line(task, scored)
         full = as_answers(scored, [cuts_of_seed[0] for cuts_of_seed in predictions], seeds)
         weak = weak_models(task, full, lines, MEAN, level=level)
@@ -137,9 +140,9 @@ def _rows(
 
 
 def _methods(
-    models: Sequence[Opened], task: Task, judged: Split, score: Score, depth: int, level: float
+    models: Sequence[Model], task: Task, judged: Split, score: Score, depth: int, level: float
 ) -> str:
-    first = models[0].model
+    first = models[0].task_model
     several = "" if len(models) == 1 else f", trained with {len(models)} seeds,"
     spans = depth * (depth + 1) // 2
     parts = [
@@ -165,7 +168,7 @@ def _methods(
 
 
 def _provenance(
-    models: Sequence[Opened], task: Task, judged: Split, seeds: Sequence[int], started: float, command: str
+    models: Sequence[Model], task: Task, judged: Split, seeds: Sequence[int], started: float, command: str
 ) -> dict[str, Any]:
     return provenance(
         {
@@ -173,7 +176,7 @@ def _provenance(
             "seeds": list(seeds),
             "task": task.digest(judged.name),
             "task_source": task.source,
-            "device": models[0].model.device.type,
+            "device": models[0].device,
             "longest": models[0].longest,
             "seconds": round(time.monotonic() - started, 3),
             "command": command,

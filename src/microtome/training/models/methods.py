@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...errors import InputError, MissingExtraError, unknown
+from ...lazy import torch
 from ..heads.head import Head
 from .stock import SEQUENCE, drawing
 
 if TYPE_CHECKING:
-    import torch
-
     from .taskmodel import TaskModel
 
 METHODS = ("full", "head", "bitfit", "lora")
@@ -30,7 +29,7 @@ _TARGETS = (
     ("Wqkv",),
     ("c_attn",),
     ("q", "v"),
-    # XLNet's projections are bare tensors, to which no adapter can be added.
+    # Where the projections are bare tensors, to which no adapter can be added.
     ("layer_1", "layer_2"),
 )
 _RANK, _ALPHA, _DROPOUT = 8, 16, 0.1
@@ -133,11 +132,12 @@ def head_names(model: TaskModel) -> set[str]:
 
 def idle_names(model: TaskModel) -> set[str]:
     """Names of the parameters that do not affect the output."""
-    unread = {id(p) for n, p in model.base.named_parameters() if n.startswith("pooler.")}
-    unread = set() if _pools(model) else unread
-    # XLNet's mask embedding is used only in pre-training.
-    unread |= {id(p) for n, p in model.base.named_parameters() if n == "mask_emb"}
-    return {n for n, p in model.named_parameters() if id(p) in unread}
+    unread = {
+        id(parameter)
+        for name, parameter in model.base.named_parameters()
+        if name in model.family.idle or (name.startswith("pooler.") and not _pools(model))
+    }
+    return {name for name, parameter in model.named_parameters() if id(parameter) in unread}
 
 
 def _pools(model: TaskModel) -> bool:
@@ -193,8 +193,6 @@ def merged(model: TaskModel) -> TaskModel:
 
 def set_head_dropout(model: TaskModel, share: float) -> None:
     """Set the dropout of all modules between the last states and the output."""
-    import torch
-
     inside = {id(module) for module in model.base.modules()}
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout) and id(module) not in inside:

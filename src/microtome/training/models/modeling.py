@@ -69,7 +69,7 @@ def build(encoder: TransformerEncoder, task: Task, head: Head | str = "stock", *
     if resolved == "own":
         return _kept(encoder, task)
     if head == "jiant" and isinstance(resolved, Head):
-        # jiant used the dropout of the hidden states, which differs from that of the classifier in ALBERT.
+        # jiant used the dropout of the hidden states, which may differ from that of the classifier.
         resolved = replace(resolved, dropout=getattr(encoder.config, "hidden_dropout_prob", None))
     kind = stock_class(encoder.config, task.kind, causal=encoder.family.causal)
     if isinstance(resolved, Head) and resolved.pooler == "pretrained" and trained_pooler(encoder) is None:
@@ -78,7 +78,7 @@ def build(encoder: TransformerEncoder, task: Task, head: Head | str = "stock", *
                 f"a pretrained pooler must be in the checkpoint, but {encoder.name} has none; use "
                 "pooler='fresh'."
             )
-        # The paper's RoBERTa had a pooler that was randomly initialized when the model was loaded.
+        # In the paper such a pooler was randomly initialized when the model was loaded.
         resolved = replace(resolved, pooler="fresh")
     if isinstance(resolved, Head) and not (
         equals_stock(resolved, encoder.family) and task.kind != "multiple_choice"
@@ -162,8 +162,8 @@ def _kept(encoder: TransformerEncoder, task: Task) -> TaskModel:
     if kind is None or type(encoder.model) is not kind:
         needed = "a head for it" if kind is None else kind.__name__
         raise InputError(
-            f"{encoder.name} must have been trained for {task.kind} ({needed}) to keep its own head, but it "
-            f"is a {type(encoder.model).__name__}."
+            f"{encoder.name} must be fine-tuned for {task.kind} ({needed}), or be given with seeds to an "
+            f"experiment that fine-tunes first, but it is a {type(encoder.model).__name__}."
         )
     if task.kind in SEQUENCE and resolve("stock", encoder.family) != "stock":
         raise InputError(

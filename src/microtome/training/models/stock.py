@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any
 from ...encoders.load_errors import telling
 from ...encoders.sentence import unpack
 from ...errors import InputError, WorkError, must
+from ...lazy import torch
 from ...randomness import generator
 from ...tasks.items import Kind
 from ...tasks.task import Task
-from ..heads.head import POOLED
 
 if TYPE_CHECKING:
-    import torch
-
     from ...encoders.encoder import TransformerEncoder
 
 SEQUENCE = ("classification", "regression", "multiple_choice")
@@ -40,8 +38,8 @@ def stock_class(config: Any, kind: Kind, *, causal: bool) -> Any:
     -------
     type or None
         None where the library has none. In families without a class for multiple choice, a classifier with
-        one output scores the choices. XLNet answers questions with its simple head, not with the one that
-        needs a search.
+        one output scores the choices. Questions are answered by the simple head, not by one that needs a
+        search.
     """
     from transformers.models.auto import modeling_auto
 
@@ -113,8 +111,6 @@ def pad_of(encoder: TransformerEncoder) -> int:
 @contextmanager
 def drawing(seed: int, name: str) -> Iterator[None]:
     """Let the library initialize weights from a seed and a name alone, whatever the global random state."""
-    import torch
-
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise must("seed", "a whole number of at least 0", seed)
     with torch.random.fork_rng(devices=[]):
@@ -156,8 +152,8 @@ def trained_pooler(encoder: TransformerEncoder) -> dict[str, torch.Tensor] | Non
     """
     Find the pooler of the checkpoint.
 
-    A model that was loaded with another head, such as BERT's for masked words, leaves the pooler in its
-    file; a model whose file has none gets a randomly initialized one, which is not pretrained.
+    A model that was loaded with another head, such as that for masked words, leaves the pooler in its file; a
+    model whose file has none gets a randomly initialized one, which is not pretrained.
 
     Returns
     -------
@@ -166,7 +162,7 @@ def trained_pooler(encoder: TransformerEncoder) -> dict[str, torch.Tensor] | Non
     """
     import transformers
 
-    if encoder.family.name not in POOLED:
+    if not encoder.family.pooler:
         return None
     pooler = encoder.base.pooler.state_dict() if has_pooler(encoder.base) else None  # pyright: ignore[reportCallIssue, reportAttributeAccessIssue]
     if any("all weights re-initialized" in change for change in encoder.source.changes):
@@ -203,6 +199,6 @@ def pool(base: Any, states: torch.Tensor) -> torch.Tensor:
     -------
     Tensor of shape (examples, features)
     """
-    if hasattr(base, "pooler_activation"):  # ALBERT keeps dense layer and activation apart
+    if hasattr(base, "pooler_activation"):  # dense layer and activation are apart
         return base.pooler_activation(base.pooler(states[:, 0]))
     return base.pooler(states)

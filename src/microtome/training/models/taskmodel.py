@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ...encoders.elmo.latemodule import LateModule
 from ...encoders.family import Family
-from ...encoders.table import FAMILIES
+from ...encoders.late_module import LateModule
+from ...lazy import torch
 from ...tasks.items import Kind
 from ..heads.head import Head
 from ..heads.losses import LOSSES
 from ..heads.reading import at_words, given_states, rolled_left, vector
 from .stock import SEQUENCE, has_pooler, pool
-
-if TYPE_CHECKING:
-    import torch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,17 +66,11 @@ class TaskModel(LateModule):
     def __init__(self, net: torch.nn.Module, reader: torch.nn.Module | None, form: TaskForm) -> None:
         super().__init__()
         self.net, self.reader = net, reader
-        # The family by name: its read-only tables cannot be copied along with a model.
-        self.kind, self.labels, self.family_name = form.kind, form.labels, form.family.name
+        self.kind, self.labels, self.family = form.kind, form.labels, form.family
         self.head, self.pad, self.mask = form.head, form.pad, form.mask
         self.notes, self.seed = form.notes, form.seed
         order = form.order
         self.order = None if order in (None, tuple(range(len(order or ())))) else order
-
-    @property
-    def family(self) -> Family:
-        """Family of the encoder."""
-        return FAMILIES[self.family_name]
 
     @property
     def base(self) -> Any:
@@ -180,8 +171,6 @@ class TaskModel(LateModule):
         dict of str to Tensor of shape (examples, tokens)
             In multiple choice the rows are the choices one after the other. Padding is at the end.
         """
-        import torch
-
         names = [n for n in ("input_ids", "attention_mask", "token_type_ids") if n in batch]
         inputs = {name: _flat(batch[name]) for name in names}
         mask = inputs["attention_mask"].bool()
@@ -192,8 +181,8 @@ class TaskModel(LateModule):
 
     @property
     def _left(self) -> bool:
-        """Whether padding must be on the left: XLNet's own heads read the last position, padded or not."""
-        return self.reader is None and self.family.name == "xlnet" and self.kind in SEQUENCE
+        """Whether padding must be on the left, where the library's head reads the last position."""
+        return self.reader is None and self.family.padding_side == "left" and self.kind in SEQUENCE
 
     @property
     def _by_choice(self) -> bool:
@@ -221,8 +210,6 @@ class TaskModel(LateModule):
 
     def _answers(self, outputs: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
         """Bring the outputs of the library's class into the shape of the task's kind."""
-        import torch
-
         if self.kind == "span":
             return torch.stack([outputs.start_logits, outputs.end_logits], dim=-1)
         logits = outputs.logits
