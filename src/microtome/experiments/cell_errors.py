@@ -14,6 +14,7 @@ from ..findings.claims.claim import Quantity
 from ..findings.intervals import Unit
 from ..findings.maps import Map
 from ..findings.results import Curve, X
+from ..inference.estimate import Confidence
 from ..inference.simultaneous import Spread, band_arms, spread
 
 Array = NDArray[np.float64]
@@ -233,7 +234,7 @@ def points_of(
     arms, wide = np.array([point.alone(level) for point in spreads]), np.full(len(values), np.nan)
     if defined.any():
         points = [point for point in spreads if np.isfinite(point.se)]
-        wide[defined] = band_arms(points, errors[defined], level=level, pair_seeds=False)
+        wide[defined] = band_arms(points, errors[defined], Confidence(level=level, pair_seeds=False))
     ends = values - arms, values + arms, values - wide, values + wide
     low, high, band_low, band_high = ends if bounds is None else (np.clip(end, *bounds) for end in ends)
     return Points(
