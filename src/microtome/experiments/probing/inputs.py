@@ -18,7 +18,7 @@ from ...probes.dataset import Asked, divide
 from ...probes.table import PROBES, Probe
 from ...probes.targets import Annotated, read_target
 from ..base import Plan
-from ..layer_similarity import twin_of
+from ..layer_similarity import random_copy
 
 if TYPE_CHECKING:
     from .probing import Probing
@@ -93,7 +93,7 @@ def open_encoders(experiment: Probing, context: Context) -> dict[str, Any]:
         raise must("models", "named differently", names)
     named = {encoder.name: encoder for encoder in encoders}
     if experiment.random_baselines:
-        named[RANDOM_BASELINE] = twin_of(encoders[0], RANDOM_BASELINE)
+        named[RANDOM_BASELINE] = random_copy(encoders[0], 0, RANDOM_BASELINE)
     return named
 
 
