@@ -111,11 +111,6 @@ class Problems:
         inner = at[:, :-1] - (at[:, :-1] * share).sum(-1, keepdim=True)
         return torch.cat([torch.where(self.seen, inner, 0.0), at[:, -1:]], dim=1)
 
-    def outputs(self, at: torch.Tensor) -> torch.Tensor:
-        """Multiply the rows with weights, shape (layers, rows, problems, columns)."""
-        parts = in_parts(self.rows, lambda part: outputs_of(self.rows[:, part], at))
-        return torch.cat(parts, dim=1)
-
     def _loss(self, outputs: torch.Tensor, part: slice) -> tuple[torch.Tensor, torch.Tensor]:
         """Cross-entropy of a chunk of rows, shape (layers, rows, problems), and the class probabilities."""
         if self.columns == 1:
@@ -137,7 +132,7 @@ class Problems:
             The problems that the weights solve. Where they are these problems, each is evaluated on the rows
             of its own fold.
         """
-        loss, _ = self._loss(_opened(self.outputs(at), learned.seen), slice(None))
+        loss, _ = self._loss(_opened(outputs_of(self.rows, at), learned.seen), slice(None))
         counted = learned.seen[:, self.labels].T
         if learned is self:
             counted = counted & self.held
@@ -172,7 +167,7 @@ class Problems:
 
     def point(self, at: torch.Tensor, strong: torch.Tensor) -> _Point:
         """Compute outputs, value and gradient from the weights."""
-        outputs = _opened(self.outputs(at), self.seen)
+        outputs = _opened(outputs_of(self.rows, at), self.seen)
         value, gradient = self._look(at, outputs, strong)
         return _Point(at=at, outputs=outputs, value=value, gradient=gradient)
 
@@ -263,7 +258,7 @@ class Problems:
 
         The loss is convex, so the sign of its slope along the direction brackets the optimal length.
         """
-        change = self.outputs(direction)
+        change = outputs_of(self.rows, direction)
         slope0 = dot(point.gradient, direction)
         length = torch.ones_like(slope0)
         low, low_slope = torch.zeros_like(slope0), slope0.clone()
