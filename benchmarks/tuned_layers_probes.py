@@ -147,9 +147,9 @@ def base_readouts(
     encoder: Any, options: Mapping[str, Any], aside: Path, *, trees: bool = False
 ) -> dict[str, Any]:
     """Probes of the model before tuning, of its random baseline, and of a control task."""
-    from microtome.experiments.layer_similarity import called, twin_of
+    from microtome.experiments.layer_similarity import called, random_copy
 
-    models = {BASE: called(encoder, BASE), RANDOM_BASELINE: twin_of(encoder, RANDOM_BASELINE)}
+    models = {BASE: called(encoder, BASE), RANDOM_BASELINE: random_copy(encoder, 0, RANDOM_BASELINE)}
     out: dict[str, Any] = {}
     for target in (TREES,) if trees else TARGETS:
         asked, stacks = record_all(models, target, options, aside)

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..errors import DamageWarning, InputError, WorkError, must
 from .address import canonical, is_address
-from .checking import check_store, find_damage
+from .checking import check_entry, find_damage, find_strays
 from .entry import RECORD, StoreEntry, read_entry
 from .files import FULL, disk, drop_temporary
 from .layout import StoreLayout, listing
@@ -52,10 +52,12 @@ class Shelf:
     ----------
     root : path, optional
         See `find_store`. Nothing is written before the first entry.
+    command : str
+        The command that reproduces the entries that are added.
     """
 
-    def __init__(self, root: str | os.PathLike[str] | None = None) -> None:
-        self.root = find_store(root)
+    def __init__(self, root: str | os.PathLike[str] | None = None, command: str = "") -> None:
+        self.root, self.command = find_store(root), command
         self._layout = StoreLayout(root=self.root)
         self._layout.check()
 
@@ -155,7 +157,6 @@ class Shelf:
         inputs: Sequence[str] = (),
         address: str | None = None,
         provenance: Mapping[str, Any] | None = None,
-        command: str = "",
     ) -> StoreEntry:
         """
         Create an entry in one step.
@@ -173,15 +174,13 @@ class Shelf:
             By default that of the specification and the inputs.
         provenance : mapping, optional
             Further facts about how it was made.
-        command : str
-            The command that reproduces the entry.
 
         Returns
         -------
         StoreEntry
             That of the first writer.
         """
-        order = make_order(address, kind, specification, inputs, command)
+        order = make_order(address, kind, specification, inputs, self.command)
         canonical(provenance or {}, "provenance")
         if (entry := self._known(order)) is not None:
             return entry
@@ -209,7 +208,6 @@ class Shelf:
         kind: str,
         specification: Mapping[str, Any],
         inputs: Sequence[str] = (),
-        command: str = "",
         waiting: Callable[[], None] | None = None,
     ) -> Iterator[Work]:
         """
@@ -222,7 +220,7 @@ class Shelf:
         ----------
         address : str, optional
             By default that of the specification and the inputs.
-        kind, specification, inputs, command
+        kind, specification, inputs
             As in `put`.
         waiting : callable, optional
             Called once if another process works on it.
@@ -231,7 +229,7 @@ class Shelf:
         ------
         Work
         """
-        order = make_order(address, kind, specification, inputs, command)
+        order = make_order(address, kind, specification, inputs, self.command)
         folder = self._layout.partial / order.address
 
         if (entry := self._known(order)) is not None:
@@ -306,7 +304,12 @@ class Shelf:
             One sentence per problem.
         """
         addresses = self.addresses() if address is None else [self.find(address)]
-        return check_store(self._layout, addresses, strays=address is None, progress=progress)
+        problems = list(find_strays(self._layout)) if address is None else []
+        for position, name in enumerate(addresses, start=1):
+            problems += check_entry(self._layout.place(name))
+            if progress is not None:
+                progress("entries", position, len(addresses))
+        return problems
 
     def remove(self, address: str) -> bool:
         """

@@ -136,12 +136,10 @@ def finetune_vectorized(
         for rate in rate_values
         for seed in seeds
     ]
-    shelf = Shelf(context.store)
+    shelf = Shelf(context.store, context.command)
     with ExitStack() as stack:
         works = [
-            stack.enter_context(
-                shelf.work(kind=KIND, specification=request.specification, command=context.command)
-            )
+            stack.enter_context(shelf.work(kind=KIND, specification=request.specification))
             for request in requests
         ]
         pending = [

@@ -15,7 +15,7 @@ from ...probes.dataset import Asked, divide
 from ...probes.table import Probe
 from ...probes.targets import Annotated, read_target
 from ..base import Plan
-from ..layer_similarity import twin_of
+from ..layer_similarity import random_copy
 from .layer_mixes import find_probe
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def open_encoders(experiment: Probing, context: Context) -> dict[str, Any]:
         raise must("models", "named differently", names)
     named = {encoder.name: encoder for encoder in encoders}
     if experiment.random_baselines:
-        named[RANDOM_BASELINE] = twin_of(encoders[0], RANDOM_BASELINE)
+        named[RANDOM_BASELINE] = random_copy(encoders[0], 0, RANDOM_BASELINE)
     return named
 
 
@@ -215,15 +215,13 @@ def record_rows(
         seeds=tuple(seeds),
         device=context.device,
     )
-    shelf = Shelf(context.store)
+    shelf = Shelf(context.store, context.command)
     recorded = {}
     for name, encoder in inputs.encoders.items():
         rows = shared
         if subword == "each":
             rows = plan_rows(texts.examples, [encoder], replace(options, subword="each")).among(shared)
-        activations = record(
-            encoder, texts, rows, shelf=shelf, command=context.command, progress=context.progress
-        )
+        activations = record(encoder, texts, rows, shelf=shelf, progress=context.progress)
         # A norm behind the last block is a layer of some families, but no block of its own.
         layers = activations.layers[: encoder.depth + 1]
         recorded[name] = RecordedRows(

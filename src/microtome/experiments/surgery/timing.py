@@ -74,7 +74,7 @@ def freezing_costs(
         "cases": {name: repr(case) for name, case in cases.items()},
         "repeats": repeats,
     }
-    with Shelf(context.store).work(kind=KIND, specification=specification, command=context.command) as work:
+    with Shelf(context.store, context.command).work(kind=KIND, specification=specification) as work:
         entry = work.entry
         if entry is None:
             method = str(values.get("method", "full"))
