@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import InputError, must, unknown
 from .classes import CLASS_SCORES
-from .declare import Labels, Score
+from .declare import Kind, Labels, Score
 from .numbers import NUMBER_SCORES
 from .spans import SPAN_SCORES
 from .words import WORD_SCORES
@@ -69,7 +69,9 @@ def mean_of(*scores: Score) -> Score:
         raise InputError(
             f"scores that are averaged must have one direction and one scale, but got {' and '.join(names)}."
         )
-    kinds = tuple(kind for kind in scores[0].kinds if all(kind in score.kinds for score in scores))
+    kinds: tuple[Kind, ...] = tuple(
+        kind for kind in scores[0].kinds if all(kind in score.kinds for score in scores)
+    )
     if not kinds:
         raise InputError(
             f"scores that are averaged must be of one kind of task, but got {' and '.join(names)}."
