@@ -6,6 +6,7 @@ import copy
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -262,6 +263,16 @@ def record_models(
             visit(name, loaded)
     layers = _numbered(next(iter(activations.values())))
     return Recorded(activations=activations, digests=digests, layers=layers, rows=rows, unit=rows.unit)
+
+
+def record_pieces(
+    models: Mapping[str, Loaded], texts: Texts, rows: Rows, **options: Any
+) -> dict[str, Callable[[], object]]:
+    """One piece of work for each model: its rows, as `record_models` puts them into the store."""
+    return {
+        f"{name} on {texts.name}": partial(record_models, {name: model}, texts, rows, **options)
+        for name, model in models.items()
+    }
 
 
 def compare_layers(

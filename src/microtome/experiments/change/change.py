@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -21,7 +21,7 @@ from ..base import Experiment, Plan, as_function, option
 from ..cell_errors import Points, points_of
 from ..citations import cited
 from ..inputs import RowSelection, TextOptions
-from ..layer_similarity import compare_layers, plan_text, record_models
+from ..layer_similarity import compare_layers, plan_text, record_models, record_pieces
 from ..tuned_models import (
     RANDOM,
     SEEDS,
@@ -105,6 +105,13 @@ class LayerChange(MeasureOptions, RowSelection, TextOptions, TunedOptions, Exper
         sentence, summary = row_cost(list(models.all.values()), rows, storage=self.storage)
         inputs = ChangeInputs(models=models, texts=texts, rows=rows)
         return Plan(name=texts.name, summary=summary, sentence=sentence, inputs=inputs)
+
+    def pieces(self, plan: Plan, context: Context) -> Mapping[str, Callable[[], object]]:
+        """The rows of each model."""
+        inputs = plan.inputs
+        return record_pieces(
+            inputs.models.all, inputs.texts, inputs.rows, storage=self.storage, context=context
+        )
 
     def run(self, plan: Plan, context: Context) -> Result:
         """Record the rows, compare the layers, and describe the change."""

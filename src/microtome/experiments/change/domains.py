@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -21,7 +21,7 @@ from ..base import Experiment, Plan, as_function, option
 from ..cell_errors import Sample, apart, points_of
 from ..citations import cited
 from ..inputs import RowSelection, open_texts
-from ..layer_similarity import Recorded, compare_layers, plan_text, record_models
+from ..layer_similarity import Recorded, compare_layers, plan_text, record_models, record_pieces
 from ..tuned_models import (
     BASE,
     TUNED,
@@ -134,6 +134,18 @@ class Domains(MeasureOptions, RowSelection, TunedOptions, Experiment):
             f"{matched.sentence()}",
             inputs=DomainInputs(models=models, corpora=corpora, matched=matched, texts=texts, rows=rows),
         )
+
+    def pieces(self, plan: Plan, context: Context) -> Mapping[str, Callable[[], object]]:
+        """The rows of each model on each text."""
+        inputs, options = plan.inputs, {"storage": self.storage, "context": context}
+        first, second = (
+            record_pieces(inputs.models.all, texts, rows, **options)
+            for texts, rows in zip(inputs.texts, inputs.rows, strict=True)
+        )
+        return {
+            **{f"{name}, in domain": piece for name, piece in first.items()},
+            **{f"{name}, out of domain": piece for name, piece in second.items()},
+        }
 
     def run(self, plan: Plan, context: Context) -> Result:
         """Record the rows of both texts, compare the layers, and test the difference."""

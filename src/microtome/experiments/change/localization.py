@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -29,7 +29,7 @@ from ...version import VERSION
 from ..base import Experiment, Plan, as_function, option
 from ..citations import cited
 from ..inputs import SAMPLE, LoadingOptions, RowSelection, TextOptions
-from ..layer_similarity import ComparisonOptions, Recorded, called, record_models
+from ..layer_similarity import ComparisonOptions, Recorded, called, record_models, record_pieces
 from ..tuned_models import text_provenance
 
 # SVCCA as the paper of Wu et al. 2020 describes it, and as its code has it.
@@ -145,6 +145,13 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
         if not names or len(set(names)) < len(names):
             raise must("models", "one or more, named differently", names)
         return {name: called(model, name) for name, model in zip(names, encoders, strict=True)}
+
+    def pieces(self, plan: Plan, context: Context) -> Mapping[str, Callable[[], object]]:
+        """The rows of each model."""
+        inputs = plan.inputs
+        return record_pieces(
+            inputs.encoders, inputs.texts, inputs.rows, storage=self.storage, same=False, context=context
+        )
 
     def run(self, plan: Plan, context: Context) -> Result:
         """Record the rows, and score the layers on all rows and on half-samples."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -24,7 +25,7 @@ from ...training.tuned import RUN
 from ..base import Experiment, Plan, as_function, option
 from ..citations import cited
 from ..inputs import TASK_HELP, RowSelection, TaskOptions, TextOptions, task_notes
-from ..layer_similarity import ComparisonOptions, compare_layers, plan_text, record_models
+from ..layer_similarity import ComparisonOptions, compare_layers, plan_text, record_models, record_pieces
 from ..tuned_models import text_provenance
 from .checkpoint_blocks import MEASURE, find_checkpoint_blocks
 from .checkpoint_scores import Reading, Scoring, plan_scoring, score_checkpoint
@@ -169,6 +170,23 @@ class Trajectory(ComparisonOptions, RowSelection, TaskOptions, TextOptions, Expe
             if self.task is None and getattr(self, name):
                 raise must(name, "given with a task", getattr(self, name))
 
+    def pieces(self, plan: Plan, context: Context) -> Mapping[str, Callable[[], object]]:
+        """For each checkpoint, its rows and its answers."""
+        inputs, pieces = plan.inputs, {}
+        for checkpoint in inputs.checkpoints:
+            visit = None
+            if inputs.scoring is not None:
+                visit = partial(_score, inputs.scoring, checkpoint, context)
+            pieces |= record_pieces(
+                {checkpoint.name: checkpoint.load},
+                inputs.texts,
+                inputs.rows,
+                storage=self.storage,
+                visit=visit,
+                context=context,
+            )
+        return pieces
+
     def run(self, plan: Plan, context: Context) -> Result:
         """Read every checkpoint, compare layers and find blocks, and describe the course of the training."""
         started, inputs, level = time.monotonic(), plan.inputs, context.level
@@ -177,8 +195,7 @@ class Trajectory(ComparisonOptions, RowSelection, TaskOptions, TextOptions, Expe
 
         def score(name: str, encoder: Any) -> None:
             if scoring is not None:
-                place = len(readings)
-                readings.append(score_checkpoint(scoring, checkpoints[place], encoder, context.named(name)))
+                readings.append(_score(scoring, checkpoints[len(readings)], context, name, encoder))
 
         models = {checkpoint.name: checkpoint.load for checkpoint in checkpoints}
         models[checkpoints[0].name] = inputs.first
@@ -265,6 +282,11 @@ class Trajectory(ComparisonOptions, RowSelection, TaskOptions, TextOptions, Expe
 
 
 trajectory = as_function(Trajectory, "trajectory")
+
+
+def _score(scoring: Scoring, checkpoint: Checkpoint, context: Context, name: str, encoder: Any) -> Reading:
+    return score_checkpoint(scoring, checkpoint, encoder, context.named(name))
+
 
 # What decides the numbers, beside the inputs.
 _OPTIONS = (

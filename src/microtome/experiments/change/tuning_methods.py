@@ -25,7 +25,7 @@ from ..cell_errors import Sample, center_of, points_of
 from ..citations import cited
 from ..grid import RECIPE_HELP, GridInputs, GridRuns, TrainingGrid
 from ..inputs import TextOptions
-from ..layer_similarity import Recorded, compare_layers, plan_text, record_models
+from ..layer_similarity import Recorded, compare_layers, plan_text, record_models, record_pieces
 from ..run_curves import counts, failures, rows_of
 from ..runs import Done, Run
 from ..tuned_models import BASE, MeasureOptions, layer_curve, text_provenance
@@ -154,17 +154,41 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
             inputs=TuningInputs(**vars(grid), texts=texts, rows=rows),
         )
 
-    def run(self, plan: Plan, context: Context) -> Result:
-        """Try the rates, fine-tune at the chosen ones with all seeds, and compare models with the base."""
-        started, inputs, task = time.monotonic(), plan.inputs, plan.inputs.tasks[0]
-        tried = self.fine_tune(inputs, 0, [run for run in inputs.runs if run.seed in self._trials], context)
-        chosen = choose_rates(tried, task, self.match)
+    def pieces(self, plan: Plan, context: Context) -> Mapping[str, Callable[[], object]]:
+        """The trials of the rates; then the other seeds of the rates that follow; then rows of the models."""
+        inputs = plan.inputs
+        pieces = self.run_pieces(inputs, 0, self._trial_runs(inputs), context, keep_models=True)
+        if pieces:
+            return pieces
+        *_, runs = self._choose(inputs, context)
+        pieces = self.run_pieces(inputs, 0, runs, context, keep_models=True)
+        if pieces:
+            return pieces
+        done = [run for run in self.fine_tune(inputs, 0, runs, context) if counts(run)]
+        models = {BASE: inputs.encoder, **{_name(run): _loader(run, context) for run in done}}
+        return record_pieces(models, inputs.texts, inputs.rows, storage=self.storage, context=context)
+
+    def _trial_runs(self, inputs: TuningInputs) -> list[Run]:
+        return [run for run in inputs.runs if run.seed in self._trials]
+
+    def _choose(
+        self, inputs: TuningInputs, context: Context
+    ) -> tuple[list[Done], dict[str, TunedMethod], list[Run]]:
+        """Try the rates, and list the runs at the chosen ones."""
+        tried = self.fine_tune(inputs, 0, self._trial_runs(inputs), context)
+        chosen = choose_rates(tried, inputs.tasks[0], self.match)
         runs = [
             method_run(method.name, method.rate, seed, self.train_size)
             for method in chosen.values()
             if method.tried
             for seed in self.seeds
         ]
+        return tried, chosen, runs
+
+    def run(self, plan: Plan, context: Context) -> Result:
+        """Try the rates, fine-tune at the chosen ones with all seeds, and compare models with the base."""
+        started, inputs, task = time.monotonic(), plan.inputs, plan.inputs.tasks[0]
+        tried, chosen, runs = self._choose(inputs, context)
         done = self.fine_tune(inputs, 0, runs, context)
         methods = {
             name: replace(method, done=tuple(run for run in done if run.run.arm == name and counts(run)))

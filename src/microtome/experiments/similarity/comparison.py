@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ...comparison.compare import ComparisonInputs, choose_measures, compare_layers
@@ -11,9 +12,11 @@ from ...comparison.inputs import check_remove_top
 from ...comparison.plan import read_bytes
 from ...context import Context
 from ...errors import must
+from ...extraction.recording import record
 from ...findings.maps import Maps
 from ...findings.record import with_source
 from ...rows.planning import plan_rows
+from ...store.shelf import Shelf
 from ..base import Experiment, Plan, as_function, option
 from ..layer_similarity import twin_of
 from .inputs import ExtractionOptions
@@ -95,6 +98,16 @@ class ModelComparison(MatrixOptions, ExtractionOptions, Experiment):
                 batch_tokens=self.batch_tokens,
             ),
         )
+
+    def pieces(self, plan: Plan, context: Context) -> Mapping[str, Callable[[], object]]:
+        """The rows of each model, where they are recorded."""
+        inputs: ComparisonInputs = plan.inputs
+        options = {"storage": self.storage, "batch_tokens": self.batch_tokens, "shelf": Shelf(context.store)}
+        return {
+            encoder.name: partial(record, encoder, inputs.texts, inputs.rows, **options)
+            for encoder in inputs.encoders
+            if inputs.keep and inputs.of_rows
+        }
 
     def run(self, plan: Plan, context: Context) -> Maps:
         """Record the rows of each model, or find them in the store, and compare them."""

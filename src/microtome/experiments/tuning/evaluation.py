@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,10 @@ class ModelEvaluation(TaskOptions, Experiment):
             inputs=EvaluationInputs(task=task, models=models),
             notes=task_notes([task]),
         )
+
+    def pieces(self, plan: Plan, context: Context) -> Mapping[str, Callable[[], object]]:
+        """None: predictions of an evaluation are not stored."""
+        return {}
 
     def run(self, plan: Plan, context: Context) -> EvaluationResult:
         """Predict and score every example."""

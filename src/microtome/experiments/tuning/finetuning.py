@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,15 @@ class FineTuning(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
             inputs=FineTuningInputs(encoder=encoder, task=task, recipe=recipe, references=references),
             notes=task_notes([task]),
         )
+
+    def pieces(self, plan: Plan, context: Context) -> Mapping[str, Callable[[], object]]:
+        """One fine-tuning for each seed; seeds of one vectorized model are trained together."""
+        if self.vectorized:
+            return super().pieces(plan, context)
+        return {
+            f"seed {seed}": partial(replace(self, seeds=(seed,), at_once=1).run, plan, context)
+            for seed in self.seeds
+        }
 
     def run(self, plan: Plan, context: Context) -> TunedRuns:
         """Fine-tune with the seeds that the store does not have yet."""
