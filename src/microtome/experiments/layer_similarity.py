@@ -239,7 +239,7 @@ def record_models(
     Recorded
     """
     context = context or Context()
-    shelf = Shelf(context.store)
+    shelf = Shelf(context.store, context.command)
     activations: dict[str, Activations] = {}
     digests: dict[str, str] = {}
     first = None
@@ -255,7 +255,6 @@ def record_models(
             rows,
             shelf=shelf,
             storage=storage,
-            command=context.command,
             progress=context.named(name).progress,
         )
         digests[name] = encoder.digest

@@ -28,8 +28,9 @@ from microtome.training.heads.layer_heads import apply_heads, head_weights, pool
 from microtome.training.inputs import collate, encode
 from microtome.training.models.methods import trainable
 from microtome.training.models.modeling import build
-from microtome.training.optimization.loop import make_accelerator, train
+from microtome.training.optimization.loop import train
 from microtome.training.optimization.sampler import updates
+from microtome.training.precision import make_accelerator
 from microtome.training.recipe import find_recipe
 from samples import task_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -21,7 +21,7 @@ from ...findings.intervals import Unit
 from ...findings.localization import Localizations, localizations
 from ...findings.results import Curve, Result
 from ...inference.clusters import Clusters
-from ...inference.halves import half_interval, half_plan
+from ...inference.resampling import half_interval, half_plan
 from ...rows import options as row_choices
 from ...rows.cost import row_cost
 from ...rows.planning import Rows, plan_at_most
@@ -290,7 +290,7 @@ def _curve(
 ) -> Curve:
     """One score of one model over its layers, with its values on half-samples."""
     values, resamples = estimates
-    band = half_interval(values, resamples, level, units=len(units), unit=recorded.unit)
+    band = replace(half_interval(values, resamples, units=len(units), unit=recorded.unit), level=level)
     blank = np.full(len(values), np.nan)
     return Curve(
         name=f"{model}: {name}",

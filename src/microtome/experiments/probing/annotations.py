@@ -123,7 +123,7 @@ def _probe_all(
     experiment: Probing, inputs: AnnotationInputs, recorded: dict[str, RecordedRows], context: Context
 ) -> _Probes:
     """Probe every encoder for the target, and the given ones for the control task too."""
-    train, shelf, probes = inputs.probe.function(), Shelf(context.store), _Probes()
+    train, shelf, probes = inputs.probe.function(), Shelf(context.store, context.command), _Probes()
     for kind in experiment.layers:
         targets, controls = probes.targets.setdefault(kind, {}), probes.controls.setdefault(kind, {})
         for place, (name, activations) in enumerate(recorded.items()):
@@ -139,7 +139,7 @@ def _probe_all(
 
             def stored(task: Asked, X: np.ndarray = activations.X, rows: str = activations.address) -> Probed:
                 specification = question(task, inputs.probe.name)
-                return kept_probe(shelf, specification, rows, lambda: train(task, X), context.command)
+                return kept_probe(shelf, specification, rows, lambda: train(task, X))
 
             targets[called(name, kind)] = stored(asked)
             if experiment.draws and name in inputs.names:

@@ -215,15 +215,13 @@ def record_rows(
         seeds=tuple(seeds),
         device=context.device,
     )
-    shelf = Shelf(context.store)
+    shelf = Shelf(context.store, context.command)
     recorded = {}
     for name, encoder in inputs.encoders.items():
         rows = shared
         if subword == "each":
             rows = plan_rows(texts.examples, [encoder], replace(options, subword="each")).among(shared)
-        activations = record(
-            encoder, texts, rows, shelf=shelf, command=context.command, progress=context.progress
-        )
+        activations = record(encoder, texts, rows, shelf=shelf, progress=context.progress)
         # A norm behind the last block is a layer of some families, but no block of its own.
         layers = activations.layers[: encoder.depth + 1]
         recorded[name] = RecordedRows(

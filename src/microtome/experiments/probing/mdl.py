@@ -105,7 +105,7 @@ def _codes(
 ) -> dict[str, Code]:
     """Code the labels of every task block by block, or read the code from the store."""
     codes: dict[str, Code] = {}
-    shelf = Shelf(context.store)
+    shelf = Shelf(context.store, context.command)
     for place, (name, (activations, asked, labels)) in enumerate(tasks.items()):
         if context.progress is not None:
             context.progress(f"coding {name}", place, len(tasks))
@@ -119,7 +119,7 @@ def _codes(
             device=context.device,
         )
         specification = question(asked, "online code")
-        codes[name] = kept_code(shelf, specification, activations.address, compute, context.command)
+        codes[name] = kept_code(shelf, specification, activations.address, compute)
     return codes
 
 

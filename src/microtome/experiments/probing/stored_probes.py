@@ -75,9 +75,7 @@ def _digest(*arrays: np.ndarray) -> str:
     return found.hexdigest()
 
 
-def kept_probe(
-    shelf: Shelf, asked: Mapping[str, Any], rows: str, compute: Callable[[], Probed], command: str = ""
-) -> Probed:
+def kept_probe(shelf: Shelf, asked: Mapping[str, Any], rows: str, compute: Callable[[], Probed]) -> Probed:
     """
     Read what a probe answered from the store, or let it answer and put that there.
 
@@ -89,26 +87,22 @@ def kept_probe(
     rows : str
         The address of the rows of the model.
     compute : callable
-    command : str
-        What the user typed.
 
     Returns
     -------
     Probed
         The same, bit by bit, whether it was there or not.
     """
-    return _probed(_kept(shelf, asked, rows, lambda folder: _write_probed(folder, compute()), command))
+    return _probed(_kept(shelf, asked, rows, lambda folder: _write_probed(folder, compute())))
 
 
-def kept_code(
-    shelf: Shelf, asked: Mapping[str, Any], rows: str, compute: Callable[[], Code], command: str = ""
-) -> Code:
+def kept_code(shelf: Shelf, asked: Mapping[str, Any], rows: str, compute: Callable[[], Code]) -> Code:
     """
     Read a code from the store, or make it and put it there.
 
     Parameters
     ----------
-    shelf, asked, rows, compute, command
+    shelf, asked, rows, compute
         As in `kept_probe`.
 
     Returns
@@ -121,15 +115,13 @@ def kept_code(
         code = compute()
         _write_arrays(folder, {name: np.asarray(getattr(code, name)) for name in names})
 
-    found = _read_arrays(_kept(shelf, asked, rows, write, command))
+    found = _read_arrays(_kept(shelf, asked, rows, write))
     uniform = float(found.pop("uniform").item())
     return Code(uniform=uniform, **found)
 
 
-def _kept(
-    shelf: Shelf, asked: Mapping[str, Any], rows: str, write: Callable[[Path], None], command: str
-) -> Path:
-    with shelf.work(kind=KIND, specification=asked, inputs=[rows], command=command) as work:
+def _kept(shelf: Shelf, asked: Mapping[str, Any], rows: str, write: Callable[[Path], None]) -> Path:
+    with shelf.work(kind=KIND, specification=asked, inputs=[rows]) as work:
         entry = work.entry
         if entry is None:
             write(work.folder)

@@ -102,7 +102,11 @@ class ModelComparison(MatrixOptions, ExtractionOptions, Experiment):
     def pieces(self, plan: Plan, context: Context) -> Mapping[str, Callable[[], object]]:
         """The rows of each model, where they are recorded."""
         inputs: ComparisonInputs = plan.inputs
-        options = {"storage": self.storage, "batch_tokens": self.batch_tokens, "shelf": Shelf(context.store)}
+        options = {
+            "storage": self.storage,
+            "batch_tokens": self.batch_tokens,
+            "shelf": Shelf(context.store, context.command),
+        }
         return {
             encoder.name: partial(record, encoder, inputs.texts, inputs.rows, **options)
             for encoder in inputs.encoders
