@@ -23,6 +23,8 @@ Panel = Literal["Input", "Rows", "Model", "Statistics", "Output"]
 # Recipe values and other settings that a function takes by name, as `finetune` does.
 CHANGES = "changes"
 _KEY = "option"
+# Parts of the work of an experiment, by name.
+Pieces = Mapping[str, Callable[[], object]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +189,7 @@ class Experiment(ABC):
     def run(self, plan: Plan, context: Context) -> Any:
         """Do what was planned, and give a result; what the store already has is read from there."""
 
-    def pieces(self, plan: Plan, context: Context) -> Mapping[str, Callable[[], object]]:
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
         """
         Name the independent pieces of the work that can be computed next and whose outcomes the store keeps.
 

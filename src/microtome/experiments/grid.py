@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from ..training.heads.head import read_head
 from ..training.opening import open_model, open_task
 from ..training.precision import DTYPES
 from ..training.recipe import Recipe, find_recipe
-from .base import Experiment, Plan, option
+from .base import Experiment, Pieces, Plan, option
 from .checking import check_runs
 from .inputs import TASK_HELP, LoadingOptions, TaskOptions, task_notes
 from .runs import Done, Run, count_updates, missing_runs, run_all
@@ -150,7 +150,7 @@ class TrainingGrid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
             notes=task_notes(tasks),
         )
 
-    def pieces(self, plan: Plan, context: Context) -> Mapping[str, Callable[[], object]]:
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
         """The fine-tunings that the store does not have yet."""
         inputs: GridInputs = plan.inputs
         return {
@@ -167,7 +167,7 @@ class TrainingGrid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
         context: Context,
         *,
         keep_models: bool = False,
-    ) -> dict[str, Callable[[], object]]:
+    ) -> Pieces:
         """Fine-tunings on the task at a place of the inputs that the store does not have yet, by name."""
         alone, task = replace(self, at_once=1), inputs.tasks[place]
         keep_models = keep_models or self.keep_models

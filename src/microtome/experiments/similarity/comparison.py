@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,8 +17,8 @@ from ...findings.maps import Maps
 from ...findings.record import with_source
 from ...rows.planning import plan_rows
 from ...store.shelf import Shelf
-from ..base import Experiment, Plan, as_function, option
-from ..layer_similarity import twin_of
+from ..base import Experiment, Pieces, Plan, as_function, option
+from ..layer_similarity import random_copy
 from .inputs import ExtractionOptions
 from .matrix import MatrixOptions
 
@@ -81,7 +81,7 @@ class ModelComparison(MatrixOptions, ExtractionOptions, Experiment):
         texts = self.texts()
         encoders = self.open_encoders(self.models, context)
         seeds = range(self.seed, self.seed + self.random_baselines)
-        encoders += [twin_of(encoders[0], f"{encoders[0].name}-random{seed}", seed) for seed in seeds]
+        encoders += [random_copy(encoders[0], seed) for seed in seeds]
         check_remove_top(self.remove_top, [width for encoder in encoders for width in encoder.widths])
         rows = plan_rows(texts.examples, encoders, self.row_rule(encoders), progress=context.progress)
         return Plan(
@@ -99,7 +99,7 @@ class ModelComparison(MatrixOptions, ExtractionOptions, Experiment):
             ),
         )
 
-    def pieces(self, plan: Plan, context: Context) -> Mapping[str, Callable[[], object]]:
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
         """The rows of each model, where they are recorded."""
         inputs: ComparisonInputs = plan.inputs
         options = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from ...tasks.task import Task
 from ...training.cut_store import cut_answers
 from ...training.opening import open_model
 from ...training.recipe import Recipe
-from ..base import Plan, as_function, option
+from ..base import Pieces, Plan, as_function, option
 from ..baselines import below_baseline, plain_weak
 from ..grid import RECIPE_HELP, Grid, GridInputs, GridRuns
 from ..run_curves import curves_of, gather_points, rows_of
@@ -172,7 +172,7 @@ class Dropping(Grid):
                 ]
         return runs
 
-    def pieces(self, plan: Plan, context: Context) -> Mapping[str, Callable[[], object]]:
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
         """The fine-tunings after dropping; and for each seed of models that are cut afterwards, all of it."""
         inputs, pieces = plan.inputs, {}
         for place, task in enumerate(inputs.tasks):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from ...training.checking import check_seeds
 from ...training.multi_seed import finetune_seeds
 from ...training.opening import Model, open_model, open_models, open_task
 from ...training.recipe import Recipe, find_recipe
-from ..base import Experiment, Plan, option
+from ..base import Experiment, Pieces, Plan, option
 from ..grid import TrainingOptions
 from ..inputs import TASK_HELP, LoadingOptions, TaskOptions, task_notes
 from ..models import sound
@@ -124,7 +124,7 @@ class FineTunedExperiment(TrainingOptions, TaskOptions, LoadingOptions, Experime
             notes=task_notes([task]),
         )
 
-    def pieces(self, plan: Plan, context: Context) -> Mapping[str, Callable[[], object]]:
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
         """One piece for each model: its fine-tuning where it comes first, and the same experiment on it."""
         inputs, prepared = plan.inputs
         models, pieces = sound(inputs.models)[0], {}

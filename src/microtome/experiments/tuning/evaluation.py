@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from ...training.evaluating import score_model
 from ...training.inputs import encode
 from ...training.opening import Model, open_model, open_task
 from ...training.writing import EVALUATION, EvaluationResult
-from ..base import Experiment, Plan, option
+from ..base import Experiment, Pieces, Plan, option
 from ..inputs import TASK_HELP, TaskOptions, task_notes
 
 
@@ -84,7 +83,7 @@ class ModelEvaluation(TaskOptions, Experiment):
             notes=task_notes([task]),
         )
 
-    def pieces(self, plan: Plan, context: Context) -> Mapping[str, Callable[[], object]]:
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
         """None: predictions of an evaluation are not stored."""
         return {}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from ...training.multi_seed import finetune_seeds
 from ...training.opening import open_model, open_task
 from ...training.recipe import Recipe
 from ...training.writing import TUNING, TunedRuns, check_runs
-from ..base import Experiment, Plan, option
+from ..base import Experiment, Pieces, Plan, option
 from ..grid import TrainingOptions
 from ..inputs import TASK_HELP, LoadingOptions, TaskOptions, task_notes
 
@@ -107,7 +107,7 @@ class FineTuning(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
             notes=task_notes([task]),
         )
 
-    def pieces(self, plan: Plan, context: Context) -> Mapping[str, Callable[[], object]]:
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
         """One fine-tuning for each seed; seeds of one vectorized model are trained together."""
         if self.vectorized:
             return super().pieces(plan, context)
