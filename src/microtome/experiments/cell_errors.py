@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from ..findings.claims.claim import Quantity
 from ..findings.intervals import Unit
 from ..findings.maps import Map
 from ..findings.results import Curve, X
@@ -106,15 +107,21 @@ class Points:
     models: int
     reasons: Reasons = ()
 
+    def unit(self, rows: str) -> Unit:
+        """What was taken as independent, of rows with this unit."""
+        return Unit(rows, "model" if self.models > 1 else "")
+
     def plain(self, *, tested: bool = False) -> dict[str, float]:
         """The first point as plain data, with its p where the question is whether it is 0."""
-        names = {
-            "value": self.values,
-            "low": self.low,
-            "high": self.high,
-            **({"p": self.p} if tested else {}),
-        }
-        return {name: float(values[0]) for name, values in names.items()}
+        names = ("value", "low", "high", *(["p"] if tested else []))
+        lines = {"value": self.values, "low": self.low, "high": self.high, "p": self.p}
+        return {name: float(lines[name][0]) for name in names}
+
+    def quantity(self, rows: str, place: int = 0) -> Quantity:
+        """One point with its interval, of rows with this unit."""
+        value, low, high = (float(line[place]) for line in (self.values, self.low, self.high))
+        unit = self.unit(rows)
+        return Quantity(value=value, low=low, high=high, level=self.level, unit=unit, seeds=self.models)
 
 
 def apart(first: Sample, second: Sample) -> tuple[Sample, Sample]:

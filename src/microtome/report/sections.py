@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..figures.curves import by_panel
+from ..findings.claims.claim import Claim
 from ..findings.claims.render import evidence, headline
 from ..findings.intervals import wide_for_seeds
 from ..findings.results import Curve, Result, SpanMap, plain
@@ -162,10 +163,16 @@ def _statements(result: Result, curves: Sequence[Curve], name: str, *, differenc
 
 def _own_statements(result: Result, label: str) -> list[Statement]:
     """The claims of a result, and its sentences that are no claims."""
-    about = f"{model_of(result)}{label} on {result.task}"
+
+    def titled(claim: Claim) -> str:
+        text = headline(claim)
+        if claim.subject and text.startswith(claim.subject):
+            return with_models(text, result, label)
+        return f"{model_of(result)}{label} on {result.task}: {text}"
+
     claims = [
         Statement(
-            text=f"{about}: {headline(claim)}",
+            text=titled(claim),
             evidence=evidence(claim),
             sure=claim.verdict != "inconclusive",
             headline=True,

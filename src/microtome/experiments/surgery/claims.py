@@ -10,7 +10,7 @@ import numpy as np
 from ...findings.claims.claim import MARGIN, Claim, Quantity, Verdict, verdict_of
 from ...findings.results import Curve, SpanMap
 from ...scores.declare import Score
-from ..curve_claims import above_lines
+from ..curve_claims import above_lines, quantity_at
 from .costs import Costs, costs_of_curve, costs_of_spans
 
 NO_SEEDS: Mapping[str, np.ndarray] = MappingProxyType({})
@@ -79,17 +79,8 @@ def head_claims(
     claims = []
 
     def at(name: str, place: int) -> Quantity:
-        curve, seeds = curves[name], by_seed.get(name)
-        value, low, high = (score.points * float(v[place]) for v in (curve.values, curve.low, curve.high))
-        return Quantity(
-            value=value,
-            low=low,
-            high=high,
-            level=curve.level,
-            unit=curve.unit,
-            seeds=curve.seeds[place],
-            by_seed=() if seeds is None else tuple(score.points * float(v) for v in seeds[:, place]),
-        )
+        seeds = by_seed.get(name)
+        return quantity_at(curves[name], place, score, () if seeds is None else seeds[:, place])
 
     gain = curves.get("gain")
     if "tuned" in curves and gain is not None and np.isfinite(gain.values).any():
