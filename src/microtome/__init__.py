@@ -54,9 +54,9 @@ if TYPE_CHECKING:
     from .training.heads.head import HEADS as HEADS
     from .training.heads.head import Head as Head
     from .training.multi_seed import over_seeds as over_seeds
+    from .training.opening import open_tuned as open_tuned
     from .training.recipe import RECIPES as RECIPES
     from .training.recipe import Recipe as Recipe
-    from .training.tuned import open_tuned as open_tuned
 
 __version__ = VERSION
 
@@ -86,7 +86,7 @@ _PUBLIC = {
     "finetune": "training.finetuning.finetune",
     "held_out": "tasks.subset.held_out",
     "load": "encoders.loading.load",
-    "open_tuned": "training.tuned.open_tuned",
+    "open_tuned": "training.opening.open_tuned",
     "over_seeds": "training.multi_seed.over_seeds",
     "series": "encoders.series.series",
     "similarity": "comparison.similarity.similarity",

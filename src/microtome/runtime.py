@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from .checks import whole_number
 from .errors import InputError, must
 
 if TYPE_CHECKING:
@@ -47,8 +48,7 @@ def using_threads(threads: int | None) -> Iterator[None]:
     if threads is None:
         yield
         return
-    if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
-        raise must("threads", "a whole number above 0", threads)
+    whole_number("threads", threads, 1)
     if threads > MOST_THREADS:
         raise must("threads", f"at most {MOST_THREADS}", threads)
     before = torch.get_num_threads()

@@ -13,7 +13,6 @@ import pytest
 import cats
 from microtome.cli.results import _at
 from microtome.experiments.layer_heads import Arm
-from microtome.experiments.models import as_answers
 from microtome.experiments.surgery.claims import cut_claim, span_claims
 from microtome.experiments.truncation_curves import Said, by_seed, curve_of, cut_costs
 from microtome.findings.claims.render import render
@@ -22,6 +21,7 @@ from microtome.findings.scorecurves import span_map
 from microtome.randomness import generator
 from microtome.report.collecting import collect
 from microtome.scores.table import SCORES
+from microtome.training.cut_store import as_answers
 
 TASK = cats.cats_task(validation=120)
 SPLIT = TASK.split("validation")

@@ -92,7 +92,7 @@ def test_a_folder_that_is_no_store(shelf: Shelf, tmp_path: Path) -> None:
         Shelf(shelf.root / "thesis.tex")
     (tmp_path / "torn").mkdir()
     (tmp_path / "torn" / "format.json").write_text('{"form')
-    with pytest.raises(InputError, match=r"format.json must be readable JSON, but got: "):
+    with pytest.raises(InputError, match=r"format.json must be a readable JSON file, but got: "):
         Shelf(tmp_path / "torn")
 
 

@@ -15,12 +15,13 @@ from ..findings.maps import Map, Maps
 from ..findings.paired import Resamples
 from ..inference.clusters import Clusters
 from ..inference.estimate import Sides
-from ..inference.halves import half_interval, half_plan
+from ..inference.resampling import half_interval, half_plan
 from ..measures.attention import AttentionCells
 from ..measures.attention_pass import AttentionPass
 from ..measures.declare import Chosen, Measure
 from ..measures.table import chosen_all
 from ..runtime import using_threads
+from .certainty import with_interval
 from .inputs import row_digest
 from .request import SimilarityOptions
 
@@ -180,7 +181,7 @@ def _with_intervals(
     causal: bool,
     options: SimilarityOptions,
 ) -> dict[str, Map]:
-    level, seed = options.level, options.seed
+    seed = options.seed
     units = (
         Clusters.singletons(len(left))
         if options.clusters is None
@@ -201,18 +202,12 @@ def _with_intervals(
         )
         for label, values in replicate_lists.items():
             values.append(part[label].forward)
+    ranges = {choice.label: choice.declared("range") for choice in choices}
     out = {}
     for label, attention_map in maps.items():
         replicates = np.stack(replicate_lists[label])
-        band = half_interval(attention_map.values, replicates, level, units=len(units), unit=unit)
-        out[label] = replace(
-            attention_map,
-            low=band.low,
-            high=band.high,
-            level=level,
-            method=band.method,
-            unit=unit,
-            target=band.target,
-            resamples=Resamples(kind="halves", array=replicates, units=len(units), digest=digest),
-        )
+        band = half_interval(attention_map.values, replicates, units=len(units), unit=unit)
+        resamples = Resamples(kind="halves", array=replicates, units=len(units), digest=digest)
+        band = replace(band, level=options.level)
+        out[label] = with_interval(attention_map, band, resamples, ranges[label])
     return out

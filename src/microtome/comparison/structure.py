@@ -19,12 +19,11 @@ from ..findings.paired import cell_errors
 from ..findings.squares import LEAST_LAYERS
 from ..findings.stackblocks import StackBlocks
 from ..findings.words import at_most
-from ..inference.difference import ANOTHER_DIFFERENCE, POPULATION_DIFFERENCE
-from ..inference.jackknife import POPULATION
+from ..inference.resampling import ANOTHER_DIFFERENCE, POPULATION, POPULATION_DIFFERENCE
 from ..measures.declare import Chosen, Measure, invariant
 from ..measures.neurons import NEURON_CORRELATION
-from ..moments.cells import Cells
 from ..moments.stack import make_stack
+from ..moments.strip import Cells, Strip
 from ..randomness import generator
 from .inputs import read_clusters
 from .request import SimilarityOptions
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     import torch
 
     from ..findings.maps import Map
-    from ..moments.strip import Strip
 
 
 BLOCK_MEASURE = "debiased_cka"

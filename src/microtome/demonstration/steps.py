@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..context import Context
 from ..tasks.task import Task
 from .plan import DemoPlan
 from .telling import FLOOR, random_name, tuned_names
@@ -92,12 +93,15 @@ def compare_layers(bench: Bench, encoder: Any, runs: Sequence[Tuned], baselines:
     baselines : sequence of Encoder
         Random baselines, as a floor; perhaps none.
     """
-    from ..encoders.loading import load
     from ..experiments.similarity.comparison import compare
     from ..tasks.corpus import split_corpus
+    from ..training.opening import open_model
 
     names = tuned_names(encoder.name, bench.plan)
-    tuned = [load(run.folder, name=name) for run, name in zip(runs, names, strict=True)]
+    tuned = [
+        open_model({"source": run.folder, "name": name}, context=Context()).encoder
+        for run, name in zip(runs, names, strict=True)
+    ]
     comparison = compare(
         [encoder, *tuned, *baselines],
         on=split_corpus(bench.task, bench.task.validation),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -110,7 +111,7 @@ def check_numbers(what: str, blocks: Sequence[int], depth: int) -> None:
     for block in blocks:
         if isinstance(block, bool) or not isinstance(block, int) or not 1 <= block <= depth:
             raise must(what, f"whole numbers between 1 and {depth}, the depth of the model", block)
-    repeated = sorted({block for block in blocks if list(blocks).count(block) > 1})
+    repeated = [block for block, count in Counter(blocks).items() if count > 1]
     if repeated:
         raise InputError(f"{what} must name each block once, but block {repeated[0]} comes twice.")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..checks import whole_number
 from ..errors import InputError, must
 
 if TYPE_CHECKING:
@@ -214,8 +215,7 @@ class Tokenizer:
             In the order of the text; together they cover it.
         """
         limit = self._limit(longest)
-        if isinstance(stride, bool) or not isinstance(stride, int) or stride < 0:
-            raise must("stride", "a whole number of at least 0", stride)
+        whole_number("stride", stride, 0)
         inputs: list[Any] = []
         for first, second in texts:
             room = None
@@ -265,8 +265,7 @@ class Tokenizer:
     def _limit(self, longest: int | None) -> int | None:
         if longest is None:
             return self.longest
-        if not isinstance(longest, int) or longest < 1:
-            raise must("longest", "a whole number above 0", longest)
+        whole_number("longest", longest, 1)
         return longest if self.longest is None else min(longest, self.longest)
 
     def _cutting(self, limit: int, special: bool) -> tokenizers.Tokenizer:

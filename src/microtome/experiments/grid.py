@@ -15,11 +15,12 @@ from ..findings.results import Result
 from ..findings.words import counted
 from ..tasks.task import Task
 from ..training.heads.head import read_head
+from ..training.opening import open_model, open_task
 from ..training.optimization.loop import DTYPES
 from ..training.recipe import Recipe, find_recipe
 from .base import Experiment, Plan, option
 from .checking import check_runs
-from .inputs import TASK_HELP, LoadingOptions, TaskOptions, open_encoder, open_task, task_notes
+from .inputs import TASK_HELP, LoadingOptions, TaskOptions, task_notes
 from .runs import Done, Run, count_updates, run_all
 
 RECIPE_HELP = "Recipe: a name of `microtome ls recipes`."
@@ -131,7 +132,7 @@ class TrainingGrid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
         names = [task.name for task in tasks]
         if not names or len(set(names)) != len(names) or (len(names) > 1 and not self.together):
             raise must("task", "one or more, each once" if self.together else "one task", names)
-        encoder, recipe = open_encoder(references[0]), self.chosen_recipe()
+        encoder, recipe = open_model(references[0], context=context).encoder, self.chosen_recipe()
         runs = self.grid(encoder)
         for task in tasks:
             check_runs(encoder, task, runs, recipe=recipe, device=context.device, **self._settings())

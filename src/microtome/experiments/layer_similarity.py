@@ -14,9 +14,8 @@ from ..comparison.request import PRECISIONS
 from ..comparison.similarity import similarity_matrix
 from ..context import Context
 from ..encoders.encoder import Encoder, TransformerEncoder
-from ..encoders.random_init import reinitialize
+from ..encoders.loading import reinitialize
 from ..errors import InputError, SmallSampleWarning, must, unknown
-from ..extraction.extracting import as_encoder
 from ..extraction.recording import Activations, record
 from ..extraction.texts import Texts
 from ..inference.clusters import Clusters, check_balanced
@@ -25,6 +24,7 @@ from ..measures.table import chosen_all
 from ..rows.options import RowOptions, row_options
 from ..rows.planning import Rows, input_length, plan_at_most
 from ..store.shelf import Shelf
+from ..training.opening import open_model
 from .base import option
 from .cell_errors import Reasons, Sample, errors_of
 from .inputs import SampleOptions
@@ -403,12 +403,11 @@ def twin_of(encoder: Any, name: str, seed: int = 0) -> Any:
     -------
     Encoder
     """
-    from ..encoders.loading import load
-
     if isinstance(encoder, TransformerEncoder):
         return random_copy(encoder, seed, name)
     origin = encoder.source
-    return load(origin.given, name=name, random_init=True, seed=seed, device=str(encoder.device))
+    reference = {"source": origin.given, "name": name, "random_init": True, "seed": seed}
+    return open_model(reference, context=Context(device=str(encoder.device))).encoder
 
 
 def _numbered(activations: Activations) -> tuple[int, ...]:
@@ -416,4 +415,5 @@ def _numbered(activations: Activations) -> tuple[int, ...]:
 
 
 def _loaded(model: Any) -> Any:
-    return as_encoder(model() if callable(model) and not hasattr(model, "run") else model)
+    opened = model() if callable(model) and not hasattr(model, "run") else model
+    return open_model(opened, context=Context()).encoder

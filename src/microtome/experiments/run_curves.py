@@ -17,7 +17,7 @@ from ..inference.pairing import Comparison, compare_scores
 from ..scores.table import find_score
 from ..tasks.items import Split
 from ..tasks.task import Task
-from .models import as_answers
+from ..training.cut_store import as_answers
 from .runs import Done
 
 

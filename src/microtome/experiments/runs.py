@@ -23,12 +23,12 @@ from ..store.shelf import Shelf
 from ..tasks.task import Task
 from ..training.evaluating import read_answers
 from ..training.finetuning import finetune
+from ..training.opening import open_model, open_task
 from ..training.optimization.progress import LOG
 from ..training.optimization.stopping import in_child, stopping_children
 from ..training.recipe import Recipe, find_recipe
 from ..training.request import ask
 from ..training.tuned import ANSWERS, RUN, Failure, read_failure
-from .inputs import open_encoder, open_task
 
 KIND = "outcome"
 
@@ -154,7 +154,7 @@ def run_all(
     context = context.resolved()
     with using_threads(context.threads):
         trainer = _Trainer(
-            encoder=open_encoder(encoder),
+            encoder=open_model(encoder, context=context).encoder,
             task=open_task(task),
             options={"recipe": find_recipe(recipe), "device": context.device, **values},
             context=context,
@@ -347,7 +347,9 @@ def _open_in_process(encoder: Mapping[str, Any], task: Mapping[str, Any], shared
     import torch
 
     torch.set_num_threads(shared["context"].threads)
-    _PROCESS["trainer"] = _Trainer(encoder=open_encoder(encoder), task=open_task(task), **shared)
+    _PROCESS["trainer"] = _Trainer(
+        encoder=open_model(encoder, context=shared["context"]).encoder, task=open_task(task), **shared
+    )
 
 
 def _train_in_process(run: Run) -> None:

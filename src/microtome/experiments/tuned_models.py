@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,10 +14,10 @@ from ..checks import several, whole_number
 from ..comparison.models import tuned_facts
 from ..context import Context
 from ..encoders.versions import provenance
-from ..errors import InputError, must
-from ..extraction.extracting import as_encoder
+from ..errors import must
 from ..extraction.texts import Texts
 from ..findings.results import Curve
+from ..training.opening import check_different, open_model
 from ..version import VERSION
 from .base import option
 from .cell_errors import Points, Sample, curve_of
@@ -128,9 +127,8 @@ class TunedOptions(LoadingOptions):
         """
         if not several(self.tuned):
             raise must("tuned models", "at least one", 0)
-        base, *tuned = self.open_models([self.base, *several(self.tuned)], context.device)
-        if len({model.digest for model in tuned}) < len(tuned):
-            raise InputError("models of one setting must be different ones, but one of them is there twice.")
+        base, *tuned = self.open_encoders([self.base, *several(self.tuned)], context)
+        check_different([model.digest for model in tuned])
         facts = [tuned_facts(model) for model in tuned]
         seeds = [fact["seed"] for fact in facts if fact is not None]
         if len(set(seeds)) < len(tuned):
@@ -139,7 +137,7 @@ class TunedOptions(LoadingOptions):
             count = whole_number("random_baselines", baselines, 0)
             random = [twin_of(base, f"{base.name}-random{seed + k}", seed + k) for k in range(count)]
         else:
-            random = [open_encoder(model, context.device) for model in several(baselines)]
+            random = [open_model(model, context=context).encoder for model in several(baselines)]
         models = TunedModels(
             base=base,
             tuned={f"tuned {place}": model for place, model in zip(seeds, tuned, strict=True)},
@@ -149,15 +147,6 @@ class TunedOptions(LoadingOptions):
         )
         check_same(models.all)
         return models
-
-
-def open_encoder(given: Any, device: str = "cpu") -> Any:
-    """Take an encoder as it is, that of a tuned model, or load one from its folder."""
-    from ..encoders.loading import load
-
-    if hasattr(given, "encoder") and hasattr(given, "evaluation"):
-        return given.encoder
-    return load(given, device=device) if isinstance(given, str | os.PathLike) else as_encoder(given)
 
 
 def series_of(similarity: LayerSimilarity, models: TunedModels) -> dict[str, Sample]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from ..checks import whole_number
-from ..errors import InputError, must
+from ..checks import check_choice, whole_number
+from ..errors import InputError
 from ..rows.planning import WINDOW, Rows
 from ..store.outfolder import deliver
 from ..store.shards import ShardedLayer, ShardWriter, open_stack
@@ -183,8 +183,7 @@ def record(
     -------
     Activations
     """
-    if storage not in STORAGE:
-        raise must("storage", f"one of {', '.join(STORAGE)}", storage)
+    check_choice("storage", storage, STORAGE)
     if batch_tokens is not None:
         whole_number("batch_tokens", batch_tokens, 1)
     layers = list(zip(encoder.layers, encoder.widths, strict=True))

@@ -19,11 +19,11 @@ from ..scores.declare import Score
 from ..scores.table import find_score
 from .answers import Answers, aligned
 from .clusters import Clusters
+from .estimate import quantile
 from .scoring import (
     example_groups,
     freedom,
     past_the_end,
-    quantile,
     unit_influence,
     unit_of,
     wilson,

@@ -18,8 +18,8 @@ from ..scores.declare import Score
 from ..scores.table import find_score
 from .answers import Answers, aligned, seeds_aligned
 from .clusters import Clusters
-from .estimate import Interval
-from .scoring import example_groups, freedom, past_the_end, quantile, unit_influence, unit_of
+from .estimate import Interval, quantile
+from .scoring import example_groups, freedom, past_the_end, unit_influence, unit_of
 from .simultaneous import Spread, spread
 
 OTHER_EXAMPLES = "difference of the scores on other examples of the same kind"

@@ -19,7 +19,7 @@ from ..errors import InputError, must
 from ..scores.declare import Score
 from ..scores.table import find_score
 from .clusters import Clusters, cluster_sums
-from .estimate import Estimate, Interval
+from .estimate import Estimate, Interval, quantile
 
 Array = NDArray[np.float64]
 
@@ -187,13 +187,6 @@ def wilson(share: float, n: int, level: float = 0.95) -> tuple[float, float]:
     arm = np.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n**2))) / (1 + z2 / n)
     low = 0.0 if share == 0 else max(0.0, center - arm)
     return float(low), float(1.0 if share == 1 else min(1.0, center + arm))
-
-
-def quantile(level: float, dof: float = np.inf) -> float:
-    """Half-width of an interval of this level, in standard errors."""
-    from scipy.special import ndtri, stdtrit
-
-    return float(ndtri((1 + level) / 2) if np.isinf(dof) else stdtrit(dof, (1 + level) / 2))
 
 
 def past_the_end(

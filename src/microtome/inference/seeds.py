@@ -13,8 +13,7 @@ import numpy as np
 from ..errors import must
 from ..scores.declare import Score
 from ..scores.table import find_score
-from .estimate import Estimate, Interval
-from .scoring import quantile
+from .estimate import Estimate, Interval, quantile
 
 TARGET = "mean score of models trained with other seeds, on these examples"
 

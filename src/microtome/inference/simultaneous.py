@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..randomness import generator
-from .scoring import quantile, standard_error
+from .estimate import quantile
+from .scoring import standard_error
 
 Array = NDArray[np.float64]
 

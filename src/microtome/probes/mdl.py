@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import InputError, must
 from ..inference.clusters import cluster_sums
-from ..inference.jackknife import Band, student_band
+from ..inference.estimate import Band
 from ..randomness import generator
 from .linear import SAMPLE, check_labels, fit_logistic
 from .logistic.scaling import as_layers
@@ -263,9 +263,9 @@ def _summed(code: Code, parts: np.ndarray, level: float, clusters: Any) -> tuple
         variance = (together**2).sum(1) * len(sizes) / max(1, len(sizes) - 1)
         dof, unit = max(1.0, float(sizes.sum() ** 2 / (sizes**2).sum() - 1)), "cluster of groups"
     total: np.ndarray = parts.sum(1)
-    band = student_band(
-        total,
-        np.sqrt(variance),
+    band = Band(
+        center=total,
+        se=np.sqrt(variance),
         dof=dof,
         level=level,
         method=METHOD,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..checks import check_distinct
 from ..encoders.encoder import TRAINED
 from ..errors import InputError, must
 from ..randomness import generator
@@ -221,8 +222,7 @@ def plan_rows(
             progress("words", len(ids), 0)
     if not ids:
         raise InputError("a corpus must hold at least one example, but it is empty.")
-    if len(set(ids)) != len(ids):
-        raise InputError("ids of examples must differ, but one stands twice.")
+    check_distinct("ids of examples", ids)
     if not sum(map(len, units)):
         raise InputError(
             "a corpus must have at least one row that every model has, but it has none; of "
@@ -261,10 +261,7 @@ def plan_at_most(
 def _check(encoders: Sequence[Encoder], options: RowOptions) -> None:
     if not encoders:
         raise InputError("a comparison must have at least one model, but got none.")
-    names = [encoder.name for encoder in encoders]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InputError(f"names of models must differ, but {twice[0]!r} stands twice; give one with name=.")
+    check_distinct("names of models", (encoder.name for encoder in encoders), "; give one with name=")
     if options.kind == "token" or options.subword == "each":
         cut = {encoder.cuts for encoder in encoders}
         if len(cut) > 1:

@@ -11,6 +11,7 @@ from pathlib import Path
 from ..errors import InputError, must
 from .address import is_address
 from .files import disk, sync_folder, write_whole
+from .reading import read_json
 
 FORMAT = "microtome/store/1"
 VARIABLE = "MICROTOME_STORE"
@@ -116,10 +117,7 @@ class StoreLayout:
                     f"{foreign[0]} and no {_MARKER}."
                 )
             return
-        try:
-            content = json.loads(marker.read_text("utf-8"))
-        except (OSError, ValueError, RecursionError) as problem:
-            raise InputError(f"{marker} must be readable JSON, but got: {problem}.") from problem
+        content = read_json(marker)
         form = content.get("format") if isinstance(content, dict) else content
         if form != FORMAT:
             raise must(f"the format of the store {self.root}", f"{FORMAT!r} for this version", form)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..checks import check_choice, check_distinct, whole_number
 from ..errors import InputError, must
 from .address import canonical
 from .files import Mark
@@ -87,20 +88,16 @@ def shard_name(number: int) -> str:
 
 def make_plan(layers: Sequence[tuple[str, int]], dtype: str) -> StackPlan:
     """Validate the layers of a stack before anything is written."""
-    if dtype not in DTYPES:
-        raise must("dtype", f"one of {', '.join(DTYPES)}", dtype)
+    check_choice("dtype", dtype, DTYPES)
     checked: list[tuple[str, int]] = []
     for layer in layers:
         name, width = layer if isinstance(layer, (tuple, list)) and len(layer) == 2 else (layer, None)
         if not isinstance(name, str) or not name.isprintable() or name in ("", "__metadata__"):
             raise must("the name of a layer", "printable text", name)
-        if type(width) is not int or width < 1:
-            raise must(f"the width of layer {name!r}", "a whole number above 0", width)
-        if name in dict(checked):
-            raise InputError(f"names of layers must differ, but {name!r} stands twice.")
-        checked.append((name, width))
+        checked.append((name, whole_number(f"the width of layer {name!r}", width, 1)))
     if not checked:
         raise InputError("a stack must have at least one layer, but got none.")
+    check_distinct("names of layers", (name for name, _ in checked))
     return StackPlan(layers=tuple(checked), dtype=dtype)
 
 

@@ -28,6 +28,23 @@ def as_written(path: Path, by: str = "microtome") -> Iterator[None]:
         raise InputError(f"{path} must be as {by} wrote it, but {what.rstrip('. ')}.") from problem
 
 
+def read_json(path: Path) -> Any:
+    """Read a JSON file; raise an error that names it if it cannot be read."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as problem:
+        raise InputError(f"{path} must be a readable JSON file, but got: {problem}.") from problem
+
+
+def peek_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object from a file that may be missing or foreign; empty if there is none."""
+    try:
+        document = json.loads(path.read_bytes()) if path.is_file() else None
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
 def read_record(path: Path) -> dict[str, Any]:
     """
     Read a JSON object from a file.

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from ..encoders.partial_forward import Cut as Cut
 from ..encoders.partial_forward import check_cuts, walk
 from ..errors import must
+from ..lazy import torch
 from ..tasks.items import Split
 from ..tasks.task import Task
 from .evaluating import TOKENS, Progress
 
 if TYPE_CHECKING:
     import numpy as np
-    import torch
 
     from .inputs import Features
     from .models.taskmodel import TaskModel
@@ -226,8 +226,6 @@ def outputs_of_cuts(
     states.
     """
     import contextlib
-
-    import torch
 
     from .inputs import collate
 

@@ -13,23 +13,24 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..arguments import checked
-from ..context import Progress
+from ..context import Context, Progress
 from ..encoders.loading import WINDOWS
 from ..errors import InputError
 from ..inference.answers import Answers
 from ..inference.estimate import Estimate
 from ..inference.pairing import Comparison, compare_scores
 from ..inference.scoring import score_interval
+from ..lazy import torch
 from ..runtime import name_device
 from ..scores.table import find_score
 from ..store.reading import as_written, read_columns, read_record
 from ..tasks.baselines import baseline
 from ..tasks.items import Split
 from ..tasks.task import Task
-from .precision import DEFAULT, products_in, read_precision
 
 if TYPE_CHECKING:
     from .models.modeling import TaskModel
+    from .opening import Model
 
 # Maximum number of tokens in a batch, padding included.
 TOKENS = {"cpu": 2_048, "cuda": 65_536}
@@ -287,8 +288,6 @@ def predict(
     """
     import contextlib
 
-    import torch
-
     from .heads.decoding import answers, decode
     from .inputs import collate, encode
 
@@ -357,49 +356,16 @@ def evaluate(
     >>> mt.evaluate(tuned, task).score.measure
     'accuracy'
     """
-    opened = open_scored(model, task, longest=longest, device=device)
+    from .opening import open_model
+
+    opened = open_model(model, task, context=Context(device=name_device(device)))
+    if longest is not None:
+        opened = replace(opened, longest=longest)
     return score_model(opened, task, split=split, level=level, progress=progress)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoredModel:
-    """
-    A fine-tuned model that was opened to be evaluated.
-
-    Parameters
-    ----------
-    net : TaskModel
-    tokenizer : Tokenizer
-    longest, stride : int, optional
-        Maximum number of tokens per example, and the overlap of windows of a passage.
-    dtype : str
-        Arithmetic of matrix products, as in training.
-    """
-
-    net: TaskModel = field(repr=False)
-    tokenizer: Any = field(repr=False)
-    longest: int | None = None
-    stride: int | None = None
-    dtype: str = DEFAULT
-
-    @property
-    def parameters(self) -> int:
-        """Number of weights."""
-        return sum(weight.numel() for weight in self.net.parameters())
-
-
-def open_scored(model: Any, task: Task, *, longest: int | None = None, device: str = "auto") -> ScoredModel:
-    """Open a fine-tuned model with its head for a task; see `evaluate`."""
-    from .models.saving import open_model
-
-    net, encoder, longest, stride = open_model(model, task, longest=longest, device=name_device(device))
-    return ScoredModel(
-        net=net, tokenizer=encoder.tokenizer, longest=longest, stride=stride, dtype=_dtype_of(model)
-    )
-
-
 def score_model(
-    model: ScoredModel,
+    model: Model,
     task: Task,
     *,
     split: str | None = None,
@@ -407,30 +373,27 @@ def score_model(
     progress: Progress | None = None,
 ) -> Evaluation:
     """Evaluate a model that is open already; see `evaluate`."""
-    import torch
-
     from ..encoders.versions import provenance
-    from .cut_store import digest_model
 
-    started, net = time.monotonic(), model.net
+    started = time.monotonic()
     scored_split = task.split(split or task.validation, labeled=task.kind != "language_modeling")
     predictions = predict(
-        net,
+        model.task_model,
         scored_split,
         task,
         model.tokenizer,
         longest=model.longest,
         stride=model.stride,
         progress=progress,
-        autocast=products_in(model.dtype, net.device.type),
+        autocast=model.autocast,
     )
     provenance_record = provenance(
         {
-            "models": [digest_model(net, model.tokenizer)],
+            "models": [model.digest],
             "task": task.digest(scored_split.name),
             "task_source": task.source,
-            "device": net.device.type,
-            "precision": model.dtype,
+            "device": model.device,
+            "precision": model.precision,
             "threads": torch.get_num_threads(),
             "longest": model.longest,
             "seconds": round(time.monotonic() - started, 3),
@@ -438,13 +401,6 @@ def score_model(
     )
     evaluation = score_answers(task, scored_split, predictions, train=guessed_from(task), level=level)
     return replace(evaluation, provenance=MappingProxyType(provenance_record))
-
-
-def _dtype_of(model: Any) -> str:
-    """Arithmetic of matrix products in the training of a model, where its folder records it."""
-    if isinstance(model, (str, Path)):
-        return read_precision(Path(model))
-    return read_precision(getattr(model, "folder", None)) if hasattr(model, "encoder") else DEFAULT
 
 
 def write_windows(folder: Path, longest: int, stride: int | None) -> None:

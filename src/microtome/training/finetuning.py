@@ -22,6 +22,7 @@ from ..tasks.loading import as_task
 from ..tasks.task import Task
 from ..version import VERSION
 from .evaluating import Evaluation, guessed_from, predict, score_answers, write_answers, write_windows
+from .opening import open_tuned
 from .optimization.cuda_graphs import LENGTHS
 from .optimization.frozen_features import Bottom
 from .optimization.loop import STATE_SECONDS, TrainingCourse, TrainingRecords, make_accelerator, train
@@ -29,7 +30,7 @@ from .optimization.progress import STATE
 from .precision import products_in
 from .recipe import Recipe
 from .request import TuningOptions, TuningRequest, ask, split_context
-from .tuned import ANSWERS, RUN, Failure, Tuned, open_tuned
+from .tuned import ANSWERS, RUN, Failure, Tuned
 
 if TYPE_CHECKING:
     import os

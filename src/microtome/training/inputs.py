@@ -6,20 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from ..encoders.tokens import Tokenizer, Tokens, TokenWindow
 from ..errors import InputError, must
+from ..lazy import torch
 from ..randomness import generator
 from ..tasks.items import Item
 from ..tasks.task import Task
 from .heads.losses import HIDDEN
 from .heads.spans import span_targets
-
-if TYPE_CHECKING:
-    import torch
 
 MASKED = 0.15
 _STRIDE = 128
@@ -286,8 +284,6 @@ def collate(
         (examples, choices), where some examples have fewer than others; `words`, of shape (examples,
         words); the targets, where all examples have them.
     """
-    import torch
-
     most = max(len(feature.tokens) for feature in features)
     length = max(len(feature) for feature in features)
     filled = -(-length // multiple) * multiple

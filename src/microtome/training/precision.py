@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from ..lazy import torch
 from ..store.entry import RECORD
 
 # Files that `finetune` and `prune` write beside a model, and the keys of the precision in them.
@@ -62,16 +63,12 @@ def products_in(precision: str, device: str) -> Callable[[], Any] | None:
         return _rounded if device == "cuda" else None
     if precision == DEFAULT:
         return None
-    import torch
-
     return lambda: torch.autocast(device, dtype=getattr(torch, precision))
 
 
 @contextlib.contextmanager
 def _rounded() -> Iterator[None]:
     """Let matrix products on a GPU use TF32."""
-    import torch
-
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = True
     try:

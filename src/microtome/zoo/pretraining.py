@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ..encoders.versions import provenance
 from ..errors import InputError, must
 from ..findings.record import make_folder, replace_file
 from ..findings.results import plain
+from ..lazy import torch
 from ..randomness import generator, repeatable
 from ..store.address import address, is_address
 from ..store.outfolder import RESULT, check_foreign
@@ -30,9 +31,6 @@ from .objectives import Learner
 from .saving import save_encoder
 from .text import Text
 from .wordpiece import CLS, SEP
-
-if TYPE_CHECKING:
-    import torch
 
 RUN, ASKED = "pretraining.json", "asked"
 LOG_STEPS = 50
@@ -195,8 +193,6 @@ def pretrain(
     -------
     Pretrained
     """
-    import torch
-
     context = (context or Context()).resolved()
     path, device = Path(folder), context.device
     path.mkdir(parents=True, exist_ok=True)
@@ -288,7 +284,6 @@ def pretrain(
 
 def _learning(learner: Learner, design: Design, device: str) -> Callable[[torch.Tensor], torch.Tensor]:
     """Return the function that computes gradients of a batch and returns its training and reported losses."""
-    import torch
 
     def losses_of(batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
         # Weights that were cast for one update must not be reused for the next.
@@ -335,8 +330,6 @@ def sequences(tokens: torch.Tensor, starts: torch.Tensor, inside: int) -> torch.
     Tensor of int64 of shape (sequences, inside + 2)
         With [CLS] in front and [SEP] at the end.
     """
-    import torch
-
     positions = starts.to(tokens.device)[:, None] + torch.arange(inside, device=tokens.device)
     ids = tokens[positions].long()
     first, last = torch.full_like(ids[:, :1], CLS), torch.full_like(ids[:, :1], SEP)
@@ -345,8 +338,6 @@ def sequences(tokens: torch.Tensor, starts: torch.Tensor, inside: int) -> torch.
 
 def _starts(length: int, design: Design, seed: int, step: int) -> torch.Tensor:
     """Return the starts of the sequences of an update: each pass over the text is shifted and reshuffled."""
-    import torch
-
     inside = design.length - 2
     starts = np.empty(0, dtype=np.int64)
     while len(starts) < design.batch:
@@ -364,8 +355,6 @@ def _one_pass(length: int, inside: int, seed: int, epoch: int) -> np.ndarray:
 
 
 def _optimizer(learner: torch.nn.Module, design: Design, device: str) -> Any:
-    import torch
-
     decayed = [p for p in learner.parameters() if p.ndim > 1]
     plain = [p for p in learner.parameters() if p.ndim <= 1]
     return torch.optim.AdamW(

@@ -14,10 +14,10 @@ from typing import IO, TYPE_CHECKING, Any
 from ...errors import InputError
 from .archive import WEIGHTS, open_files
 from .characters import CHARACTERS
+from .layers import HEADS, bitransformer, final_norm
 from .model import ElmoModel, ElmoPart
 from .options import ElmoOptions, parse_options
 from .token_vectors import CharacterNetwork, embed
-from .transformer import BiTransformer, bitransformer, final_norm
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -113,12 +113,12 @@ def read_transformer(path: Path) -> ElmoModel:
         raise options.wrong(
             f"{name}.encoder.projection_dim", f"the contextualizer's input_dim, {width}", projected
         )
-    if width % BiTransformer().heads:
-        raise options.wrong("model.contextualizer.input_dim", f"a multiple of {BiTransformer().heads}", width)
+    if width % HEADS:
+        raise options.wrong("model.contextualizer.input_dim", f"a multiple of {HEADS}", width)
     prefix = f"_text_field_embedder.token_embedder_{name.rpartition('.')[2]}"
     embeddings = ElmoPart(embed, network, _character_weights(weights, prefix, network, size, width))
     blocks = [
-        ElmoPart(bitransformer, BiTransformer(), _block_weights(weights, index, width, hidden))
+        ElmoPart(bitransformer, None, _block_weights(weights, index, width, hidden))
         for index in range(options.whole("model.contextualizer.num_layers"))
     ]
     last = {f"final_{part}": weights.both(f"norm.{part}", width) for part in ("gamma", "beta")}

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import InputError, MicrotomeError, MissingExtraError
-from .bilstm import BiLstm, bilstm
 from .characters import CHARACTERS, WORD
+from .layers import BiLstm, bilstm
 from .model import ElmoModel, ElmoPart
 from .options import ElmoOptions, content_of, parse_options
 from .token_vectors import CharacterNetwork, embed

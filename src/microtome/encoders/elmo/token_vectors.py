@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from .characters import PADDING
-from .directions import layer_norm
+from .layers import layer_norm
 
 if TYPE_CHECKING:
     from torch import Tensor

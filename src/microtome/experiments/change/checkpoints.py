@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...context import Context
 from ...encoders.series import Series, series
 from ...errors import InputError, must
-from ...extraction.extracting import as_encoder
 from ...store.entry import RECORD
 from ...store.reading import as_written, read_record
 from ...store.shelf import Shelf
 from ...training.evaluating import WINDOWS, read_windows
+from ...training.opening import open_model
 from ...training.tuned import RUN
 from ...zoo.pretraining import RUN as PRETRAINING
 
@@ -210,16 +211,17 @@ def _of_tuning(last: Path, folders: Sequence[Path], device: str) -> dict[int, Ch
 
 
 def _checkpoint(step: Any, model: Any, device: str) -> Checkpoint:
-    from ...encoders.loading import load
-
     if not isinstance(step, int) or isinstance(step, bool) or step < 0:
         raise must("a step", "a whole number of at least 0", step)
+    context = Context(device=device)
     if isinstance(model, str | os.PathLike):
         place = Path(model)
         return Checkpoint(
-            step=step, load=lambda: load(model, device=device), folder=place if place.is_dir() else None
+            step=step,
+            load=lambda: open_model(model, context=context).encoder,
+            folder=place if place.is_dir() else None,
         )
-    encoder = as_encoder(model.encoder if hasattr(model, "evaluation") else model)
+    encoder = open_model(model, context=context).encoder
     return Checkpoint(step=step, load=lambda: encoder)
 
 

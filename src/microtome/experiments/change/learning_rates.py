@@ -17,7 +17,8 @@ from ...inference.bands import score_bands
 from ...inference.pairing import compare_scores
 from ...scores.table import find_score
 from ...tasks.task import Task
-from ..models import as_answers, guess_line
+from ...training.cut_store import as_answers
+from ..models import guess_line
 from ..run_curves import counts
 from ..runs import Done, Run
 

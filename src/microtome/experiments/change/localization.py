@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -21,7 +21,7 @@ from ...findings.intervals import Unit
 from ...findings.localization import Localizations, localizations
 from ...findings.results import Curve, Result
 from ...inference.clusters import Clusters
-from ...inference.halves import half_interval, half_plan
+from ...inference.resampling import half_interval, half_plan
 from ...rows import options as row_choices
 from ...rows.cost import row_cost
 from ...rows.planning import Rows, plan_at_most
@@ -140,11 +140,11 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
     def _open(self, context: Context) -> dict[str, Any]:
         named = self.models if isinstance(self.models, Mapping) else None
         models = several(self.models) if named is None else tuple(named.values())
-        opened = self.open_models(models, context.device)
-        names = [model.name for model in opened] if named is None else [str(name) for name in named]
+        encoders = self.open_encoders(models, context)
+        names = [model.name for model in encoders] if named is None else [str(name) for name in named]
         if not names or len(set(names)) < len(names):
             raise must("models", "one or more, named differently", names)
-        return {name: called(model, name) for name, model in zip(names, opened, strict=True)}
+        return {name: called(model, name) for name, model in zip(names, encoders, strict=True)}
 
     def run(self, plan: Plan, context: Context) -> Result:
         """Record the rows, and score the layers on all rows and on half-samples."""
@@ -283,7 +283,7 @@ def _curve(
 ) -> Curve:
     """One score of one model over its layers, with its values on half-samples."""
     values, resamples = estimates
-    band = half_interval(values, resamples, level, units=len(units), unit=recorded.unit)
+    band = replace(half_interval(values, resamples, units=len(units), unit=recorded.unit), level=level)
     blank = np.full(len(values), np.nan)
     return Curve(
         name=f"{model}: {name}",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ...errors import must
 from ...findings.words import between, number
-from ...inference.scoring import quantile
+from ...inference.estimate import quantile
 from ...randomness import generator
 
 Array = NDArray[np.float64]

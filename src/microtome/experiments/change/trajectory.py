@@ -19,10 +19,11 @@ from ...findings.words import counted
 from ...rows.cost import row_cost
 from ...rows.planning import Rows
 from ...scores.table import find_score
+from ...training.opening import open_task
 from ...training.tuned import RUN
 from ..base import Experiment, Plan, as_function, option
 from ..citations import cited
-from ..inputs import TASK_HELP, RowSelection, TaskOptions, TextOptions, open_task, task_notes
+from ..inputs import TASK_HELP, RowSelection, TaskOptions, TextOptions, task_notes
 from ..layer_similarity import ComparisonOptions, compare_layers, plan_text, record_models
 from ..tuned_models import text_provenance
 from .checkpoint_blocks import MEASURE, find_checkpoint_blocks

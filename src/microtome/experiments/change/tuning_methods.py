@@ -17,6 +17,7 @@ from ...measures.table import chosen_all
 from ...rows.planning import Rows
 from ...scores.table import find_score
 from ...tasks.corpus import split_corpus
+from ...training.opening import open_model
 from ...training.recipe import Recipe
 from ...version import VERSION
 from ..base import Plan, as_function, option
@@ -191,9 +192,7 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
     def _result(self, methods: Mapping[str, TunedMethod], grid: GridRuns, inputs: TuningInputs) -> Result:
         task, context, level = grid.task, grid.context, grid.context.level
         sound = {name: method for name, method in methods.items() if method.done}
-        models = {
-            _name(run): _loader(run, context.device) for method in sound.values() for run in method.done
-        }
+        models = {_name(run): _loader(run, context) for method in sound.values() for run in method.done}
         recorded = record_models(
             {BASE: inputs.encoder, **models}, inputs.texts, inputs.rows, storage=self.storage, context=context
         )
@@ -299,11 +298,9 @@ def _name(run: Done) -> str:
     return f"{run.run.arm} {run.run.seed}"
 
 
-def _loader(run: Done, device: str) -> Callable[[], Any]:
-    from ...encoders.loading import load
-
+def _loader(run: Done, context: Context) -> Callable[[], Any]:
     folder: Path = run.folder
-    return lambda: load(folder, device=device)
+    return lambda: open_model(folder, context=context).encoder
 
 
 def _center_differences(

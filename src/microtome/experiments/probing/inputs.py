@@ -78,7 +78,7 @@ class AnnotationInputs(ProbingInputs):
 
 def open_encoders(experiment: Probing, context: Context) -> dict[str, Any]:
     """Open the encoders by their names, with the random baseline of the first where it is asked for."""
-    encoders = experiment.open_models(experiment.models, context.device)
+    encoders = experiment.open_encoders(experiment.models, context)
     names = [encoder.name for encoder in encoders]
     if len(set(names)) < len(names):
         raise must("models", "named differently", names)

@@ -76,7 +76,10 @@ def _best(curve: Curve, score: Score, lines: Mapping[str, float], task: str) -> 
 def task_methods(experiment: Probing, inputs: TaskInputs, level: float) -> str:
     """Write the methods paragraph."""
     task, recipe, judged = inputs.task, inputs.recipe, inputs.judged
-    score, models = find_score(task.main), {name: inputs.models[name].opened.model for name in inputs.names}
+    score, models = (
+        find_score(task.main),
+        {name: inputs.models[name].opened.task_model for name in inputs.names},
+    )
     norm = any(model.family.final_norm is not None for model in models.values())
     parts = [
         f"Every layer of {', '.join(models)}, with all weights frozen, was probed for the labels of "

@@ -18,13 +18,15 @@ from ...scores.table import find_score
 from ...tasks.items import Split
 from ...tasks.subset import subset
 from ...tasks.task import Task
+from ...training.cut_store import as_answers
 from ...training.models.stock import SEQUENCE
+from ...training.opening import open_task
 from ...training.recipe import Recipe, find_recipe
 from ..base import Plan
 from ..citations import cited
-from ..inputs import open_task, task_notes
+from ..inputs import task_notes
 from ..layer_heads import Arm, Vectors, converged_arm, fitting_size, readout_refusal, trained_arm
-from ..models import as_answers, guess_line
+from ..models import guess_line
 from ..truncation_curves import Said, curve_of
 from .curves import AXIS, difference_facts, layer_differences
 from .inputs import RANDOM_BASELINE, ProbingInputs, open_encoders
@@ -156,7 +158,7 @@ def run(experiment: Probing, plan: Plan, context: Context) -> Result:
                     "task_source": task.source,
                     "train": {"examples": len(inputs.train), "digest": inputs.train.digest},
                     "recipe": {"name": inputs.recipe.name, **inputs.recipe.specification()},
-                    "device": inputs.models[names[0]].opened.model.device.type,
+                    "device": inputs.models[names[0]].opened.device,
                     "seconds": round(time.monotonic() - started, 3),
                     "command": context.command,
                 }
@@ -242,7 +244,7 @@ def _arms(experiment: Probing, inputs: TaskInputs, context: Context) -> dict[Key
                 inputs.recipe,
                 seeds=experiment.probe_seeds,
                 fresh=initialize,
-                still=pooler_names(model.opened.model),
+                still=pooler_names(model.opened.task_model),
             )
         if "converged" in inputs.solvers:
             arms[name, "converged"] = converged_arm(vectors)

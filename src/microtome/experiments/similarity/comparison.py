@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +10,12 @@ from ...comparison.compare import ComparisonInputs, choose_measures, compare_lay
 from ...comparison.inputs import check_remove_top
 from ...comparison.plan import read_bytes
 from ...context import Context
-from ...encoders.encoder import Encoder
-from ...encoders.names import distinct_names
 from ...errors import must
 from ...findings.maps import Maps
 from ...findings.record import with_source
 from ...rows.planning import plan_rows
 from ..base import Experiment, Plan, as_function, option
+from ..layer_similarity import twin_of
 from .inputs import ExtractionOptions
 from .matrix import MatrixOptions
 
@@ -78,9 +76,10 @@ class ModelComparison(MatrixOptions, ExtractionOptions, Experiment):
         read_bytes(self.memory)
         self.row_rule()
         texts = self.texts()
-        encoders = self._encoders(context)
-        if encoders:
-            check_remove_top(self.remove_top, [width for encoder in encoders for width in encoder.widths])
+        encoders = self.open_encoders(self.models, context)
+        seeds = range(self.seed, self.seed + self.random_baselines)
+        encoders += [twin_of(encoders[0], f"{encoders[0].name}-random{seed}", seed) for seed in seeds]
+        check_remove_top(self.remove_top, [width for encoder in encoders for width in encoder.widths])
         rows = plan_rows(texts.examples, encoders, self.row_rule(encoders), progress=context.progress)
         return Plan(
             summary=self.cost(encoders, rows, keep=self.keep),
@@ -103,30 +102,6 @@ class ModelComparison(MatrixOptions, ExtractionOptions, Experiment):
             plan.inputs, self.similarity_options(context), store=context.store, command=context.command
         )
         return with_source(maps, command=context.command, inputs=[])
-
-    def _encoders(self, context: Context) -> list[Encoder]:
-        sources = [str(model) for model in self.models if isinstance(model, str | os.PathLike)]
-        labels = iter(distinct_names(sources))
-        encoders = [
-            self.open_encoder(model, context.device, name=next(labels))
-            if isinstance(model, str | os.PathLike)
-            else self.open_encoder(model, context.device)
-            for model in self.models
-        ]
-        return encoders + [
-            self._random_baseline(encoders[0], seed, context) for seed in self._baseline_seeds()
-        ]
-
-    def _baseline_seeds(self) -> range:
-        return range(self.seed, self.seed + (self.random_baselines if len(self.models) else 0))
-
-    def _random_baseline(self, encoder: Encoder, seed: int, context: Context) -> Encoder:
-        name = f"{encoder.name}-random{seed}"
-        if isinstance(self.models[0], str | os.PathLike):
-            return self.open_encoder(self.models[0], context.device, name=name, random_init=True, seed=seed)
-        from ..layer_similarity import twin_of
-
-        return twin_of(encoder, name, seed)
 
 
 compare = as_function(ModelComparison, "compare")

@@ -17,12 +17,12 @@ from ...interventions.skip import Skip
 from ...measures.table import chosen_all
 from ...scores.table import find_score
 from ...tasks.task import Task
+from ...training.cut_store import cut_answers
+from ...training.opening import open_model
 from ...training.recipe import Recipe
 from ..base import as_function, option
 from ..baselines import below_baseline, plain_weak
 from ..grid import RECIPE_HELP, Grid, GridInputs, GridRuns
-from ..models import cut_answers
-from ..models import opened as open_models
 from ..run_curves import curves_of, gather_points, rows_of
 from ..runs import Done, Run
 from .drop_strategies import RANDOM, STRATEGIES, Blocks, Scores, chosen_blocks, random_blocks, read_layers
@@ -194,9 +194,10 @@ class Dropping(Grid):
         targets = [item.target for item in split]
         outcomes: list[Done] = []
         for full in {outcome.address: outcome for outcome in tuned}.values():
-            model = open_models(full.folder, task, device=context.device)[0]
-            depth = len(model.model.family.blocks_of(model.model.base))
-            cuts = [tuple(b for b in range(1, depth + 1) if b not in choice.blocks) for choice in choices]
+            model = open_model(full.folder, task, context=context)
+            cuts = [
+                tuple(b for b in range(1, model.depth + 1) if b not in choice.blocks) for choice in choices
+            ]
             predictions = cut_answers(model, task, split, cuts, context=context)
             for choice, answers in zip(choices, predictions, strict=True):
                 run = Run(

@@ -14,11 +14,11 @@ from ...tasks.items import Split
 from ...tasks.task import Task
 from ...training.checking import check_seeds
 from ...training.multi_seed import finetune_seeds
+from ...training.opening import Model, open_model, open_models, open_task
 from ...training.recipe import Recipe, find_recipe
 from ..base import Experiment, Plan, option
 from ..grid import TrainingOptions
-from ..inputs import TASK_HELP, LoadingOptions, TaskOptions, open_encoder, open_task, task_notes
-from ..models import Opened, opened
+from ..inputs import TASK_HELP, LoadingOptions, TaskOptions, task_notes
 
 # The recipe of Phang et al. 2021, for models whose own is not known.
 RECIPE = "phang2021"
@@ -33,7 +33,7 @@ class TunedInputs:
     ----------
     task : Task
     scored : Split
-    models : list of Opened
+    models : list of Model
         The fine-tuned models; empty where they are to be fine-tuned first.
     encoder : Encoder, optional
         The model to fine-tune first.
@@ -44,7 +44,7 @@ class TunedInputs:
 
     task: Task
     scored: Split
-    models: list[Opened] = field(repr=False)
+    models: list[Model] = field(repr=False)
     encoder: Any = field(repr=False, default=None)
     depth: int
     request: Any = field(repr=False, default=None)
@@ -82,9 +82,9 @@ class FineTunedExperiment(TrainingOptions, TaskOptions, LoadingOptions, Experime
         task = open_task(self.task_reference(self.task))
         scored = task.split(self.split or task.validation, labeled=task.kind != "language_modeling")
         if self.seeds is None:
-            tuned = opened(list(models), task, device=context.device)
+            tuned = open_models(models, task, context=context)
             return TunedInputs(task=task, scored=scored, models=tuned, depth=tuned[0].depth)
-        encoder = open_encoder(self.reference(models[0]))
+        encoder = open_model(self.reference(models[0]), context=context).encoder
         request = check_seeds(encoder, task, self.seeds, **self._training(context))
         return TunedInputs(
             task=task, scored=scored, models=[], encoder=encoder, depth=encoder.depth, request=request
@@ -122,7 +122,7 @@ class FineTunedExperiment(TrainingOptions, TaskOptions, LoadingOptions, Experime
             notes=task_notes([task]),
         )
 
-    def fine_tuned(self, inputs: TunedInputs, context: Context) -> list[Opened]:
+    def fine_tuned(self, inputs: TunedInputs, context: Context) -> list[Model]:
         """The models of the plan; those to be fine-tuned first are, or come from the store."""
         if self.seeds is None:
             return inputs.models
@@ -136,7 +136,7 @@ class FineTunedExperiment(TrainingOptions, TaskOptions, LoadingOptions, Experime
             context=context,
             **self._training(context),
         )
-        return opened(list(tuned), inputs.task, device=context.device)
+        return open_models(tuned, inputs.task, context=context)
 
     def _recipe(self) -> Recipe:
         return find_recipe(RECIPE if self.recipe is None else self.recipe, **self.changes)

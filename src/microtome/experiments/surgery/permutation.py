@@ -15,7 +15,7 @@ from ...errors import InputError, must
 from ...findings.results import WEAK, Curve, Result
 from ...findings.words import between, number
 from ...inference.baselines import Standing
-from ...inference.scoring import quantile
+from ...inference.estimate import quantile
 from ...interventions.permute import Permute
 from ...interventions.reinit import Reinit
 from ...reading import read_numbers

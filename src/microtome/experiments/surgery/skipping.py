@@ -19,12 +19,14 @@ from ...scores.declare import Score
 from ...scores.table import find_score
 from ...tasks.items import Split
 from ...tasks.task import Task
+from ...training.cut_store import as_answers, cut_answers
 from ...training.cuts import every_span
+from ...training.opening import Model
 from ...version import VERSION
 from ..base import Plan, as_function
 from ..baselines import plain_weak, weak_models
 from ..citations import cited
-from ..models import Opened, as_answers, cut_answers, guess_line, named_seeds, sound
+from ..models import guess_line, named_seeds, sound
 from .claims import span_claims
 from .costs import baseline_claim
 from .fine_tuned import FineTunedExperiment
@@ -138,9 +140,9 @@ def _rows(
 
 
 def _methods(
-    models: Sequence[Opened], task: Task, judged: Split, score: Score, depth: int, level: float
+    models: Sequence[Model], task: Task, judged: Split, score: Score, depth: int, level: float
 ) -> str:
-    first = models[0].model
+    first = models[0].task_model
     several = "" if len(models) == 1 else f", trained with {len(models)} seeds,"
     spans = depth * (depth + 1) // 2
     parts = [
@@ -166,7 +168,7 @@ def _methods(
 
 
 def _provenance(
-    models: Sequence[Opened], task: Task, judged: Split, seeds: Sequence[int], started: float, command: str
+    models: Sequence[Model], task: Task, judged: Split, seeds: Sequence[int], started: float, command: str
 ) -> dict[str, Any]:
     return provenance(
         {
@@ -174,7 +176,7 @@ def _provenance(
             "seeds": list(seeds),
             "task": task.digest(judged.name),
             "task_source": task.source,
-            "device": models[0].model.device.type,
+            "device": models[0].device,
             "longest": models[0].longest,
             "seconds": round(time.monotonic() - started, 3),
             "command": command,

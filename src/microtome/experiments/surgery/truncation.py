@@ -14,13 +14,14 @@ from ...encoders.versions import provenance
 from ...findings.results import Result
 from ...scores.table import find_score
 from ...tasks.task import Task
+from ...training.cut_store import cut_answers
 from ...training.cuts import every_truncation
+from ...training.opening import open_model
 from ..base import Plan, as_function
 from ..baselines import plain_weak, weak_models
 from ..citations import cited
-from ..inputs import open_encoder
 from ..layer_heads import Arm, Vectors, converged_arm, fresh_model, trained_arm
-from ..models import cut_answers, guess_line, named_seeds
+from ..models import guess_line, named_seeds
 from ..truncation_curves import Said, by_seed, costs_of, curve_of, cut_costs, gain_of, model_answers
 from .claims import cut_claim, head_claims
 from .costs import baseline_claim
@@ -62,7 +63,7 @@ class Truncation(TruncationOptions):
         inputs = self.open(context)
         base = self.base
         if isinstance(base, str | os.PathLike):
-            base = open_encoder({"source": os.fspath(base), "device": context.device})
+            base = open_model(base, context=context).encoder
         elif base is None and self.seeds is not None:
             base = inputs.encoder
         prepared = None
@@ -113,7 +114,7 @@ def _score_arms(prepared: PreparedTruncation, task: Task, context: Context) -> d
         if "tunedorig" in prepared.arms:
 
             def initialize(seed: int) -> Any:
-                return fresh_model(encoder, task, first.model, seed)
+                return fresh_model(encoder, task, first.task_model, seed)
 
             arms["tunedorig"] = [trained_arm(vectors, recipe, fresh=initialize, **heads)]
         if "converged" in prepared.arms:
@@ -183,7 +184,7 @@ def _result(
                     "task_source": task.source,
                     "train": [{"examples": len(t), "digest": t.digest} for t in prepared.trains],
                     "recipe": {"name": prepared.recipe.name, **prepared.recipe.specification()},
-                    "device": first.model.device.type,
+                    "device": first.device,
                     "precision": first.precision,
                     "seconds": round(time.monotonic() - started, 3),
                     "command": context.command,
@@ -197,11 +198,11 @@ def _base_vectors(prepared: PreparedTruncation, task: Task, context: Context) ->
     """Vectors of the encoder before fine-tuning."""
     encoder, model = prepared.base, prepared.models[0]
     # The head is initialized again, so all that counts of it is its kind.
-    digest = f"{encoder.digest}|{model.model.head}|{type(model.model.net).__name__}"
-    before = replace(model, name=encoder.name, tokenizer=encoder.tokenizer, digest=digest, encoder=encoder)
+    digest = f"{encoder.digest}|{model.task_model.head}|{type(model.task_model.net).__name__}"
+    before = replace(model, name=encoder.name, digest=digest, encoder=encoder)
 
     def make() -> Any:
-        return fresh_model(encoder, task, model.model, prepared.head_seeds[0])
+        return fresh_model(encoder, task, model.task_model, prepared.head_seeds[0])
 
     train = prepared.trains[0]
     return Vectors(before, task, train, prepared.judged, make=make, context=context)

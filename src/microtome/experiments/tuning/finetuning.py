@@ -15,11 +15,12 @@ from ...tasks.task import Task
 from ...training.checking import check_seeds
 from ...training.models.methods import METHODS
 from ...training.multi_seed import finetune_seeds
+from ...training.opening import open_model, open_task
 from ...training.recipe import Recipe
 from ...training.writing import TUNING, TunedRuns, check_runs
 from ..base import Experiment, Plan, option
 from ..grid import TrainingOptions
-from ..inputs import TASK_HELP, LoadingOptions, TaskOptions, open_encoder, open_task, task_notes
+from ..inputs import TASK_HELP, LoadingOptions, TaskOptions, task_notes
 
 
 def read_checkpoints(typed: str) -> str | tuple[int, ...]:
@@ -88,7 +89,7 @@ class FineTuning(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
         weights = {"random_init": True} if self.random_init else {}
         references = self.reference(self.model, **weights), self.task_reference(self.task)
         recipe, task = self.chosen_recipe(), open_task(references[1])
-        encoder = open_encoder(references[0])
+        encoder = open_model(references[0], context=context).encoder
         parallel = {"at_once": self.at_once, "vectorized": self.vectorized}
         request = check_seeds(
             encoder, task, self.seeds, device=context.device, **parallel, **self._options(recipe)

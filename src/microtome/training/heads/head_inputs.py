@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...lazy import torch
 from ..cuts import Cut, depth_of, every_truncation, outputs_of_cuts
 from ..models.stock import SEQUENCE, has_pooler
 from .head import Head
 from .reading import at_words, vector
 
 if TYPE_CHECKING:
-    import torch
-
     from ..inputs import Features
     from ..models.taskmodel import TaskModel
 
@@ -97,8 +96,6 @@ class HeadRows:
 
     def at(self, chosen: np.ndarray) -> torch.Tensor:
         """Vectors of the given examples, shape (layers, rows of all of them, features)."""
-        import torch
-
         return self.vectors[:, torch.from_numpy(self._flat(chosen)).to(self.vectors.device)]
 
     def batch(self, chosen: np.ndarray) -> dict[str, torch.Tensor]:
@@ -115,8 +112,6 @@ class HeadRows:
         dict of str to Tensor
             All that `TaskModel.read` and `TaskModel.loss` use.
         """
-        import torch
-
         device = self.vectors.device
         shape = (
             (*self._places(chosen).shape, 1)
@@ -181,8 +176,6 @@ def head_rows(
     -------
     HeadRows
     """
-    import torch
-
     layer_cuts = list(every_truncation(depth_of(model)).values()) if cuts is None else list(cuts)
     counts = np.array([_count(model.kind, feature) for feature in features], dtype=np.int64)
     starts = np.cumsum(counts) - counts
@@ -240,8 +233,6 @@ def read_vectors(model: TaskModel, states: torch.Tensor, batch: dict[str, torch.
     -------
     Tensor of shape (rows, features), or (rows, words, features) in tagging
     """
-    import torch
-
     if model.kind == "tagging":
         return at_words(states, batch["words"])
     flat = {name: value.flatten(0, 1) if value.ndim == 3 else value for name, value in batch.items()}
@@ -270,8 +261,6 @@ def _count(kind: str, features: Features) -> int:
 
 
 def _targets(model: TaskModel, features: Sequence[Features]) -> torch.Tensor | None:
-    import torch
-
     if not all("labels" in feature.targets for feature in features):
         return None
     targets = [feature.targets["labels"] for feature in features]

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...encoders.elmo.latemodule import LateModule
+from ...encoders.late_module import LateModule
 from ...errors import InputError, must
+from ...lazy import torch
 from ...randomness import generator
 from ..models.methods import head_names, idle_names, set_head_dropout
 from ..optimization.cuda_graphs import CudaGraphs
@@ -21,8 +22,6 @@ from ..recipe import Recipe
 from .head_inputs import HeadRows, heads_refusal
 
 if TYPE_CHECKING:
-    import torch
-
     from ..models.taskmodel import TaskModel
 
 Progress = Callable[[str, int, int], None]
@@ -143,8 +142,6 @@ def apply_heads(model: TaskModel, heads: Heads, rows: HeadRows) -> list[list[np.
     list of list of ndarray
         For each layer and example, an input of `microtome.training.heads.decoding.decode`.
     """
-    import torch
-
     layers, count = rows.vectors.shape[0], len(rows.counts)
     outputs: list[list[np.ndarray]] = [[] for _ in range(layers)]
     reading = _Reading(model)
@@ -166,8 +163,6 @@ def _train(
     start: Weights,
     progress: Callable[[int, int], None] | None,
 ) -> Heads:
-    import torch
-
     layers, planned = rows.vectors.shape[0], recipe.updates(len(rows.counts))
     weights = {
         name: start[name]
@@ -260,7 +255,6 @@ def _reader(
     together : bool
         Whether it is one call.
     """
-    import torch
     from torch.func import functional_call
 
     # Detached, since frozen weights need no gradients.
@@ -304,8 +298,6 @@ def _optimizer(weights: Weights, recipe: Recipe) -> torch.optim.AdamW:
 
 def _clip(weights: Any, most: float) -> None:
     """Clip the gradient of each head separately."""
-    import torch
-
     gradients = [weight.grad for weight in weights if weight.grad is not None]
     norms = torch.stack([g.flatten(1).square().sum(1) for g in gradients]).sum(0).sqrt()
     shares = (most / (norms + 1e-6)).clamp(max=1.0)
@@ -316,8 +308,6 @@ def _clip(weights: Any, most: float) -> None:
 @contextmanager
 def _mode(model: TaskModel, *, training: bool, dropout: float | None) -> Iterator[None]:
     """Set the mode of the model, and the dropout of its head if given, within a context."""
-    import torch
-
     before = [(m, m.p) for m in model.modules() if isinstance(m, torch.nn.Dropout)]
     was_training = model.training
     if dropout is not None:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import torch
+from ...lazy import torch
 
 # Lengths are padded to a multiple of this, so that shapes recur.
 LENGTHS = 16
@@ -53,8 +52,6 @@ class CudaGraphs:
         clip: float | None,
         step: Callable[[], Any] | None = None,
     ) -> None:
-        import torch
-
         self._loss, self._weights, self._clip = loss, tuple(weights), clip
         self._step = step
         self._seen: set[Any] = set()
@@ -76,8 +73,6 @@ class CudaGraphs:
         Tensor of shape () or (numbers,)
             The value of `loss`, to be read before the next call.
         """
-        import torch
-
         shape = tuple((name, value.shape, value.dtype) for name, value in sorted(batch.items()))
         if shape not in self._graphs and (shape not in self._seen or len(self._graphs) >= MOST):
             # The first batch of a shape runs without a graph, since libraries initialize themselves.
@@ -100,8 +95,6 @@ class CudaGraphs:
         return captured.loss
 
     def _run(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        import torch
-
         for weight in self._weights:
             weight.grad = None
         loss = self._loss(batch)
@@ -113,8 +106,6 @@ class CudaGraphs:
         return loss.detach()
 
     def _capture(self, batch: Mapping[str, torch.Tensor]) -> _Captured:
-        import torch
-
         inputs = {name: value.clone() for name, value in batch.items()}
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):

@@ -7,18 +7,16 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...errors import InputError
+from ...lazy import torch
 from ...store.files import TEMPORARY
 from ..evaluating import TOKENS
 from ..inputs import Features, collate
 from ..models.taskmodel import TaskModel
-
-if TYPE_CHECKING:
-    import torch
 
 # States of more bytes than this are kept in a file, not in memory.
 MOST = 1_000_000_000
@@ -172,8 +170,6 @@ class Bottom:
         -------
         dict of str to Tensor
         """
-        import torch
-
         most = max(len(feature.tokens) for feature in chosen)
         spans = []
         for feature in chosen:
@@ -185,8 +181,6 @@ class Bottom:
 
     def _record(self) -> None:
         import contextlib
-
-        import torch
 
         shape: Any = self._shape
         if self._path is None:

@@ -9,12 +9,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...context import Progress
 from ...errors import must
+from ...lazy import torch
 from ...randomness import generator
 from ..heads.losses import counted
 from ..recipe import Recipe
@@ -23,9 +24,6 @@ from .optimizer import make_optimizer, set_rate
 from .progress import LOG, Log, read_state, write_state
 from .sampler import updates as in_updates
 from .stopping import Stopping
-
-if TYPE_CHECKING:
-    import torch
 
 DTYPES = ("float32", "tf32", "bfloat16", "float16")
 # Intervals at which the loss is logged (in updates) and the state of a training is saved (in seconds).
@@ -133,8 +131,6 @@ def train(
     -------
     TrainingCourse
     """
-    import torch
-
     records = records or TrainingRecords()
     planned = recipe.updates(len(features))
     optimizer = make_optimizer(model, recipe)
@@ -239,8 +235,6 @@ def train(
 
 def _scale(scaler: Any) -> dict[str, Any]:
     """State of the gradient scaler of half precision."""
-    import torch
-
     if scaler is None:
         return {}
     state = scaler.state_dict()
@@ -270,8 +264,6 @@ def _shares(model: Any, ready: list[Any], parts: list[np.ndarray], accelerator: 
     """Weight the parts by their number of targets, such that together they equal one large batch."""
     if len(ready) == 1 and accelerator.num_processes == 1:
         return [None]
-    import torch
-
     counts = [
         counted(batch, causal=model.family.causal) * (len(part) > 0)
         for batch, part in zip(ready, parts, strict=True)
@@ -304,7 +296,6 @@ def kernels(device: torch.device, tf32: bool) -> Callable[[], Any]:
     """
     if device.type == "cpu":
         return contextlib.nullcontext
-    import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     @contextlib.contextmanager
@@ -347,7 +338,6 @@ def make_accelerator(device: str, dtype: str) -> Any:
     -------
     accelerate.Accelerator
     """
-    import torch
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ...lazy import torch
 from ..recipe import Recipe
-
-if TYPE_CHECKING:
-    import torch
 
 UNDECAYED = ("bias", "norm")
 # After so many updates the bias corrections are exactly 1, and the float32 step count no longer grows.
@@ -72,8 +70,6 @@ def adamw(groups: Sequence[dict[str, Any]], recipe: Recipe, *, fused: bool) -> t
     -------
     torch.optim.AdamW
     """
-    import torch
-
     nonempty = [group for group in groups if group["params"]]
     capturable = fused and all(weight.is_cuda for group in nonempty for weight in group["params"])
     # Values that a CUDA graph reads at each step must be on the device.

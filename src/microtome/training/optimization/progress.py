@@ -7,13 +7,11 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import MissingExtraError
+from ...lazy import torch
 from ...store.files import temporary_name, writing_weights
-
-if TYPE_CHECKING:
-    import torch
 
 STATE = "state.safetensors"
 LOG = "log.jsonl"

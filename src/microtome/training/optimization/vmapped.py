@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ...encoders.elmo.latemodule import LateModule
+from ...encoders.late_module import LateModule
 from ...errors import InputError
+from ...lazy import torch
 from ...randomness import generator
 from ..models.taskmodel import TaskModel
 from ..recipe import Recipe
@@ -24,9 +25,6 @@ from .cuda_graphs import CudaGraphs
 from .loop import LOG_UPDATES, TrainingCourse, kernels
 from .optimizer import is_decayed
 from .sampler import updates as in_updates
-
-if TYPE_CHECKING:
-    import torch
 
 # Lengths are padded to a multiple of this, so that shapes recur.
 LENGTHS = 16
@@ -68,7 +66,6 @@ def train_vectorized(
     list of TrainingCourse
         One per model.
     """
-    import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     recipe, device = recipes[0], models[0].device
@@ -167,8 +164,6 @@ def _batch(
     tensors: Mapping[str, torch.Tensor], indices: np.ndarray, length: int, longest: int
 ) -> dict[str, torch.Tensor]:
     """Gather a batch of shape (models, examples, ...), cut to the length that its examples need."""
-    import torch
-
     ids = tensors["input_ids"]
     filled = min(-(-length // LENGTHS) * LENGTHS, max(longest, length), ids.shape[1])
     index = torch.from_numpy(indices).to(ids.device, non_blocking=True)
@@ -192,8 +187,6 @@ class _Losing(LateModule):
 
     def forward(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
         """Compute the loss of a batch, shape ()."""
-        import torch
-
         mask = batch["attention_mask"].bool()
         # The full mask, one row per token: the library would expand a single row only after a data-dependent
         # check for padding, which vmap does not support.
@@ -216,8 +209,6 @@ class Joined:
     """
 
     def __init__(self, models: Sequence[TaskModel], recipe: Recipe, rates: Sequence[float]) -> None:
-        import torch
-
         self._recipe, self._losing = recipe, _Losing(models[0])
         parameters = [dict(_Losing(model).named_parameters()) for model in models]
         named = [
@@ -298,8 +289,6 @@ class Joined:
 
     def step(self) -> None:
         """Update all weights, each model with its own gradient clipping and learning rate."""
-        import torch
-
         recipe, (beta1, beta2) = self._recipe, self._recipe.betas
         with torch.no_grad():
             for name, weight in zip(self._names, self.weights, strict=True):
@@ -335,8 +324,6 @@ class Joined:
         ----------
         models : sequence of TaskModel
         """
-        import torch
-
         with torch.no_grad():
             for index, model in enumerate(models):
                 for name, weight in _Losing(model).named_parameters():

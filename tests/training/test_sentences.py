@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from microtome.pruning.embedding import pool_states
+from microtome.training.sentences import pool_states
 
 STATES = torch.tensor([[[1.0, -4.0], [3.0, -2.0], [9.0, 9.0]], [[2.0, 2.0], [4.0, 0.0], [6.0, 1.0]]])
 MASK = torch.tensor([[1, 1, 0], [1, 1, 1]])

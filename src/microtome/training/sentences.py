@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError, unknown
+from ..lazy import torch
 from ..tasks.items import Item, Split
 from ..tasks.task import Task
 
 if TYPE_CHECKING:
-    import torch
-
-    from ..training.cuts import Cut
-    from ..training.models.taskmodel import TaskModel
+    from .cuts import Cut
+    from .models.taskmodel import TaskModel
 
 # Bytes of embeddings that are held at a time.
 HELD = 128 * 2**20
@@ -32,16 +31,12 @@ def _mean_sqrt(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 
 def _weighted(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    import torch
-
     # Later tokens count for more: a causal model knows more there.
     weights = torch.arange(1, states.shape[1] + 1, device=states.device, dtype=states.dtype)
     return _mean(states, mask * weights[None, :, None])
 
 
 def _last(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    import torch
-
     places = mask[..., 0].sum(1).long() - 1
     return states[torch.arange(len(states), device=states.device), places.clamp(min=0)]
 
@@ -78,8 +73,6 @@ def pool_states(states: torch.Tensor, mask: torch.Tensor, pooling: str) -> torch
     -------
     Tensor of shape (texts, features of all poolings)
     """
-    import torch
-
     rows = mask[..., None].to(states.dtype)
     return torch.cat([POOLINGS[name](states, rows) for name in pooling.split("+")], dim=-1)
 
@@ -102,8 +95,8 @@ def sentence_model(encoder: Any, task: Task) -> TaskModel:
     """
     import copy
 
-    from ..training.models.stock import configured
-    from ..training.models.taskmodel import TaskForm, TaskModel
+    from .models.stock import configured
+    from .models.taskmodel import TaskForm, TaskModel
 
     facts = encoder.source.facts
     if task.kind != "regression":
@@ -165,8 +158,8 @@ def embedded_cuts(
     list of (list of float)
         For each cut, the cosine of each pair.
     """
-    from ..training.cuts import layer_states
-    from ..training.inputs import encode
+    from .cuts import layer_states
+    from .inputs import encode
 
     for item in split:
         if len(item.texts) != 2:

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from microtome.errors import InputError
+from microtome.moments.gram import turn
 from microtome.moments.stack import make_stack, read_rows
-from microtome.moments.turned import turn
 from microtome.randomness import generator
 
 CPU = torch.device("cpu")
