@@ -13,7 +13,6 @@ import pytest
 import cats
 import microtome as mt
 from figures.resulting import make_curve
-from microtome.experiments.curve_claims import Difference
 from microtome.experiments.probing.claims import layer_findings
 from microtome.experiments.probing.task_claims import task_findings
 from microtome.experiments.surgery.claims import head_claims
@@ -70,7 +69,7 @@ def test_nothing_is_concluded_from_a_model_that_learned_nothing(
     found = failed(name, **options)
     assert found.findings
     for sentence in found.findings:
-        assert re.search("Nothing is concluded(| about truncation| about skipping): the ", sentence)
+        assert re.match("Nothing is concluded about [a-z-]+: the ", sentence)
         assert "beat the majority baseline (accuracy 0." in sentence
         assert not any(claim in sentence for claim in CLAIMS)
     assert len(set(found.findings)) == len(found.findings)
@@ -112,6 +111,7 @@ def test_no_layer_is_the_best_before_fine_tuning_where_all_tie_at_the_majority()
 
 
 def test_a_difference_of_what_was_read_is_still_told() -> None:
-    apart = Difference(curve=make_curve("difference", np.array([0.1, 0.2])), one="tuned", other="bert")
+    models = {"model": "tuned", "against": "bert", "role": "difference"}
+    apart = make_curve("difference", np.array([0.1, 0.2]), **models)
     said = task_findings([make_curve("bert", [0.5, 0.5])], [apart], ACCURACY, {"majority": 0.5}, "cats")
     assert said[1].startswith("tuned against bert: more is read at layers 1 and 2 by the 95% band")

@@ -20,9 +20,7 @@ def plain_weak(weak: Mapping[str, Standing]) -> dict[str, Any]:
     return {WEAK: {name: standing.plain() for name, standing in weak.items()}} if weak else {}
 
 
-def below_baseline(
-    task: Task, answers: Answers | None, baseline: float, *, level: float
-) -> Standing | None:
+def below_baseline(task: Task, answers: Answers | None, baseline: float, *, level: float) -> Standing | None:
     """
     Test whether a model fails to beat the majority baseline.
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from ..findings.results import Curve, X
 from ..findings.scorecurves import difference_curve, score_curve
 from ..inference.answers import Answers

@@ -244,7 +244,7 @@ def more_parts(result: Result, file: str, label: str) -> list[Section]:
                 "scores",
                 title=f"Do tasks agree on orders of blocks? {result.model}{label}",
                 basis="correlation of the scores of the same orders between two tasks; unit: order",
-                statements=[Statement(text=with_models(text, result, label)) for text in result.findings],
+                statements=[],
                 columns=["tasks", "orders", "Pearson", "Spearman"],
                 rows=[
                     [

@@ -198,7 +198,7 @@ def comparison_claims(
     for (x, comparison, p), gain in zip(tests, gains, strict=True):
         if p < 1 - level:
             estimate = Quantity(value=gain, level=level, unit=tested_unit(comparison))
-            one = {"verdict": "holds", "estimate": estimate, "facts": {**facts, "count": x, "p": p}}
+            one = {"verdict": "holds", "estimate": estimate, "facts": {**facts, "x": x, "p": p}}
             claims.append(Claim(n=comparison.n, **about, **one))
     return claims or [Claim(verdict="inconclusive", facts=facts, **about)]
 

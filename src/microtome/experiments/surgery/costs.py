@@ -139,7 +139,9 @@ def costs_of_spans(
         unit=spans.unit,
         n=spans.n,
         seeds=(spans.seeds,) * len(places),
-        by_seed=np.array([score.points * one.values[index] for one in by_seed]).reshape(-1, len(places)),
+        by_seed=np.array([score.points * seed_map.values[index] for seed_map in by_seed]).reshape(
+            len(by_seed), len(places)
+        ),
         family="all spans",
     )
     return [(int(first) + 1, int(last) + 1) for first, last in places], costs

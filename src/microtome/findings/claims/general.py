@@ -55,7 +55,8 @@ def _baseline(claim: Claim) -> str:
 
 
 def _undefined(claim: Claim) -> str:
-    return f"Nothing is concluded about {claim.facts['experiment']}{about(claim)}: {REASONS[claim.facts['reason']]}."
+    reason = REASONS[claim.facts["reason"]]
+    return f"Nothing is concluded about {claim.facts['experiment']}{about(claim)}: {reason}."
 
 
 KINDS: Mapping[str, ClaimKind] = {

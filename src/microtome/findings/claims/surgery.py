@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 from ..words import amount, counted, number, numbered, p_value
@@ -33,7 +34,7 @@ def _part(claim: Claim) -> str:
 def _dropped(claim: Claim) -> str:
     # A point of random choices is no single choice of blocks.
     if not claim.layers:
-        return f"{counted(claim.facts['count'], 'random block')} of {claim.depth}"
+        return f"{counted(claim.facts['x'], 'random block')} of {claim.depth}"
     return f"{numbered(claim.layers, 'block')} of {claim.depth}"
 
 
@@ -96,36 +97,37 @@ def _tested(claim: Claim) -> str:
 
 def _sides(claim: Claim, bottom: bool) -> str:
     better, worse = ("bottom", "top") if bottom else ("top", "bottom")
-    blocks = counted(claim.facts["count"], "block")
+    blocks = counted(claim.facts["x"], "block")
     return f"With {blocks}, freezing the {better} is better than freezing the {worse} by {_gap(claim)}"
 
 
 def _no_side(claim: Claim) -> str:
     ahead, tests = claim.facts["ahead"], claim.facts["tests"]
     return (
-        "Freezing the bottom is not significantly better or worse than freezing as many blocks at the top; it "
-        f"scores higher at {ahead} of {counted(tests, 'number')} of blocks."
+        "Freezing the bottom is not significantly better or worse than freezing as many blocks at the top; "
+        f"it scores higher at {ahead} of {counted(tests, 'number')} of blocks."
     )
 
 
 def _replaced(claim: Claim, better: bool) -> str:
-    kept = counted(claim.facts["count"], "block")
+    kept = counted(claim.facts["x"], "block")
     sign = "better" if better else "worse"
     return f"With {kept} kept, re-initializing the others is {sign} than removing them by {_gap(claim)}"
 
 
 def _no_replacement(claim: Claim) -> str:
     return (
-        f"At none of {counted(claim.facts['tests'], 'depth')} are re-initialized blocks significantly better or "
-        f"worse than none in their place{about(claim)}."
+        f"At none of {counted(claim.facts['tests'], 'depth')} are re-initialized blocks significantly better "
+        f"or worse than none in their place{about(claim)}."
     )
 
 
 def _against_random(claim: Claim) -> str:
-    facts = claim.facts
+    assert claim.estimate is not None
+    facts, side = claim.facts, "below" if claim.estimate.value < 0 else "above"
     return (
-        f"Dropping {counted(facts['count'], 'block')} by the strategy {claim.subject} scores {value_text(claim)} "
-        f"above random choices on average, and above {facts['better']} of {facts['draws']} of them."
+        f"Dropping {counted(facts['x'], 'block')}{about(claim)} scores {_gap(claim)} {side} the mean of "
+        f"random choices of as many, and above {facts['better']} of {facts['draws']} of them."
     )
 
 
@@ -151,29 +153,30 @@ def _orders(claim: Claim) -> str:
 
 def _orders_evidence(claim: Claim) -> str:
     assert claim.estimate is not None
-    text = measured("Cost")(claim) if claim.subject == "random" else ""
-    covered = claim.facts.get("covers")
-    remark = " Other seeds of the original model are not covered." if covered == "orders" else ""
-    band = (
-        f"Each order by a {claim.estimate.level * 100:g} % band of all of them, unit: {claim.facts['unit']}."
-    )
-    return f"{text}{remark} {band}".strip()
+    parts = []
+    if math.isfinite(claim.estimate.low):
+        parts.append(measured("Cost")(claim))
+        if not claim.estimate.unit.runs:
+            parts.append("Other seeds of the original order are not covered.")
+    level = f"{claim.estimate.level * 100:g} %"
+    parts.append(f"Single orders by the {level} band of all of them, unit: {claim.facts['unit']}.")
+    return " ".join(parts)
 
 
 def _correlation(claim: Claim) -> str:
     first, second = claim.facts["tasks"]
-    over = f"{claim.facts['orders']} {claim.facts['over']}"
-    start = f"The scores of {over} on {first} and {second}"
+    statistic = f"{claim.score.title()}'s correlation"
+    over = f"of {first} and {second} over {claim.facts['orders']} {claim.facts['over']}"
     if claim.estimate is None:
-        return f"{start} have no {claim.subject} correlation: {claim.facts['reason']}."
-    return f"{start} have a {claim.subject} correlation of {number(claim.estimate.value)}."
+        return f"{statistic} {over} is undefined: {claim.facts['reason']}."
+    return f"{statistic} {over} is {number(claim.estimate.value)}."
 
 
 def _saving(claim: Claim) -> str:
     backward, memory = number(claim.facts["backward"]), number(claim.facts["memory"])
     return (
-        f"Freezing {_part(claim)} takes {backward} of the time of the backward pass and {memory} of the memory "
-        "for activations."
+        f"Freezing {_part(claim)} takes {backward} of the time of the backward pass and {memory} of the "
+        "memory for activations."
     )
 
 
