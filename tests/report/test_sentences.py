@@ -510,8 +510,8 @@ def test_tasks_that_agree_on_orders_speak_for_themselves() -> None:
     )
     document = told(result)
     assert sentences(document) == [
-        "bert on sst2: The reversed order of the blocks costs 1.0 points of accuracy; it is significantly worse "
-        "than the original order. Single orders by the 95 % band of all of them, unit: example.",
+        "bert on sst2: The reversed order of the blocks costs 1.0 points of accuracy; it is significantly "
+        "worse than the original order. Single orders by the 95 % band of all of them, unit: example.",
         "bert: rte: something.",
     ]
     [table] = [one for one in document["sections"] if one["kind"] == "scores"]
