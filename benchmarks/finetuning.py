@@ -115,8 +115,9 @@ def measure(
 
     from microtome.training.inputs import collate, encode
     from microtome.training.models.modeling import build
-    from microtome.training.optimization.loop import TrainingRecords, make_accelerator, train
+    from microtome.training.optimization.loop import TrainingRecords, train
     from microtome.training.optimization.sampler import updates as in_updates
+    from microtome.training.precision import make_accelerator
     from microtome.training.recipe import find_recipe
 
     if device == "cpu":

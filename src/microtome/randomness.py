@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .checks import whole_number
+from .lazy import torch
 
 
 def generator(seed: int, *names: str | int) -> np.random.Generator:
@@ -54,8 +55,6 @@ def repeatable(device: str, *, strict: bool = True) -> Iterator[None]:
     strict : bool
         Whether a step that has no other kernel is an error, and not merely warned of.
     """
-    import torch
-
     before = torch.are_deterministic_algorithms_enabled()
     warned = torch.is_deterministic_algorithms_warn_only_enabled()
     settings: Any = torch.utils.deterministic

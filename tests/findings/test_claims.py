@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from figures.resulting import make_curve, make_result
 from findings.claim_samples import CUT, SAMPLES
+from microtome.findings.claims import general, surgery
 from microtome.findings.claims.claim import Bound, Claim, Quantity, read_claim, verdict_of
 from microtome.findings.claims.render import KINDS, evidence, headline, render
 from microtome.findings.claims.writing import ClaimKind
@@ -58,7 +59,11 @@ def test_a_claim_survives_json_with_what_is_undefined() -> None:
     assert math.isnan(again.beside["TUNED"].value)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_surgery_has_a_sample() -> None:
+    assert set(SAMPLES) == {*general.KINDS, *surgery.KINDS}
+
+
+@pytest.mark.parametrize("kind", SAMPLES)
 def test_a_claim_of_every_kind_is_written_after_json_as_before(kind: str) -> None:
     for claim in SAMPLES[kind]:
         again = read_claim(json.loads(json.dumps(plain(claim.document()), allow_nan=False)))

@@ -202,12 +202,11 @@ def _with_intervals(
         )
         for label, values in replicate_lists.items():
             values.append(part[label].forward)
-    ranges = {choice.label: choice.declared("range") for choice in choices}
     out = {}
     for label, attention_map in maps.items():
         replicates = np.stack(replicate_lists[label])
         band = half_interval(attention_map.values, replicates, units=len(units), unit=unit)
         resamples = Resamples(kind="halves", array=replicates, units=len(units), digest=digest)
         band = replace(band, level=options.level)
-        out[label] = with_interval(attention_map, band, resamples, ranges[label])
+        out[label] = with_interval(attention_map, band, resamples)
     return out

@@ -128,7 +128,9 @@ def _with_band(
     return with_interval(similarity_map, replace(band, level=request.options.level), resamples, bounds)
 
 
-def with_interval(similarity_map: Map, band: Band, resamples: Resamples, bounds: tuple[float, float]) -> Map:
+def with_interval(
+    similarity_map: Map, band: Band, resamples: Resamples, bounds: tuple[float, float] = (-np.inf, np.inf)
+) -> Map:
     """
     Add an interval to every cell of a map, and the resamples that it was made of.
 
@@ -138,7 +140,7 @@ def with_interval(similarity_map: Map, band: Band, resamples: Resamples, bounds:
     band : Band
     resamples : Resamples
     bounds : pair of float
-        The range of the measure. No value lies outside it, so clipping the interval to it loses nothing.
+        The interval is clipped to them; the range of the measure, outside of which no value lies.
     """
     undefined = ~np.isfinite(similarity_map.values)
     low, high = np.clip(band.low, *bounds), np.clip(band.high, *bounds)

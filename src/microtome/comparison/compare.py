@@ -118,7 +118,7 @@ def compare_layers(
     options : SimilarityOptions
         Without clusters, names and a sample, which follow from the rows.
     store, command
-        As in `record`.
+        As in `Shelf`.
 
     Returns
     -------
@@ -139,7 +139,7 @@ def compare_layers(
         options = replace(options, clusters=clusters)
         if clusters is not None and any(c.measure.interval == "debiased" for c in inputs.of_rows):
             check_balanced(clusters, rows.unit)
-        recordings = _record(inputs, options.progress, Shelf(store), command)
+        recordings = _record(inputs, options.progress, Shelf(store, command))
         maps += _recorded_maps(recordings, inputs.of_rows, options)
         if fixed:
             maps = [replace(similarity_map, null_note=FIXED) for similarity_map in maps]
@@ -166,9 +166,7 @@ def compare_layers(
     )
 
 
-def _record(
-    inputs: ComparisonInputs, progress: Progress | None, shelf: Shelf, command: str
-) -> list[Activations]:
+def _record(inputs: ComparisonInputs, progress: Progress | None, shelf: Shelf) -> list[Activations]:
     return [
         record(
             encoder,
@@ -177,7 +175,6 @@ def _record(
             shelf=shelf,
             storage=inputs.storage,
             batch_tokens=inputs.batch_tokens,
-            command=command,
             progress=_named(progress, encoder.name),
         )
         for encoder in inputs.encoders

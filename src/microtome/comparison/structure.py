@@ -364,9 +364,6 @@ def of_unit(found: StackBlocks, unit: str) -> StackBlocks:
 
     def renamed(block: Block) -> Block:
         interval = None if block.interval is None else replace(block.interval, unit=unit)
-        return replace(block, interval=interval, cores=tuple(renamed(core) for core in block.cores))
+        return replace(block, interval=interval)
 
-    finding = found.finding
-    best = None if finding.best is None else renamed(finding.best)
-    blocks = tuple(renamed(block) for block in finding.blocks)
-    return replace(found, finding=replace(finding, blocks=blocks, best=best))
+    return replace(found, finding=found.finding.replaced(renamed))

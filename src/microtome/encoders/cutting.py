@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import InputError, must
+from ..lazy import torch
 from .family import Family, submodule
-
-if TYPE_CHECKING:
-    import torch
 
 Kept = Sequence[int]
 """Blocks that stay, numbered from 1, in the order in which they run."""
@@ -117,8 +115,6 @@ def check_numbers(what: str, blocks: Sequence[int], depth: int) -> None:
 
 
 def _keep_listed(base: torch.nn.Module, family: Family, order: Kept) -> None:
-    import torch
-
     blocks = list(submodule(base, family.blocks).children())
     remaining = [blocks[block - 1] for block in order]
     for index, block in enumerate(remaining):
@@ -131,8 +127,6 @@ def _keep_listed(base: torch.nn.Module, family: Family, order: Kept) -> None:
 
 def _keep_groups(base: torch.nn.Module, family: Family, blocks: Kept) -> None:
     """Keep the groups of shared blocks that still run, in the order in which they run."""
-    import torch
-
     if not blocks:
         return
     steps = family.blocks_of(base)

@@ -10,15 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from ..errors import InputError
+from ..lazy import torch
 from ..randomness import generator
 from .family import Family, submodule
 from .tokens import Tokenizer, Tokens
-
-if TYPE_CHECKING:
-    import torch
 
 Visit = Callable[[int, "torch.Tensor"], None]
 
@@ -242,8 +240,6 @@ class TransformerEncoder:
             Called with the number of a layer and its states, shape (examples, tokens, features). The states
             are not copies: copy what must outlive the call, since later operations may overwrite them.
         """
-        import torch
-
         inputs = self.tokenizer.collate(batch, self.device)
         with torch.inference_mode(), self._mixed(), watching(self, visit):
             output = self.base(**inputs, **self.family.arguments)
@@ -252,8 +248,6 @@ class TransformerEncoder:
 
     def initialize(self, seed: int, *, keep_embeddings: bool) -> None:
         """Re-initialize all weights as the library initializes a new model."""
-        import torch
-
         embeddings: dict[str, torch.Tensor] = {}
         for path in self.family.embeddings if keep_embeddings else ():
             if any(name == path for name, _ in self.base.named_modules()):
@@ -266,8 +260,6 @@ class TransformerEncoder:
         self.base.load_state_dict(embeddings, strict=False)
 
     def _mixed(self) -> Any:
-        import torch
-
         if self.autocast is None:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=getattr(torch, self.autocast))
@@ -286,8 +278,6 @@ class TransformerEncoder:
         list of Tensor of shape (examples, heads, tokens, tokens)
             A row holds one token's attention weights; padding tokens are included.
         """
-        import torch
-
         inputs = self.tokenizer.collate(batch, self.device)
         with torch.inference_mode(), self._mixed(), _explicit_attention(self.base):
             attentions = self.base(**inputs, **self.family.arguments, output_attentions=True).attentions
@@ -373,8 +363,6 @@ def _telling(config: Any) -> Any:
 
 def digest_weights(model: torch.nn.Module) -> str:
     """Hash every tensor of a model, by name, shape and bits."""
-    import torch
-
     digest = hashlib.blake2b(digest_size=16)
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())

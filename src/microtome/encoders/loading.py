@@ -12,6 +12,7 @@ from typing import Any
 from ..arguments import checked
 from ..checks import check_choice
 from ..errors import InputError, MissingExtraError, WorkError, check_plain, must, shown
+from ..lazy import torch
 from ..runtime import find_device
 from ..store.checking import check_whole
 from ..store.reading import peek_json
@@ -170,8 +171,6 @@ def reinitialize(encoder: Encoder, *, seed: int, keep_embeddings: bool) -> str:
 
 def load_transformer(location: str, options: LoadOptions) -> TransformerEncoder:
     """Load a model of the library transformers, of its folder, the hub or the package."""
-    import torch
-
     unpacked, shipped = unpack(location), shipped_name(location)
     model, config, unused = _load_model(unpacked, options.revision, options.trust_remote_code)
     family = family_of(config.model_type, config)

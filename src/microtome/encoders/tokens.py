@@ -12,11 +12,10 @@ import numpy as np
 
 from ..checks import whole_number
 from ..errors import InputError, must
+from ..lazy import torch
 
 if TYPE_CHECKING:
     import tokenizers
-    import torch
-
 # Ids lie below; the library lists every id that is missing below the largest, and aborts without memory.
 _MOST_IDS = 2**24
 
@@ -247,8 +246,6 @@ class Tokenizer:
         dict of str to Tensor of shape (examples, longest)
             `input_ids`, `attention_mask`, and `token_type_ids` where the model takes them.
         """
-        import torch
-
         shape = len(batch), max((len(example) for example in batch), default=0)
         ids, mask, types = np.full(shape, self.pad), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         for row, example in enumerate(batch):

@@ -16,7 +16,7 @@ from ..findings.words import counted
 from ..tasks.task import Task
 from ..training.heads.head import read_head
 from ..training.opening import open_model, open_task
-from ..training.optimization.loop import DTYPES
+from ..training.precision import DTYPES
 from ..training.recipe import Recipe, find_recipe
 from .base import Experiment, Plan, option
 from .checking import check_runs

@@ -281,7 +281,7 @@ def _kept(
         "device": one.device,
         "precision": one.precision,
     }
-    with Shelf(context.store).work(kind=KIND, specification=specification, command=context.command) as work:
+    with Shelf(context.store, context.command).work(kind=KIND, specification=specification) as work:
         entry = work.entry
         if entry is None:
             found, told = compute()

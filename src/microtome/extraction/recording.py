@@ -155,7 +155,6 @@ def record(
     storage: str = "float32",
     batch_tokens: int | None = None,
     window: int = WINDOW,
-    command: str = "",
     progress: Progress | None = None,
 ) -> Activations:
     """
@@ -176,8 +175,6 @@ def record(
         The maximum number of tokens in a batch, padding included; chosen by device when absent.
     window, progress
         As in `stream`.
-    command : str
-        The command line.
 
     Returns
     -------
@@ -206,7 +203,7 @@ def record(
         "texts": dict(texts.facts),
         "rows": {"count": len(rows), "sentence": rows.sentence(), "digest": rows.digest},
     }
-    with shelf.work(kind="activations", specification=specification, command=command) as work:
+    with shelf.work(kind="activations", specification=specification) as work:
         entry = work.entry
         if entry is None:
             writer = ShardWriter(work.folder, layers, storage)

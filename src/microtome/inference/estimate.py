@@ -21,6 +21,37 @@ def quantile(level: float, dof: float = np.inf) -> float:
     return float(ndtri((1 + level) / 2) if np.isinf(dof) else stdtrit(dof, (1 + level) / 2))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confidence:
+    """
+    How intervals and bands of scores are made.
+
+    Parameters
+    ----------
+    level : float
+        Nominal coverage.
+    pair_seeds : bool
+        Whether points share their seeds, as when one tuned model is truncated at several layers. False for
+        models that were trained separately, whose errors from seeds are independent.
+    seed : int
+        Of the simulated errors.
+    """
+
+    level: float = 0.95
+    pair_seeds: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_level(self.level)
+
+    def reach(self, dof: float = np.inf) -> float:
+        """Half-width of an interval, in standard errors with these degrees of freedom."""
+        return quantile(self.level, dof)
+
+
+AT_95 = Confidence()
+
+
 class Sides(NamedTuple):
     """A quantity of the left and of the right layer (numbers in an `Estimate`, arrays in a `Map`)."""
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..figures.curves import by_panel
+from ..findings.claims.claim import Claim
 from ..findings.claims.render import evidence, headline
 from ..findings.intervals import wide_for_seeds
 from ..findings.results import Curve, Result, SpanMap, plain
@@ -140,10 +141,16 @@ def result_parts(result: Result, file: str, label: str) -> list[Section]:
 
 def _own_statements(result: Result, label: str) -> list[Statement]:
     """The claims of a result, and its sentences that are no claims."""
-    model = f"{model_of(result)}{label}"
+
+    def titled(claim: Claim) -> str:
+        text = headline(claim)
+        if claim.subject and text.startswith(claim.subject):
+            return with_models(text, result, label)
+        return f"{model_of(result)}{label} on {claim.task or result.task}: {text}"
+
     claims = [
         Statement(
-            text=f"{model} on {claim.task or result.task}: {headline(claim)}",
+            text=titled(claim),
             evidence=evidence(claim),
             sure=claim.verdict != "inconclusive",
             headline=True,

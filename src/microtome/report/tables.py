@@ -8,7 +8,7 @@ from typing import Any
 
 from ..findings.results import Result
 from ..findings.words import at_most, between, number, numbered
-from .sections import Section, section, tuned_name, with_models
+from .sections import Section, section, tuned_name
 from .sentences import Statement, doubt, percent
 from .verdicts import pruned, tuned, value_of
 

@@ -247,12 +247,10 @@ def plan_at_most(
     corpus: Iterable[Example],
     encoders: Sequence[Encoder],
     options: RowOptions,
-    *,
-    progress: Callable[[str, int, int], None] | None = None,
 ) -> Rows:
     """Find the rows that all models have, and sample them only where there are more than the sample size."""
     options = replace(options, longest=input_length(encoders, options.longest))
-    rows = plan_rows(corpus, encoders, replace(options, sample=None), progress=progress)
+    rows = plan_rows(corpus, encoders, replace(options, sample=None))
     if options.sample is None or options.sample >= len(rows):
         return rows
     return _sampled(replace(rows, options=options), options)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InputError, must
 from .address import is_address
 from .files import disk, sync_folder, write_whole
+from .lock import hold
 from .reading import read_json
 
 FORMAT = "microtome/store/1"
@@ -99,6 +101,14 @@ class StoreLayout:
     def works(self) -> Iterator[str]:
         """Iterate over the names of folders of unfinished work."""
         yield from (name for name in listing(self.partial) if (self.partial / name).is_dir())
+
+    @contextmanager
+    def locked(self, name: str, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+        """Hold a lock. Only errors of taking it are reported as those of the disk: others pass through."""
+        with ExitStack() as stack:
+            with disk(self.root):
+                stack.enter_context(hold(self.locks / name, waiting=waiting))
+            yield
 
     def check(self) -> None:
         """Raise if the folder is neither a store nor able to become one."""

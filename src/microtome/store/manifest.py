@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from ..checks import check_choice, check_distinct, whole_number
 from ..errors import InputError, must
 from .address import canonical
 from .files import Mark
+from .reading import peek_json
 from .tensors import DTYPES
 
 FORMAT = "microtome/stack/1"
@@ -45,16 +46,23 @@ class Shard:
     Parameters
     ----------
     file : str
-    rows : int
-    mark : Mark
+    rows, bytes : int
+    blake2b : str
+        The checksum of the file.
     meta : mapping
         The writer's facts about the rows.
     """
 
     file: str
     rows: int
-    mark: Mark
+    bytes: int
+    blake2b: str
     meta: Mapping[str, Any]
+
+    @property
+    def mark(self) -> Mark:
+        """Size and checksum of the file."""
+        return Mark(bytes=self.bytes, blake2b=self.blake2b)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +116,7 @@ def head_line(plan: StackPlan) -> str:
 
 def shard_line(shard: Shard) -> str:
     """Return the line of a journal for a finished shard."""
-    return canonical(_shard_document(shard), "shard")
+    return canonical(asdict(shard), "shard")
 
 
 def manifest_text(manifest: Manifest) -> str:
@@ -118,7 +126,7 @@ def manifest_text(manifest: Manifest) -> str:
             "format": FORMAT,
             "layers": _layers_document(manifest.plan),
             "rows": manifest.rows,
-            "shards": [_shard_document(shard) for shard in manifest.shards],
+            "shards": [asdict(shard) for shard in manifest.shards],
             "extra": manifest.extra,
         },
         "manifest",
@@ -142,7 +150,7 @@ def read_shard(document: Any, number: int) -> Shard:
         raise ValueError(f"shard {number} has {rows} rows in {size} bytes")
     if not re.fullmatch("[0-9a-f]{40}", checksum) or not isinstance(meta, dict):
         raise ValueError(f"shard {number} has no checksum")
-    return Shard(file=document["file"], rows=rows, mark=Mark(bytes=size, blake2b=checksum), meta=meta)
+    return Shard(file=document["file"], rows=rows, bytes=size, blake2b=checksum, meta=meta)
 
 
 def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
@@ -188,28 +196,10 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
 
 def is_stack(folder: Path) -> bool:
     """Whether a folder holds a recorded stack, finished or not."""
-    for name in (MANIFEST, JOURNAL):
-        try:
-            with (folder / name).open("rb") as file:
-                start = file.read() if name == MANIFEST else file.readline()
-            document = json.loads(start)
-        except (OSError, ValueError, RecursionError):
-            continue
-        form = document.get("format") if isinstance(document, dict) else None
-        if isinstance(form, str) and form.startswith(FORMAT.rpartition("/")[0] + "/"):
-            return True
-    return False
+    kinds = [peek_json(folder / MANIFEST).get("format"), peek_json(folder / JOURNAL, line=True).get("format")]
+    family = f"{FORMAT.rpartition('/')[0]}/"
+    return any(isinstance(kind, str) and kind.startswith(family) for kind in kinds)
 
 
 def _layers_document(plan: StackPlan) -> list[dict[str, Any]]:
     return [{"name": name, "width": width, "dtype": plan.dtype} for name, width in plan.layers]
-
-
-def _shard_document(shard: Shard) -> dict[str, Any]:
-    return {
-        "file": shard.file,
-        "rows": shard.rows,
-        "bytes": shard.mark.bytes,
-        "blake2b": shard.mark.blake2b,
-        "meta": shard.meta,
-    }

@@ -36,10 +36,13 @@ def read_json(path: Path) -> Any:
         raise InputError(f"{path} must be a readable JSON file, but got: {problem}.") from problem
 
 
-def peek_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object from a file that may be missing or foreign; empty if there is none."""
+def peek_json(path: Path, *, line: bool = False) -> dict[str, Any]:
+    """Read a JSON object from a file, or its first line, that may be missing or foreign; empty if none."""
+    if not path.is_file():
+        return {}
     try:
-        document = json.loads(path.read_bytes()) if path.is_file() else None
+        with path.open("rb") as file:
+            document = json.loads(file.readline() if line else file.read())
     except (OSError, ValueError, RecursionError):
         return {}
     return document if isinstance(document, dict) else {}

@@ -89,7 +89,7 @@ def cut_answers(
         "cuts": [list(cut) for cut in cuts],
         **({} if model.pooling is None else {"pooling": model.pooling}),
     }
-    with Shelf(context.store).work(kind=KIND, specification=specification, command=context.command) as work:
+    with Shelf(context.store, context.command).work(kind=KIND, specification=specification) as work:
         entry = work.entry
         if entry is None:
             write_cuts(work.folder / TABLE, split, _predict(model, task, split, cuts, context))

@@ -25,9 +25,9 @@ from .evaluating import Evaluation, guessed_from, predict, score_answers, write_
 from .opening import open_tuned
 from .optimization.cuda_graphs import LENGTHS
 from .optimization.frozen_features import Bottom
-from .optimization.loop import STATE_SECONDS, TrainingCourse, TrainingRecords, make_accelerator, train
+from .optimization.loop import STATE_SECONDS, TrainingCourse, TrainingRecords, train
 from .optimization.progress import STATE
-from .precision import products_in
+from .precision import make_accelerator, products_in
 from .recipe import Recipe
 from .request import TuningOptions, TuningRequest, ask, split_context
 from .tuned import ANSWERS, RUN, Failure, Tuned
@@ -116,7 +116,7 @@ def finetune(
 
 def _run(request: TuningRequest, records: TrainingRecords, accelerator: Any, context: Context) -> Tuned:
     """Train what a request asks for, or read it from the store."""
-    shelf = Shelf(context.store)
+    shelf = Shelf(context.store, context.command)
 
     def begin(folder: Path) -> TrainingRun:
         return TrainingRun.begin(request, folder, accelerator=accelerator, context=context)
@@ -130,7 +130,7 @@ def _run(request: TuningRequest, records: TrainingRecords, accelerator: Any, con
         if not stored:
             begin(Path(folder)).train(records)
         return opened(*_agree(accelerator))
-    with shelf.work(kind=KIND, specification=request.specification, command=context.command) as work:
+    with shelf.work(kind=KIND, specification=request.specification) as work:
         entry = work.entry
         _agree(accelerator, (entry is not None, "" if entry is not None else str(work.folder)))
         if entry is None:

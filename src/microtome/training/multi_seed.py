@@ -21,8 +21,8 @@ from ..tasks.task import Task
 from .checking import UNSUPPORTED, check_many
 from .finetuning import KIND, TrainingRun, finetune
 from .opening import open_model, open_task, open_tuned
-from .optimization.loop import make_accelerator
 from .optimization.stopping import in_child, stopping_children
+from .precision import make_accelerator
 from .recipe import Recipe
 from .request import ask, split_context
 from .tuned import Tuned
@@ -136,12 +136,10 @@ def finetune_vectorized(
         for rate in rate_values
         for seed in seeds
     ]
-    shelf = Shelf(context.store)
+    shelf = Shelf(context.store, context.command)
     with ExitStack() as stack:
         works = [
-            stack.enter_context(
-                shelf.work(kind=KIND, specification=request.specification, command=context.command)
-            )
+            stack.enter_context(shelf.work(kind=KIND, specification=request.specification))
             for request in requests
         ]
         pending = [

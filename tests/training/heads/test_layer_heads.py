@@ -19,7 +19,8 @@ from microtome.training.heads.layer_heads import apply_heads, failures, head_wei
 from microtome.training.inputs import collate, encode
 from microtome.training.models.methods import set_head_dropout, trainable
 from microtome.training.models.modeling import TaskModel, build
-from microtome.training.optimization.loop import make_accelerator, train
+from microtome.training.optimization.loop import train
+from microtome.training.precision import make_accelerator
 from microtome.training.recipe import Recipe, find_recipe
 from samples import task_of
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ...errors import InputError, must
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from ...lazy import torch
 
 WORD = 50  # ids of a token
 CHARACTERS = 262  # rows of a table of characters: 0 for "no token", then the 261 ids below, each plus one
@@ -16,7 +13,7 @@ SENTENCE_BEGIN, SENTENCE_END, WORD_BEGIN, WORD_END, PADDING = 257, 258, 259, 260
 BEGIN, END = "<S>", "</S>"
 
 
-def character_ids(sentences: Sequence[Sequence[str]]) -> Tensor:
+def character_ids(sentences: Sequence[Sequence[str]]) -> torch.Tensor:
     """
     Encode sentences as the character ids that every ELMo reads.
 
@@ -42,7 +39,6 @@ def character_ids(sentences: Sequence[Sequence[str]]) -> Tensor:
     [259, 73, 106, 260, 261]
     """
     import numpy as np
-    import torch
 
     for sentence in sentences:
         _check_sentence(sentence)
@@ -75,7 +71,7 @@ def _word_ids(word: str) -> list[int]:
     return ids + [PADDING] * (WORD - len(ids))
 
 
-def real_tokens(ids: Tensor) -> Tensor:
+def real_tokens(ids: torch.Tensor) -> torch.Tensor:
     """
     Return the mask of the positions that hold a token; raise if the ids are not character ids.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import InputError, must
+from ...lazy import torch
 from ...randomness import generator
 from ..encoder import Source, Visit, digest_weights
 from ..families.elmo import ELMO, TRANSFORMER_ELMO
@@ -120,8 +121,6 @@ class ElmoEncoder:
 
     def run(self, batch: Sequence[Tokens], visit: Visit) -> None:
         """Run sentences through the model; see `TransformerEncoder.run`."""
-        import torch
-
         ids = np.zeros(
             (len(batch), max(len(sentence) for sentence in batch), batch[0].ids.shape[1]), np.int64
         )
@@ -147,8 +146,6 @@ class ElmoEncoder:
         projection are normal with variance 1 / inputs; matrices of the blocks are uniform as in Glorot and
         Bengio 2010; norms start at 1 and 0, biases at 0, and the biases of highway gates at 1.
         """
-        import torch
-
         with torch.no_grad():
             for name, weight in self.model.state_dict().items():
                 if keep_embeddings and name.startswith("embeddings."):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from torch import Tensor
+from ...lazy import torch
+
+Weights = Mapping[str, "torch.Tensor"]
 
 
-def halves(x: Tensor) -> Tensor:
+def halves(x: torch.Tensor) -> torch.Tensor:
     """
     Split a layer into its forward and its backward half.
 
@@ -26,7 +26,7 @@ def halves(x: Tensor) -> Tensor:
     return x.unflatten(-1, (2, -1)).movedim(-2, 0)
 
 
-def joined(x: Tensor) -> Tensor:
+def joined(x: torch.Tensor) -> torch.Tensor:
     """
     Concatenate the halves of a layer: the inverse of `halves`.
 
@@ -41,7 +41,7 @@ def joined(x: Tensor) -> Tensor:
     return x.movedim(0, -2).flatten(-2)
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """
     Multiply each direction by its own matrix.
 
@@ -55,12 +55,10 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     -------
     tensor of shape (2, ..., outputs)
     """
-    import torch
-
     return torch.baddbmm(bias[:, None], x.flatten(1, -2), weight).unflatten(1, x.shape[1:-1])
 
 
-def layer_norm(x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
+def layer_norm(x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor) -> torch.Tensor:
     """
     Normalize as AllenNLP does: epsilon is added to the standard deviation; torch adds it to the variance.
 
@@ -95,7 +93,7 @@ class BiLstm:
     skip: bool
 
 
-def bilstm(options: BiLstm, weights: Mapping[str, Tensor], x: Tensor, mask: Tensor) -> Tensor:
+def bilstm(options: BiLstm, weights: Weights, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """
     Run both LSTMs over the real tokens of each sentence, each from states of zero.
 
@@ -115,8 +113,6 @@ def bilstm(options: BiLstm, weights: Mapping[str, Tensor], x: Tensor, mask: Tens
     tensor of shape (sentences, tokens, 2 * features)
         Zero where there is no token.
     """
-    import torch
-
     lengths = mask.sum(1)
     order = lengths.argsort(descending=True, stable=True)
     back = order.argsort()
@@ -134,17 +130,13 @@ def bilstm(options: BiLstm, weights: Mapping[str, Tensor], x: Tensor, mask: Tens
     return x + layer if options.skip else layer
 
 
-def _turned(x: Tensor, mirrored: Tensor) -> Tensor:
+def _turned(x: torch.Tensor, mirrored: torch.Tensor) -> torch.Tensor:
     """Reverse the tokens of the backward half of (2, sentences, tokens, features); its own inverse."""
-    import torch
-
     return torch.stack([x[0], x[1].gather(1, mirrored[..., None].expand_as(x[1]))])
 
 
-def _run(options: BiLstm, weights: Mapping[str, Tensor], gates: Tensor, at_work: list[int]) -> Tensor:
+def _run(options: BiLstm, weights: Weights, gates: torch.Tensor, at_work: list[int]) -> torch.Tensor:
     """Step through (2, real tokens, 4 * cells), and return the outputs in this order."""
-    import torch
-
     cells, features = weights["projection"].shape[1:]
     rows = max(at_work, default=0)
     h, c = (gates.new_zeros(2, rows, size) for size in (features, cells))
@@ -159,14 +151,14 @@ def _run(options: BiLstm, weights: Mapping[str, Tensor], gates: Tensor, at_work:
     return torch.cat(steps, 1)
 
 
-def _clipped(x: Tensor, limit: float | None) -> Tensor:
+def _clipped(x: torch.Tensor, limit: float | None) -> torch.Tensor:
     return x if limit is None else x.clamp(-limit, limit)
 
 
 HEADS = 8  # attention heads of the released code; its configuration does not record them
 
 
-def bitransformer(options: None, weights: Mapping[str, Tensor], x: Tensor, mask: Tensor) -> Tensor:
+def bitransformer(options: None, weights: Weights, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """
     Run one pre-norm block in each direction; a token attends to itself and those before it.
 
@@ -192,15 +184,13 @@ def bitransformer(options: None, weights: Mapping[str, Tensor], x: Tensor, mask:
     return joined(x + linear(inner, weights["outer"], weights["outer_bias"]))
 
 
-def _normed(x: Tensor, weights: Mapping[str, Tensor], name: str) -> Tensor:
+def _normed(x: torch.Tensor, weights: Weights, name: str) -> torch.Tensor:
     gamma, beta = weights[f"{name}_gamma"], weights[f"{name}_beta"]
     return layer_norm(x, gamma[:, None, None], beta[:, None, None])
 
 
-def _visible(mask: Tensor) -> Tensor:
+def _visible(mask: torch.Tensor) -> torch.Tensor:
     """Build the attention mask: bool of shape (2, sentences, 1, tokens, tokens), keys on the last axis."""
-    import torch
-
     ahead = (
         mask[:, :, None]
         & torch.ones(mask.shape[1], mask.shape[1], dtype=torch.bool, device=mask.device).tril()
@@ -208,10 +198,8 @@ def _visible(mask: Tensor) -> Tensor:
     return torch.stack([ahead, ahead.mT])[:, :, None]
 
 
-def _attention(weights: Mapping[str, Tensor], x: Tensor, visible: Tensor) -> Tensor:
-    import torch
-
-    def heads(name: str) -> Tensor:  # (2, sentences, heads, tokens, features of a head)
+def _attention(weights: Weights, x: torch.Tensor, visible: torch.Tensor) -> torch.Tensor:
+    def heads(name: str) -> torch.Tensor:  # (2, sentences, heads, tokens, features of a head)
         values = linear(x, weights[name], weights[f"{name}_bias"])
         return values.unflatten(-1, (HEADS, -1)).transpose(2, 3)
 
@@ -223,7 +211,7 @@ def _attention(weights: Mapping[str, Tensor], x: Tensor, visible: Tensor) -> Ten
     return linear(mixed, weights["output"], weights["output_bias"])
 
 
-def final_norm(options: None, weights: Mapping[str, Tensor], x: Tensor) -> Tensor:
+def final_norm(options: None, weights: Weights, x: torch.Tensor) -> torch.Tensor:
     """
     Normalize each half of the last layer, as the released model does.
 
@@ -241,7 +229,7 @@ def final_norm(options: None, weights: Mapping[str, Tensor], x: Tensor) -> Tenso
     return joined(_normed(halves(x), weights, "final"))
 
 
-def with_positions(x: Tensor) -> Tensor:
+def with_positions(x: torch.Tensor) -> torch.Tensor:
     """
     Add sinusoidal position encodings, counted from the left, to both halves of layer 0.
 
@@ -253,8 +241,6 @@ def with_positions(x: Tensor) -> Tensor:
     -------
     tensor of the shape of x
     """
-    import torch
-
     features = x.shape[-1] // 2
     position = torch.arange(x.shape[1], dtype=torch.float32, device=x.device)[:, None]
     even = torch.arange(0, features, 2, dtype=torch.float32, device=x.device)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
+from ...lazy import torch
 from ..late_module import LateModule
 from .characters import real_tokens
-from .layers import with_positions
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
+from .layers import Weights, with_positions
 
 
 class ElmoPart(LateModule):
@@ -25,15 +23,13 @@ class ElmoPart(LateModule):
     weights : mapping of str to tensor
     """
 
-    def __init__(self, work: Callable[..., Tensor], options: object, weights: Mapping[str, Tensor]) -> None:
-        from torch import nn
-
+    def __init__(self, work: Callable[..., torch.Tensor], options: object, weights: Weights) -> None:
         super().__init__()
         self.work, self.options = work, options
         for name, weight in weights.items():
-            self.register_parameter(name, nn.Parameter(weight.contiguous()))
+            self.register_parameter(name, torch.nn.Parameter(weight.contiguous()))
 
-    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
+    def forward(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """Compute the output of the part."""
         return self.work(self.options, dict(self.named_parameters()), *args, **kwargs)
 
@@ -58,7 +54,7 @@ class ElmoModel(LateModule):
     kind: Literal["elmo", "transformer-elmo"]
     width: int
     embeddings: ElmoPart
-    blocks: nn.ModuleList
+    blocks: torch.nn.ModuleList
     final_norm: ElmoPart | None
 
     def __init__(
@@ -70,11 +66,9 @@ class ElmoModel(LateModule):
         blocks: Sequence[ElmoPart],
         final_norm: ElmoPart | None,
     ) -> None:
-        from torch import nn
-
         super().__init__()
         self.kind, self.width = kind, width
-        self.embeddings, self.blocks, self.final_norm = embeddings, nn.ModuleList(blocks), final_norm
+        self.embeddings, self.blocks, self.final_norm = embeddings, torch.nn.ModuleList(blocks), final_norm
         self.eval()
 
     @property
@@ -82,7 +76,7 @@ class ElmoModel(LateModule):
         """Number of blocks; the model has one more layer, layer 0."""
         return len(self.blocks)
 
-    def forward(self, ids: Tensor, *, raw_last: bool = False) -> list[Tensor]:
+    def forward(self, ids: torch.Tensor, *, raw_last: bool = False) -> list[torch.Tensor]:
         """
         Compute every layer.
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from ...lazy import torch
 from .characters import PADDING
-from .layers import layer_norm
+from .layers import Weights, layer_norm
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
+ACTIVATIONS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = MappingProxyType(
     {"relu": lambda x: x.relu(), "tanh": lambda x: x.tanh()}
 )
 
@@ -46,7 +44,7 @@ class CharacterNetwork:
     norm: bool
 
 
-def embed(network: CharacterNetwork, weights: Mapping[str, Tensor], ids: Tensor, mask: Tensor) -> Tensor:
+def embed(network: CharacterNetwork, weights: Weights, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """
     Compute layer 0: the vector of each token, repeated for the two directions; zero where there is no token.
 
@@ -64,8 +62,6 @@ def embed(network: CharacterNetwork, weights: Mapping[str, Tensor], ids: Tensor,
     -------
     tensor of shape (sentences, tokens, 2 * features)
     """
-    import torch
-
     # Words repeat: each distinct word goes through the network once.
     words, which = torch.unique(ids[mask], dim=0, return_inverse=True)
     vectors = torch.cat([_vectors(network, weights, part) for part in words.split(_AT_ONCE)])[which]
@@ -73,11 +69,9 @@ def embed(network: CharacterNetwork, weights: Mapping[str, Tensor], ids: Tensor,
     return torch.cat([layer, layer], -1)
 
 
-def _vectors(network: CharacterNetwork, weights: Mapping[str, Tensor], words: Tensor) -> Tensor:
+def _vectors(network: CharacterNetwork, weights: Weights, words: torch.Tensor) -> torch.Tensor:
     """Map words (words, 50) to vectors (words, features)."""
-    import torch
-    from torch.nn import functional
-
+    functional = torch.nn.functional
     activation = ACTIVATIONS[network.activation]
     x = functional.embedding(_without_padding(network, words), weights["characters"])
     # A convolution as a matrix product over windows: on a GPU torch rounds the inputs of its own convolutions
@@ -100,7 +94,7 @@ def _vectors(network: CharacterNetwork, weights: Mapping[str, Tensor], words: Te
     return layer_norm(x, weights["gamma"], weights["beta"]) if network.norm else x
 
 
-def _without_padding(network: CharacterNetwork, words: Tensor) -> Tensor:
+def _without_padding(network: CharacterNetwork, words: torch.Tensor) -> torch.Tensor:
     # All windows of padding alone have the same value: one of each width is enough.
     used = (words != PADDING).any(0).nonzero()
     widest = max(width for width, _ in network.filters)

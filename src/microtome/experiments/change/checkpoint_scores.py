@@ -124,7 +124,7 @@ def plan_scoring(
     fitted = refusal is None and (linear_probes or not heads)
     if fitted and train_size is not None:
         most = len(task.split(task.train, labeled=True))
-        if not isinstance(train_size, int) or not 1 <= train_size <= most:
+        if not 1 <= train_size <= most:
             limits = f"a whole number between 1 and {most:,}, the size of {task.name}/{task.train}"
             raise must("train_size", limits, train_size)
     return Scoring(
@@ -151,11 +151,6 @@ def score_checkpoint(scoring: Scoring, checkpoint: Checkpoint, encoder: Any, con
     task, split = scoring.task, scoring.split
     model = _open(scoring, checkpoint, encoder, context)
     facts: dict[str, Any] = {"step": checkpoint.step}
-    cuts = layer = probes = None
-    if checkpoint.tuned:
-        truncations = list(every_truncation(model.depth).values())
-        answers = cut_answers(model, task, split, truncations, context=context)
-        cuts = facts["heads"] = tuple(as_answers(split, [layer_answers]) for layer_answers in answers)
     if scoring.linear_probes:
         train, notes = _train(scoring, model)
         arm = converged_arm(Vectors(model, task, train, split, context=context))
@@ -163,15 +158,16 @@ def score_checkpoint(scoring: Scoring, checkpoint: Checkpoint, encoder: Any, con
         # By held-out training examples: the split that is scored chooses nothing.
         layer = int(np.argmin(np.nanmin(np.array(arm.told["held_out_loss"], dtype=float), axis=1))) + 1
         facts |= {"readouts": probes, "layer": layer, "converged": bool(np.all(arm.told["converged"]))}
-        facts |= {"learned": train, "notes": notes}
-    if cuts is not None:
-        return Reading(answers=cuts[-1], by="own head", **facts)
-    if scoring.heads:
+        facts |= {"learned": train, "notes": notes, "by": "linear probe", "answers": probes[layer - 1]}
+    if checkpoint.tuned:
+        truncations = list(every_truncation(model.depth).values())
+        answers = cut_answers(model, task, split, truncations, context=context)
+        heads = tuple(as_answers(split, [layer_answers]) for layer_answers in answers)
+        facts |= {"heads": heads, "by": "own head", "answers": heads[-1]}
+    elif scoring.heads:
         # Before the first update the head is as it was initialized: it does no better than this.
-        return Reading(answers=_majority(task, split), by="majority baseline", **facts)
-    assert probes is not None
-    assert layer is not None
-    return Reading(answers=probes[layer - 1], by="linear probe", **facts)
+        facts |= {"by": "majority baseline", "answers": _majority(task, split)}
+    return Reading(**facts)
 
 
 def _majority(task: Task, split: Split) -> Answers | None:

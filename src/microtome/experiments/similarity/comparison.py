@@ -15,7 +15,7 @@ from ...findings.maps import Maps
 from ...findings.record import with_source
 from ...rows.planning import plan_rows
 from ..base import Experiment, Plan, as_function, option
-from ..layer_similarity import twin_of
+from ..layer_similarity import random_copy
 from .inputs import ExtractionOptions
 from .matrix import MatrixOptions
 
@@ -78,7 +78,7 @@ class ModelComparison(MatrixOptions, ExtractionOptions, Experiment):
         texts = self.texts()
         encoders = self.open_encoders(self.models, context)
         seeds = range(self.seed, self.seed + self.random_baselines)
-        encoders += [twin_of(encoders[0], f"{encoders[0].name}-random{seed}", seed) for seed in seeds]
+        encoders += [random_copy(encoders[0], seed) for seed in seeds]
         check_remove_top(self.remove_top, [width for encoder in encoders for width in encoder.widths])
         rows = plan_rows(texts.examples, encoders, self.row_rule(encoders), progress=context.progress)
         return Plan(

@@ -74,10 +74,9 @@ class Extraction(ExtractionOptions, Experiment):
             encoder,
             inputs.texts,
             rows,
-            shelf=Shelf(context.store),
+            shelf=Shelf(context.store, context.command),
             storage=self.storage,
             batch_tokens=self.batch_tokens,
-            command=context.command,
             progress=context.progress,
         )
         facts = {

@@ -14,7 +14,7 @@ from ...findings.results import Curve, SpanMap, X
 from ...inference.baselines import Standing
 from ...inference.pairing import Comparison
 from ...scores.declare import Score
-from ..curve_claims import above_lines, best_place
+from ..curve_claims import above_lines, best_place, quantity_at
 from .costs import Costs, costs_of_curve, costs_of_spans, extent_claims, extreme_claims
 
 NO_SEEDS: Mapping[str, np.ndarray] = MappingProxyType({})
@@ -76,17 +76,8 @@ def head_claims(
     claims = []
 
     def at(name: str, place: int) -> Quantity:
-        curve, seeds = curves[name], by_seed.get(name)
-        value, low, high = (score.points * float(v[place]) for v in (curve.values, curve.low, curve.high))
-        return Quantity(
-            value=value,
-            low=low,
-            high=high,
-            level=curve.level,
-            unit=curve.unit,
-            seeds=curve.seeds[place],
-            by_seed=() if seeds is None else tuple(score.points * float(v) for v in seeds[:, place]),
-        )
+        seeds = by_seed.get(name)
+        return quantity_at(curves[name], place, score, () if seeds is None else seeds[:, place].tolist())
 
     gain = curves.get("gain")
     if "tuned" in curves and gain is not None and np.isfinite(gain.values).any():

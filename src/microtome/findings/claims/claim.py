@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
-from ..intervals import Unit
-
 Verdict = Literal["holds", "does not hold", "inconclusive"]
 # A cost up to here, in points of 100 or in units of a score without points, counts as small.
 MARGIN = 1.0
@@ -26,7 +24,7 @@ class Quantity:
     low, high : float
         NaN without an interval.
     level : float
-    unit : Unit
+    unit : str
         What was treated as independent.
     seeds : int
     by_seed : tuple of float
@@ -37,7 +35,7 @@ class Quantity:
     low: float = math.nan
     high: float = math.nan
     level: float = 0.95
-    unit: Unit = Unit("example")
+    unit: str = "example"
     seeds: int = 1
     by_seed: tuple[float, ...] = ()
 
@@ -155,8 +153,7 @@ def _quantity(document: Mapping[str, Any] | None) -> Any:
     if document is None:
         return None
     numbers = {name: _number(document[name]) for name in ("value", "low", "high")}
-    values = {"unit": Unit(document["unit"]), "by_seed": tuple(map(_number, document["by_seed"]))}
-    return Quantity(**{**document, **numbers, **values})
+    return Quantity(**{**document, **numbers, "by_seed": tuple(map(_number, document["by_seed"]))})
 
 
 def _number(value: Any) -> float:

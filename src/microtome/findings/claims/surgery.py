@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
+from ..intervals import Unit
 from ..words import amount, counted, number, numbered, p_value
 from .claim import Claim
 from .writing import (
@@ -156,7 +157,7 @@ def _orders_evidence(claim: Claim) -> str:
     parts = []
     if math.isfinite(claim.estimate.low):
         parts.append(measured("Cost")(claim))
-        if not claim.estimate.unit.runs:
+        if not Unit(claim.estimate.unit).runs:
             parts.append("Other seeds of the original order are not covered.")
     level = f"{claim.estimate.level * 100:g} %"
     parts.append(f"Single orders by the {level} band of all of them, unit: {claim.facts['unit']}.")

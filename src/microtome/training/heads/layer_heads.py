@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...context import Progress
 from ...encoders.late_module import LateModule
 from ...errors import InputError, must
 from ...lazy import torch
-from ...randomness import generator
 from ..models.methods import head_names, idle_names, set_head_dropout
-from ..optimization.cuda_graphs import CudaGraphs
-from ..optimization.optimizer import adamw, is_decayed, set_rate
+from ..optimization.cuda_graphs import TrainingStep
+from ..optimization.loop import TrainingRecords, run_updates, seed_dropout
+from ..optimization.optimizer import make_optimizer, set_rate
 from ..optimization.sampler import updates as in_updates
 from ..recipe import Recipe
 from .head_inputs import HeadRows, heads_refusal
@@ -24,7 +26,6 @@ from .head_inputs import HeadRows, heads_refusal
 if TYPE_CHECKING:
     from ..models.taskmodel import TaskModel
 
-Progress = Callable[[str, int, int], None]
 Weights = Mapping[str, "torch.Tensor"]
 # Key in a batch of the inputs of the heads, beside their targets.
 VECTORS = " vectors"
@@ -120,8 +121,7 @@ def train_heads(
         start = first if starts is None else starts[number]
         if set(start) != set(first):
             raise must("names of the weights of a head", ", ".join(sorted(first)), ", ".join(sorted(start)))
-        seed_progress = None if progress is None else _shifted(progress, number, len(seeds))
-        trained.append(_train(model, rows, recipe, seed, start, seed_progress))
+        trained.append(_train(model, rows, recipe, seed, start, _shifted(progress, number, len(seeds))))
     return trained
 
 
@@ -161,7 +161,7 @@ def _train(
     recipe: Recipe,
     seed: int,
     start: Weights,
-    progress: Callable[[int, int], None] | None,
+    progress: Progress | None,
 ) -> Heads:
     layers, planned = rows.vectors.shape[0], recipe.updates(len(rows.counts))
     weights = {
@@ -173,60 +173,44 @@ def _train(
         .requires_grad_()
         for name in sorted(start)
     }
-    optimizer = _optimizer(weights, recipe)
+    optimizer = make_optimizer(weights, recipe, stacked=True)
     order = in_updates(rows.lengths.tolist(), batch=recipe.batch, seed=seed, bucket=recipe.bucket)
-    reading, last = _Reading(model), []
-    forked = [model.device] if model.device.type == "cuda" else []
-    with _mode(model, training=True, dropout=recipe.dropout), torch.random.fork_rng(devices=forked):
-        apply, batched = _reader(reading, weights, rows, layers)
+    reading, recent = _Reading(model), deque[torch.Tensor](maxlen=LAST)
+    on_gpu = model.device.type == "cuda"
+    with (
+        _mode(model, training=True, dropout=recipe.dropout),
+        torch.random.fork_rng(devices=[model.device] if on_gpu else []),
+    ):
+        apply, together = _reader(reading, weights, rows, layers)
 
-        def wrong(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        def losses_of(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
             batch = {name: value for name, value in inputs.items() if name != VECTORS}
             outputs = apply(weights, inputs[VECTORS], batch)
             losses = torch.stack([model.loss(logits, batch) for logits in outputs])
             # Each loss depends only on its own head, so the gradient of the sum is that of each loss.
             return torch.cat([losses.sum()[None], losses.detach()])
 
-        def step() -> None:
+        def clip_and_update() -> None:
             if recipe.clip is not None:
                 _clip(weights.values(), recipe.clip)
             optimizer.step()
 
-        cuda_graphs = CudaGraphs(wrong, weights.values(), None, step) if can_capture(model, batched) else None
-        for update in range(planned):
+        # Heads are small, and a GPU would wait for the CPU.
+        training_step = TrainingStep(
+            losses_of, weights.values(), update=clip_and_update, capture=together and on_gpu
+        )
+
+        def step(update: int) -> list[torch.Tensor]:
             examples = next(order)
             set_rate(optimizer, recipe, update, planned)
-            torch.manual_seed(int(generator(seed, "dropout", update).integers(2**62)))
-            inputs = {VECTORS: rows.at(examples), **rows.batch(examples)}
-            if cuda_graphs is not None:
-                losses = cuda_graphs(inputs).clone()
-            else:
-                losses = wrong(inputs)
-                losses[0].backward()
-                step()
-                optimizer.zero_grad(set_to_none=True)
-            last = [*last[1 - LAST :], losses[1:].detach()]
-            if progress is not None:
-                progress(update + 1, planned)
-    mean = torch.stack(last).mean(0).double().cpu().numpy()
+            seed_dropout(seed, update)
+            losses = training_step({VECTORS: rows.at(examples), **rows.batch(examples)})
+            recent.append(losses[1:].detach().clone())
+            return []
+
+        run_updates(step, planned, TrainingRecords(progress=progress))
+    mean = torch.stack(list(recent)).mean(0).double().cpu().numpy()
     return Heads(seed=seed, weights={n: w.detach() for n, w in weights.items()}, losses=mean, updates=planned)
-
-
-def can_capture(model: TaskModel, together: bool) -> bool:
-    """
-    Whether updates of heads run as CUDA graphs: they are small, and a GPU would wait for the CPU.
-
-    Parameters
-    ----------
-    model : TaskModel
-    together : bool
-        Whether all heads are applied in one call.
-
-    Returns
-    -------
-    bool
-    """
-    return together and model.device.type == "cuda"
 
 
 class _Reading(LateModule):
@@ -285,17 +269,6 @@ def _reader(
     return together, True
 
 
-def _optimizer(weights: Weights, recipe: Recipe) -> torch.optim.AdamW:
-    """Make AdamW with the groups of `make_optimizer`: one vector per head is a bias or a norm."""
-    free = {n for n, w in weights.items() if not is_decayed(n, w.ndim - 1)}
-    groups = [
-        {"params": [w for n, w in weights.items() if n not in free], "weight_decay": recipe.decay},
-        {"params": [w for n, w in weights.items() if n in free], "weight_decay": 0.0},
-    ]
-    # The heads of all layers are large together: one fused kernel, not one per operation.
-    return adamw(groups, recipe, fused=True)
-
-
 def _clip(weights: Any, most: float) -> None:
     """Clip the gradient of each head separately."""
     gradients = [weight.grad for weight in weights if weight.grad is not None]
@@ -321,8 +294,11 @@ def _mode(model: TaskModel, *, training: bool, dropout: float | None) -> Iterato
             module.p = share
 
 
-def _shifted(progress: Progress, number: int, seeds: int) -> Callable[[int, int], None]:
-    return lambda done, planned: progress("heads of all layers", number * planned + done, seeds * planned)
+def _shifted(progress: Progress | None, number: int, seeds: int) -> Progress | None:
+    """Report the progress of one seed as that of all."""
+    if progress is None:
+        return None
+    return lambda _, done, planned: progress("heads of all layers", number * planned + done, seeds * planned)
 
 
 def failures(heads: Sequence[Heads]) -> list[tuple[int, int, str]]:

@@ -9,8 +9,8 @@ and the dropout masks.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,16 +18,14 @@ import numpy as np
 from ...encoders.late_module import LateModule
 from ...errors import InputError
 from ...lazy import torch
-from ...randomness import generator
 from ..models.taskmodel import TaskModel
+from ..precision import training_kernels
 from ..recipe import Recipe
-from .cuda_graphs import CudaGraphs
-from .loop import LOG_UPDATES, TrainingCourse, kernels
+from .cuda_graphs import LENGTHS, TrainingStep
+from .loop import TrainingCourse, TrainingRecords, run_updates, seed_dropout
 from .optimizer import is_decayed
 from .sampler import updates as in_updates
 
-# Lengths are padded to a multiple of this, so that shapes recur.
-LENGTHS = 16
 KINDS = ("classification", "regression")
 
 
@@ -81,53 +79,38 @@ def train_vectorized(
     for model in models:
         model.train()
     joined = Joined(models, recipe, [model_recipe.rate for model_recipe in recipes])
-    kernel_context = kernels(device, tf32)
+    kernel_context = training_kernels(device, tf32)
+    histories: list[list[tuple[int, float]]] = [[] for _ in models]
 
-    def wrong(batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        model_losses = joined.losses(batch)
-        return torch.cat([model_losses.sum()[None], model_losses.detach()])
+    def losses_of(batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        losses = joined.losses(batch)
+        return torch.cat([losses.sum()[None], losses.detach()])
 
-    cuda_graphs = CudaGraphs(wrong, joined.weights, None, joined.step) if device.type == "cuda" else None
-    start, loss_count = time.monotonic(), 0
-    loss_sums = torch.zeros(len(models), device=device)
-    losses: list[list[tuple[int, float]]] = [[] for _ in models]
-    for update in range(planned):
+    training_step = TrainingStep(
+        losses_of, joined.weights, update=joined.update, capture=device.type == "cuda"
+    )
+
+    def step(update: int) -> list[torch.Tensor]:
         indices = np.stack([next(order) for order in orders])
         joined.set_rate(recipe.factor(update, planned))
-        torch.manual_seed(int(generator(seeds[0], "dropout", update).integers(2**62)))
+        seed_dropout(seeds[0], update)
         batch = _batch(tensors, indices, int(lengths[indices].max()), longest)
         # Only the math implementation of attention can be batched with vmap.
         with kernel_context(), sdpa_kernel([SDPBackend.MATH]):
-            if cuda_graphs is not None:
-                loss_sums += cuda_graphs(batch)[1:]
-            else:
-                joined.forget()
-                batch_losses = wrong(batch)
-                batch_losses[0].backward()
-                joined.step()
-                loss_sums += batch_losses[1:].detach()
-        loss_count += 1
-        if (update + 1) % LOG_UPDATES == 0 or update + 1 == planned:
-            for history, mean in zip(losses, (loss_sums / loss_count).tolist(), strict=True):
-                history.append((update + 1, mean))
-            loss_sums.zero_()
-            loss_count = 0
-        if progress is not None:
-            progress("training, vectorized", update + 1, planned)
+            return [training_step(batch)[1:]]
+
+    def summarize(loss_sums: torch.Tensor, count: int, update: int) -> dict[str, float]:
+        for history, mean in zip(histories, (loss_sums / count).tolist(), strict=True):
+            history.append((update + 1, mean))
+        return {}
+
+    records = TrainingRecords(progress=progress, label="training, vectorized")
+    course = run_updates(step, planned, records, summarize=summarize)
     joined.give_back(models)
     for model in models:
         model.eval()
-    seconds = time.monotonic() - start
     return [
-        TrainingCourse(
-            updates=planned,
-            planned=planned,
-            seconds=seconds,
-            resumed=0,
-            losses=tuple(history),
-            diverged=_diverged(history, planned),
-        )
-        for history in losses
+        replace(course, losses=tuple(history), diverged=_diverged(history, planned)) for history in histories
     ]
 
 
@@ -282,12 +265,7 @@ class Joined:
         """Set the learning rates of an update: each model's own rate times the factor of the schedule."""
         self._rate.copy_(self._rates * factor)
 
-    def forget(self) -> None:
-        """Drop the gradients."""
-        for weight in self.weights:
-            weight.grad = None
-
-    def step(self) -> None:
+    def update(self) -> None:
         """Update all weights, each model with its own gradient clipping and learning rate."""
         recipe, (beta1, beta2) = self._recipe, self._recipe.betas
         with torch.no_grad():
