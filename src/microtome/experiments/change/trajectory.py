@@ -14,7 +14,7 @@ from ...context import Context
 from ...errors import must
 from ...findings.results import Result
 from ...findings.words import counted
-from ...rows.cost import row_cost
+from ...rows.planning import row_cost
 from ...scores.table import find_score
 from ...training.opening import open_task
 from ...training.tuned import RUN
