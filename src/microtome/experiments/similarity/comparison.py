@@ -115,9 +115,7 @@ class ModelComparison(MatrixOptions, ExtractionOptions, Experiment):
 
     def run(self, plan: Plan, context: Context) -> Maps:
         """Record the rows of each model, or find them in the store, and compare them."""
-        maps = compare_layers(
-            plan.inputs, self.similarity_options(context), store=context.store, command=context.command
-        )
+        maps = compare_layers(plan.inputs, self.similarity_options(context), context)
         return with_source(maps, command=context.command, inputs=[])
 
 
