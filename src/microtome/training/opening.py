@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..arguments import checked
 from ..context import Context
-from ..encoders.names import distinct_names
+from ..encoders.shipped import distinct_names
 from ..errors import InputError, must
 from ..runtime import name_device
 from ..store.entry import RECORD

@@ -14,11 +14,10 @@ from typing import IO, Any
 from ...errors import InputError
 from ...lazy import torch
 from .archive import WEIGHTS, open_files
-from .characters import CHARACTERS
+from .characters import CHARACTERS, CharacterNetwork, embed
 from .layers import HEADS, bitransformer, final_norm
 from .model import ElmoModel, ElmoPart
 from .options import ElmoOptions, parse_options
-from .token_vectors import CharacterNetwork, embed
 
 CONTEXTUALIZER = "bidirectional_language_model_transformer"
 MODELS = ("language_model", "bidirectional_language_model", "bidirectional-language-model")

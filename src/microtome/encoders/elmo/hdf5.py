@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import InputError, MicrotomeError, MissingExtraError
 from ...lazy import torch
-from .characters import CHARACTERS, WORD
+from .characters import CHARACTERS, WORD, CharacterNetwork, embed
 from .layers import BiLstm, bilstm
 from .model import ElmoModel, ElmoPart
 from .options import ElmoOptions, content_of, parse_options
-from .token_vectors import CharacterNetwork, embed
 
 if TYPE_CHECKING:
     import h5py

@@ -15,7 +15,7 @@ from ...training.evaluating import score_model
 from ...training.inputs import encode
 from ...training.opening import Model, open_model, open_task
 from ...training.writing import EVALUATION, EvaluationResult
-from ..base import Experiment, Plan, option
+from ..base import Experiment, Pieces, Plan, option
 from ..inputs import TASK_HELP, TaskOptions, task_notes
 
 
@@ -82,6 +82,10 @@ class ModelEvaluation(TaskOptions, Experiment):
             inputs=EvaluationInputs(task=task, models=models),
             notes=task_notes([task]),
         )
+
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
+        """None: predictions of an evaluation are not stored."""
+        return {}
 
     def run(self, plan: Plan, context: Context) -> EvaluationResult:
         """Predict and score every example."""

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...context import SILENT, Context
-from ...encoders.late_module import LateModule
 from ...errors import InputError, must
-from ...lazy import torch
+from ...lazy import LateModule, torch
 from ..models.methods import head_names, idle_names, set_head_dropout
 from ..optimization.cuda_graphs import TrainingStep
 from ..optimization.loop import TrainingRecords, run_updates, seed_dropout

@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from ...context import SILENT, Context
-from ...encoders.late_module import LateModule
 from ...errors import InputError
-from ...lazy import torch
+from ...lazy import LateModule, torch
 from ..models.taskmodel import TaskModel
 from ..precision import training_kernels
 from ..recipe import Recipe
