@@ -232,7 +232,7 @@ def pretrain(
                 folder=path,
                 save=lambda update: save_encoder(learner, text.tokenizer, path / f"step-{update}"),
                 save_at=kept_steps,
-                progress=context.progress,
+                context=context,
                 label=design.name,
                 state_seconds=state_seconds,
                 log_updates=LOG_STEPS,
