@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -23,7 +24,10 @@ class LazyModule(ModuleType):
     """
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(import_module(self.__name__), name)
+        try:
+            return getattr(sys.modules[self.__name__], name)
+        except (KeyError, AttributeError):  # it is not imported yet, or only in part by another thread
+            return getattr(import_module(self.__name__), name)
 
 
 if TYPE_CHECKING:
