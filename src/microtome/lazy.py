@@ -23,11 +23,14 @@ class LazyModule(ModuleType):
     3.0
     """
 
+    def __getattribute__(self, name: str) -> Any:
+        own = super().__getattribute__
+        # The short way for a module that is imported: loops over small tensors read names often.
+        module = None if name.startswith("__") else sys.modules.get(own("__name__"))
+        return own(name) if module is None else getattr(module, name)
+
     def __getattr__(self, name: str) -> Any:
-        try:
-            return getattr(sys.modules[self.__name__], name)
-        except (KeyError, AttributeError):  # it is not imported yet, or only in part by another thread
-            return getattr(import_module(self.__name__), name)
+        return getattr(import_module(self.__name__), name)
 
 
 if TYPE_CHECKING:

@@ -330,8 +330,10 @@ def stack_blocks(
         Models with too few layers or too few rows are left out.
     """
     label = next((choice.label for choice in measures if choice.measure.name == BLOCK_MEASURE), None)
-    out: list[StackBlocks] = []
-    for recording in recordings if label is not None else ():
+    if label is None:
+        return []
+    out = []
+    for recording in recordings:
         # A final state with an additional normalization is not a layer of its own.
         indices = [k for k in recording.varying if recording.names[k].rpartition("/")[2].isdigit()]
         if len(indices) <= LEAST_LAYERS:
