@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from ...scores.table import find_score
 from ...training.opening import open_task
 from ...training.tuned import RUN
 from ...version import VERSION
-from ..base import Experiment, Plan, as_function, option
+from ..base import Experiment, Pieces, Plan, as_function, option
 from ..citations import cited
 from ..comparison_options import ComparisonOptions, TextInputs
 from ..inputs import TASK_HELP, RowSelection, TaskOptions, TextOptions, task_notes
@@ -136,6 +136,19 @@ class Trajectory(ComparisonOptions, RowSelection, TaskOptions, TextOptions, Expe
         for name in ("data", "column", "pairs", "held_out", "split", "train_size"):
             if self.task is None and getattr(self, name):
                 raise must(name, "given with a task", getattr(self, name))
+
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
+        """For each checkpoint, its rows and its answers."""
+        inputs, pieces = plan.inputs, {}
+        for checkpoint, (name, model) in zip(inputs.checkpoints, inputs.text.models.items(), strict=True):
+
+            def score(label: str, encoder: Any, checkpoint: Any = checkpoint) -> None:
+                if inputs.scoring is not None:
+                    score_checkpoint(inputs.scoring, checkpoint, encoder, context.named(label))
+
+            text = replace(inputs.text, models={name: model})
+            pieces |= self.recordings(text, context, visit=score)
+        return pieces
 
     def run(self, plan: Plan, context: Context) -> Result:
         """Read every checkpoint, compare layers and find blocks, and describe the course of the training."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from ...tasks.task import Task
 from ...training.cut_store import cut_answers
 from ...training.opening import open_model
 from ...training.recipe import Recipe
-from ..base import as_function, option
+from ..base import Pieces, Plan, as_function, option
 from ..grid import RECIPE_HELP, Grid, GridInputs, GridRuns
 from ..run_curves import curves_of, gather_points, rows_of
 from ..runs import Done, Run
@@ -171,20 +172,37 @@ class Dropping(Grid):
                 ]
         return runs
 
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
+        """The fine-tunings after dropping; and for each seed of models that are cut afterwards, all of it."""
+        inputs, pieces = plan.inputs, {}
+        for place, task in enumerate(inputs.tasks):
+            runs = self.runs(self.choose(inputs.encoder, self._scores(inputs.encoder, task, context))[0])
+            if "none" in self.then:
+                runs = [run for run in runs if not _is_full(run)]
+                for seed in self.seeds:
+                    alone = replace(self, then=("none",), seeds=(seed,), at_once=1)
+                    pieces[f"{task.name}: cut seed {seed}"] = partial(alone.train, inputs, place, context)
+            pieces |= self.run_pieces(inputs, place, runs, context)
+        return pieces
+
     def train(self, inputs: GridInputs, place: int, context: Context) -> tuple[list[Done], Any]:
         """Choose the blocks, and fine-tune; models that are cut after their training keep their weights."""
-        encoder, task, scores = inputs.encoder, inputs.tasks[place], {}
-        if any(name != RANDOM and STRATEGIES[name].reads for name in self.strategies):
-            scores = read_layers(
-                encoder, task, measure=self.measure, store=context.store, progress=context.progress
-            )
-        choices, warnings = self.choose(encoder, scores)
+        task = inputs.tasks[place]
+        choices, warnings = self.choose(inputs.encoder, self._scores(inputs.encoder, task, context))
         runs, cut = self.runs(choices), []
         if "none" in self.then:
-            full = [run for run in runs if not run.interventions and "method" not in run.options]
+            full = [run for run in runs if _is_full(run)]
             tuned = self.fine_tune(inputs, place, full, context, keep_models=True)
             cut = self._cut(tuned, choices, task, context)
         return [*self.fine_tune(inputs, place, runs, context), *cut], (choices, warnings)
+
+    def _scores(self, encoder: Any, task: Task, context: Context) -> Scores:
+        """What strategies read of the layers, if any does."""
+        if not any(name != RANDOM and STRATEGIES[name].reads for name in self.strategies):
+            return {}
+        return read_layers(
+            encoder, task, measure=self.measure, store=context.store, progress=context.progress
+        )
 
     def _cut(
         self, tuned: Sequence[Done], choices: Sequence[Choice], task: Task, context: Context
@@ -333,6 +351,11 @@ class Dropping(Grid):
 
 
 drop = as_function(Dropping, "drop")
+
+
+def _is_full(run: Run) -> bool:
+    """Whether all weights of all blocks are fine-tuned."""
+    return not run.interventions and "method" not in run.options
 
 
 def _note(then: str) -> str:

@@ -78,6 +78,16 @@ class Truncation(TruncationOptions):
             (prepared, base),
         )
 
+    def prepared_alone(self, prepared: Any, place: int) -> Any:
+        """Heads on the encoder before fine-tuning are trained once, with those of the first model."""
+        truncation, base = prepared
+        base = base if place == 0 else None
+        if truncation is None:
+            return None, base
+        alone = slice(place, place + 1)
+        models, trains = truncation.models[alone], truncation.trains[alone]
+        return replace(truncation, models=models, trains=trains, base=base and truncation.base), base
+
     def run(self, plan: Plan, context: Context) -> Result:
         """Score the cuts, train the heads, and make curves and findings."""
         started = time.monotonic()
