@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from microtome.pruning.findings import confirmation_finding, pruning_findings
 
 from microtome.inference.baselines import Standing
 from microtome.pruning.certifying import Candidate, Step
-from microtome.pruning.findings import confirmation_finding, pruning_findings
 from microtome.pruning.margin import Drop
 
 

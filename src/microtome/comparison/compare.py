@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..encoders.encoder import Encoder
-from ..errors import InputError, SmallSampleWarning
+from ..errors import InputError
 from ..extraction.recording import Activations, describe, record
 from ..extraction.streaming import Progress, constant_layers, stream
 from ..extraction.texts import Texts
@@ -27,7 +26,7 @@ from ..rows.documents import DOCUMENTS
 from ..rows.planning import Rows
 from ..store.shelf import Shelf
 from ..version import VERSION
-from .models import attention_maps, say, tuned_facts
+from .models import attention_maps, tuned_facts
 from .request import SimilarityOptions, prepare
 from .similarity import compute_maps
 from .streamed import streamed_windows
@@ -123,7 +122,7 @@ def compare_layers(
     Returns
     -------
     Maps
-        One map per measure over the layers of all models; `findings` holds sentences about them, and
+        One map per measure over the layers of all models; `claims` holds what follows from them, and
         `blocks` the block structure of each model. `layers` of a map holds the spectrum of each layer. A
         layer that is constant over the rows keeps its row and column, with the reason in `reasons`.
     """
@@ -161,9 +160,7 @@ def compare_layers(
         )
     maps = _described(maps, inputs, recordings)
     blocks = [of_unit(model_blocks, rows.unit) for model_blocks in blocks]
-    return Maps(
-        _in_place(maps, inputs.encoders, rows), _findings(maps, inputs, blocks, options.certainty), blocks
-    )
+    return Maps(_in_place(maps, inputs.encoders, rows), _notes(rows, options.certainty), blocks)
 
 
 def _record(
@@ -210,19 +207,10 @@ def _described(maps: Sequence[Map], inputs: ComparisonInputs, recordings: Sequen
     ]
 
 
-def _findings(
-    maps: Sequence[Map], inputs: ComparisonInputs, blocks: Sequence[StackBlocks], certainty: bool
-) -> list[str]:
-    rows, encoders = inputs.rows, inputs.encoders
+def _notes(rows: Rows, certainty: bool) -> list[str]:
+    """Sentences about the rows."""
     extent = rows.sentence()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SmallSampleWarning)
-        return [
-            f"{extent[0].upper()}{extent[1:]}.",
-            *([rows.few] if certainty and rows.few else []),
-            *say(maps[0], [encoder.name for encoder in encoders], _tuned_from(encoders)),
-            *(model_blocks.sentence() for model_blocks in blocks),
-        ]
+    return [f"{extent[0].upper()}{extent[1:]}.", *([rows.few] if certainty and rows.few else [])]
 
 
 def _in_place(maps: Sequence[Map], encoders: Sequence[Encoder], rows: Rows) -> list[Map]:
@@ -244,12 +232,6 @@ def _named(progress: Progress | None, name: str) -> Progress | None:
     if progress is None:
         return None
     return lambda what, done, total: progress(f"{name}: {what}", done, total)
-
-
-def _tuned_from(encoders: Sequence[Encoder]) -> dict[str, str]:
-    """Name of the base model of each model that `finetune` wrote."""
-    facts = {encoder.name: tuned_facts(encoder) for encoder in encoders}
-    return {name: tuning["model"] for name, tuning in facts.items() if tuning is not None}
 
 
 def _facts(

@@ -113,10 +113,13 @@ class BlockFinding:
         return "The layers form no blocks."
 
     def sentence(self, names: Sequence[str] | None = None) -> str:
-        """State the headline, then the evidence: margin, interval and cores of each block."""
-        parts = [self.headline(names)]
+        """State the headline, then the evidence."""
+        return f"{self.headline(names)} {self.evidence(names)}".rstrip()
+
+    def evidence(self, names: Sequence[str] | None = None) -> str:
+        """State margin, interval and cores of each block."""
         blocks = _outermost(self.certain) or self.blocks
-        parts += [_evidence(block, names) for block in blocks]
+        parts = [_evidence(block, names) for block in blocks]
         doubtful = [
             block for block in self.blocks if self.certain and not any(b.certain for b in block.walk())
         ]

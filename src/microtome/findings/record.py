@@ -18,6 +18,7 @@ import numpy as np
 from ..errors import InputError, WorkError, check_plain, must
 from ..inference.estimate import Sides
 from ..store.outfolder import FILES, RESULT, check_foreign, kind_of
+from .claims.claim import read_claim
 from .maps import Map, Maps
 from .methods import methods_page, methods_paragraph, references
 from .stackblocks import blocks_document, read_blocks
@@ -52,7 +53,8 @@ def document(maps: Maps) -> dict[str, Any]:
         "maps": [
             _map_document(similarity_map, with_provenance=shared is None) for similarity_map in all_maps
         ],
-        **({"findings": list(maps.findings)} if maps.findings else {}),
+        "claims": [_plain(claim.document()) for claim in maps.claims],
+        "findings": list(maps.findings),
         **({"blocks": [_plain(blocks_document(blocks)) for blocks in maps.blocks]} if maps.blocks else {}),
         "methods": methods_paragraph(maps),
         "references": references(maps),
@@ -95,12 +97,13 @@ def from_json(text: str | bytes) -> Maps:
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise must("a record's format", FORMAT, record.get("format") if isinstance(record, dict) else None)
     try:
-        findings = [str(sentence) for sentence in record.get("findings", [])]
+        claims = [read_claim(entry) for entry in record.get("claims", [])]
+        # Claims come first, and are written again.
+        notes = [str(sentence) for sentence in record.get("findings", [])[len(claims) :]]
         # Findings of an earlier definition, which had no blocks, are ignored.
         blocks = [read_blocks(entry) for entry in record.get("blocks", []) if "blocks" in entry["finding"]]
-        return Maps(
-            [_read_map(entry, record.get("provenance", {})) for entry in record["maps"]], findings, blocks
-        )
+        maps = [_read_map(entry, record.get("provenance", {})) for entry in record["maps"]]
+        return Maps(maps, notes, blocks, claims)
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError) as error:
         if isinstance(error, InputError):
             raise
@@ -226,7 +229,7 @@ def with_source(maps: Maps, *, command: str, inputs: Iterable[Mapping[str, Any]]
     sourced_maps = [
         replace(m, provenance=MappingProxyType({**m.provenance, **source})) for m in maps.values()
     ]
-    return Maps(sourced_maps, maps.findings, maps.blocks)
+    return Maps(sourced_maps, maps.notes, maps.blocks)
 
 
 def describe_file(path: str | os.PathLike[str]) -> dict[str, Any]:

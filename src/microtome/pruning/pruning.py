@@ -14,7 +14,6 @@ import numpy as np
 from ..context import Context
 from ..encoders.versions import provenance
 from ..errors import InputError, must
-from ..inference.baselines import Standing
 from ..scores.table import find_score
 from ..store.address import address
 from ..tasks.items import Split
@@ -22,9 +21,10 @@ from ..tasks.task import Task
 from ..training.cuts import Cut
 from ..training.recipe import find_recipe
 from .candidates import BEAM
-from .certifying import Step, certified
+from .certifying import certified
+from .claims import PruningClaims
 from .examples import find_examples
-from .findings import confirmation_finding, pruning_findings
+from .margin import Drop
 from .opening import open_subject
 from .procedure import Procedure
 from .pruned import Pruned
@@ -157,8 +157,14 @@ def run_pruning(procedure: Procedure, request: PruningRequest) -> Pruned:
     standing = procedure.standing(examples.certify if steps else examples.choose)
     passed = certified(steps)
     score = procedure.score
-    unit = "points" if score.points == 100 else "of perplexity"
-    findings = _findings(procedure, steps, costs, standing)
+    about = PruningClaims(
+        depth=subject.depth,
+        points=score.points,
+        share=examples.share,
+        chose=_units(examples.choose),
+        standing=standing,
+    )
+    claims = about.of(steps, None if steps else _cheapest(procedure, costs))
     kept = procedure.full if passed is None else passed.candidate.what
     model, confirmed, timed = None, None, None
     if passed is not None:
@@ -167,9 +173,7 @@ def run_pruning(procedure: Procedure, request: PruningRequest) -> Pruned:
         if examples.confirm is not None:
             level = procedure.look_at(examples.confirm).level
             confirmed = procedure.drop(examples.confirm, kept, small, level=level)
-            findings.append(
-                confirmation_finding(confirmed, examples.confirm.name, unit, higher=score.higher_is_better)
-            )
+            claims += (about.claim("confirmation", kept, confirmed, split=examples.confirm.name),)
         if request.speed:
             timed = measure_speed(
                 subject.model,
@@ -186,7 +190,7 @@ def run_pruning(procedure: Procedure, request: PruningRequest) -> Pruned:
         name=subject.name,
         task=task.name,
         score=score.name,
-        unit=unit,
+        unit="points" if score.points == 100 else "of perplexity",
         depth=subject.depth,
         kept=kept,
         max_drop=procedure.max_drop,
@@ -203,7 +207,8 @@ def run_pruning(procedure: Procedure, request: PruningRequest) -> Pruned:
         chosen_on=chosen_on,
         certified_on=certified_on,
         guess=math.nan if standing is None else standing.baseline,
-        findings=tuple(findings),
+        claims=claims,
+        notes=_notes(procedure, bool(steps)),
         recover=request.recover,
         speed=timed,
         model=model,
@@ -226,34 +231,20 @@ def _recovery(procedure: Procedure, request: PruningRequest) -> Recover:
     )
 
 
-def _findings(
-    procedure: Procedure,
-    steps: list[Step[Cut]],
-    costs: Mapping[Cut, float],
-    standing: Standing | None,
-) -> list[str]:
-    """Sentences about the tests, the look at the examples, and the task."""
-    score, task, cheapest = procedure.score, procedure.task, None
-    if not steps:
-        cut = min(costs, key=lambda candidate: costs[candidate])
-        cheapest = (cut, procedure.on_choosing(cut))
-    findings = list(
-        pruning_findings(
-            steps,
-            procedure.subject.depth,
-            "points" if score.points == 100 else "of perplexity",
-            cheapest=cheapest,
-            share=procedure.examples.share,
-            chose=_units(procedure.examples.choose),
-            higher=score.higher_is_better,
-            standing=standing,
-        )
+def _cheapest(procedure: Procedure, costs: Mapping[Cut, float]) -> tuple[Cut, Drop]:
+    """The cheapest cut, with its cost on the examples that choose."""
+    cut = min(costs, key=lambda candidate: costs[candidate])
+    return cut, procedure.on_choosing(cut)
+
+
+def _notes(procedure: Procedure, tested: bool) -> tuple[str, ...]:
+    """Sentences about the look at the examples, and about the task."""
+    task = procedure.task
+    note = task.card.get("note")
+    return (
+        *((procedure.look.sentence(),) if tested else ()),
+        *((f"{task.name}: {note}.",) if note else ()),
     )
-    if steps:
-        findings.append(procedure.look.sentence())
-    if task.card.get("note"):
-        findings.append(f"{task.name}: {task.card['note']}.")
-    return findings
 
 
 def _units(split: Split) -> int:

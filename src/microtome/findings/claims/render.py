@@ -5,11 +5,11 @@ Each module of this package has a table `KINDS` with one line per kind of claim;
 
 from __future__ import annotations
 
-from . import general, surgery
+from . import comparison, general, surgery, tuning
 from .claim import Claim
 from .writing import ClaimKind
 
-KINDS: dict[str, ClaimKind] = {**general.KINDS, **surgery.KINDS}
+KINDS: dict[str, ClaimKind] = {**general.KINDS, **surgery.KINDS, **comparison.KINDS, **tuning.KINDS}
 
 
 def headline(claim: Claim) -> str:
