@@ -79,6 +79,25 @@ def functions() -> Iterator[tuple[Path, ast.FunctionDef, list[str]]]:
                 yield path, node, [argument.arg for argument in arguments]
 
 
+# Packages that make, hold or show curves, claims and runs.
+TYPED = ("cli", "demonstration", "experiments", "figures", "findings", "inference", "report")
+TAKEN_APART = re.compile(
+    r"\.(name|unit|note|failure)\.(startswith|endswith|replace|remove\w+|r?partition|r?split)\("
+    r"|\bre\.\w+\([^)]*\.(name|unit|note|failure)\b|[\"'] in \w+\.(name|unit|note|failure)\b"
+)
+
+
+def test_nothing_is_read_out_of_names_units_notes_and_failures() -> None:
+    hits = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for package in TYPED
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for line in path.read_text().splitlines()
+        if TAKEN_APART.search(line)
+    ]
+    assert not hits
+
+
 def test_local_names_are_nouns_of_the_domain() -> None:
     total = vague = 0
     for _, node, _ in functions():

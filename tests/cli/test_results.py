@@ -48,11 +48,12 @@ def test_captions_call_scores_as_people_do(capsys: Capture) -> None:
 
 
 def test_layers_are_in_order_and_a_mix_of_all_of_them_is_not_the_last(capsys: Capture) -> None:
-    def curve(name: str, x: tuple[int, ...]) -> Curve:
-        return make_curve(name, [0.5] * len(x), x=x, axis="layer")
+    def curve(name: str, x: tuple[int, ...], arm: str = "mix") -> Curve:
+        return make_curve(name, [0.5] * len(x), x=x, axis="layer", arm=arm)
 
     twin = "difference, random baseline (all layers) from bert (all layers)"
-    every = (curve("bert (all layers)", (2,)), curve("bert (layers 0 to l)", (0, 1, 2)), curve(twin, (2,)))
+    upto = curve("bert (layers 0 to l)", (0, 1, 2), "upto")
+    every = (curve("bert (all layers)", (2,)), upto, curve(twin, (2,)))
     more = {"layers": ["mix", "upto"]}
     print_result(Screen(), make_result(experiment="probing", curves=every, more=more), None)
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
@@ -60,8 +61,8 @@ def test_layers_are_in_order_and_a_mix_of_all_of_them_is_not_the_last(capsys: Ca
     assert [len(row) for row in rows[1:5]] == [4] * 4
     assert rows[5][:1] != ["2"]
     assert [row[0] for row in rows if row[:1] in (["all"], ["2"])] == ["2", "all", "all"]
-    # Of one layer without any mix, the number is that of the layer.
-    print_result(Screen(), make_result(curves=(curve("bert (all layers)", (2,)),)), None)
+    # Of one layer without any mix, the number is that of the layer, whatever the model is called.
+    print_result(Screen(), make_result(curves=(curve("bert (all layers)", (2,), "single"),)), None)
     assert capsys.readouterr().out.splitlines()[1].split()[0] == "2"
 
 

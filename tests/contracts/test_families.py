@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
+import microtome as mt
 import tiny
+from microtome.encoders import table
 from microtome.encoders.encoder import TransformerEncoder
+from microtome.encoders.families.bert import BERT
 from microtome.encoders.families.gpt2 import GPT2
 from microtome.encoders.loading import load
 from microtome.encoders.table import FAMILIES
 from microtome.testing import ContractError
 from microtome.testing.families import check_encoder, states
+from microtome.training.models.converting import as_stock
+from microtome.training.models.modeling import build
 
 TYPES = [kind for family in FAMILIES.values() for kind in family.model_types]
 
@@ -81,3 +89,96 @@ def test_what_is_declared_wrongly_is_noticed(tmp_path: Path) -> None:
     assert "every weight must be of a block" in broken(deberta, beside=())
     with pytest.raises(Exception, match="must have the submodule 'h' where its family has it"):
         broken(bert, blocks=GPT2.blocks)
+
+
+SOURCE = Path(mt.__file__).parent
+NAMES = re.compile("bert|electra|deberta|mpnet|xlnet|gpt|llama", re.IGNORECASE)
+# Families themselves and models that are no family's; titles of papers; names of the library's files and
+# classes for tokenizers.
+NAMED = ("encoders/families/", "encoders/elmo/", "encoders/table.py", "zoo/", "citations.py")
+ALLOWED = frozenset(["sentence_bert_config.json", "BertTokenizer"])
+
+
+def code_of(tree: ast.Module) -> set[str]:
+    """Names and strings of a module that are no docstrings."""
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    words: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute):
+            words.add(node.id if isinstance(node, ast.Name) else node.attr)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            words.add(node.value)
+    return words
+
+
+def test_families_are_named_in_their_own_modules_only() -> None:
+    naming = {
+        str(path.relative_to(SOURCE)): sorted(named)
+        for path in sorted(SOURCE.rglob("*.py"))
+        if not any(part in path.as_posix() for part in NAMED)
+        if (named := {word for word in code_of(ast.parse(path.read_text())) - ALLOWED if NAMES.search(word)})
+    }
+    assert not naming
+
+
+@pytest.fixture
+def added_family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkpoint of a family that the package does not know, and that takes one line."""
+    import transformers
+    from transformers import models
+
+    class OtherConfig(transformers.BertConfig):
+        model_type = "other"
+
+    class OtherModel(transformers.BertModel):
+        config_class = OtherConfig
+
+    class OtherForSequenceClassification(transformers.BertForSequenceClassification):
+        config_class = OtherConfig
+
+    auto = models.auto.modeling_auto
+    mapping: Any
+    for mapping, content in (
+        (models.auto.configuration_auto.CONFIG_MAPPING, {"other": OtherConfig}),
+        (auto.MODEL_MAPPING, {OtherConfig: OtherModel}),
+        (
+            auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING,
+            {OtherConfig: OtherForSequenceClassification},
+        ),
+    ):
+        monkeypatch.setattr(mapping, "_extra_content", {**mapping._extra_content, **content})
+    # By its name: the library puts another module in place of its own while it imports classes.
+    monkeypatch.setattr(
+        "transformers.OtherForSequenceClassification", OtherForSequenceClassification, raising=False
+    )
+    other = replace(BERT, name="other", model_types=("other",))
+    monkeypatch.setattr(table, "FAMILIES", MappingProxyType({**FAMILIES, "other": other}))
+    folder = tiny.save_checkpoint(tmp_path / "bert", "bert")
+    values: dict[str, Any] = {
+        **transformers.BertConfig.from_pretrained(folder).to_dict(),
+        "model_type": "other",
+    }
+    OtherModel.from_pretrained(folder, config=OtherConfig(**values)).save_pretrained(folder)
+    return folder
+
+
+def test_a_family_is_one_module_and_one_line(added_family: Path, tmp_path: Path) -> None:
+    encoder: Any = mt.load(added_family)
+    assert encoder.family.name == "other"
+    check_encoder(encoder)
+    task = mt.task("polarity", sizes={"train": 16, "validation": 20})
+    store = tmp_path / "store"
+    tuned = mt.finetune(encoder, task, epochs=1, seed=1, store=store)
+    assert type(tuned.model.net).__name__ == "OtherForSequenceClassification"
+    result = mt.truncate([tuned], task, head_seeds=(0,), store=store)
+    assert len(result.curves[0].values) == 3
+    own = build(encoder, task, mt.Head(reads="pooler", dense=0, pooler="fresh"))
+    converted = as_stock(own)
+    assert converted is not own
+    assert type(converted.net) is type(tuned.model.net)

@@ -19,13 +19,14 @@ from microtome.experiments.surgery.freezing import freeze
 from microtome.experiments.surgery.permutation import permute
 from microtome.experiments.surgery.random_choice import curves_over_draws
 from microtome.experiments.surgery.reinitialization import reinit
+from microtome.training.tuned import Failure
 
 Encoders = Callable[..., Any]
 TASK = cats.cats_task()
 SPLIT = TASK.split("validation")
 
 
-def done(x: int, seed: int, right: float, *, draw: int = 0, failure: str | None = None) -> Done:
+def done(x: int, seed: int, right: float, *, draw: int = 0, failure: Failure | None = None) -> Done:
     """A run that gets a share of examples right, always the same ones first."""
     known = round(right * len(SPLIT))
     answers = tuple(item.target if place < known else 1 - item.target for place, item in enumerate(SPLIT))
@@ -40,10 +41,10 @@ def done(x: int, seed: int, right: float, *, draw: int = 0, failure: str | None 
 
 
 def test_runs_with_one_answer_count_and_runs_that_diverged_do_not() -> None:
-    same = "collapsed: every example of validation got the same answer"
+    same = Failure("collapsed", "every example of validation got the same answer")
     runs = [done(0, seed, 0.9, failure=same if seed == 1 else None) for seed in (1, 2)]
     runs += [done(1, 1, 0.5, failure=same), done(1, 2, 0.5, failure=same), done(1, 3, 0.8)]
-    runs += [done(2, 1, 0.1, failure="diverged: loss is nan at update 3"), done(2, 2, 0.7)]
+    runs += [done(2, 1, 0.1, failure=Failure("diverged", "loss is nan at update 3")), done(2, 2, 0.7)]
     points = gather_points(runs, SPLIT, "arm")
     scores, differences = curves_of(points, TASK, points.at(0), axis="x", level=0.95, against="nothing")
     np.testing.assert_allclose(scores.values, [0.9, 0.6, 0.7])

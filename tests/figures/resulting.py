@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,13 @@ from microtome.findings.results import Curve, Result, SpanMap, X
 
 
 def make_curve(name: str, values: Any, *, x: tuple[X, ...] | None = None, **more: Any) -> Curve:
+    """A curve; one with "difference" in its name is of differences of what the rest of its name is."""
     found = np.asarray(values, dtype=float)
+    arm = re.sub("difference,? ", "", name)
     given: dict[str, Any] = {
+        "role": "score" if arm == name else "difference",
+        "label": arm,
+        "arm": arm,
         "axis": "layers kept",
         "x": tuple(range(1, len(found) + 1)) if x is None else x,
         "low": found - 0.02,

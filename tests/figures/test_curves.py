@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 
 from figures.resulting import make_curve, make_result
 from microtome.errors import InputError, UnknownNameError
-from microtome.figures.curves import basis, draw_curves, draw_differences, is_difference, label_of
+from microtome.figures.curves import basis, draw_curves, draw_differences
 
 RISING = [0.5, 0.6, 0.7, 0.72]
 
@@ -109,20 +109,13 @@ def test_differences_are_in_points_around_zero() -> None:
     assert up(line(draw_curves(result), "bottom")) == RISING
 
 
-def test_the_note_of_a_curve_can_say_that_it_is_a_difference() -> None:
-    result = make_result(curves=(make_curve("bottom", [0.0, -0.1], note="Difference from no block frozen."),))
+def test_a_curve_says_by_its_role_that_it_is_of_differences() -> None:
+    facts: dict[str, Any] = {"role": "difference", "note": "Difference from no block frozen."}
+    result = make_result(curves=(make_curve("bottom", [0.0, -0.1], **facts),))
     axes = draw_differences(result)
     assert "Difference from no block frozen" in caption(axes)
     with pytest.raises(InputError, match="must have curves of scores to draw them"):
         draw_curves(result)
-
-
-def test_differences_of_several_tasks_are_told_by_their_names() -> None:
-    result = make_result(
-        curves=(make_curve("rte: difference random", [0.0, -0.1]), make_curve("rte: a", [0.5]))
-    )
-    assert [one.name for one in result.curves if is_difference(one)] == ["rte: difference random"]
-    assert [label_of(one) for one in result.curves] == ["rte: random", "rte: a"]
 
 
 def test_points_with_names_are_not_joined() -> None:

@@ -18,7 +18,9 @@ CURVES = (
 
 
 def test_panels_do_not_cover_one_another() -> None:
-    figure = figure_of(make_result(curves=CURVES, spans=(make_spans(), make_spans(6, name="seed 1"))))
+    figure = figure_of(
+        make_result(curves=CURVES, spans=(make_spans(), make_spans(6, name="seed 1", arm="seed 1")))
+    )
     figure.canvas.draw()
     boxes = [axes.get_tightbbox() for axes in figure.axes if axes.get_title() or axes.get_ylabel()]
     assert len(boxes) == 4
@@ -51,7 +53,7 @@ def test_every_panel_has_files_of_three_kinds(tmp_path) -> None:
 
 
 def test_files_are_the_same_each_time(tmp_path) -> None:
-    result = make_result(curves=CURVES, spans=(make_spans(), make_spans(name="seed 1")))
+    result = make_result(curves=CURVES, spans=(make_spans(), make_spans(name="seed 1", arm="seed 1")))
     paths, again = (save_figures(result, tmp_path / name, ["svg"]) for name in ("first", "second"))
     assert [p.stem for p in paths] == ["scores", "differences", "spans", "spans_seed_1"]
     for one, two in zip(paths, again, strict=True):

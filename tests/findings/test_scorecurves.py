@@ -134,12 +134,11 @@ def test_a_higher_perplexity_is_a_cost() -> None:
 def test_spans_that_were_not_run_or_say_nothing_are_told() -> None:
     whole = answers(0.9, 1)
     same = Answers(ids=whole.ids, targets=whole.targets, predictions=[np.ones(N, dtype=int)], seeds=[1])
-    found = span_map("skip", 3, {(2, 3): same}, whole, "mcc", BINARY, note="No training.")
+    found = span_map("skip", 3, {(2, 3): same}, whole, "mcc", BINARY)
     assert np.isnan(found.values[np.triu_indices(3)]).sum() == 5
     assert found.values[1, 2] == pytest.approx(found.full)
     assert found.note == (
-        "No training. Without blocks 2 to 3: mcc is undefined and counts as 0: "
-        "every prediction is the same class."
+        "Without blocks 2 to 3: mcc is undefined and counts as 0: every prediction is the same class."
     )
 
 

@@ -89,13 +89,13 @@ Table = tuple[list[str], list[list[str]], list[str]]
 
 
 def _curve_tables(result: Result) -> Iterable[Table]:
-    from ..figures.curves import basis, by_panel, is_difference, label_of
+    from ..figures.curves import basis, by_panel
     from ..findings.words import score_label
 
     # They are told once, below the first table.
     lines = [f"{name}: {value:.4f}." for name, value in result.lines.items() if math.isfinite(value)]
     for differences in (False, True):
-        found = [one for one in _called_all(result) if is_difference(one) == differences]
+        found = [one for one in _called_all(result) if (one.role == "difference") == differences]
         for (axis, _), curves in by_panel(result, found).items():
             scale = result.points if differences else 1.0
             score = score_label(result.score)
@@ -103,12 +103,12 @@ def _curve_tables(result: Result) -> Iterable[Table]:
             what = f"differences in {unit}" if differences else score
             places = _places(axis, curves)
             cells = [[_at(one, x, scale, signed=differences) for one in curves] for x in places]
-            head = [axis, *(label_of(one) for one in curves)]
+            head = [axis, *(one.label for one in curves)]
             rows = [[str(x), *row] for x, row in zip(places, cells, strict=True)]
             if not _fits([head, *rows]):
                 head = [axis, "", what]
                 rows = [
-                    [str(x), label_of(one), text]
+                    [str(x), one.label, text]
                     for x, row in zip(places, cells, strict=True)
                     for one, text in zip(curves, row, strict=True)
                     if text
@@ -120,15 +120,7 @@ def _curve_tables(result: Result) -> Iterable[Table]:
 
 def _called_all(result: Result) -> Iterable[Curve]:
     """The curves, where the one value of a mix of all layers stands at no layer."""
-    if "mix" not in result.more.get("layers", ()):
-        return result.curves
-    from ..experiments.probing.layer_mixes import called
-
-    mixed = called("", "mix")
-    return [
-        replace(one, x=("all",)) if one.name.endswith(mixed) and len(one.x) == 1 else one
-        for one in result.curves
-    ]
+    return [replace(one, x=("all",)) if one.arm == "mix" else one for one in result.curves]
 
 
 def _places(axis: str, curves: Sequence[Curve]) -> list[X]:

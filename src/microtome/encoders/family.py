@@ -1,9 +1,10 @@
-"""Declaration of a model family: the paths of its embeddings, blocks and final norm."""
+"""Declaration of a model family: the paths of its embeddings, blocks and final norm, and its classifier."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,6 +14,36 @@ if TYPE_CHECKING:
     import torch
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classifier:
+    """
+    The classification head that the library puts on models of a family.
+
+    Parameters
+    ----------
+    stages : str
+        What it computes, in words.
+    reads : {"cls", "pooler"}
+        Input of its linear layers: the state of the token that represents the input, or the pooler's vector.
+    activations : tuple of str
+        Activation of its dense stage; several where the configuration names it; none without such a stage.
+    layers : tuple of str
+        Paths of its linear layers, the last one at the end. Empty where no head of the package computes the
+        same.
+    exact : bool
+        Whether a head of the package is the same including its dropout.
+    blind : bool
+        Whether it reads the first token although that attends only to itself.
+    """
+
+    stages: str = "as the library has it"
+    reads: Literal["cls", "pooler"] = "cls"
+    activations: tuple[Literal["tanh", "gelu", "relu"], ...] = ()
+    layers: tuple[str, ...] = ()
+    exact: bool = False
+    blind: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +102,17 @@ class Family:
         of them at zero a block is the identity, up to the norms of the family.
     after_first : str, optional
         Path of the module that runs after the first block, on the embedding output and that block's output.
+    classifier : Classifier
+    pooler : str
+        How the pooler of the base model was pre-trained; empty where it has none.
+    jiant_pooler : bool
+        Whether the heads of jiant (Phang et al. 2021) read the pooler.
+    idle : tuple of str
+        Parameters of the base model that only pre-training uses.
+    padding_side : {"left", "right"}
+        Side of the padding on which the library's heads read the right token.
+    cuda_graphs : bool
+        Whether the forward and backward passes never synchronize with the device, as CUDA graphs require.
     source : str
         The citation.
     """
@@ -97,7 +139,18 @@ class Family:
     needs_block: bool = False
     outputs: tuple[str, ...] = ()
     after_first: str | None = None
+    classifier: Classifier = Classifier()
+    pooler: str = ""
+    jiant_pooler: bool = False
+    idle: tuple[str, ...] = ()
+    padding_side: Literal["left", "right"] = "right"
+    cuda_graphs: bool = False
     source: str
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Read-only mappings can be neither pickled nor copied.
+        values = {declared.name: getattr(self, declared.name) for declared in fields(self)}
+        return partial(Family, **values | {"where": dict(self.where), "arguments": dict(self.arguments)}), ()
 
     def blocks_of(self, base: torch.nn.Module) -> list[torch.nn.Module]:
         """

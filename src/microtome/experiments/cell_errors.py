@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from ..findings.intervals import Unit
 from ..findings.maps import Map
 from ..findings.results import Curve, X
 from ..inference.simultaneous import Spread, band_arms, spread
@@ -244,14 +246,14 @@ def points_of(
 
 
 def curve_of(
-    name: str, axis: str, x: Sequence[X], points: Points, *, unit: str, n: int, note: str = ""
+    name: str, axis: str, x: Sequence[X], points: Points, *, unit: str, n: int, **facts: Any
 ) -> Curve:
     """
     Make a curve of points.
 
     Parameters
     ----------
-    name, axis, x, unit, n, note
+    name, axis, x, unit, n, **facts
         As in `Curve`.
     points : Points
 
@@ -269,14 +271,14 @@ def curve_of(
         band_low=points.band_low,
         band_high=points.band_high,
         level=points.level,
-        unit=unit,
+        unit=Unit(unit),
         n=n,
         seeds=(points.models,) * len(x),
         reasons=tuple(
             None if np.isfinite(value) else why or UNDEFINED
             for value, why in zip(points.values, points.reasons or (None,) * len(x), strict=True)
         ),
-        note=note,
+        **facts,
     )
 
 

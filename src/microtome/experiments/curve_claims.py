@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,44 +13,9 @@ from ..findings.words import layer_list, number
 from ..scores.declare import Score
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Difference:
-    """
-    How one curve differs from another.
-
-    Parameters
-    ----------
-    curve : Curve
-        Scores of one minus those of the other.
-    one, other : str
-        What they are called. Models may be called by any words, so that these are never read out of the name
-        of the curve.
-    """
-
-    curve: Curve
-    one: str
-    other: str
-
-
-def differences_from(curves: Sequence[Curve], first: str) -> list[Difference]:
-    """
-    Find how each of some curves differs from one of them.
-
-    Parameters
-    ----------
-    curves : sequence of Curve
-        Of scores, and of differences, which are called "difference, ONE from OTHER".
-    first : str
-        What the one is called that others are compared with.
-
-    Returns
-    -------
-    list of Difference
-        In the order of the scores.
-    """
-    known = {one.name: one for one in curves}
-    pairs = [(name, known.get(f"difference, {name} from {first}")) for name in known]
-    return [Difference(curve=one, one=name, other=first) for name, one in pairs if one is not None]
+def differences_from(curves: Sequence[Curve], model: str) -> list[Curve]:
+    """Select the differences of other models from one."""
+    return [curve for curve in curves if curve.role == "difference" and curve.against == model]
 
 
 def best_place(curve: Curve, score: Score) -> int | None:
@@ -123,20 +87,21 @@ def said_best(curve: Curve, place: int, score: Score, what: str, where: str | No
     return f"{curve.name}: {what} is read {where}, {score.name} {_at(curve, place, 1.0, 3)}"
 
 
-def said_difference(found: Difference, score: Score) -> str:
+def said_difference(curve: Curve, score: Score) -> str:
     """
     Say at which layers more is read or less, at which nothing is shown, and where nothing can be.
 
     Parameters
     ----------
-    found : Difference
+    curve : Curve
+        Of differences.
     score : Score
 
     Returns
     -------
     str
     """
-    curve, head = found.curve, f"{found.one} against {found.other}:"
+    head = f"{curve.model} against {curve.against}:"
     if len(curve.x) == 1:
         return f"{head} {said_points(curve, 0, score)}{doubt(curve, 0)}."
     down, up = (np.flatnonzero(side) for side in (curve.band_high < 0, curve.band_low > 0))

@@ -23,6 +23,7 @@ from ..training.cut_store import CutModel, answer_cuts, digest_model
 from ..training.cuts import Cut
 from ..training.evaluating import guessed_from
 from ..training.precision import products_in, read_precision
+from ..training.tuned import RUN, Failure, Tuned, read_failure
 
 if TYPE_CHECKING:
     from ..training.models.taskmodel import TaskModel
@@ -46,7 +47,7 @@ class Opened:
         That it was trained with; its place among the given models where that is not known.
     digest : str
         Of weights, head, configuration and tokenizer.
-    failure : str, optional
+    failure : Failure, optional
         Why its training must not be averaged with others.
     train_size, train_seed : int, optional
         How many examples it was trained on, and the seed that they were drawn with, where that is known.
@@ -65,7 +66,7 @@ class Opened:
     stride: int | None = None
     seed: int = 0
     digest: str
-    failure: str | None = None
+    failure: Failure | None = None
     train_size: int | None = None
     train_seed: int | None = None
     train_digest: str | None = None
@@ -247,7 +248,6 @@ def _open(given: Any, task: Task, place: int, device: str) -> Opened:
     from ..training.evaluating import read_windows
     from ..training.models.modeling import build
     from ..training.models.saving import load_task_model
-    from ..training.tuned import Tuned
 
     if isinstance(given, Opened):
         return given
@@ -281,7 +281,7 @@ def _open(given: Any, task: Task, place: int, device: str) -> Opened:
             longest=longest,
             stride=stride,
             seed=told["seeds"]["init"] if told else place,
-            failure=told.get("failure"),
+            failure=read_failure(told),
             train_size=told.get("train", {}).get("examples"),
             train_seed=told.get("seeds", {}).get("subset"),
             **_asked(folder),
@@ -307,8 +307,6 @@ def _check_head(folder: Path, encoder: Any, task: Task) -> None:
 
 
 def _run(folder: Path) -> dict[str, Any]:
-    from ..training.tuned import RUN
-
     return read_record(folder / RUN)
 
 

@@ -23,8 +23,6 @@ from ..tasks.task import Task
 from .models import as_answers
 from .runs import Done
 
-COLLAPSED = "collapsed"  # the failure of a run with one prediction for every example begins so
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPoints:
@@ -95,7 +93,7 @@ def gather_points(outcomes: Sequence[Done], split: Split, arm: str) -> RunPoints
 
 def counts(outcome: Done) -> bool:
     """Whether a run is included in means: all are that did not diverge, also with one predicted class."""
-    return outcome.failure is None or outcome.failure.startswith(COLLAPSED)
+    return outcome.failure is None or outcome.failure.kind == "collapsed"
 
 
 def _collapsed_note(outcomes: Sequence[Done]) -> str | None:
@@ -144,7 +142,13 @@ def curves_of(
     list of Curve
         The second is called "difference" and the name of the arm.
     """
-    shared: dict[str, Any] = {"axis": axis, "level": level, "pair_seeds": pair_seeds, "failed": points.failed}
+    shared: dict[str, Any] = {
+        "axis": axis,
+        "level": level,
+        "pair_seeds": pair_seeds,
+        "failed": points.failed,
+        "arm": points.arm,
+    }
     curves = [score_curve(points.arm, points.x, points.answers, task.main, task.labels, note=note, **shared)]
     if reference is not None:
         curves.append(
@@ -156,6 +160,8 @@ def curves_of(
                 task.main,
                 task.labels,
                 note="; ".join([f"score minus that of {against}", *([note] if note else [])]),
+                label=points.arm,
+                against=against,
                 **shared,
             )
         )

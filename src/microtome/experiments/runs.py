@@ -27,7 +27,7 @@ from ..training.optimization.progress import LOG
 from ..training.optimization.stopping import in_child, stopping_children
 from ..training.recipe import Recipe, find_recipe
 from ..training.request import ask
-from ..training.tuned import ANSWERS, RUN
+from ..training.tuned import ANSWERS, RUN, Failure, read_failure
 from .inputs import open_encoder, open_task
 
 KIND = "outcome"
@@ -90,7 +90,7 @@ class Done:
         The score of the task; NaN where it is undefined.
     baseline : float
         The same score of the majority baseline.
-    failure : str, optional
+    failure : Failure, optional
         How the training failed: it diverged, or collapsed to one prediction for every example.
     course : mapping
         Updates, losses and seconds.
@@ -102,7 +102,7 @@ class Done:
     answers: tuple[Any, ...] = field(repr=False)
     score: float
     baseline: float = math.nan
-    failure: str | None = None
+    failure: Failure | None = None
     course: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}), repr=False)
 
 
@@ -303,7 +303,7 @@ def _read(shelf: Shelf, address: str, run: Run, task: Task, *, weights: bool = F
         answers=tuple(read_answers(folder / ANSWERS, task.split(task.validation))),
         score=math.nan if score is None else float(score),
         baseline=sum(majority) / len(majority) if defined else math.nan,
-        failure=record["failure"],
+        failure=read_failure(record),
         course=MappingProxyType(record["course"]),
     )
 

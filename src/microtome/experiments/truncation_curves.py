@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..findings.intervals import Unit
 from ..findings.results import Curve
 from ..findings.scorecurves import difference_curve, score_curve
 from ..inference.answers import Answers
@@ -141,6 +142,9 @@ def gain_of(said: Said, untuned: Said, task: Task, level: float) -> Curve:
                     task.main,
                     task.labels,
                     axis=AXIS,
+                    label=said.name,
+                    arm=said.name,
+                    against=untuned.name,
                     level=wide,
                     failed=[one for one in failed if one[0] == layer],
                 )
@@ -155,7 +159,7 @@ def gain_of(said: Said, untuned: Said, task: Task, level: float) -> Curve:
             **ends,
             band_low=np.concatenate([one.low for one in banded]),
             band_high=np.concatenate([one.high for one in banded]),
-            unit=max((one.unit for one in alone), key=len),
+            unit=max((one.unit for one in alone), key=lambda unit: bool(unit.runs)),
             n=max(one.n for one in alone),
             seeds=tuple(one.seeds[0] for one in alone),
             reasons=tuple(one.reasons[0] for one in alone),
@@ -193,7 +197,7 @@ def _averaged(said: Said, curves: list[Curve]) -> Curve:
     first = curves[0]
     if len(curves) == 1:
         drawn = len(said.arms) == 1 and len(said.arms[0].runs) > 1
-        return replace(first, unit=first.unit.replace(" and seed", " and head seed")) if drawn else first
+        return replace(first, unit=Unit(first.unit.of, "head seed")) if drawn and first.unit.runs else first
     means = {name: _mean([getattr(one, name) for one in curves]) for name in _ENDS}
     reasons = [
         list(dict.fromkeys(r for r in each if r)) for each in zip(*(c.reasons for c in curves), strict=True)

@@ -171,11 +171,11 @@ def series_of(similarity: LayerSimilarity, models: TunedModels) -> dict[str, Sam
 
 
 def layer_curve(
-    name: str, recorded: Recorded, points: Points, note: str = "", *, unit: str | None = None
+    name: str, recorded: Recorded, points: Points, *, unit: str | None = None, **facts: Any
 ) -> Curve:
     """Make a curve over the layers, with the unit of the recorded rows where no other is named."""
     unit = f"{unit or recorded.unit}{' and model' if points.models > 1 else ''}"
-    return curve_of(name, AXIS, recorded.layers, points, unit=unit, n=recorded.examples, note=note)
+    return curve_of(name, AXIS, recorded.layers, points, unit=unit, n=recorded.examples, **facts)
 
 
 def long_table(similarities: Mapping[str, LayerSimilarity]) -> list[dict[str, Any]]:

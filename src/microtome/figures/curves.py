@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -33,9 +32,7 @@ STEEP = 50.0
 LONGEST_NAME = 36  # characters of a curve's name in the legend
 MOST_REASONS = 3
 MOST_TICKS = 14
-# The name of a curve of differences starts with "difference", perhaps after the name of a task.
-DIFFERENCE = re.compile(r"(^|: )difference\b,? ?", re.IGNORECASE)
-# Experiments whose curves, named `model: reading`, have a different unit for each reading.
+# Experiments whose arms have values of different kinds.
 SEVERAL_READINGS = frozenset({"localization"})
 # Axes with nominal values, which are not joined by lines.
 UNORDERED = frozenset({"seed of the order", "order", "reversed"})
@@ -73,9 +70,7 @@ def draw_curves(
     if len(readings) == 1 and (reading := readings.pop()):
         # The common reading is part of the axis label, which leaves room for the models in the legend.
         what = f"{what}: {reading}"
-        selected_curves = [
-            replace(curve, name=curve.name.removesuffix(f": {reading}")) for curve in selected_curves
-        ]
+        selected_curves = [replace(curve, label=curve.model or curve.label) for curve in selected_curves]
     axes = new_axes() if ax is None else ax
     values = _plot(axes, selected_curves, scale=1.0)
     _add_lines(axes, result)
@@ -121,11 +116,6 @@ def draw_differences(
     return axes
 
 
-def is_difference(curve: Curve) -> bool:
-    """Whether a curve shows differences from a reference, by its name or the first word of its note."""
-    return any(DIFFERENCE.search(text) for text in (curve.name, curve.note))
-
-
 def by_panel(result: Result, curves: Sequence[Curve]) -> dict[tuple[str, str], list[Curve]]:
     """
     Group curves by panel: those over one axis and, for localization, in one unit.
@@ -143,25 +133,8 @@ def by_panel(result: Result, curves: Sequence[Curve]) -> dict[tuple[str, str], l
     by_reading = result.experiment in SEVERAL_READINGS
     panels: dict[tuple[str, str], list[Curve]] = {}
     for curve in curves:
-        panels.setdefault((curve.axis, curve.name.rpartition(": ")[2] if by_reading else ""), []).append(
-            curve
-        )
+        panels.setdefault((curve.axis, curve.arm if by_reading else ""), []).append(curve)
     return panels
-
-
-def label_of(curve: Curve) -> str:
-    """
-    Label of a curve in a legend, without the word "difference", which the axis label has.
-
-    Parameters
-    ----------
-    curve : Curve
-
-    Returns
-    -------
-    str
-    """
-    return DIFFERENCE.sub(r"\1", curve.name).strip() or curve.name
 
 
 def basis(curves: Sequence[Curve]) -> str:
@@ -213,7 +186,7 @@ def new_axes() -> Axes:
 def _chosen(result: Result, names: Sequence[str] | None, *, differences: bool) -> list[Curve]:
     curves_by_name = {curve.name: curve for curve in result.curves}
     if names is None:
-        selected_curves = [curve for curve in result.curves if is_difference(curve) == differences]
+        selected_curves = [curve for curve in result.curves if (curve.role == "difference") == differences]
     else:
         for name in names:
             if name not in curves_by_name:
@@ -271,7 +244,7 @@ def _plot(axes: Axes, curves: Sequence[Curve], *, scale: float) -> np.ndarray:
             markeredgewidth=0.4,
             linestyle="none" if named else LINES[k % len(LINES)],
             linewidth=1.2,
-            label=_short(label_of(curve)),
+            label=_short(curve.label),
             zorder=3,
         )
         missing = x_positions[~np.isfinite(y)]

@@ -12,7 +12,7 @@ from ..errors import InputError, WorkError, must
 from ..findings.results import Result, SpanMap
 from . import curves, spans
 from .captions import add_panel, new_figure, title_of
-from .curves import by_panel, draw_curves, draw_differences, is_difference
+from .curves import by_panel, draw_curves, draw_differences
 from .heatmap import FORMATS, file_stems, printable, save_figure
 from .savings import draw_savings, savings_of
 from .spans import common_reach, draw_spans, map_side
@@ -116,7 +116,7 @@ def save_figures(
 def _groups(result: Result) -> Iterator[tuple[bool, str, str, list[str]]]:
     """Yield the curves of each panel: scores before differences, by axis and reading."""
     for differences in (False, True):
-        selected_curves = [curve for curve in result.curves if is_difference(curve) == differences]
+        selected_curves = [curve for curve in result.curves if (curve.role == "difference") == differences]
         for (axis, reading), panel_curves in by_panel(result, selected_curves).items():
             yield differences, axis, reading, [curve.name for curve in panel_curves]
 
@@ -183,8 +183,4 @@ def _span_files(result: Result) -> dict[str, Callable[[], Axes]]:
             span_map, points=result.points, score=result.score, reach=reach, title=title
         )
 
-    # The first map is over all seeds, and the names of the others start with its name.
-    names = [span_map.name.removeprefix(result.spans[0].name).strip(" ,:") for span_map in result.spans]
-    return {
-        f"spans {name}".strip(): make(span_map) for name, span_map in zip(names, result.spans, strict=True)
-    }
+    return {f"spans {span_map.arm}".strip(): make(span_map) for span_map in result.spans}

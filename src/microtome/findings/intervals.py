@@ -19,13 +19,50 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Self
 
 from .words import at_least, at_most, between, number
 
+# Runs that differ in their seeds, so that an interval over them is for other seeds.
+SEEDED = ("seed", "head seed")
 # With this many seeds or fewer, an interval over seeds can be wider than any possible effect.
 FEW = 3
 # In points of 100: a wider interval from few seeds is reported with the range of their values.
 WIDE = 20.0
+
+
+class Unit(str):
+    """
+    What was treated as independent: examples of some kind, and runs where there are several.
+
+    Parameters
+    ----------
+    of : str
+        Such as "example", "group of examples" or "document".
+    runs : str
+        Such as "seed", "head seed" or "draw"; empty where there is one run.
+
+    Examples
+    --------
+    >>> Unit("document", "seed"), Unit("example and seed").runs
+    ('document and seed', 'seed')
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, of: str, runs: str = "") -> Self:
+        """Join both parts; a unit that is written already has them."""
+        return super().__new__(cls, f"{of} and {runs}" if runs else of)
+
+    @property
+    def of(self) -> str:
+        """What the examples are."""
+        return self.partition(" and ")[0]
+
+    @property
+    def runs(self) -> str:
+        """What the runs differ in."""
+        return self.partition(" and ")[2]
 
 
 def with_own_interval(
@@ -118,7 +155,7 @@ def wide_for_seeds(low: float, high: float, seeds: int, unit: str, points: float
     >>> [wide_for_seeds(-end, end, 2, "example and seed", 100) for end in (100, 5)]
     [True, False]
     """
-    return "seed" in unit and seeds <= FEW and points == 100 and high - low > WIDE
+    return Unit(unit).runs in SEEDED and seeds <= FEW and points == 100 and high - low > WIDE
 
 
 def seeds_remark(
@@ -148,7 +185,7 @@ def seeds_remark(
     if not wide_for_seeds(low, high, len(seed_values) or seeds, unit, points):
         return ""
     count = len(seed_values) or seeds
-    noun = f"{'head seed' if 'head seed' in unit else 'seed'}{'' if count == 1 else 's'}"
+    noun = f"{Unit(unit).runs}{'' if count == 1 else 's'}"
     if len(seed_values) < 2:
         return f"; {count} {noun}"
     least, most = number(min(seed_values), digits), number(max(seed_values), digits)

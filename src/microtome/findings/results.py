@@ -6,17 +6,18 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from html import escape
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ..errors import InputError, check_plain, must, unknown
 from .claims.claim import Claim, read_claim
 from .claims.render import render
+from .intervals import Unit
 
 if TYPE_CHECKING:
     import pandas
@@ -26,6 +27,7 @@ RESULT = "result.json"
 WEAK = "not_above_baseline"
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 X = int | float | str
+Role = Literal["score", "difference", "control"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,7 +50,7 @@ class Curve:
         Simultaneous band over all points.
     level : float
         Of both.
-    unit : str
+    unit : Unit
         What was treated as independent: "example", "group of examples", "example and seed".
     n : int
         Number of examples.
@@ -58,6 +60,14 @@ class Curve:
         Why a point is undefined, or which runs were left out of it.
     note : str
         Remark for the reader.
+    role : {"score", "difference", "control"}
+        Whether values are scores, differences from what `against` names, or scores on a control task.
+    label : str
+        Of the curve among others of its role; the name when empty.
+    model, arm : str
+        The model, and the intervention, head or reading, where a result has several.
+    against : str
+        What a difference is from.
     """
 
     name: str
@@ -69,13 +79,20 @@ class Curve:
     band_low: np.ndarray
     band_high: np.ndarray
     level: float
-    unit: str
+    unit: Unit
     n: int
     seeds: tuple[int, ...]
     reasons: tuple[str | None, ...]
     note: str = ""
+    role: Role = "score"
+    label: str = ""
+    model: str = ""
+    arm: str = ""
+    against: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "label", self.label or self.name)
+        object.__setattr__(self, "unit", Unit(self.unit))
         for name in ("values", *_BOUNDS):
             array = np.asarray(getattr(self, name), dtype=np.float64)
             object.__setattr__(self, name, array)
@@ -105,6 +122,8 @@ class SpanMap:
     level, unit, n, seeds
         As in a curve.
     note : str
+    arm : str
+        Such as "seed 1", where a result has several maps.
     """
 
     name: str
@@ -116,12 +135,14 @@ class SpanMap:
     band_high: np.ndarray
     full: float
     level: float
-    unit: str
+    unit: Unit
     n: int
     seeds: int = 1
     note: str = ""
+    arm: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "unit", Unit(self.unit))
         for name in ("values", *_BOUNDS):
             array = np.asarray(getattr(self, name), dtype=np.float64)
             object.__setattr__(self, name, array)
@@ -272,8 +293,8 @@ class Result:
 _BOUNDS = ("low", "high", "band_low", "band_high")
 _SCALARS = ("experiment", "model", "task", "split", "score", "points", "higher_is_better")
 _LISTS = ("lines", "findings", "methods", "references", "warnings", "more", "provenance")
-_CURVE = ("name", "axis", "x", "values", *_BOUNDS, "level", "unit", "n", "seeds", "reasons", "note")
-_SPANS = ("name", "depth", "values", *_BOUNDS, "full", "level", "unit", "n", "seeds", "note")
+_CURVE = tuple(entry.name for entry in fields(Curve))
+_SPANS = tuple(entry.name for entry in fields(SpanMap))
 
 
 def from_document(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]] = ()) -> Result:
@@ -360,12 +381,12 @@ def _number(value: Any) -> float:
 
 
 def _arrays(entry: Mapping[str, Any]) -> dict[str, Any]:
-    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
     for name in ("values", *_BOUNDS):
-        fields[name] = np.array(entry[name], dtype=np.float64)  # None becomes NaN
-    if "full" in fields:
-        fields["full"] = _number(fields["full"])
-    return fields
+        values[name] = np.array(entry[name], dtype=np.float64)  # None becomes NaN
+    if "full" in values:
+        values["full"] = _number(values["full"])
+    return values
 
 
 def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from ..inference.answers import Answers
 from ..inference.bands import Bands, difference_bands, score_bands
 from ..scores.declare import Score
 from ..scores.table import find_score
+from .intervals import Unit
 from .results import Curve, SpanMap, X
 
 Asked = str | Score | Iterable[str | Score]
@@ -29,8 +31,7 @@ def score_curve(
     level: float = 0.95,
     pair_seeds: bool = True,
     failed: Iterable[Failed] = (),
-    note: str = "",
-    seed: int = 0,
+    **facts: Any,
 ) -> Curve:
     """
     Score the answers at each point of an axis.
@@ -56,9 +57,8 @@ def score_curve(
     failed : iterable of (x, seed, reason)
         Runs that diverged or collapsed. They are named in the reasons of their point and never averaged,
         even where `answers` contains them.
-    note : str
-    seed : int
-        Of the simulated errors of the band.
+    **facts
+        Further fields of the curve, such as its note, role or model.
 
     Returns
     -------
@@ -75,11 +75,11 @@ def score_curve(
     sound, run_reasons = _sound(x, answers, failed)
     sound_answers = [point_answers for point_answers in sound if point_answers is not None]
     bands = (
-        score_bands(score, sound_answers, labels, level=level, pair_seeds=pair_seeds, seed=seed)
+        score_bands(score, sound_answers, labels, level=level, pair_seeds=pair_seeds)
         if sound_answers
         else None
     )
-    return _curve(name, x, axis, sound, run_reasons, bands, level, note)
+    return _curve(sound, run_reasons, bands, name=name, axis=axis, x=tuple(x), level=level, **facts)
 
 
 def difference_curve(
@@ -94,8 +94,7 @@ def difference_curve(
     level: float = 0.95,
     pair_seeds: bool = True,
     failed: Iterable[Failed] = (),
-    note: str = "",
-    seed: int = 0,
+    **facts: Any,
 ) -> Curve:
     """
     Subtract the score of a reference from that of each point, example by example.
@@ -111,8 +110,8 @@ def difference_curve(
     pair_seeds : bool
         Whether a seed of a point is paired with the same seed of the reference. Pairs without a sound run on
         both sides are left out, and the reasons of the point name them.
-    failed, note, seed
-        As in `score_curve`.
+    failed, **facts
+        As in `score_curve`; the role is "difference".
 
     Returns
     -------
@@ -135,10 +134,9 @@ def difference_curve(
                 f"{list(reference.seeds)}"
             )
             raise must("seeds to pair", "named alike on both sides", seed_names)
-        bands = difference_bands(
-            score, sound_answers, reference, labels, level=level, pair_seeds=pair_seeds, seed=seed
-        )
-    return _curve(name, x, axis, sound, run_reasons, bands, level, note)
+        bands = difference_bands(score, sound_answers, reference, labels, level=level, pair_seeds=pair_seeds)
+    facts = {"role": "difference", **facts}
+    return _curve(sound, run_reasons, bands, name=name, axis=axis, x=tuple(x), level=level, **facts)
 
 
 def span_map(
@@ -151,8 +149,7 @@ def span_map(
     *,
     level: float = 0.95,
     pair_seeds: bool = True,
-    note: str = "",
-    seed: int = 0,
+    **facts: Any,
 ) -> SpanMap:
     """
     Compute the cost of skipping each span of blocks.
@@ -166,7 +163,7 @@ def span_map(
         Without the blocks first..last. Missing spans are NaN.
     reference : Answers
         Of the complete model.
-    score, labels, level, pair_seeds, note, seed
+    score, labels, level, pair_seeds, **facts
         As in `difference_curve`.
 
     Returns
@@ -188,7 +185,6 @@ def span_map(
         labels,
         level=level,
         pair_seeds=pair_seeds,
-        seed=seed,
     )
     # A difference is point minus reference; a cost reverses its sign where higher is better.
     sign = -1.0 if metric.higher_is_better else 1.0
@@ -212,10 +208,11 @@ def span_map(
         **filled,
         full=float(full),
         level=level,
-        unit=bands.unit,
+        unit=Unit(bands.unit),
         n=bands.n,
         seeds=max(bands.seeds),
-        note=" ".join([*([note] if note else []), *(f"{remark}." for remark in remarks)]),
+        note=" ".join(f"{remark}." for remark in remarks),
+        **facts,
     )
 
 
@@ -280,23 +277,16 @@ def _share_seeds(answers: Answers, reference: Answers) -> bool:
 
 
 def _curve(
-    name: str,
-    x: Sequence[X],
-    axis: str,
-    sound: Sequence[Answers | None],
-    run_reasons: Sequence[str | None],
-    bands: Bands | None,
-    level: float,
-    note: str,
+    sound: Sequence[Answers | None], run_reasons: Sequence[str | None], bands: Bands | None, **facts: Any
 ) -> Curve:
     indices = [index for index, point_answers in enumerate(sound) if point_answers is not None]
     filled = {}
     for field in ("values", "low", "high", "band_low", "band_high"):
-        line = np.full(len(x), np.nan)
+        line = np.full(len(sound), np.nan)
         if bands is not None:
             line[indices] = getattr(bands, field)
         filled[field] = line
-    seeds, reasons = [0] * len(x), list(run_reasons)
+    seeds, reasons = [0] * len(sound), list(run_reasons)
     if bands is not None:
         for index, count, reason in zip(indices, bands.seeds, bands.reasons, strict=True):
             point_answers = sound[index]
@@ -304,14 +294,10 @@ def _curve(
             point_reasons = [text for text in (reasons[index], reason) if text]
             reasons[index] = "; ".join(point_reasons) or None
     return Curve(
-        name=name,
-        axis=axis,
-        x=tuple(x),
         **filled,
-        level=level,
-        unit="example" if bands is None else bands.unit,
+        unit=Unit("example" if bands is None else bands.unit),
         n=0 if bands is None else bands.n,
         seeds=tuple(seeds),
         reasons=tuple(reasons),
-        note=note,
+        **facts,
     )

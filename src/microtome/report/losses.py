@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..figures.curves import label_of
 from ..findings.claims.claim import MARGIN
 from ..findings.results import WEAK, Curve, Result
 from ..findings.words import amount, at_most
@@ -26,11 +25,11 @@ def _unconcluded(weak: Standing, result: Result, name: str) -> Statement:
 
 
 def _frozen(curve: Curve, x: Any) -> str:
-    return f"with the {label_of(curve)} {x} {'block' if x == 1 else 'blocks'} frozen"
+    return f"with the {curve.label} {x} {'block' if x == 1 else 'blocks'} frozen"
 
 
 def _dropped(curve: Curve, x: Any) -> str:
-    noun, arm = "block" if x == 1 else "blocks", label_of(curve)
+    noun, arm = "block" if x == 1 else "blocks", curve.label
     if arm.startswith("random"):
         # A point of this curve is no single choice of blocks.
         return f"with {x} {noun} dropped ({arm}, mean of all draws)"
@@ -38,11 +37,11 @@ def _dropped(curve: Curve, x: Any) -> str:
 
 
 def _kept(curve: Curve, x: Any) -> str:
-    return f"with {x} {'block' if x == 1 else 'blocks'} kept ({label_of(curve)})"
+    return f"with {x} {'block' if x == 1 else 'blocks'} kept ({curve.label})"
 
 
 def _anything(curve: Curve, x: Any) -> str:
-    return f"at {curve.axis} {x} ({label_of(curve)})"
+    return f"at {curve.axis} {x} ({curve.label})"
 
 
 # How a point of a curve is called by its axis, and whether larger numbers change a model more; None where
@@ -105,7 +104,7 @@ def points(curve: Curve, result: Result, name: str) -> list[Statement]:
 
 
 def _arm_words(curve: Curve) -> str:
-    return f"{label_of(curve)}, {curve.axis}"
+    return f"{curve.label}, {curve.axis}"
 
 
 def _least_and_most(

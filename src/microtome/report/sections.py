@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..figures.curves import by_panel, is_difference, label_of
+from ..figures.curves import by_panel
 from ..findings.claims.render import evidence, headline
 from ..findings.intervals import wide_for_seeds
 from ..findings.results import Curve, Result, SpanMap, plain
@@ -133,7 +133,7 @@ def result_parts(result: Result, file: str, label: str) -> list[Section]:
     joined = bool(result.more.get("correlations"))
     parts = []
     for differences in (False, True):
-        curves_of_kind = [curve for curve in result.curves if is_difference(curve) == differences]
+        curves_of_kind = [curve for curve in result.curves if (curve.role == "difference") == differences]
         for (_, reading), curves in by_panel(result, curves_of_kind).items():
             statements: list[Statement] = (
                 [] if joined else _statements(result, curves, name, differences=differences)
@@ -256,7 +256,7 @@ def _curves(
         lines={} if differences else lines,
         curves=[
             {
-                "name": label_of(curve) if differences else curve.name,
+                "name": curve.label,
                 "x": list(curve.x),
                 **{end: getattr(curve, end) for end in ("values", "low", "high", "band_low", "band_high")},
                 "n": curve.n,

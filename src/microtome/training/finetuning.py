@@ -29,7 +29,7 @@ from .optimization.progress import STATE
 from .precision import products_in
 from .recipe import Recipe
 from .request import TuningOptions, TuningRequest, ask, split_context
-from .tuned import ANSWERS, RUN, Tuned, open_tuned
+from .tuned import ANSWERS, RUN, Failure, Tuned, open_tuned
 
 if TYPE_CHECKING:
     import os
@@ -283,6 +283,7 @@ class TrainingRun:
 
         request, evaluation = self.request, self.judge()
         failure = _failure(course, evaluation)
+        failure_text = None if failure is None else str(failure)
         save(self.model, self.folder, request.encoder.tokenizer)
         write_answers(evaluation, self.folder / ANSWERS)
         write_windows(self.folder, request.longest, request.stride)
@@ -300,7 +301,7 @@ class TrainingRun:
             "head": list(self.model.notes),
             "longest": request.longest,
             "course": _plain(course),
-            "failure": failure,
+            "failure": failure_text,
             "checkpoints": checkpoints,
             "evaluation": evaluation.document(),
             "device": str(self.accelerator.device),
@@ -308,7 +309,7 @@ class TrainingRun:
             "microtome": VERSION,
         }
         (self.folder / RUN).write_text(json.dumps(document, indent=1))
-        return {**summary, "failure": failure, "score": document["evaluation"]["score"]}
+        return {**summary, "failure": failure_text, "score": document["evaluation"]["score"]}
 
     def _address(self, update: int) -> str:
         return make_address({"run": dict(self.request.specification), "update": update})
@@ -364,9 +365,9 @@ def _plain(course: TrainingCourse) -> dict[str, Any]:
     }
 
 
-def _failure(course: TrainingCourse, evaluation: Evaluation) -> str | None:
+def _failure(course: TrainingCourse, evaluation: Evaluation) -> Failure | None:
     if course.diverged is not None:
-        return f"diverged: {course.diverged}"
+        return Failure("diverged", course.diverged)
     if evaluation.kind != "language_modeling" and evaluation.constant:
-        return f"collapsed: every example of {evaluation.split} got the same answer"
+        return Failure("collapsed", f"every example of {evaluation.split} got the same answer")
     return None

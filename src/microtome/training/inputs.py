@@ -218,7 +218,7 @@ def _spans(items: Sequence[Item], tokenizer: Tokenizer, longest: int | None, str
 
 def _null(tokens: Tokens) -> int:
     """
-    Index of the "no answer" token: the first one, or the last where only that is special, as in XLNet.
+    Index of the "no answer" token: the first one, or the last where only that is special.
 
     Without special tokens it is the first token of the question: in a causal model it attends to nothing
     else, so "no answer" is a learned threshold, but it can never be confused with an answer.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from ..arguments import checked
 from ..encoders.encoder import TransformerEncoder
@@ -24,6 +24,40 @@ if TYPE_CHECKING:
     from .models.modeling import TaskModel
 
 RUN, ANSWERS = "run.json", "predictions.parquet"
+FailureKind = Literal["diverged", "collapsed"]
+
+
+class Failure(str):
+    """
+    How a training failed.
+
+    Parameters
+    ----------
+    kind : {"diverged", "collapsed"}
+        The loss became non-finite, or all predictions are the same.
+    detail : str
+
+    Examples
+    --------
+    >>> Failure("diverged", "the loss was inf at update 3"), Failure("collapsed: one answer").kind
+    ('diverged: the loss was inf at update 3', 'collapsed')
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, kind: str, detail: str = "") -> Self:
+        """Join both parts; a failure that is written already has them."""
+        return super().__new__(cls, f"{kind}: {detail}" if detail else kind)
+
+    @property
+    def kind(self) -> FailureKind:
+        """Whether training diverged or collapsed."""
+        return cast("FailureKind", self.partition(": ")[0])
+
+
+def read_failure(record: Mapping[str, Any]) -> Failure | None:
+    """Read the failure of a run from its record."""
+    return Failure(record["failure"]) if record.get("failure") else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +108,7 @@ class Tuned:
         On the validation split.
     course : mapping
         Updates, losses and seconds.
-    failure : str, optional
+    failure : Failure, optional
         Why the run must not be averaged with others: it diverged, or predicts the same for all examples.
     folder : Path
         The checkpoint, as `from_pretrained` reads it.
@@ -93,7 +127,7 @@ class Tuned:
     longest: int
     evaluation: Evaluation = field(repr=False)
     course: Mapping[str, Any] = field(repr=False)
-    failure: str | None = None
+    failure: Failure | None = None
     folder: Path
     address: str
     checkpoints: tuple[Path, ...] = ()
@@ -165,7 +199,7 @@ def open_tuned(
             "train_size": int(record["train"]["examples"]),
             "longest": int(record["longest"]),
             "course": MappingProxyType(dict(record["course"])),
-            "failure": record["failure"],
+            "failure": read_failure(record),
         }
         notes, addresses = (
             tuple(record["evaluation"]["notes"]),

@@ -21,11 +21,13 @@ from microtome.experiments.change.learning_rates import (
 )
 from microtome.experiments.change.tuning_methods import TuningMethods
 from microtome.experiments.runs import Done, Run
+from microtome.training.tuned import Failure
 
 
 def done(way: str, rate: float, score: float, failure: str | None = None) -> Done:
     run = Run(arm=way, x=rate, seed=1)
-    return Done(run=run, address=f"{way}{rate}", folder=Path(), answers=(), score=score, failure=failure)
+    why = None if failure is None else Failure(failure)
+    return Done(run=run, address=f"{way}{rate}", folder=Path(), answers=(), score=score, failure=why)
 
 
 def test_the_rate_nearest_to_the_best_of_the_weakest_way() -> None:

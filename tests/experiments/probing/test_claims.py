@@ -12,7 +12,6 @@ import pytest
 
 import microtome as mt
 from experiments.probing.test_probing import write_corpus
-from microtome.experiments.curve_claims import Difference
 from microtome.experiments.probing.claims import layer_findings, length_findings
 from microtome.experiments.probing.task_claims import task_findings
 from microtome.findings.results import Curve
@@ -26,6 +25,9 @@ def curve(name: str, values: Sequence[float], arm: float = 0.01, **more: Any) ->
     ends = {"low": found - arm, "high": found + arm, "band_low": found - arm, "band_high": found + arm}
     told: dict[str, Any] = {"axis": "layer", "level": 0.95, "unit": "document", "n": 40}
     told |= {"x": tuple(range(count)), "seeds": (1,) * count, "reasons": (None,) * count}
+    if name.startswith("difference"):
+        model, against = name.removeprefix("difference, ").split(" from ")
+        told |= {"role": "difference", "model": model, "against": against}
     return Curve(name=name, values=found, **{**ends, **told, **more})
 
 
@@ -144,8 +146,8 @@ def test_a_gain_without_an_interval_is_not_called_unsure() -> None:
 
 
 def test_answers_of_a_task_are_said_in_the_same_words() -> None:
-    score, apart = find_score("accuracy"), curve("difference, a", [0.0, 1.0], np.nan, reasons=(WHY, WHY))
-    found = Difference(curve=apart, one="c from d", other="a from b (converged)")
+    models = {"model": "c from d", "against": "a from b (converged)", "role": "difference"}
+    score, found = find_score("accuracy"), curve("d", [0.0, 1.0], np.nan, reasons=(WHY, WHY), **models)
     told = task_findings(
         [curve("a (converged)", [np.nan] * 2), curve("b (converged)", [0.6, 0.7])],
         [found],

@@ -140,7 +140,7 @@ def test_the_band_of_all_layers_does_not_trust_seeds_that_agree_by_luck() -> Non
         return Probed(answers=tuple(answers), score=find_score("accuracy"))
 
     one, other = probed([0.25, 0.0]), probed([0.0, 0.0])
-    band = layer_differences("d", one, other, 0.95, one.score)
+    band = layer_differences(one, other, 0.95, one.score, name="d")
     alone = [
         compare_scores(one.score, a, b, (), level=0.975, pair_seeds=True)
         for a, b in zip(one.answers, other.answers, strict=True)
@@ -167,7 +167,7 @@ def test_where_nothing_tells_the_spread_there_is_no_band() -> None:
         return Probed(answers=tuple(each), score=find_score("accuracy"))
 
     one, other = probed(1, 1), probed(0, 1)
-    found = layer_differences("d", one, other, 0.95, one.score)
+    found = layer_differences(one, other, 0.95, one.score, name="d")
     assert found.values[0] == 1.0
     assert np.isnan([found.low[0], found.band_low[0], found.band_high[0]]).all()
     assert found.reasons[0] is not None

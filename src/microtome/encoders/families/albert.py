@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..family import Family
+from .bert import POOLED
 
 ALBERT = Family(
     name="albert",
@@ -12,5 +13,9 @@ ALBERT = Family(
     embeddings=("embeddings", "encoder.embedding_hidden_mapping_in"),
     shared=True,
     outputs=("attention.dense", "ffn_output"),
+    classifier=POOLED,
+    pooler="trained with sentence-order prediction",
+    jiant_pooler=True,
+    cuda_graphs=True,
     source="Lan et al. 2020",
 )

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from ..family import Family
+from ..family import Classifier, Family
+from .electra import CONTEXT
+
+_POOLED = Classifier(
+    stages=CONTEXT,
+    activations=("tanh", "gelu", "relu"),
+    layers=("pooler.dense", "classifier"),
+)
 
 DEBERTA = Family(
     name="deberta",
@@ -12,6 +19,7 @@ DEBERTA = Family(
     embeddings=("embeddings",),
     beside=("encoder.rel_embeddings",),
     outputs=("attention.output.dense", "output.dense"),
+    classifier=_POOLED,
     source="He et al. 2021",
 )
 
@@ -25,5 +33,6 @@ DEBERTA_V2 = Family(
     after_first="encoder.conv",
     needs_block=True,
     outputs=("attention.output.dense", "output.dense"),
+    classifier=_POOLED,
     source="He et al. 2021",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..family import Family
+from ..family import Classifier, Family
 
 DISTILBERT = Family(
     name="distilbert",
@@ -11,5 +11,10 @@ DISTILBERT = Family(
     blocks="transformer.layer",
     embeddings=("embeddings",),
     outputs=("attention.out_lin", "ffn.lin2"),
+    classifier=Classifier(
+        stages="state of the first token -> dense -> relu -> dropout -> linear",
+        activations=("relu",),
+        layers=("pre_classifier", "classifier"),
+    ),
     source="Sanh et al. 2019",
 )

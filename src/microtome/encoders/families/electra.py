@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ..family import Family
+from ..family import Classifier, Family
+
+CONTEXT = "state of the first token -> dropout -> dense -> gelu -> dropout -> linear"
 
 ELECTRA = Family(
     name="electra",
@@ -12,5 +14,12 @@ ELECTRA = Family(
     # The projection exists only where the widths differ.
     embeddings=("embeddings", "embeddings_project"),
     outputs=("attention.output.dense", "output.dense"),
+    classifier=Classifier(
+        stages=CONTEXT,
+        activations=("gelu",),
+        layers=("classifier.dense", "classifier.out_proj"),
+        exact=True,
+    ),
+    cuda_graphs=True,
     source="Clark et al. 2020",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from ..family import Family
+from .openai_gpt import LAST_TOKEN
 
 GPT2 = Family(
     name="gpt2",
@@ -18,5 +19,6 @@ GPT2 = Family(
     arguments=MappingProxyType({"use_cache": False}),
     index_scaled="scale_attn_by_inverse_layer_idx",
     outputs=("attn.c_proj", "mlp.c_proj"),
+    classifier=LAST_TOKEN,
     source="Radford et al. 2019",
 )

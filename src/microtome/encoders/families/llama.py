@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from ..family import Family
+from .openai_gpt import LAST_TOKEN
 
 LLAMA = Family(
     name="llama",
@@ -21,5 +22,6 @@ LLAMA = Family(
     arguments=MappingProxyType({"use_cache": False}),
     per_block=("layer_types", "no_rope_layers"),
     outputs=("self_attn.o_proj", "mlp.down_proj", "mlp.c_proj"),
+    classifier=LAST_TOKEN,
     source="Touvron et al. 2023",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..family import Family
+from ..family import Classifier, Family
 
 MODERNBERT = Family(
     name="modernbert",
@@ -16,5 +16,9 @@ MODERNBERT = Family(
     first_fixed=True,
     needs_block=True,
     outputs=("attn.Wo", "mlp.Wo"),
+    classifier=Classifier(
+        stages="state of the first token, or the mean where the checkpoint says so "
+        "-> dense -> activation -> norm -> dropout -> linear"
+    ),
     source="Warner et al. 2024",
 )

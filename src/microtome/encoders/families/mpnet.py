@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..family import Family
+from .roberta import FIRST_TOKEN, UNTRAINED
 
 MPNET = Family(
     name="mpnet",
@@ -13,5 +14,7 @@ MPNET = Family(
     beside=("encoder.relative_attention_bias",),
     unused_positions=2,
     outputs=("attention.attn.o", "output.dense"),
+    classifier=FIRST_TOKEN,
+    pooler=UNTRAINED,
     source="Song et al. 2020",
 )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from ..family import Family
+from ..family import Classifier, Family
+
+# The library looks for the last token by its id, whatever the mask is.
+LAST_TOKEN = Classifier(stages="state of the last token that is not the padding token -> linear without bias")
 
 OPENAI_GPT = Family(
     name="openai-gpt",
@@ -13,5 +16,6 @@ OPENAI_GPT = Family(
     reads="last",
     causal=True,
     outputs=("attn.c_proj", "mlp.c_proj"),
+    classifier=LAST_TOKEN,
     source="Radford et al. 2018",
 )

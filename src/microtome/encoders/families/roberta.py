@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from types import MappingProxyType
 
-from ..family import Family
+from ..family import Classifier, Family
+
+# The head of models whose pooler is not pre-trained: its dense stage takes the pooler's place.
+FIRST_TOKEN = Classifier(
+    stages="state of the first token -> dropout -> dense -> tanh -> dropout -> linear",
+    activations=("tanh",),
+    layers=("classifier.dense", "classifier.out_proj"),
+    exact=True,
+)
+UNTRAINED = "never trained: no pre-training loss read it"
 
 ROBERTA = Family(
     name="roberta",
@@ -15,6 +24,10 @@ ROBERTA = Family(
     embeddings=("embeddings",),
     after_padding=True,
     outputs=("attention.output.dense", "output.dense"),
+    classifier=FIRST_TOKEN,
+    pooler=UNTRAINED,
+    jiant_pooler=True,
+    cuda_graphs=True,
     source="Liu et al. 2019",
 )
 
@@ -26,5 +39,8 @@ ROBERTA_DECODER = replace(
     where=MappingProxyType({"is_decoder": True}),
     reads="last",
     causal=True,
+    classifier=Classifier(stages=FIRST_TOKEN.stages, blind=True),
+    pooler="",
+    jiant_pooler=False,
     arguments=MappingProxyType({"use_cache": False}),
 )

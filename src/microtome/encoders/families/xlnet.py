@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from ..family import Family
+from ..family import Classifier, Family
 
 XLNET = Family(
     name="xlnet",
@@ -18,5 +18,13 @@ XLNET = Family(
     # States of earlier calls would otherwise be kept and read.
     arguments=MappingProxyType({"use_mems": False}),
     outputs=("rel_attn.o", "ff.layer_2"),
+    classifier=Classifier(
+        stages="state of the last token -> dense -> tanh -> dropout -> linear",
+        activations=("tanh",),
+        layers=("sequence_summary.summary", "logits_proj"),
+    ),
+    idle=("mask_emb",),
+    # The library's heads read the last position, also where it is padding.
+    padding_side="left",
     source="Yang et al. 2019",
 )

@@ -131,8 +131,11 @@ class LayerChange(MeasureOptions, RowSelection, TextOptions, TunedOptions, Exper
             if SEEDS in series:
                 beyond = points_of(series[TUNED].together(), series[SEEDS], level=level)
                 note = "similarity of base and tuned minus that of two seeds, for these models"
-                name = f"{label}: difference, {TUNED} minus {SEEDS}"
-                curves.append(layer_curve(name, recorded, beyond, note))
+                about = f"{TUNED} minus {SEEDS}"
+                facts: dict[str, Any] = {"role": "difference", "label": f"{label}: {about}", "against": SEEDS}
+                curves.append(
+                    layer_curve(f"{label}: difference, {about}", recorded, beyond, note=note, **facts)
+                )
                 findings += beyond_seeds(label, beyond, recorded.layers)
             center, sentence = change_center(label, series[TUNED], recorded, level)
             more["change"][label] = {**center, "rescaled": _rescaled(points)}

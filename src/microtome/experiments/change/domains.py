@@ -166,8 +166,11 @@ class Domains(MeasureOptions, RowSelection, TunedOptions, Experiment):
                     f"{label}: difference, out of domain from in domain",
                     inside,
                     difference,
-                    f"out of domain minus in domain, {'pair by pair' if paired else 'at equal lengths'}",
                     unit=unit,
+                    note=f"out of domain minus in domain, {'pair by pair' if paired else 'at equal lengths'}",
+                    role="difference",
+                    label=f"{label}: out of domain from in domain",
+                    against="in domain",
                 ),
             ]
             average[label] = {

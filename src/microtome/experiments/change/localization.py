@@ -17,6 +17,7 @@ from ...comparison.structure import find_localization
 from ...context import Context
 from ...errors import InputError, SmallSampleWarning, must
 from ...extraction.texts import Texts
+from ...findings.intervals import Unit
 from ...findings.localization import Localizations, localizations
 from ...findings.results import Curve, Result
 from ...inference.clusters import Clusters
@@ -286,6 +287,8 @@ def _curve(
     blank = np.full(len(values), np.nan)
     return Curve(
         name=f"{model}: {name}",
+        model=model,
+        arm=name,
         axis="layer",
         x=recorded.layers_of(model),
         values=values,
@@ -294,7 +297,7 @@ def _curve(
         band_low=blank,
         band_high=blank,
         level=level,
-        unit=recorded.unit,
+        unit=Unit(recorded.unit),
         n=recorded.examples,
         seeds=(1,) * len(values),
         reasons=tuple(None if np.isfinite(v) else "its similarities are undefined" for v in values),

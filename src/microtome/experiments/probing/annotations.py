@@ -61,7 +61,7 @@ def run(experiment: Probing, plan: Plan, context: Context) -> Result:
     for kind, probed in probes.targets.items():
         labels = [called(name, kind) for name in names]
         scored = [
-            with_unit(curve, asked, inputs.probe, draws=draws)
+            replace(with_unit(curve, asked, inputs.probe, draws=draws), arm=kind)
             for curve in probe_curves(probed, probes.controls[kind], labels, level=context.level, draws=draws)
         ]
         curves += scored

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...findings.intervals import Unit
 from ...findings.results import Curve
 from ...findings.scorecurves import difference_curve, score_curve
 from ...inference.answers import Answers
@@ -21,7 +22,6 @@ from .inputs import RANDOM_BASELINE
 
 AXIS = "layer"
 NO_SPREAD = "every group of examples has the same outcome"
-SELECTIVITY = "difference, selectivity"
 
 
 def probe_curves(
@@ -52,18 +52,19 @@ def probe_curves(
     first = probed[names[0]]
     shared: dict[str, Any] = {"axis": AXIS, "level": level}
     curves = []
-    for name, result in probed.items():
-        curves.append(score_curve(name, result.x, result.answers, result.score, result.labels, **shared))
-    for name, result in controls.items():
-        label = f"{CONTROL}, {name}"
-        curves.append(score_curve(label, result.x, result.answers, result.score, result.labels, **shared))
+    for role, results in (("score", probed), ("control", controls)):
+        for model, result in results.items():
+            name = model if role == "score" else f"{CONTROL}, {model}"
+            facts: dict[str, Any] = {"role": role, "model": model, **shared}
+            curves.append(score_curve(name, result.x, result.answers, result.score, result.labels, **facts))
     for name in names:
         result = probed[name]
         if result.x[0] != 0:
             continue
-        label, bottom = f"difference, {name} from its layer 0", result.answers[0]
+        facts = {**difference_facts(name, "its layer 0"), **shared}
+        title, bottom = facts.pop("name"), result.answers[0]
         curves.append(
-            difference_curve(label, result.x, result.answers, bottom, result.score, result.labels, **shared)
+            difference_curve(title, result.x, result.answers, bottom, result.score, result.labels, **facts)
         )
     for name, control in controls.items():
         # Two tasks on the same words: how much more often the true label is predicted correctly.
@@ -71,30 +72,39 @@ def probe_curves(
         paired = draws == 1 or true.answers[0].seeds == control.answers[0].seeds
         curves.append(
             layer_differences(
-                f"{SELECTIVITY} of {name}",
                 true,
                 rightness(control),
                 level,
                 control.score,
                 pair_seeds=paired,
+                name=f"difference, selectivity of {name}",
+                label=f"selectivity of {name}",
+                model=name,
+                against=CONTROL,
             )
         )
     for name in [*names[1:], *(name for name in probed if name.startswith(RANDOM_BASELINE))]:
         if len(probed[name].answers) == len(first.answers):
-            label = f"difference, {name} from {names[0]}"
-            curves.append(layer_differences(label, probed[name], first, level, first.score))
+            facts = difference_facts(name, names[0])
+            curves.append(layer_differences(probed[name], first, level, first.score, **facts))
     return curves
 
 
+def difference_facts(model: str, against: str) -> dict[str, Any]:
+    """Name, role and models of a curve of differences between models, or of a model from its layer 0."""
+    about = f"{model} from {against}"
+    names = {"name": f"difference, {about}", "label": about}
+    return {**names, "role": "difference", "model": model, "against": against}
+
+
 def layer_differences(
-    name: str, left: Probed, right: Probed, level: float, score: Score, *, pair_seeds: bool = True
+    left: Probed, right: Probed, level: float, score: Score, *, pair_seeds: bool = True, **facts: Any
 ) -> Curve:
     """
     Subtract the scores of one model's layers from those of another's, word by word.
 
     Parameters
     ----------
-    name : str
     left, right : Probed
         With as many layers, on the same examples.
     level : float
@@ -102,6 +112,8 @@ def layer_differences(
     pair_seeds : bool
         Whether a seed of one belongs to the same seed of the other, where there are several; a draw of a
         control task belongs to none.
+    **facts
+        Name, label and models of the curve.
 
     Returns
     -------
@@ -130,7 +142,6 @@ def layer_differences(
         return np.clip(np.array(ends, dtype=float), -widest, widest)
 
     return Curve(
-        name=name,
         axis=AXIS,
         x=left.x,
         values=np.array([comparison.difference for comparison in pointwise]),
@@ -139,18 +150,21 @@ def layer_differences(
         band_low=end(together, "low"),
         band_high=end(together, "high"),
         level=level,
-        unit=next((comparison.interval.unit for comparison in pointwise if comparison.interval), "example"),
+        unit=Unit(
+            next((comparison.interval.unit for comparison in pointwise if comparison.interval), "example")
+        ),
         n=pointwise[0].n,
         seeds=tuple(len(a.predictions) for a, _ in pairs),
         reasons=tuple(None if comparison.interval else NO_SPREAD for comparison in pointwise),
         note="The band is Bonferroni's over the layers.",
+        **{"role": "difference", **facts},
     )
 
 
 def with_unit(curve: Curve, asked: Asked, probe: Probe, *, draws: int) -> Curve:
     """Name the unit of a curve: the word or sentence, the cluster, and the draw of a control task."""
-    example = "word" if probe.kind == "words" else "sentence"
-    unit = curve.unit.replace("group of examples", asked.unit).replace("example", example)
-    if draws > 1 and curve.name.startswith((f"{CONTROL}, ", SELECTIVITY)):
-        unit = unit.replace("seed", "control draw")
-    return replace(curve, unit=unit)
+    names = {"group of examples": asked.unit, "example": "word" if probe.kind == "words" else "sentence"}
+    of, runs = curve.unit.of, curve.unit.runs
+    if runs and draws > 1 and CONTROL in (curve.role, curve.against):
+        runs = "control draw"
+    return replace(curve, unit=Unit(names.get(of, of), runs))

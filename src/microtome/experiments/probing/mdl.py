@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...context import Context
-from ...findings.intervals import with_own_interval
+from ...findings.intervals import Unit, with_own_interval
 from ...findings.results import Curve, Result
 from ...findings.words import counted, number
 from ...probes.dataset import Asked
@@ -25,7 +25,7 @@ from ...version import VERSION
 from ..base import Plan
 from ..citations import cited
 from ..curve_claims import differences_from
-from .curves import AXIS
+from .curves import AXIS, difference_facts
 from .facts import CONTROL, probe_provenance
 from .inputs import RANDOM_BASELINE, RecordedRows, annotation_plan, open_annotations, record_rows
 from .stored_probes import kept_code, question
@@ -139,39 +139,39 @@ def _curves(
     level: float,
 ) -> list[Curve]:
     shared: dict[str, Any] = {"words": words, "documents": documents, "level": level}
-    curves = [_curve(name, code, **shared) for name, code in codes.items()]
+    curves = [_curve(code, reference=None, name=name, model=name, **shared) for name, code in codes.items()]
     for name in names:
-        curves.append(_curve(f"difference, {name} from its layer 0", codes[name], against=0, **shared))
+        curves.append(_curve(codes[name], reference=0, **difference_facts(name, "its layer 0"), **shared))
     for name in [*names[1:], *([RANDOM_BASELINE] if RANDOM_BASELINE in codes else [])]:
         first = codes[names[0]]
         if len(codes[name].bits) == len(first.bits):
-            curves.append(_curve(f"difference, {name} from {names[0]}", codes[name], against=first, **shared))
+            facts = difference_facts(name, names[0])
+            curves.append(_curve(codes[name], reference=first, **facts, **shared))
     return curves
 
 
 def _curve(
-    name: str,
     code: Code,
     *,
     words: int,
     documents: np.ndarray | None,
     level: float,
-    against: Code | int | None = None,
+    reference: Code | int | None,
+    **facts: Any,
 ) -> Curve:
     """Bits per word, or how many more they are than those of another code or layer."""
     count = len(code.bits)
     ends = []
     values = code.bits
     for coverage in (level, 1 - (1 - level) / count):
-        if against is None:
+        if reference is None:
             band = code_interval(code, clusters=documents, level=coverage)
-        elif isinstance(against, int):
-            values, band = code_difference(code, reference=against, clusters=documents, level=coverage)
+        elif isinstance(reference, int):
+            values, band = code_difference(code, reference=reference, clusters=documents, level=coverage)
         else:
-            values, band = code_difference(code, against, clusters=documents, level=coverage)
+            values, band = code_difference(code, reference, clusters=documents, level=coverage)
         ends += [band.low / words, band.high / words]
     return Curve(
-        name=name,
         axis=AXIS,
         x=tuple(range(count)),
         values=values / words,
@@ -180,11 +180,12 @@ def _curve(
         band_low=ends[2],
         band_high=ends[3],
         level=level,
-        unit="sentence" if documents is None else "document",
+        unit=Unit("sentence" if documents is None else "document"),
         n=words,
         seeds=(1,) * count,
         reasons=(None,) * count,
         note="The band is Bonferroni's over the layers; it does not cover other training sentences.",
+        **facts,
     )
 
 
@@ -203,20 +204,18 @@ def _findings(
         control = curves.get(f"{CONTROL}, {name}")
         if control is not None:
             findings.append(f"{name}: the control task takes {_at(control, best)} per word there.")
-    for difference in differences_from(list(curves.values()), names[0]):
-        curve = difference.curve
+    for curve in differences_from(list(curves.values()), names[0]):
         most = int(np.nanargmax(np.abs(curve.values)))
         significant = curve.band_low[most] > 0 or curve.band_high[most] < 0
         doubt = "" if significant else f", not significant by the {curve.level * 100:g}% band of all layers"
         findings.append(
-            f"{difference.one} against {difference.other}: {_at(curve, most)} per word at layer {most}"
-            f"{doubt}."
+            f"{curve.model} against {curve.against}: {_at(curve, most)} per word at layer {most}{doubt}."
         )
     return tuple(findings)
 
 
 def _at(curve: Curve, at: int) -> str:
-    sign = "+" if curve.name.startswith("difference") and curve.values[at] > 0 else ""
+    sign = "+" if curve.role == "difference" and curve.values[at] > 0 else ""
     value, low, high = (float(line[at]) for line in (curve.values, curve.low, curve.high))
     return sign + with_own_interval(
         value, low, high, level=curve.level, unit=curve.unit, noun="bits", digits=3, points=1.0

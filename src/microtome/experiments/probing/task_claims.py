@@ -14,7 +14,6 @@ from ...scores.declare import Score
 from ...scores.table import find_score
 from ...version import VERSION
 from ..curve_claims import (
-    Difference,
     above_lines,
     best_place,
     said_best,
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 def task_findings(
     curves: Sequence[Curve],
-    differences: Sequence[Difference],
+    differences: Sequence[Curve],
     score: Score,
     lines: Mapping[str, float],
     task: str,
@@ -43,7 +42,7 @@ def task_findings(
     ----------
     curves : sequence of Curve
         Of scores, without those of the random baseline.
-    differences : sequence of Difference
+    differences : sequence of Curve
     score : Score
     lines : mapping of str to float
         Baselines that read no layer.

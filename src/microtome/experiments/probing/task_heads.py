@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...tasks.task import Task
-from ...training.heads.head import POOLED, Head
+from ...training.heads.head import Head
 from ..models import Opened
 from .inputs import RANDOM_BASELINE
 
@@ -109,5 +109,4 @@ def pooler_note(model: HeadModel) -> str | None:
             f"{name} has no pooler in its checkpoint: its published heads read the vector of the {place} "
             "token as it is."
         )
-    pooled = POOLED[family.name]
-    return f"The pooler of {name} was {pooled}." if pooled.startswith("never") else None
+    return f"The pooler of {name} was {family.pooler}." if family.pooler.startswith("never") else None

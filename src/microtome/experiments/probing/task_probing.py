@@ -22,12 +22,11 @@ from ...training.models.stock import SEQUENCE
 from ...training.recipe import Recipe, find_recipe
 from ..base import Plan
 from ..citations import cited
-from ..curve_claims import Difference
 from ..inputs import open_task, task_notes
 from ..layer_heads import Arm, Vectors, converged_arm, fitting_size, readout_refusal, trained_arm
 from ..models import as_answers, guess_line
 from ..truncation_curves import Said, curve_of
-from .curves import AXIS, layer_differences
+from .curves import AXIS, difference_facts, layer_differences
 from .inputs import RANDOM_BASELINE, ProbingInputs, open_encoders
 from .task_claims import task_findings, task_methods
 from .task_heads import HeadModel, head_models, pooler_note, reads_of
@@ -122,7 +121,7 @@ def run(experiment: Probing, plan: Plan, context: Context) -> Result:
         score=score.name,
         points=score.points,
         higher_is_better=score.higher_is_better,
-        curves=(*curves.values(), *(difference.curve for difference in differences)),
+        curves=(*curves.values(), *differences),
         lines=MappingProxyType(lines),
         rows=tuple(_rows(arms, task)),
         findings=task_findings(
@@ -252,7 +251,7 @@ def _arms(experiment: Probing, inputs: TaskInputs, context: Context) -> dict[Key
 
 def _differences(
     arms: Mapping[Key, Said], curves: Mapping[Key, Curve], first: str, task: Task, level: float
-) -> tuple[list[Difference], list[str]]:
+) -> tuple[list[Curve], list[str]]:
     """Of the other models and the random baseline from the first, and of converged from published heads."""
     differences, notes = [], []
     pairs = [
@@ -264,7 +263,8 @@ def _differences(
     if all(key in arms for key in solvers):
         pairs.append((arms[solvers[0]].name, arms[solvers[1]].name, *solvers))
     for left, right, *keys in pairs:
-        name = f"{left} from {right}"
+        facts = difference_facts(left, right)
+        name = facts["label"]
         sides = [arms[key] for key in keys]
         if len(sides[0].layers) != len(sides[1].layers):
             notes.append(f"{name}: no difference, since they have different numbers of layers.")
@@ -273,11 +273,10 @@ def _differences(
         else:
             seeds = max((side.arms[0].runs for side in sides), key=len)
             probed = [_probed(side, seeds, task) for side in sides]
-            curve = layer_differences(f"difference, {name}", probed[0], probed[1], level, probed[0].score)
+            curve = layer_differences(probed[0], probed[1], level, probed[0].score, **facts)
             # What is independent in either of them is so in their difference.
-            unit = max((curves[key].unit for key in keys), key=len)
-            curve = replace(curve, x=sides[0].layers, unit=unit)
-            differences.append(Difference(curve=curve, one=left, other=right))
+            unit = max((curves[key].unit for key in keys), key=lambda unit: bool(unit.runs))
+            differences.append(replace(curve, x=sides[0].layers, unit=unit))
     return differences, notes
 
 

@@ -308,7 +308,7 @@ def _join(results: Sequence[Result], correlations: list[dict[str, Any]]) -> Resu
         task=", ".join(result.task for result in results),
         score=", ".join(dict.fromkeys(result.score for result in results)),
         curves=tuple(
-            replace(curve, name=f"{result.task}: {curve.name}")
+            replace(curve, name=f"{result.task}: {curve.name}", label=f"{result.task}: {curve.label}")
             for result in results
             for curve in result.curves
         ),

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...findings.intervals import Unit
 from ...findings.results import Curve, X
 from ...inference.scoring import example_groups, freedom, quantile, unit_influence, unit_of
 from ...inference.simultaneous import spread
@@ -87,7 +88,7 @@ def curves_over_draws(
                 for name, sign in zip(names, (-1, 1), strict=True):
                     fields[name][at] = np.clip(value + sign * reach, *ends)
         reasons = join_reasons(curve.reasons, few)
-        corrected.append(replace(curve, **fields, unit=f"{unit_of(clusters)} and draw", reasons=reasons))
+        corrected.append(replace(curve, **fields, unit=Unit(unit_of(clusters), "draw"), reasons=reasons))
     return corrected
 
 

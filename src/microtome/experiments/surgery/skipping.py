@@ -69,16 +69,17 @@ class Skipping(FineTunedExperiment):
         # predictions[seed][cut][example], the whole model first.
         predictions = [cut_answers(model, task, scored, cuts, context=context) for model in models]
 
-        def span_costs(name: str, places: Sequence[int]) -> SpanMap:
+        def span_costs(places: Sequence[int], arm: str = "") -> SpanMap:
             answers = [
                 as_answers(scored, [predictions[p][cut] for p in places], [seeds[p] for p in places])
                 for cut in range(len(cuts))
             ]
             by_span = dict(zip(spans, answers[1:], strict=True))
-            return span_map(name, depth, by_span, answers[0], task.main, task.labels, level=level)
+            name = f"{MEAN}, {arm}" if arm else MEAN
+            return span_map(name, depth, by_span, answers[0], task.main, task.labels, level=level, arm=arm)
 
-        costs = span_costs(MEAN, range(len(models)))
-        by_seed = [span_costs(f"{MEAN}, seed {seed}", [place]) for place, seed in enumerate(seeds)]
+        costs = span_costs(range(len(models)))
+        by_seed = [span_costs([place], f"seed {seed}") for place, seed in enumerate(seeds)]
         lines = guess_line(task, scored)
         full = as_answers(scored, [cuts_of_seed[0] for cuts_of_seed in predictions], seeds)
         weak = weak_models(task, full, lines, MEAN, level=level)

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from ...encoders.family import Family
+from ...encoders.table import FAMILIES
 from ...errors import InputError, must, unknown
 from ...reading import read_values
 
@@ -35,8 +36,7 @@ class Head:
     dense : int
         Number of stages of dense layer and activation, not counting the pooler.
     pooler : {"pretrained", "fresh", "none"}
-        Origin of the pooler: from the checkpoint, or randomly initialized in the shape of BERT's (dense
-        layer and tanh).
+        Origin of the pooler: from the checkpoint, or randomly initialized (dense layer and tanh).
     dropout : float, optional
         The model's own when absent.
     activation : {"tanh", "gelu", "relu"}
@@ -67,70 +67,19 @@ class Head:
             raise InputError(f"a head that reads {self.reads} must have pooler='none', not {self.pooler!r}.")
 
 
-# Families whose base model has a pooler, and how it was pre-trained.
-POOLED: Mapping[str, str] = MappingProxyType(
-    {
-        "bert": "trained with next-sentence prediction",
-        "albert": "trained with sentence-order prediction",
-        "roberta": "never trained: no pre-training loss read it",
-        "mpnet": "never trained: no pre-training loss read it",
-    }
-)
-
-_ROBERTA = Head(reads="cls", dense=1)
-_BERT = Head(reads="pooler", dense=0, pooler="pretrained")
-
-# Stock classifiers that `Head` can describe exactly; they are built and saved as the library's own class.
-STOCK: Mapping[str, Head] = MappingProxyType(
-    {
-        "bert": _BERT,
-        "albert": _BERT,
-        "roberta": _ROBERTA,
-        "mpnet": _ROBERTA,
-        "electra": Head(reads="cls", dense=1, activation="gelu"),
-    }
-)
-
-_LAST = "state of the last token that is not the padding token -> linear without bias"
-_CONTEXT = "state of the first token -> dropout -> dense -> gelu -> dropout -> linear"
-_STOCK_WORDS: Mapping[str, str] = MappingProxyType(
-    {
-        "bert": "pooler (first token, dense, tanh) -> dropout -> linear",
-        "albert": "pooler (first token, dense, tanh) -> dropout -> linear",
-        "roberta": "state of the first token -> dropout -> dense -> tanh -> dropout -> linear",
-        "mpnet": "state of the first token -> dropout -> dense -> tanh -> dropout -> linear",
-        "electra": _CONTEXT,
-        "deberta": _CONTEXT,
-        "deberta-v2": _CONTEXT,
-        "distilbert": "state of the first token -> dense -> relu -> dropout -> linear",
-        "xlnet": "state of the last token -> dense -> tanh -> dropout -> linear",
-        "modernbert": "state of the first token, or the mean where the checkpoint says so "
-        "-> dense -> activation -> norm -> dropout -> linear",
-        "openai-gpt": _LAST,
-        "gpt2": _LAST,
-        "llama": _LAST,
-    }
-)
-
-# jiant passed the pooler's output to its own dense stage where the library has a pooler, and the raw state
-# where it has none (Phang et al. 2021): two dense stages in BERT, RoBERTa and ALBERT, one in ELECTRA.
-_JIANT_POOLED = ("bert", "roberta", "albert")
-
-
-def _jiant(family: Family) -> Head:
-    if family.name in _JIANT_POOLED:
-        return Head(reads="pooler", dense=1, pooler="pretrained")
-    return Head(reads="cls", dense=1)
-
-
-# The library's classifier and pooler of these families read the first token, which attends only to itself
-# under a causal mask: the same stages read the last token instead.
-_BLIND: Mapping[str, Head] = MappingProxyType({"roberta-decoder": Head(reads="last", dense=1)})
-_BLIND_WORDS = "state of the last token (the first, which the library's own head reads, sees only itself)"
+_BLIND = "state of the last token (the first, which the library's own head reads, sees only itself)"
 
 
 def _stock(family: Family) -> Head | Named:
-    return _BLIND.get(family.name, "stock")
+    return Head(reads="last", dense=1) if family.classifier.blind else "stock"
+
+
+def _jiant(family: Family) -> Head:
+    # jiant passed the pooler's vector to its own dense stage where the library has a pooler, and the raw
+    # state where it has none (Phang et al. 2021).
+    if family.jiant_pooler:
+        return Head(reads="pooler", dense=1, pooler="pretrained")
+    return Head(reads="cls", dense=1)
 
 
 HEADS: Mapping[str, Callable[[Family], Head | Named]] = MappingProxyType(
@@ -160,22 +109,28 @@ def resolve(head: Head | str, family: Family) -> Head | Named:
         return HEADS[head](family)
     if not isinstance(head, Head):
         raise must("head", f"a Head or one of {', '.join(HEADS)}", head)
-    if head.reads == "pooler" and family.name in _BLIND:
+    if head.reads == "pooler" and family.classifier.blind:
         raise InputError(
             f"a head on {family.title} must read the last token or the mean, but its pooler reads the first "
             "token, which sees only itself."
         )
-    if head.pooler == "pretrained" and family.name not in POOLED:
+    if head.pooler == "pretrained" and not family.pooler:
+        pooled = ", ".join(sorted(other.name for other in FAMILIES.values() if other.pooler))
         raise InputError(
-            f"a head that reads a pretrained pooler must be on a family that has a pooler "
-            f"({', '.join(sorted(POOLED))}), but {family.title} has none; pooler='fresh' makes one."
+            f"a head that reads a pretrained pooler must be on a family that has a pooler ({pooled}), but "
+            f"{family.title} has none; pooler='fresh' makes one."
         )
     return head
 
 
 def equals_stock(head: Head, family: Family) -> bool:
     """Whether a head is the same as the library's classifier of the family."""
-    return STOCK.get(family.name) == head
+    classifier = family.classifier
+    if not classifier.exact:
+        return False
+    if classifier.reads == "pooler":
+        return head == Head(reads="pooler", dense=0, pooler="pretrained")
+    return head == Head(reads="cls", dense=1, activation=classifier.activations[0])
 
 
 def describe(head: Head | str, family: Family) -> str:
@@ -192,9 +147,9 @@ def describe(head: Head | str, family: Family) -> str:
     if resolved == "own":
         return "as the checkpoint has it"
     if isinstance(resolved, str):
-        return _STOCK_WORDS.get(family.name, "as the library has it")
+        return family.classifier.stages
     position = "last" if family.reads == "last" else "first"
-    last = _BLIND_WORDS if family.name in _BLIND else "state of the last token"
+    last = _BLIND if family.classifier.blind else "state of the last token"
     source = {
         "cls": last if position == "last" else "state of the first token",
         "last": last,

@@ -250,16 +250,13 @@ def read_vectors(model: TaskModel, states: torch.Tensor, batch: dict[str, torch.
         if model.head.reads == "pooler" and has_pooler(model.base):
             return states[:, 0]
         return vector(states, mask, special, model.head.reads, model.family.reads)
-    if model.family.name == "xlnet":
-        return vector(states, mask, special, "last", "last")
-    if model.family.causal:
-        # The library checks token ids, not the mask: a text that ends with the padding token is cut short.
-        real = mask.bool() & (flat["input_ids"] != model.pad)
-        return vector(states, real.long(), special, "last", "last")
-    if model.family.name == "modernbert" and getattr(model.config, "classifier_pooling", "cls") == "mean":
+    if getattr(model.config, "classifier_pooling", "cls") == "mean":
         shares = mask.to(states.dtype)[..., None]
         return (states * shares).sum(1) / torch.clamp(shares.sum(1), min=1)
-    return states[:, 0]
+    if model.family.causal:
+        # The library checks token ids, not the mask: a text that ends with the padding token is cut short.
+        mask = (mask.bool() & (flat["input_ids"] != model.pad)).long()
+    return vector(states, mask, special, "cls", model.family.reads)
 
 
 def _there(features: Features) -> np.ndarray:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ...encoders.family import Family
 from ..heads.head import Head
 from .stock import drawing, stock_class
 from .taskmodel import TaskForm, TaskModel
@@ -14,30 +13,7 @@ from .taskmodel import TaskForm, TaskModel
 if TYPE_CHECKING:
     import torch
 
-_ROBERTA = ("classifier.dense", "classifier.out_proj")
-_DEBERTA = ("pooler.dense", "classifier")
-_BERT = ("classifier",)
-
-# What a class computes (its input vector, its dense stages and their activation), and the paths of the
-# stages in it, the last linear layer at the end. In RoBERTa's class the pooler is the dense stage.
-_PLACES: Mapping[tuple[str, str, int, str], tuple[str, ...]] = MappingProxyType(
-    {
-        ("bert", "pooler", 0, ""): _BERT,
-        ("albert", "pooler", 0, ""): _BERT,
-        ("roberta", "cls", 1, "tanh"): _ROBERTA,
-        ("roberta", "pooler", 0, ""): _ROBERTA,
-        ("mpnet", "cls", 1, "tanh"): _ROBERTA,
-        ("mpnet", "pooler", 0, ""): _ROBERTA,
-        ("electra", "cls", 1, "gelu"): _ROBERTA,
-        ("distilbert", "cls", 1, "relu"): ("pre_classifier", "classifier"),
-        ("xlnet", "cls", 1, "tanh"): ("sequence_summary.summary", "logits_proj"),
-        **{
-            (family, "cls", 1, activation): _DEBERTA
-            for family in ("deberta", "deberta-v2")
-            for activation in ("tanh", "gelu", "relu")
-        },
-    }
-)
+# Largest relative difference of outputs of the same function.
 _CLOSE = 1e-4
 
 
@@ -63,12 +39,10 @@ def as_stock(model: TaskModel) -> TaskModel:
         or model.kind not in ("classification", "regression")
     ):
         return model
-    activation = head.activation if head.dense else ""
-    paths = _PLACES.get((model.family.name, head.reads, head.dense, activation))
     kind = stock_class(model.config, model.kind, causal=model.family.causal)
-    if paths is None or kind is None:
+    if kind is None or not _same_stages(head, model.family):
         return model
-    net = _filled(model, kind, paths)
+    net = _filled(model, kind)
     if net is None:
         return model
     form = TaskForm(
@@ -85,12 +59,20 @@ def as_stock(model: TaskModel) -> TaskModel:
     return stock_model if _same(model, stock_model) else model
 
 
-def _filled(model: TaskModel, kind: Any, paths: tuple[str, ...]) -> Any:
+def _same_stages(head: Head, family: Family) -> bool:
+    """Whether the library's classifier of a family computes what a head does, up to dropout."""
+    classifier = family.classifier
+    if head.reads == "pooler":
+        return bool(family.pooler) and head.dense == 0
+    return head.reads == classifier.reads and head.dense == 1 and head.activation in classifier.activations
+
+
+def _filled(model: TaskModel, kind: Any) -> Any:
     """Make the library's class with all weights of a model; None where shapes differ."""
     config = copy.deepcopy(model.config)
     config.architectures = [kind.__name__]
     head: Any = model.head
-    if paths is _DEBERTA:
+    if hasattr(config, "pooler_hidden_act"):
         config.pooler_hidden_act = head.activation
     if head.dropout is not None and hasattr(config, "classifier_dropout"):
         config.classifier_dropout = head.dropout
@@ -99,7 +81,7 @@ def _filled(model: TaskModel, kind: Any, paths: tuple[str, ...]) -> Any:
     first = next(model.net.parameters())
     net.to(device=first.device, dtype=first.dtype)
     missing, _ = net.base_model.load_state_dict(model.net.state_dict(), strict=False)
-    layers = _linear(model)
+    layers, paths = _linear(model), model.family.classifier.layers
     if missing or len(layers) != len(paths):
         return None
     for path, layer in zip(paths, layers, strict=True):
@@ -111,13 +93,13 @@ def _filled(model: TaskModel, kind: Any, paths: tuple[str, ...]) -> Any:
 
 
 def _linear(model: TaskModel) -> list[Any]:
-    """List the linear layers of a head in order, the pooler's first where the class has it as a stage."""
+    """List the linear layers of a head in order, the pooler's first where it is the class's dense stage."""
     from torch import nn
 
     assert model.reader is not None
     layers: list[Any] = [module for module in model.reader.modules() if isinstance(module, nn.Linear)]
     head: Any = model.head
-    if head.reads == "pooler" and model.family.name in ("roberta", "mpnet"):
+    if head.reads == "pooler" and model.family.classifier.reads != "pooler":
         return [model.base.pooler.dense, *layers]
     return layers
 

@@ -30,7 +30,7 @@ _TARGETS = (
     ("Wqkv",),
     ("c_attn",),
     ("q", "v"),
-    # XLNet's projections are bare tensors, to which no adapter can be added.
+    # Where the projections are bare tensors, to which no adapter can be added.
     ("layer_1", "layer_2"),
 )
 _RANK, _ALPHA, _DROPOUT = 8, 16, 0.1
@@ -133,11 +133,12 @@ def head_names(model: TaskModel) -> set[str]:
 
 def idle_names(model: TaskModel) -> set[str]:
     """Names of the parameters that do not affect the output."""
-    unread = {id(p) for n, p in model.base.named_parameters() if n.startswith("pooler.")}
-    unread = set() if _pools(model) else unread
-    # XLNet's mask embedding is used only in pre-training.
-    unread |= {id(p) for n, p in model.base.named_parameters() if n == "mask_emb"}
-    return {n for n, p in model.named_parameters() if id(p) in unread}
+    unread = {
+        id(parameter)
+        for name, parameter in model.base.named_parameters()
+        if name in model.family.idle or (name.startswith("pooler.") and not _pools(model))
+    }
+    return {name for name, parameter in model.named_parameters() if id(parameter) in unread}
 
 
 def _pools(model: TaskModel) -> bool:

@@ -69,7 +69,7 @@ def build(encoder: TransformerEncoder, task: Task, head: Head | str = "stock", *
     if resolved == "own":
         return _kept(encoder, task)
     if head == "jiant" and isinstance(resolved, Head):
-        # jiant used the dropout of the hidden states, which differs from that of the classifier in ALBERT.
+        # jiant used the dropout of the hidden states, which may differ from that of the classifier.
         resolved = replace(resolved, dropout=getattr(encoder.config, "hidden_dropout_prob", None))
     kind = stock_class(encoder.config, task.kind, causal=encoder.family.causal)
     if isinstance(resolved, Head) and resolved.pooler == "pretrained" and trained_pooler(encoder) is None:
@@ -78,7 +78,7 @@ def build(encoder: TransformerEncoder, task: Task, head: Head | str = "stock", *
                 f"a pretrained pooler must be in the checkpoint, but {encoder.name} has none; use "
                 "pooler='fresh'."
             )
-        # The paper's RoBERTa had a pooler that was randomly initialized when the model was loaded.
+        # In the paper such a pooler was randomly initialized when the model was loaded.
         resolved = replace(resolved, pooler="fresh")
     if isinstance(resolved, Head) and not (
         equals_stock(resolved, encoder.family) and task.kind != "multiple_choice"

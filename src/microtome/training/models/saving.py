@@ -136,7 +136,7 @@ def _save_tokenizer(model: TaskModel, folder: Path, tokenizer: Tokenizer) -> Non
             "attention_mask",
         ],
         "model_max_length": tokenizer.longest or _UNLIMITED,
-        "padding_side": "left" if model.family.name == "xlnet" else "right",
+        "padding_side": model.family.padding_side,
         "clean_up_tokenization_spaces": False,
     }
     for name, candidates in _SPECIAL.items():

@@ -14,7 +14,6 @@ from ...errors import InputError, WorkError, must
 from ...randomness import generator
 from ...tasks.items import Kind
 from ...tasks.task import Task
-from ..heads.head import POOLED
 
 if TYPE_CHECKING:
     import torch
@@ -40,8 +39,8 @@ def stock_class(config: Any, kind: Kind, *, causal: bool) -> Any:
     -------
     type or None
         None where the library has none. In families without a class for multiple choice, a classifier with
-        one output scores the choices. XLNet answers questions with its simple head, not with the one that
-        needs a search.
+        one output scores the choices. Questions are answered by the simple head, not by one that needs a
+        search.
     """
     from transformers.models.auto import modeling_auto
 
@@ -156,8 +155,8 @@ def trained_pooler(encoder: TransformerEncoder) -> dict[str, torch.Tensor] | Non
     """
     Find the pooler of the checkpoint.
 
-    A model that was loaded with another head, such as BERT's for masked words, leaves the pooler in its
-    file; a model whose file has none gets a randomly initialized one, which is not pretrained.
+    A model that was loaded with another head, such as that for masked words, leaves the pooler in its file; a
+    model whose file has none gets a randomly initialized one, which is not pretrained.
 
     Returns
     -------
@@ -166,7 +165,7 @@ def trained_pooler(encoder: TransformerEncoder) -> dict[str, torch.Tensor] | Non
     """
     import transformers
 
-    if encoder.family.name not in POOLED:
+    if not encoder.family.pooler:
         return None
     pooler = encoder.base.pooler.state_dict() if has_pooler(encoder.base) else None  # pyright: ignore[reportCallIssue, reportAttributeAccessIssue]
     if any("all weights re-initialized" in change for change in encoder.source.changes):
@@ -203,6 +202,6 @@ def pool(base: Any, states: torch.Tensor) -> torch.Tensor:
     -------
     Tensor of shape (examples, features)
     """
-    if hasattr(base, "pooler_activation"):  # ALBERT keeps dense layer and activation apart
+    if hasattr(base, "pooler_activation"):  # dense layer and activation are apart
         return base.pooler_activation(base.pooler(states[:, 0]))
     return base.pooler(states)

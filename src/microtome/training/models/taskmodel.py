@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from ...encoders.elmo.latemodule import LateModule
 from ...encoders.family import Family
-from ...encoders.table import FAMILIES
 from ...tasks.items import Kind
 from ..heads.head import Head
 from ..heads.losses import LOSSES
@@ -69,17 +68,11 @@ class TaskModel(LateModule):
     def __init__(self, net: torch.nn.Module, reader: torch.nn.Module | None, form: TaskForm) -> None:
         super().__init__()
         self.net, self.reader = net, reader
-        # The family by name: its read-only tables cannot be copied along with a model.
-        self.kind, self.labels, self.family_name = form.kind, form.labels, form.family.name
+        self.kind, self.labels, self.family = form.kind, form.labels, form.family
         self.head, self.pad, self.mask = form.head, form.pad, form.mask
         self.notes, self.seed = form.notes, form.seed
         order = form.order
         self.order = None if order in (None, tuple(range(len(order or ())))) else order
-
-    @property
-    def family(self) -> Family:
-        """Family of the encoder."""
-        return FAMILIES[self.family_name]
 
     @property
     def base(self) -> Any:
@@ -192,8 +185,8 @@ class TaskModel(LateModule):
 
     @property
     def _left(self) -> bool:
-        """Whether padding must be on the left: XLNet's own heads read the last position, padded or not."""
-        return self.reader is None and self.family.name == "xlnet" and self.kind in SEQUENCE
+        """Whether padding must be on the left, where the library's head reads the last position."""
+        return self.reader is None and self.family.padding_side == "left" and self.kind in SEQUENCE
 
     @property
     def _by_choice(self) -> bool:

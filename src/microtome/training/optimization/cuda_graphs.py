@@ -20,8 +20,6 @@ LENGTHS = 16
 MOST = 24
 # Larger models keep a GPU busy anyway, and would need their memory once per shape.
 PARAMETERS = 50_000_000
-# Families whose forward and backward passes never synchronize with the device, since that cannot be captured.
-FAMILIES = ("albert", "bert", "electra", "roberta", "roberta-decoder")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -145,6 +143,6 @@ def can_capture(model: Any, accelerator: Any, accumulate: int) -> bool:
         and accelerator.num_processes == 1
         and accelerator.mixed_precision == "no"
         and accumulate == 1
-        and getattr(model, "family_name", None) in FAMILIES
+        and model.family.cuda_graphs
         and sum(weight.numel() for weight in model.parameters()) <= PARAMETERS
     )
