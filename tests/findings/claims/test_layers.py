@@ -46,10 +46,7 @@ def test_change_and_matching_are_those_of_the_block() -> None:
     profile, matching = mt.analysis.change_profile(BLOCK), mt.analysis.layer_matching(BLOCK)
     changed = claims["changed layer"]
     assert (changed.facts["center"], changed.facts["top_third"]) == (profile.center, profile.top_third)
-    assert (
-        headline(changed)
-        == "In this sample layer 2 is what fine-tuning changed most in b: debiased CKA 0.500."
-    )
+    assert headline(changed) == "Fine-tuning changed layer 2 of b most in this sample: debiased CKA 0.500."
     share = claims["matching layers"].estimate
     assert share is not None
     assert (share.value, share.low, share.high) == (
@@ -66,16 +63,13 @@ def test_change_and_matching_are_those_of_the_block() -> None:
 def test_models_differ_unless_one_is_known_to_be_the_other_after_training(tuned_from: dict[str, str]) -> None:
     """Two unrelated models, and two seeds of one base."""
     changed = claims_of(BLOCK, *NAMES, tuned_from)["changed layer"]
-    assert (
-        headline(changed)
-        == "In this sample layer 2 is what differs most between b and a: debiased CKA 0.500."
-    )
+    assert headline(changed) == "Layer 2 differs most between a and b in this sample: debiased CKA 0.500."
     assert "chang" not in evidence(changed)
 
 
 def test_a_model_may_stand_before_the_one_that_it_was_tuned_from() -> None:
     changed = claims_of(BLOCK, *NAMES, {"a": "b"})["changed layer"]
-    assert "fine-tuning changed most in a" in headline(changed)
+    assert headline(changed).startswith("Fine-tuning changed layer 2 of a most")
 
 
 def test_rounding_is_no_change() -> None:
@@ -95,7 +89,7 @@ def test_layers_keep_their_depth_where_the_first_is_left_out() -> None:
 def test_a_name_may_hold_a_slash_and_a_norm_has_no_depth() -> None:
     block = [[0.9, 0.1, 0.0], [0.2, 0.5, 0.0]]
     claims = claims_of(block, ["org/a/0", "org/a/1"], ["b/0", "b/1", "b/norm"], {"b": "org/a"})
-    assert headline(claims["changed layer"]).startswith("In this sample layer 1 is what fine-tuning changed")
+    assert headline(claims["changed layer"]).startswith("Fine-tuning changed layer 1 of b most")
     assert "of 2 layers" in evidence(claims["matching layers"])
 
 

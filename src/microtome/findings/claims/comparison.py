@@ -20,14 +20,15 @@ def _changed(claim: Claim) -> str:
     pair = f"between {facts['model']} and {facts['against']}"
     if facts["equal"]:
         return f"No layer differs more {pair} than another: {value} at all of them."
-    verb = f"fine-tuning changed most in {facts['model']}" if facts["tuned"] else f"differs most {pair}"
-    if claim.verdict == "holds":
-        return f"Layer {layer} is what {verb}: {value}."
-    if facts["others_least"] is None:
-        return f"In this sample layer {layer} is what {verb}: {value}."
+    if claim.verdict == "holds" or facts["others_least"] is None:
+        sample = "" if claim.verdict == "holds" else " in this sample"
+        if facts["tuned"]:
+            return f"Fine-tuning changed layer {layer} of {facts['model']} most{sample}: {value}."
+        return f"Layer {layer} differs most {pair}{sample}: {value}."
+    question = f"of {facts['model']} fine-tuning changed most" if facts["tuned"] else f"differs most {pair}"
     near = numbered(facts["overlapping"], "layer")
     return (
-        f"Which layer {verb} is not shown: layer {layer} is lowest, {value}, and the intervals of {near} "
+        f"Which layer {question} is not shown: layer {layer} is lowest, {value}, and the intervals of {near} "
         "reach as low."
     )
 
@@ -119,6 +120,18 @@ def _undefined(claim: Claim) -> str:
     return f"Undefined in {claim.score}: {listed(claim.facts['names'])} ({reasons})."
 
 
+def _localization(claim: Claim) -> str:
+    (highest, lowest), (most, least) = claim.facts["names"], claim.facts["scores"]
+    return (
+        f"Of the {claim.depth} layers compared, localization is highest in {highest} ({number(most)}) and "
+        f"lowest in {lowest} ({number(least)})."
+    )
+
+
+def _localization_evidence(_: Claim) -> str:
+    return "No interval; scores depend on the set of layers compared."
+
+
 def _blocks(claim: Claim) -> str:
     blocks = _stack(claim)
     return f"{blocks.stack}: {blocks.finding.headline(blocks.numbers)}"
@@ -161,5 +174,6 @@ KINDS: Mapping[str, ClaimKind] = {
     "alike layers": ClaimKind(headline=_alike, evidence=_alike_evidence),
     "no alike layers": ClaimKind(headline=_none_alike, evidence=_none_alike_evidence),
     "undefined layers": ClaimKind(headline=_undefined, evidence=no_evidence),
+    "localization": ClaimKind(headline=_localization, evidence=_localization_evidence),
     "blocks": ClaimKind(headline=_blocks, evidence=_blocks_evidence),
 }

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
-from ...errors import SmallSampleWarning
+from ...errors import MicrotomeError, SmallSampleWarning
 from ..change import change_profile
+from ..localization import Localization, localization
 from ..maps import Map, Maps
 from ..matching import layer_matching
 from ..methods import declared
 from ..stackblocks import StackBlocks, blocks_document
 from .claim import Bound, Claim, Quantity
-from .stacks import Stack, stack_pairs, stacks_of
+from .stacks import ModelLayers, stack_pairs, stacks_of
 
 # Layers are alike from here on, where 1 is the largest value of the measure.
 ALIKE = 0.9
@@ -29,7 +31,7 @@ INFLUENCE = "influence function"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Cells:
+class BoundedCells:
     """
     Some cells of a map with bounds; `together` is whether these hold for all cells at once.
 
@@ -66,11 +68,12 @@ def map_claims(maps: Maps) -> tuple[Claim, ...]:
         warnings.simplefilter("ignore", SmallSampleWarning)
         for later, earlier, tuned in stack_pairs(similarity_map):
             claims += _difference(similarity_map, later, earlier, tuned=tuned)
-            claims += _matching(similarity_map, earlier, later)
+            claims += _matching(similarity_map, *((earlier, later) if tuned else (later, earlier)))
     if similarity_map.symmetric:
         for stack in stacks_of(similarity_map)[0]:
             claims += [*_alike(similarity_map, stack), *_undefined(similarity_map, stack)]
-    return (*claims, *map(_blocks, maps.blocks))
+    claims += map(_blocks, maps.blocks)
+    return (*claims, *_localized(maps))
 
 
 def claimed_map(maps: Maps) -> Map:
@@ -79,7 +82,7 @@ def claimed_map(maps: Maps) -> Map:
     return next((entry for entry in all_maps if entry.measure == DEBIASED), all_maps[0])
 
 
-def bounded(similarity_map: Map, at: Any, count: int | None = None) -> Cells:
+def bounded(similarity_map: Map, at: Any, count: int | None = None) -> BoundedCells:
     """
     Widen intervals so that they hold for several cells at once, where their distribution is known.
 
@@ -93,7 +96,7 @@ def bounded(similarity_map: Map, at: Any, count: int | None = None) -> Cells:
 
     Returns
     -------
-    Cells
+    BoundedCells
         By Bonferroni's inequality and the normal distribution for intervals by influence functions. Others
         follow a t distribution of unknown degrees of freedom and are not widened.
     """
@@ -101,14 +104,14 @@ def bounded(similarity_map: Map, at: Any, count: int | None = None) -> Cells:
     values = np.where(np.abs(values - 1) <= ROUNDING, 1.0, values)
     if similarity_map.low is None or similarity_map.high is None:
         none = np.full(values.shape, np.nan)
-        return Cells(values=values, low=none, high=none, together=False)
+        return BoundedCells(values=values, low=none, high=none, together=False)
     low, high = similarity_map.low[at], similarity_map.high[at]
     count = int(np.isfinite(values).sum()) if count is None else count
     if similarity_map.method != INFLUENCE or similarity_map.level is None or count < 1:
-        return Cells(values=values, low=low, high=high, together=count == 1)
+        return BoundedCells(values=values, low=low, high=high, together=count == 1)
     normal = NormalDist()
     wide, single = (normal.inv_cdf(1 - (1 - similarity_map.level) / (2 * c)) for c in (count, 1))
-    return Cells(
+    return BoundedCells(
         values=values,
         low=values - (values - low) * wide / single,
         high=values + (high - values) * wide / single,
@@ -116,18 +119,18 @@ def bounded(similarity_map: Map, at: Any, count: int | None = None) -> Cells:
     )
 
 
-def change_cells(similarity_map: Map, later: Stack, earlier: Stack) -> Cells | None:
+def change_cells(similarity_map: Map, later: ModelLayers, earlier: ModelLayers) -> BoundedCells | None:
     """
     Similarity of each layer with the same layer of another model.
 
     Parameters
     ----------
     similarity_map : Map
-    later, earlier : Stack
+    later, earlier : ModelLayers
 
     Returns
     -------
-    Cells or None
+    BoundedCells or None
         None where the models have different layers, or where 1 is not the largest value of the measure.
     """
     if list(later.numbered) != list(earlier.numbered) or len(later.numbered) < 2:
@@ -139,7 +142,7 @@ def change_cells(similarity_map: Map, later: Stack, earlier: Stack) -> Cells | N
     return cells if defined.size and defined.max() <= 1 else None
 
 
-def _difference(similarity_map: Map, later: Stack, earlier: Stack, *, tuned: bool) -> list[Claim]:
+def _difference(similarity_map: Map, later: ModelLayers, earlier: ModelLayers, *, tuned: bool) -> list[Claim]:
     cells = change_cells(similarity_map, later, earlier)
     if cells is None or np.isfinite(cells.values).sum() < 2:
         return []
@@ -186,11 +189,9 @@ def _difference(similarity_map: Map, later: Stack, earlier: Stack, *, tuned: boo
     ]
 
 
-def _matching(similarity_map: Map, earlier: Stack, later: Stack) -> list[Claim]:
-    rows, columns = earlier.numbered, later.numbered
+def _matching(similarity_map: Map, left: ModelLayers, right: ModelLayers) -> list[Claim]:
+    rows, columns = left.numbered, right.numbered
     block = similarity_map.values[np.ix_(list(rows.values()), list(columns.values()))]
-    if not similarity_map.symmetric:
-        block = similarity_map.values[np.ix_(list(columns.values()), list(rows.values()))].T
     if min(block.shape) < 2 or not np.isfinite(block).all():
         return []
     matching, depths = layer_matching(block), list(rows)
@@ -200,7 +201,7 @@ def _matching(similarity_map: Map, earlier: Stack, later: Stack) -> list[Claim]:
             verdict="holds" if matching.interval.low > matching.chance else "inconclusive",
             score=similarity_map.title,
             points=1.0,
-            subject=earlier.model,
+            subject=left.model,
             depth=len(depths),
             estimate=Quantity(
                 value=matching.accuracy,
@@ -210,8 +211,8 @@ def _matching(similarity_map: Map, earlier: Stack, later: Stack) -> list[Claim]:
                 unit=matching.interval.unit,
             ),
             facts={
-                "model": earlier.model or "the right stack",
-                "against": later.model or "the left stack",
+                "model": left.model or "the left stack",
+                "against": right.model or "the right stack",
                 "within_one": matching.within_one,
                 "chance": matching.chance,
                 "ties": [depths[k] for k in matching.ties],
@@ -220,7 +221,7 @@ def _matching(similarity_map: Map, earlier: Stack, later: Stack) -> list[Claim]:
     ]
 
 
-def _alike(similarity_map: Map, stack: Stack) -> list[Claim]:
+def _alike(similarity_map: Map, stack: ModelLayers) -> list[Claim]:
     depths, places = list(stack.numbered), list(stack.numbered.values())
     if len(depths) < FEWEST or not _reaches_one(similarity_map) or _of_attention(similarity_map):
         return []
@@ -272,7 +273,7 @@ def _alike(similarity_map: Map, stack: Stack) -> list[Claim]:
     return [claim("no alike layers", best, holds=False)]
 
 
-def _undefined(similarity_map: Map, stack: Stack) -> list[Claim]:
+def _undefined(similarity_map: Map, stack: ModelLayers) -> list[Claim]:
     places = [place for place in stack.places if place not in stack.empty]
     values = similarity_map.values[np.ix_(places, places)]
     lost = [places[k] for k in range(len(places)) if not np.isfinite(np.delete(values[k], k)).any()]
@@ -308,6 +309,31 @@ def _blocks(blocks: StackBlocks) -> Claim:
         depth=blocks.finding.layers,
         facts=blocks_document(blocks),
     )
+
+
+def map_localization(maps: Iterable[Map]) -> tuple[Map, Localization] | None:
+    """Localization of all layers, with the map of neurons; None where one of its maps is missing."""
+    square = {entry.measure: entry for entry in maps if entry.symmetric}
+    if not {"neuron_correlation", "svcca"} <= set(square):
+        return None
+    neurons = square["neuron_correlation"]
+    try:
+        return neurons, localization(neurons.values, square["svcca"].values, zscore=False)
+    except MicrotomeError:
+        return None
+
+
+def _localized(maps: Maps) -> list[Claim]:
+    if (result := map_localization(maps.values())) is None:
+        return []
+    similarity_map, localized = result
+    ends = (int(np.nanargmax(localized.scores)), int(np.nanargmin(localized.scores)))
+    facts = {
+        "names": [similarity_map.left[place] for place in ends],
+        "scores": [float(localized.scores[place]) for place in ends],
+    }
+    compared = localized.compared
+    return [Claim(kind="localization", verdict="inconclusive", score="", depth=compared, facts=facts)]
 
 
 def _basis(similarity_map: Map, places: tuple[Any, Any], *, together: bool) -> dict[str, Any]:

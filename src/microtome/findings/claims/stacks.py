@@ -13,7 +13,7 @@ from ..places import empty_places
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stack:
+class ModelLayers:
     """
     The layers of one model on one side of a map.
 
@@ -25,6 +25,8 @@ class Stack:
         "ORIG", "FT1", ... where it is known; empty otherwise.
     base : str
         Name of the model that this one was fine-tuned from; empty where that is unknown.
+    changed : bool
+        Whether it is known to be a random baseline, or to have blocks removed.
     places : tuple of int
         Of its layers in the map.
     names : tuple of str
@@ -38,6 +40,7 @@ class Stack:
     model: str
     role: str = ""
     base: str = ""
+    changed: bool = False
     places: tuple[int, ...]
     names: tuple[str, ...]
     depths: tuple[int | None, ...]
@@ -53,7 +56,7 @@ class Stack:
         }
 
 
-def stacks_of(similarity_map: Map) -> tuple[list[Stack], list[Stack]]:
+def stacks_of(similarity_map: Map) -> tuple[list[ModelLayers], list[ModelLayers]]:
     """
     Split the layers of a map into stacks.
 
@@ -63,7 +66,7 @@ def stacks_of(similarity_map: Map) -> tuple[list[Stack], list[Stack]]:
 
     Returns
     -------
-    left, right : list of Stack
+    left, right : list of ModelLayers
         The same list where the map is symmetric.
     """
     clash = not similarity_map.symmetric and bool(set(similarity_map.left) & set(similarity_map.right))
@@ -73,7 +76,7 @@ def stacks_of(similarity_map: Map) -> tuple[list[Stack], list[Stack]]:
     )
 
 
-def _stacks(similarity_map: Map, side: str, prefix: str) -> list[Stack]:
+def _stacks(similarity_map: Map, side: str, prefix: str) -> list[ModelLayers]:
     names: tuple[str, ...] = getattr(similarity_map, side)
     borders = model_borders(names) or {"": 0}
     records = _model_records(similarity_map)
@@ -85,12 +88,14 @@ def _stacks(similarity_map: Map, side: str, prefix: str) -> list[Stack]:
         strict=True,
     ):
         last = [name.rpartition("/")[2] for name in names[start:stop]]
-        tuned = records.get(model, {}).get("tuned")
+        record = records.get(model, {})
+        tuned = record.get("tuned")
         stacks.append(
-            Stack(
+            ModelLayers(
                 model=f"{prefix}{model}".strip(),
                 role=role,
                 base=str(tuned["model"]) if tuned else "",
+                changed=bool(record.get("changes")),
                 places=tuple(range(start, stop)),
                 names=tuple(f"{prefix}{name}" for name in names[start:stop]),
                 depths=tuple(int(suffix) if suffix.isdecimal() else None for suffix in last),
@@ -122,7 +127,7 @@ def _roles(models: Sequence[Mapping[str, Any] | None]) -> list[str]:
     return roles
 
 
-def stack_pairs(similarity_map: Map) -> list[tuple[Stack, Stack, bool]]:
+def stack_pairs(similarity_map: Map) -> list[tuple[ModelLayers, ModelLayers, bool]]:
     """
     Pair the models of a map: the later one, the earlier one, and whether one is known to come from the other.
 
@@ -132,7 +137,7 @@ def stack_pairs(similarity_map: Map) -> list[tuple[Stack, Stack, bool]]:
 
     Returns
     -------
-    list of (Stack, Stack, bool)
+    list of (ModelLayers, ModelLayers, bool)
         Models and what they were fine-tuned from come first.
     """
     lefts, rights = stacks_of(similarity_map)
@@ -140,8 +145,8 @@ def stack_pairs(similarity_map: Map) -> list[tuple[Stack, Stack, bool]]:
         return [(lefts[0], rights[0], False)] if len(lefts) == len(rights) == 1 else []
     pairs = []
     for first, second in combinations(lefts, 2):
-        if first.base and first.base == second.model:
-            pairs.append((first, second, True))
+        if second.base and second.base == first.model:
+            pairs.append((second, first, True))
         else:
-            pairs.append((second, first, bool(second.base) and second.base == first.model))
+            pairs.append((first, second, bool(first.base) and first.base == second.model))
     return sorted(pairs, key=lambda pair: not pair[2])
