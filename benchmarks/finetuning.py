@@ -115,8 +115,9 @@ def measure(
 
     from microtome.training.inputs import collate, encode
     from microtome.training.models.modeling import build
-    from microtome.training.optimization.loop import TrainingRecords, make_accelerator, train
+    from microtome.training.optimization.loop import TrainingRecords, train
     from microtome.training.optimization.sampler import updates as in_updates
+    from microtome.training.precision import make_accelerator
     from microtome.training.recipe import find_recipe
 
     if device == "cpu":
@@ -142,7 +143,7 @@ def measure(
             chosen,
             seed=0,
             accelerator=accelerator,
-            records=TrainingRecords(progress=lambda *_: None),
+            records=TrainingRecords(),
         )
 
     calls: dict[str, Callable[[], object]] = {}

@@ -129,7 +129,8 @@ def heads(case: Case, rounds: int, epochs: int = 3) -> list[float]:
     from microtome.training.heads.layer_heads import train_heads
     from microtome.training.inputs import collate
     from microtome.training.models.methods import trainable
-    from microtome.training.optimization.loop import make_accelerator, train
+    from microtome.training.optimization.loop import train
+    from microtome.training.precision import make_accelerator
     from microtome.training.recipe import find_recipe
 
     recipe = find_recipe("devlin2019", epochs=epochs, batch=16)

@@ -91,12 +91,12 @@ def one_run(job: dict[str, Any]) -> dict[str, Any]:
 
     torch.set_num_threads(1)
     import microtome as mt
-    from microtome.training.multi_seed import open_asked
+    from microtome.training.opening import open_task
 
     start = time.monotonic()
     try:
         encoder = mt.load(job["model"])
-        task = open_asked(job["asked"])
+        task = open_task(job["asked"])
         run = mt.finetune(
             encoder,
             task,

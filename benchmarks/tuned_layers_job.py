@@ -241,9 +241,9 @@ def forget(runs: Sequence[Any], options: Mapping[str, Any]) -> None:
 
 def scores_of(job: Job, runs: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """The score of each seed, their mean on other examples and with other seeds, and a guess."""
-    from microtome.experiments.models import as_answers
     from microtome.findings.scorecurves import score_curve
     from microtome.scores.table import find_score
+    from microtome.training.cut_store import as_answers
 
     task = open_task(job.what, options["data"])
     judged, score = task.split(task.validation), find_score(task.main)

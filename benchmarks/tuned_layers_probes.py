@@ -11,6 +11,7 @@ import numpy as np
 from tuned_layers_change import plain_curve
 from zoo_job import once
 
+from microtome.context import Context
 from microtome.experiments.probing.curves import layer_differences
 from microtome.experiments.probing.inputs import RANDOM_BASELINE
 from microtome.inference.answers import Answers
@@ -147,16 +148,16 @@ def base_readouts(
     encoder: Any, options: Mapping[str, Any], aside: Path, *, trees: bool = False
 ) -> dict[str, Any]:
     """Probes of the model before tuning, of its random baseline, and of a control task."""
-    from microtome.experiments.layer_similarity import called, twin_of
+    from microtome.experiments.layer_similarity import called, random_copy
 
-    models = {BASE: called(encoder, BASE), RANDOM_BASELINE: twin_of(encoder, RANDOM_BASELINE)}
+    models = {BASE: called(encoder, BASE), RANDOM_BASELINE: random_copy(encoder, 0, RANDOM_BASELINE)}
     out: dict[str, Any] = {}
     for target in (TREES,) if trees else TARGETS:
         asked, stacks = record_all(models, target, options, aside)
         run = PROBES["structural" if trees else "linear"].function()
         found = {name: run(asked, X) for name, X in stacks.items()}
         base, twin = found[BASE], found[RANDOM_BASELINE]
-        against = layer_differences("base from twin", base, twin, LEVEL, base.score)
+        against = layer_differences(base, twin, Context(level=LEVEL), name="base from twin")
         told = {
             **sizes_of(asked, base),
             "base": scores_of(base)[0],
@@ -213,7 +214,9 @@ def tuned_readouts(
             **sizes_of(asked, base),
             "base": scores_of(base)[0],
             "tuned": scores_of(tuned),
-            "difference": plain_curve(layer_differences("tuned from base", tuned, base, LEVEL, base.score)),
+            "difference": plain_curve(
+                layer_differences(tuned, base, Context(level=LEVEL), name="tuned from base")
+            ),
             "mean": mean_difference(tuned, base),
             "top": mean_difference(tuned, base, top),
             "last": mean_difference(tuned, base, [last]),

@@ -50,12 +50,17 @@ def _teach(net: Any, tokenizer: str) -> None:
     import tokenizers
     import torch
 
-    from microtome.tasks.generated.polarity import words
+    from microtome.tasks.generated.grammar import vocabulary
+    from microtome.tasks.generated.polarity import POLARITY
 
     cut = tokenizers.Tokenizer.from_str(tokenizer)
-    known = words(held_out=False)
+    words = vocabulary(POLARITY, held_out=False)
     pieces: list[set[int]] = [set(), set()]
-    for kinds in (known.adjectives, known.felt, known.caused):
+    for kinds in (
+        (words.blame, words.praise),
+        (words.disliked, words.liked),
+        (words.displeased, words.pleased),
+    ):
         for kind, found in enumerate(kinds):
             for word in found:
                 pieces[kind] |= set(cut.encode(word, add_special_tokens=False).ids)

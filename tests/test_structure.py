@@ -175,3 +175,19 @@ def mentions(tree: ast.AST) -> Counter[str]:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 80:
             names.update(re.findall(r"\w+", node.value))
     return names
+
+
+# Modules above the encoders that load a model: all others open it with `microtome.training.opening`.
+LOADERS = {"training/opening.py"}
+
+
+def test_models_are_loaded_in_one_place() -> None:
+    calls = {
+        str(path)
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").endswith("encoders.loading")
+        and any(alias.name == "load" for alias in node.names)
+    }
+    assert {name for name in calls if not name.startswith("encoders/")} == LOADERS

@@ -12,7 +12,7 @@ from dataclasses import fields
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
 
-from .errors import InputError, must
+from .errors import InputError, listed, must
 from .runtime import find_device
 
 P = ParamSpec("P")
@@ -201,7 +201,8 @@ def check_value(name: str, annotation: str, value: Any) -> None:
 
 def _check_one(name: str, rule: list[tuple[str, Test]], value: Any) -> None:
     if not any(test(value) for _, test in rule):
-        raise must(name, _listed([words for words, _ in rule]), value)
+        words = dict.fromkeys(words for words, _ in rule)
+        raise must(name, listed(word for word in words if word != "a string" or "a path" not in words), value)
     if name in LARGEST and _is_whole(value) and value > LARGEST[name]:
         raise must(name, f"at most {LARGEST[name]:,}", value)
     if (name.endswith("seed") or name in LARGEST) and _is_whole(value) and value < 0:
@@ -234,8 +235,3 @@ def _rule(annotation: Any) -> list[tuple[str, Test]]:
 
 def _has(names: tuple[str, ...], value: Any) -> bool:
     return all(hasattr(value, name) for name in names)
-
-
-def _listed(words: list[str]) -> str:
-    known = [word for word in dict.fromkeys(words) if word != "a string" or "a path" not in words]
-    return known[0] if len(known) == 1 else f"{', '.join(known[:-1])} or {known[-1]}"

@@ -1,37 +1,70 @@
-"""Checks of arguments that many functions share: whole numbers, seeds, levels."""
+"""Checks of arguments that many functions share: whole numbers, names of a list, levels."""
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from .errors import must
+from .errors import InputError, must
 
 
-def whole_number(name: str, given: Any, least: int | None = None) -> int:
-    """Take a whole number, also one of numpy; a smaller one than the least is refused."""
-    words = "a whole number" if least is None else f"a whole number above {least - 1}"
+def whole_number(name: str, value: Any, least: int | None = None, most: int | None = None) -> int:
+    """
+    Return a whole number, also one of numpy, as an int.
+
+    Parameters
+    ----------
+    name : str
+        The name of the argument in the error.
+    value : object
+    least, most : int, optional
+        The allowed range; `most` requires `least`.
+
+    Examples
+    --------
+    >>> whole_number("longest", 0, 1)
+    Traceback (most recent call last):
+    microtome.errors.InputError: longest must be a whole number above 0, but got 0.
+    """
     try:
         # True and False are whole numbers to Python, and a mistake here.
-        found = None if isinstance(given, bool | np.bool_) else operator.index(given)
+        number = None if isinstance(value, bool | np.bool_) else operator.index(value)
     except TypeError:
-        found = None
-    if found is None or (least is not None and found < least):
-        raise must(name, words, given)
-    return found
+        number = None
+    if number is not None and (least is None or number >= least) and (most is None or number <= most):
+        return number
+    limits = "" if least is None else " above 0" if least == 1 else f" of at least {least}"
+    raise must(name, f"a whole number{limits if most is None else f' between {least} and {most:,}'}", value)
+
+
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
+    """Raise if a value is none of the allowed names."""
+    names = tuple(choices)
+    if value not in names:
+        raise must(name, f"one of {', '.join(names)}", value)
+
+
+def check_distinct(what: str, values: Iterable[Any], hint: str = "") -> None:
+    """Raise if a value comes twice; the hint says what to do then."""
+    seen: set[Any] = set()
+    for value in values:
+        if value in seen:
+            raise InputError(f"{what} must differ, but {value!r} stands twice{hint}.")
+        seen.add(value)
 
 
 def check_level(level: Any) -> float:
-    """Take the level of intervals, before anything is trained."""
+    """Return the level of intervals as a float, before anything is trained."""
     if isinstance(level, str | bool) or np.ndim(level) or not 0 < level < 1:
         raise must("level", "between 0 and 1", level)
     return float(level)
 
 
-def several(given: Any) -> tuple[Any, ...]:
-    """Take one value or several."""
-    if isinstance(given, np.ndarray):
-        given = given.tolist()
-    return tuple(given) if isinstance(given, list | tuple | range | set | frozenset) else (given,)
+def several(values: Any) -> tuple[Any, ...]:
+    """Return one value or several as a tuple."""
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
+    return tuple(values) if isinstance(values, list | tuple | range | set | frozenset) else (values,)

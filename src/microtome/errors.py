@@ -54,6 +54,19 @@ def must(argument: str, allowed: str, got: object) -> InputError:
     return InputError(f"{argument} must be {allowed}, but got {shown(got)}.")
 
 
+def listed(names: Iterable[object]) -> str:
+    """
+    Join names as an enumeration.
+
+    Examples
+    --------
+    >>> listed(["npy", "csv", "tsv"])
+    'npy, csv or tsv'
+    """
+    *most, last = map(str, names)
+    return f"{', '.join(most)} or {last}" if most else last
+
+
 def shown(value: object) -> str:
     """
     Write a value as it may stand in a sentence: on one line, and not too long.

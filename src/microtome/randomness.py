@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .errors import must
+from .checks import whole_number
+from .lazy import torch
 
 
 def generator(seed: int, *names: str | int) -> np.random.Generator:
@@ -37,8 +38,7 @@ def generator(seed: int, *names: str | int) -> np.random.Generator:
     >>> bool(generator(1, "halves").random() == generator(1, "permutation").random())
     False
     """
-    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
-        raise must("seed", "a whole number of at least 0", seed)
+    seed = whole_number("seed", seed, 0)
     digest = hashlib.blake2b("\x1f".join(str(name) for name in names).encode(), digest_size=16).digest()
     return np.random.default_rng([seed, *np.frombuffer(digest, dtype=np.uint32).tolist()])
 
@@ -55,8 +55,6 @@ def repeatable(device: str, *, strict: bool = True) -> Iterator[None]:
     strict : bool
         Whether a step that has no other kernel is an error, and not merely warned of.
     """
-    import torch
-
     before = torch.are_deterministic_algorithms_enabled()
     warned = torch.is_deterministic_algorithms_warn_only_enabled()
     settings: Any = torch.utils.deterministic

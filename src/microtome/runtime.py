@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from .checks import whole_number
 from .errors import InputError, must
-
-if TYPE_CHECKING:
-    import torch
+from .lazy import torch
 
 # More than any processor has; so many threads that they cannot be made end the process in OpenMP.
 MOST_THREADS = 1024
@@ -17,8 +16,6 @@ MOST_THREADS = 1024
 
 def find_device(name: Any) -> torch.device:
     """Find a torch device, or say that it is not there; "auto" is a GPU where there is one."""
-    import torch
-
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -42,13 +39,10 @@ def name_device(name: Any) -> Any:
 @contextlib.contextmanager
 def using_threads(threads: int | None) -> Iterator[None]:
     """Set the number of threads of torch and BLAS, and restore it afterwards."""
-    import torch
-
     if threads is None:
         yield
         return
-    if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
-        raise must("threads", "a whole number above 0", threads)
+    whole_number("threads", threads, 1)
     if threads > MOST_THREADS:
         raise must("threads", f"at most {MOST_THREADS}", threads)
     before = torch.get_num_threads()

@@ -53,13 +53,14 @@ def test_what_can_be_told_from_its_neighbors_is_guessed(name: str, text: Text, t
 
 def test_a_drawn_model_guesses_at_chance(text: Text, tmp_path: Path) -> None:
     learner = Learner(find_design("masked", **SMALL), 60, seed=0)
-    found = judge_guesses(save_encoder(learner, text.tokenizer, tmp_path), text)
+    save_encoder(learner, text.tokenizer, tmp_path)
+    found = judge_guesses(tmp_path, text)
     assert found.loss == pytest.approx(np.log(60), rel=0.1)
     assert found.accuracy < 0.3
 
 
 def test_a_detector_guesses_nothing(text: Text, tmp_path: Path) -> None:
     learner = Learner(find_design("replaced", **SMALL), 60, seed=0)
-    folder = save_encoder(learner, text.tokenizer, tmp_path)
+    save_encoder(learner, text.tokenizer, folder := tmp_path)
     with pytest.raises(InputError, match="must hold a language model to guess tokens, but it is a Electra"):
         judge_guesses(folder, text)

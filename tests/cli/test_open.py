@@ -43,8 +43,8 @@ SLOW = {
     "localize": ["BASE", "ONE", "--on", "TEXT", "--sample", "60", "--halves", "2", "--rotations", "2"],
     "trajectory": ["RUN", "--on", "TEXT", "--sample", "60"],
 }
-# What these verbs write is no result: a page, a table on the screen, a folder of several results.
-OTHERS = {"report", "ls", "demo", "store"}
+# What these verbs write is no result: a page, a table on the screen, a folder of several results, an entry.
+OTHERS = {"report", "ls", "demo", "store", "call"}
 
 
 @pytest.fixture(scope="module")

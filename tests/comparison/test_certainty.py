@@ -15,7 +15,7 @@ import microtome as mt
 from microtome.errors import InputError
 from microtome.findings.maps import Map
 from microtome.inference.clusters import Clusters
-from microtome.inference.halves import half_plan
+from microtome.inference.resampling import half_plan
 from microtome.moments import clustered
 from microtome.randomness import generator
 
@@ -391,3 +391,11 @@ def test_the_same_request_gives_the_same_bits() -> None:
             np.testing.assert_array_equal(getattr(one[label], name), getattr(two[label], name))
     other = mt.similarity_matrix(layers, None, ["svcca"], **{**given, "seed": 6})
     assert not np.array_equal(np.asarray(other["svcca"].low), np.asarray(one["svcca"].low))
+
+
+def test_a_cluster_of_half_of_the_rows_leaves_the_intervals_of_biased_measures() -> None:
+    ids = np.r_[np.zeros(N // 2, dtype=int), np.arange(1, N // 2 + 1)]
+    one = ask(stack(6, 4), measure="linear_cka", clusters=ids)
+    assert one.method == "half-sampling"
+    assert one.low is not None
+    assert np.isfinite(one.low).all()

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from microtome.comparison.plan import EnginePlan, make_plan, read_bytes
+from microtome.comparison.plan import EnginePlan, read_bytes
+from microtome.comparison.request import SimilarityOptions, prepare
 from microtome.errors import InputError
-from microtome.measures.table import chosen
-from microtome.moments.stack import make_stack
 
 LAYERS = [np.zeros((1000, 64), np.float32)] * 12
 
 
-def plan(memory: int, measures: str = "linear_cka", **more: int | bool) -> EnginePlan:
-    return make_plan(make_stack(LAYERS), None, [chosen(measures)], memory=memory, itemsize=4, **more)  # pyright: ignore[reportArgumentType]
+def plan(memory: int, measures: str = "linear_cka", **more: Any) -> EnginePlan:
+    return prepare(LAYERS, None, measures, SimilarityOptions(memory=memory, device="cpu", **more)).plan
 
 
 def test_less_memory_takes_more_readings_and_every_pair_is_in_one() -> None:

@@ -264,7 +264,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"right": [broken(math.inf)]},
         "every value must be finite, but layer 0 is infinite at row 13, feature 2.",
     ),
-    ({"right": [NAN], "measures": "rsa", "right_names": ["b/9"]}, "layer b/9 is NaN at row 13, feature 2."),
+    (
+        {"right": [NAN], "measures": "rsa,rbf_cka,mutual_knn:k=2", "right_names": ["b/9"]},
+        "layer b/9 is NaN at row 13, feature 2.",
+    ),
     ({"left": [np.tile(NAN, (1, 9))]}, "is NaN at row 13, feature 2."),
     ({"left": [NAN], "leave_out": np.arange(20) < 9}, "is NaN at row 13, feature 2."),
     ({"right": [X[:19]]}, "both sides must have the same rows, but the left has 20 and the right has 19."),

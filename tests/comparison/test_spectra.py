@@ -70,7 +70,7 @@ def test_they_are_worked_out_where_they_are_asked_for_only(monkeypatch: pytest.M
     plain = routes._run
 
     def counted(*given: Any) -> Any:
-        asked.append(given[4] if len(given) > 4 else False)
+        asked.append(given[3] if len(given) > 3 else False)
         return plain(*given)
 
     monkeypatch.setattr(routes, "_run", counted)

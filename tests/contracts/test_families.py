@@ -144,6 +144,7 @@ def added_family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     auto = models.auto.modeling_auto
     mapping: Any
+    content: Any
     for mapping, content in (
         (models.auto.configuration_auto.CONFIG_MAPPING, {"other": OtherConfig}),
         (auto.MODEL_MAPPING, {OtherConfig: OtherModel}),

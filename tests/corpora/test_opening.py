@@ -75,7 +75,7 @@ def test_head(lines: Path) -> None:
     assert len(opened.head(9)) == 3
     assert len(opened) == 3
     for k in (-1, 1.5, True, "2"):
-        with pytest.raises(InputError, match="k must be a whole number, 0 or more, but got"):
+        with pytest.raises(InputError, match="k must be a whole number of at least 0, but got"):
             opened.head(k)  # pyright: ignore[reportArgumentType]
 
 

@@ -8,10 +8,11 @@ import pytest
 
 from microtome.demonstration.unseen import Unseen
 from microtome.pruning.margin import judge_drop
-from microtome.tasks.generated.polarity import polarity
+from microtome.tasks.generated.grammar import build
+from microtome.tasks.generated.polarity import POLARITY
 from microtome.training.evaluating import score_answers
 
-TASK = polarity(sizes={"test": 400})
+TASK = build(POLARITY, sizes={"test": 400})
 
 
 def unseen(lost: int, margin: float) -> Unseen:

@@ -242,7 +242,7 @@ def drawn(seed: int, documents: int, *, told: bool = True) -> Recorded:
         )
         for name, each in zip(("base", "tuned"), states, strict=True)
     }
-    return Recorded(activations=found, digests={}, layers=(0,), rows=rows, unit=rows.unit)
+    return Recorded(activations=found, digests={}, layers=(0,), rows=rows)
 
 
 def similarity_of(recorded: Recorded) -> Any:

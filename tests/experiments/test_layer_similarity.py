@@ -10,10 +10,9 @@ import pytest
 
 from microtome.comparison.similarity import similarity, similarity_matrix
 from microtome.encoders.loading import load
-from microtome.errors import InputError, SmallSampleWarning, UnknownNameError
+from microtome.errors import InputError, SmallSampleWarning
 from microtome.experiments.cell_errors import points_of
 from microtome.experiments.layer_similarity import called, compare_layers, plan_text, random_copy
-from microtome.experiments.tuned_models import layer_curve
 from microtome.extraction.texts import make_texts
 from microtome.rows.options import row_options
 from moving import moved, recorded_on, saved, sentences
@@ -37,15 +36,11 @@ def test_no_more_rows_than_asked_for_and_the_same_for_all(place: Path, tmp_path:
 
 
 def test_every_cell_is_the_similarity_of_that_layer_in_two_models(place: Path, tmp_path: Path) -> None:
-    loaded: list[str] = []
-
-    def later() -> Any:
-        loaded.append("moved")
-        return moved(place, 2)
-
-    models = {"base": load(place), "again": load(place), "moved": later}
-    recorded = recorded_on(models, TEXT, tmp_path)
-    assert loaded == ["moved"]
+    moved(place, 2).model.save_pretrained(tmp_path / "moved")
+    for file in place.glob("token*"):
+        (tmp_path / "moved" / file.name).write_bytes(file.read_bytes())
+    models = {"base": load(place), "again": load(place), "moved": tmp_path / "moved"}
+    recorded = recorded_on(models, TEXT, tmp_path / "s")
     assert recorded.unit == "sentence"
     assert recorded.examples == 70
     found = compare_layers(recorded, ["debiased_cka", "rsa"], halves=4)
@@ -62,8 +57,6 @@ def test_every_cell_is_the_similarity_of_that_layer_in_two_models(place: Path, t
     assert found["rsa"].errors.shape == (4, 3, 3, 4)
     against = compare_layers(recorded, "debiased_cka", left=["base"], right=["moved"])["debiased_cka"]
     np.testing.assert_allclose(against.values[:, 0, 0], one.values[:, 0, 2])
-    with pytest.raises(UnknownNameError, match="option must be one of memory, precision, threads"):
-        compare_layers(recorded, "rsa", speed=3)
 
 
 def test_what_is_undefined_has_the_reason_of_its_map(place: Path, tmp_path: Path) -> None:
@@ -76,7 +69,7 @@ def test_what_is_undefined_has_the_reason_of_its_map(place: Path, tmp_path: Path
     assert "add up to more than" in expected
     one = compare_layers(recorded, "pwcca", halves=4)["pwcca"]
     assert one.reasons[3][0][1] == expected
-    curve = layer_curve("a", recorded, points_of(one.sample([("base", "moved")])))
+    curve = recorded.curve("a", points_of(one.sample([("base", "moved")])))
     assert curve.reasons[3] == expected
 
 

@@ -17,23 +17,22 @@ import tiny
 from microtome.context import Context
 from microtome.encoders.loading import load
 from microtome.errors import InputError
-from microtome.experiments.models import (
-    as_answers,
-    cut_answers,
-    guess_line,
-    named_seeds,
-    opened,
-    sound,
-)
+from microtome.experiments.models import guess_line, named_seeds, sound
 from microtome.store.shelf import Shelf
 from microtome.tasks.items import Item, Split
 from microtome.tasks.task import Task
+from microtome.training.cut_store import as_answers, cut_answers
 from microtome.training.evaluating import predict, write_windows
 from microtome.training.heads.head import Head
 from microtome.training.models.modeling import build
 from microtome.training.models.saving import save
+from microtome.training.opening import Model, open_models
 
 Encoders = Callable[..., Any]
+
+
+def opened(references: Any, task: Task) -> list[Model]:
+    return open_models(references, task, context=Context())
 
 
 def saved(encoder: Any, task: Task, folder: Path, *, seed: int = 0, **more: Any) -> Path:
@@ -90,9 +89,9 @@ def test_what_cannot_be_opened_is_refused(encoder_of: Encoders, tmp_path: Path) 
     task = samples.task_of("classification")
     with pytest.raises(InputError, match="tuned models must be at least one, but got 0"):
         opened([], task)
-    with pytest.raises(InputError, match="a tuned model must be a folder that exists, but got"):
+    with pytest.raises(InputError, match="a fine-tuned model must be a folder that exists, but got"):
         opened(tmp_path / "none", task)
-    with pytest.raises(InputError, match="a tuned model must be what finetune returned"):
+    with pytest.raises(InputError, match="a model must be what finetune returned"):
         opened(3, task)
     place = saved(encoder_of("bert"), task, tmp_path / "1")
     with pytest.raises(InputError, match="must be different ones, but one of them is there twice"):
@@ -121,7 +120,7 @@ def test_answers_are_computed_once_and_read_from_then_on(
     assert told
     assert ask(cuts) == first
     assert not told
-    right = predict(one.model, split, task, one.tokenizer, longest=24)
+    right = predict(one.task_model, split, task, one.tokenizer, longest=24)
     if kind in ("regression", "language_modeling"):
         np.testing.assert_allclose(first[0], right, rtol=1e-5)
     else:

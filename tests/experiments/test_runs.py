@@ -17,13 +17,12 @@ import tiny
 from microtome.context import Context
 from microtome.encoders.loading import load
 from microtome.errors import InputError
-from microtome.experiments.inputs import open_encoder, open_task
 from microtome.experiments.runs import Run, count_updates, run_all
 from microtome.interventions.freeze import Freeze
 from microtome.interventions.reinit import Reinit
 from microtome.interventions.truncate import Truncate
 from microtome.training.finetuning import finetune
-from microtome.training.tuned import open_tuned
+from microtome.training.opening import open_model, open_task, open_tuned
 
 Encoders = Callable[..., Any]
 FEW: dict[str, Any] = {**cats.QUICK, "steps": 3}
@@ -145,5 +144,5 @@ def test_what_cannot_be_run(encoder_of: Encoders, tmp_path: Path) -> None:
         trained(encoder_of("bert"), task, RUNS, tmp_path, at_once=0)
     with pytest.raises(InputError, match=r"task must be a name, what microtome\.task gives"):
         open_task("rte")
-    with pytest.raises(InputError, match="must be a model of transformers to be fine-tuned"):
-        open_encoder("bert")
+    with pytest.raises(InputError, match=r"a model must be what microtome\.load gives"):
+        open_model(3, context=Context())

@@ -78,7 +78,7 @@ def recorded(encoder: Any, store: Path, corpus: Any = None, kind: str = "word", 
     texts = make_texts(CORPUS if corpus is None else corpus)
     chosen = {k: options.pop(k) for k in ("subword", "longest", "sample", "seed") if k in options}
     rows = plan_rows(texts.examples, [encoder], row_options(kind, **chosen))
-    return record(encoder, texts, rows, shelf=Shelf(store), **options)
+    return record(encoder, texts, rows, shelf=Shelf(store, options.pop("command", "")), **options)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -6,7 +6,7 @@ from scipy import stats
 
 from microtome.errors import InputError
 from microtome.inference.clusters import Clusters
-from microtome.inference.halves import half_interval, half_plan
+from microtome.inference.resampling import half_interval, half_plan
 
 
 def test_each_half_is_half_of_the_clusters_each_whole_and_once() -> None:

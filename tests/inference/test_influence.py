@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from cluster_grams import cluster_h, cluster_scores, off_cluster_weights, projected
 from microtome.inference.clusters import Clusters, cluster_sums
-from microtome.inference.influence import influence_interval
+from microtome.inference.resampling import debiased_scores, scores_interval
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -115,12 +115,13 @@ def test_influence_sums_to_zero_and_a_layer_is_sure_of_itself() -> None:
     K, L = projected(gram(x), CODES), projected(gram(y), CODES)
     g_xy, g_xx, g_yy = (cluster_scores(*pair, CODES) for pair in ((K, L), (K, K), (L, L)))
     H = [g.sum() for g in (g_xy, g_xx, g_yy)]
-    found = influence_interval(H[0] / np.sqrt(H[1] * H[2]), g_xy, g_xx, g_yy, H[1], H[2], unit="cluster")
-    assert found.psi.sum() == pytest.approx(0, abs=1e-12)
-    expected = np.sqrt(6) * found.psi.std(ddof=1)
-    assert found.band.se == pytest.approx(expected, rel=1e-10)
-    alone = influence_interval(1.0, g_xx, g_xx, g_xx, H[1], H[1], unit="cluster")
-    assert alone.band.at().width == pytest.approx(0, abs=1e-12)
+    theta = H[0] / np.sqrt(H[1] * H[2])
+    psi = debiased_scores(theta, g_xy, g_xx, g_yy, H[1], H[2])
+    assert psi.sum() == pytest.approx(0, abs=1e-12)
+    expected = np.sqrt(6) * psi.std(ddof=1)
+    assert scores_interval(theta, psi, unit="cluster").se == pytest.approx(expected, rel=1e-10)
+    alone = scores_interval(1.0, debiased_scores(1.0, g_xx, g_xx, g_xx, H[1], H[1]), unit="cluster")
+    assert alone.at().width == pytest.approx(0, abs=1e-12)
 
 
 @pytest.mark.parametrize("count, low, high", [(40, 0.84, 0.97), (80, 0.91, 0.99)])
@@ -132,10 +133,10 @@ def test_influence_against_leaving_out_one_cluster(count: int, low: float, high:
         K, L = projected(gram(x), codes), projected(gram(y), codes)
         g_xy, g_xx, g_yy = (cluster_scores(*pair, codes) for pair in ((K, L), (K, K), (L, L)))
         theta = g_xy.sum() / np.sqrt(g_xx.sum() * g_yy.sum())
-        found = influence_interval(theta, g_xy, g_xx, g_yy, g_xx.sum(), g_yy.sum(), unit="cluster")
+        psi = debiased_scores(theta, g_xy, g_xx, g_yy, g_xx.sum(), g_yy.sum())
         left = np.array([leave_out(x, y, codes, c) for c in range(count)])
         jackknife = np.sqrt((count - 1) / count * ((left - left.mean()) ** 2).sum())
-        ratios.append(found.band.se / jackknife)
+        ratios.append(scores_interval(theta, psi, unit="cluster").se / jackknife)
     assert low < np.mean(ratios) < high
 
 
@@ -165,20 +166,20 @@ def test_a_whole_map_at_once() -> None:
     g_yy = np.array([cluster_scores(L, L, CODES) for L in right])[None]
     H_xx, H_yy = g_xx.sum(-1), g_yy.sum(-1)
     theta = g_xy.sum(-1) / np.sqrt(H_xx * H_yy)
-    found = influence_interval(theta, g_xy, g_xx, g_yy, H_xx, H_yy, 0.9, unit="cluster")
-    assert found.psi.shape == (3, 2, 6)
+    psi = debiased_scores(theta, g_xy, g_xx, g_yy, H_xx, H_yy)
+    assert psi.shape == (3, 2, 6)
+    band = scores_interval(theta, psi, unit="cluster")
     for i, j in np.ndindex(3, 2):
-        cell = influence_interval(
-            theta[i, j], g_xy[i, j], g_xx[i, 0], g_yy[0, j], H_xx[i, 0], H_yy[0, j], 0.9, unit="cluster"
-        )
-        assert found.band.at(i, j) == cell.band.at()
+        cell = debiased_scores(theta[i, j], g_xy[i, j], g_xx[i, 0], g_yy[0, j], H_xx[i, 0], H_yy[0, j])
+        assert band.at(i, j) == scores_interval(theta[i, j], cell, unit="cluster").at()
 
 
 def test_a_side_without_signal_has_no_interval() -> None:
     g = np.array([0.2, -0.1, 0.3])
-    found = influence_interval([0.5, np.nan], [g, g], [g, g], [g, g], [0.4, -0.1], [0.4, 0.4], unit="row")
-    assert np.isfinite(found.band.low[0])
-    assert np.isnan(found.band.low[1])
+    psi = debiased_scores([0.5, np.nan], [g, g], [g, g], [g, g], [0.4, -0.1], [0.4, 0.4])
+    band = scores_interval([0.5, np.nan], psi, unit="row")
+    assert np.isfinite(band.low[0])
+    assert np.isnan(band.low[1])
 
 
 def test_intervals_cover_the_population_value() -> None:
@@ -195,6 +196,7 @@ def test_intervals_cover_the_population_value() -> None:
         K, L = projected(gram(x), codes), projected(gram(y), codes)
         g_xy, g_xx, g_yy = (cluster_scores(*pair, codes) for pair in ((K, L), (K, K), (L, L)))
         theta = g_xy.sum() / np.sqrt(g_xx.sum() * g_yy.sum())
-        band = influence_interval(theta, g_xy, g_xx, g_yy, g_xx.sum(), g_yy.sum(), unit="row").band
+        psi = debiased_scores(theta, g_xy, g_xx, g_yy, g_xx.sum(), g_yy.sum())
+        band = scores_interval(theta, psi, unit="row")
         hits += bool(band.low < truth < band.high)
     assert 0.90 < hits / 300 < 0.985

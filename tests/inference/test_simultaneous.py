@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from microtome.inference.estimate import Confidence
 from microtome.inference.scoring import standard_error
 from microtome.inference.simultaneous import Spread, band_arms, critical_value, spread
 from microtome.randomness import generator
@@ -42,9 +43,8 @@ def test_fewer_units_than_points_follow_the_same_law() -> None:
 def test_what_seeds_add_is_independent_between_points_trained_apart() -> None:
     psi = np.tile(generator(0, "apart").standard_normal(50), (20, 1))
     together = critical_value(psi, np.inf)
-    half = critical_value(psi, np.inf, examples=np.full(20, 0.5))
-    none = critical_value(psi, np.inf, examples=np.zeros(20))
-    assert together < half < none
+    none = critical_value(psi, np.inf, shared=False)
+    assert together < none
     assert none == pytest.approx(stats.norm.ppf((1 + 0.95 ** (1 / 20)) / 2), abs=0.05)
 
 
@@ -55,7 +55,7 @@ def test_it_lies_between_one_point_and_bonferroni(
 ) -> None:
     psi = generator(seed, "any").standard_normal((points, units))
     psi[::3] = 0
-    found = critical_value(psi, dof, level=level)
+    found = critical_value(psi, dof, Confidence(level=level))
     assert stats.t.ppf((1 + level) / 2, dof) * (1 - 1e-9) <= found
     assert found <= stats.t.ppf(1 - (1 - level) / 2 / points, dof) * (1 + 1e-9)
 

@@ -7,15 +7,15 @@ import torch
 import cluster_grams
 from microtome.moments import clustered
 from microtome.moments.clustered import (
+    ClusterRows,
     Layout,
     along_weights,
     cluster_scores,
     cluster_terms,
-    means,
     unit_codes,
 )
 from microtome.moments.crossing import cross
-from microtome.moments.stack import make_stack
+from microtome.moments.stack import Stack, make_stack
 from microtome.randomness import generator
 
 SIZES = np.array([3, 1, 7, 2, 2, 5, 1, 4, 3, 6])
@@ -30,6 +30,10 @@ def layers(*widths: int) -> list[np.ndarray]:
     rng = generator(0, "test_clustered", len(widths))
     base = rng.normal(size=(10, 5))[CODES] + rng.normal(size=(N, 5))
     return [base @ rng.normal(size=(5, w)) + rng.normal(size=(N, w)) + 2 for w in widths]
+
+
+def cluster_rows(*stacks: Stack, **reading: int) -> ClusterRows:
+    return ClusterRows(stacks=stacks, layout=LAYOUT, **reading, **WHERE)
 
 
 def centered(x: np.ndarray) -> np.ndarray:
@@ -61,7 +65,7 @@ def test_blocks_list_every_cluster_of_a_tile_once() -> None:
 @pytest.mark.parametrize("tile", [5, 1000])
 def test_terms_are_those_of_the_definition(tile: int) -> None:
     x = layers(6, 4)
-    found = cluster_terms([make_stack(x)], LAYOUT, tile_rows=tile, **WHERE)
+    found = cluster_terms(cluster_rows(make_stack(x), tile_rows=tile))
     same = CODES[:, None] == CODES[None, :]
     grams = [np.where(same, centered(z) @ centered(z).T, 0) for z in x]
     np.testing.assert_allclose(found.within, [[(a * b).sum() for b in grams] for a in grams], rtol=1e-12)
@@ -73,7 +77,7 @@ def test_terms_are_those_of_the_definition(tile: int) -> None:
 
 def test_means_of_both_sides() -> None:
     x = layers(6, 4)
-    found = means([make_stack(x[:1]), make_stack(x[1:])], tile_rows=4, **WHERE)
+    found = cluster_rows(make_stack(x[:1]), make_stack(x[1:]), tile_rows=4).means()
     for mean, z in zip(found, x, strict=True):
         np.testing.assert_allclose(mean, z.mean(axis=0), rtol=1e-13)
 
@@ -84,8 +88,8 @@ def test_means_of_both_sides() -> None:
 def test_scores_are_shares_of_the_projected_products(tile: int, sides: int, held: bool) -> None:
     x = layers(6, 4, 3)
     left, right = (make_stack(x), None) if sides == 1 else (make_stack(x[:1]), make_stack(x[1:]))
-    stacks = [left] if right is None else [left, right]
-    terms = cluster_terms(stacks, LAYOUT, tile_rows=tile, held=held, **WHERE)
+    rows = cluster_rows(*([left] if right is None else [left, right]), tile_rows=tile)
+    terms = cluster_terms(rows, held=held)
     assert (terms.weights.u_rows is not None) == held
     same = CODES[:, None] == CODES[None, :]
     k = np.array([-np.where(same, centered(z) @ centered(z).T, 0).sum(axis=1) for z in x])
@@ -93,13 +97,11 @@ def test_scores_are_shares_of_the_projected_products(tile: int, sides: int, held
     weights = terms.weights
     for found, expected in ((weights.uk, u @ k.T), (weights.uu, u @ u.T), (weights.u_sum, u.sum(axis=1))):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10)
-    along = along_weights(stacks, terms, LAYOUT, tile_rows=tile, **WHERE)
+    along = along_weights(rows, terms)
     for z, found in zip(x, along, strict=True):
         np.testing.assert_allclose(found, centered(z).T @ u.T, atol=1e-10)
     crossing = cross(left, right, **WHERE)
-    found = cluster_scores(
-        left, right, crossing, terms, along, LAYOUT, np.arange(10), tile_rows=tile, **WHERE
-    )
+    found = cluster_scores(rows, crossing, terms, along, np.arange(10))
     grams = [centered(z) @ centered(z).T for z in x]
     projected = [cluster_grams.projected(gram, CODES) for gram in grams]
 
@@ -133,12 +135,10 @@ def test_large_clusters_are_read_in_strips() -> None:
     crossing = cross(stack, None, **WHERE)
 
     def everything(products: int) -> list[torch.Tensor]:
-        terms = cluster_terms([stack], LAYOUT, products=products, **WHERE)
-        along = along_weights([stack], terms, LAYOUT, products=products, **WHERE)
+        rows = cluster_rows(stack, products=products)
+        terms = cluster_terms(rows)
         units = unit_codes(LAYOUT, generator(0))
-        scores = cluster_scores(
-            stack, None, crossing, terms, along, LAYOUT, units, products=products, **WHERE
-        )
+        scores = cluster_scores(rows, crossing, terms, along_weights(rows, terms), units)
         return [terms.within, terms.weights.uk, scores.cross, scores.own, scores.biased_cross]
 
     whole = everything(clustered.MOST_PRODUCTS)

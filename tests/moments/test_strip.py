@@ -10,7 +10,7 @@ from scipy.linalg import subspace_angles
 from microtome.moments.bank import Bank
 from microtome.moments.crossing import cross
 from microtome.moments.stack import make_stack
-from microtome.moments.strip import Strip, Subspace, basis
+from microtome.moments.strip import Debiasing, Strip, Subspace, basis
 from microtome.randomness import generator
 
 CUT: Subspace = ("center", 0.9, True)
@@ -46,9 +46,11 @@ def strip(left: np.ndarray, right: list[np.ndarray], dtype: torch.dtype = torch.
         right=bank([*range(1, count + 1)]),
         columns=slice(0, count),
         flat=found.strips[0],
-        correction=torch.zeros(count, dtype=torch.float64),
-        left_self=torch.ones((), dtype=torch.float64),
-        right_self=torch.ones(count, dtype=torch.float64),
+        debiasing=Debiasing(
+            correction=torch.zeros(count, dtype=torch.float64),
+            left=torch.ones((), dtype=torch.float64),
+            right=torch.ones(count, dtype=torch.float64),
+        ),
         both=False,
     )
 

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 import tiny
+from microtome.context import Context
 from microtome.encoders.loading import load
 from microtome.errors import InputError
 from microtome.pruning.examples import Examples, find_examples, trained_part
-from microtome.pruning.opening import open_subject
 from microtome.tasks.loading import task as open_task
 from microtome.tasks.task import Task
 from microtome.training.finetuning import finetune
+from microtome.training.opening import Model, open_model
 
 LABELS = {"id2label": {0: "down", 1: "up"}, "label2id": {"down": 0, "up": 1}}
 
@@ -55,8 +56,12 @@ def tuned(place: Path, mine: Task) -> Path:
     return Path(shutil.copytree(run.folder, place / "tuned"))
 
 
+def opened(model: Any, task: Task) -> Model:
+    return open_model(model, task, context=Context(), pooled=True)
+
+
 def found(model: Path, task: Task, **roles: Any) -> Examples:
-    return find_examples(task, open_subject(model, task), **roles)
+    return find_examples(task, opened(model, task), **roles)
 
 
 def test_all_rows_of_a_lone_table_judge_a_model_of_others(foreign: Path, mine: Task) -> None:
@@ -88,7 +93,7 @@ def test_a_row_has_one_role(foreign: Path, mine: Task) -> None:
 
 def test_a_cut_that_learns_again_is_not_judged_on_what_it_learns(foreign: Path, mine: Task) -> None:
     examples = found(foreign, mine, learns=True)
-    learned = trained_part(mine, open_subject(foreign, mine)).split("train")
+    learned = trained_part(mine, opened(foreign, mine)).split("train")
     assert (len(examples.choose) + len(examples.certify), len(learned)) == (40, 160)
     assert not texts(examples.choose, examples.certify) & texts(learned)
     for name in ("train", "whole"):
@@ -99,7 +104,7 @@ def test_a_cut_that_learns_again_is_not_judged_on_what_it_learns(foreign: Path, 
 def test_what_a_model_was_trained_on_is_left_out(tuned: Path, mine: Task) -> None:
     examples = found(tuned, mine)
     assert len(examples.choose) + len(examples.certify) == 136
-    learned = trained_part(mine, open_subject(tuned, mine)).split("train")
+    learned = trained_part(mine, opened(tuned, mine)).split("train")
     assert texts(examples.choose, examples.certify, learned) == texts(mine.split("whole"))
     assert "without the 64 that were trained on" in examples.said()[0]
     assert examples.said()[1].endswith("never used to choose")
@@ -119,7 +124,7 @@ def test_another_table_is_not_what_it_was_trained_on(tuned: Path, place: Path) -
     assert "not among what plain-mine was trained on is taken for granted" in examples.said()[1]
     assert len(found(tuned, other, split="train").choose) == 80
     # Cuts that are tuned anew learn from all of it.
-    assert len(trained_part(other, open_subject(tuned, other)).split("train")) == 160
+    assert len(trained_part(other, opened(tuned, other)).split("train")) == 160
     with pytest.raises(InputError, match="does not say which of other it was trained on"):
         found(tuned, other, split="rest")
 

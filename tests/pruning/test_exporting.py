@@ -19,9 +19,9 @@ from microtome.encoders.loading import load
 from microtome.errors import InputError
 from microtome.experiments.tuning.pruning import prune
 from microtome.pruning.exporting import RECORD
-from microtome.pruning.opening import kept_answers
 from microtome.tasks.items import Item
 from microtome.tasks.task import Task
+from microtome.training.cut_store import cut_answers
 from microtome.training.evaluating import evaluate
 from microtome.training.inputs import collate, encode
 from microtome.training.models.modeling import build
@@ -70,7 +70,7 @@ def test_stock_transformers_give_the_same_logits(model_type: str, checkpoint_of:
     loaded: Any = transformers.AutoModelForSequenceClassification.from_pretrained(place).eval()
     assert loaded.config.num_hidden_layers == 1
     assert found.model is not None
-    features = encode(task.split("validation").items[:6], task, found.subject.encoder.tokenizer, longest=32)
+    features = encode(task.split("validation").items[:6], task, found.whole.encoder.tokenizer, longest=32)
     batch = collate(features)
     with torch.inference_mode():
         ours = found.model(batch)
@@ -115,7 +115,7 @@ def test_the_exported_model_scores_what_was_promised(
     pruned: Any, solved: Callable[..., Task], tmp_path: Path
 ) -> None:
     place = pruned.export(tmp_path / "out")
-    whole = evaluate(pruned.subject.folder, solved(200))
+    whole = evaluate(pruned.whole.folder, solved(200))
     small = evaluate(place, solved(200))
     lost = 100 * (whole.score.value - small.score.value)
     halves = [pruned.comparison.drop, pruned.steps[-1].candidate.cost]
@@ -196,7 +196,7 @@ def test_a_head_beside_the_model_leaves_as_the_librarys_where_that_is_the_same(
     )
     assert not report["missing_keys"]
     assert found.model is not None
-    batch = collate(encode(task.split("validation").items[:6], task, found.subject.encoder.tokenizer))
+    batch = collate(encode(task.split("validation").items[:6], task, found.whole.encoder.tokenizer))
     with torch.inference_mode():
         theirs = net.eval()(**found.model._inputs(batch)).logits
         assert float((found.model(batch) - theirs).abs().max()) <= 1e-5
@@ -256,9 +256,7 @@ def test_a_sentence_encoder_stays_one(inside: str, tmp_path: Path) -> None:
         return torch.nn.functional.normalize(states.mean(0), dim=0)
 
     split = task.split("validation")
-    ours = kept_answers(found.subject, task, split, [found.kept], context=Context(store=tmp_path / "shelf"))[
-        found.kept
-    ]
+    (ours,) = cut_answers(found.whole, task, split, [found.kept], context=Context(store=tmp_path / "shelf"))
     theirs = [float(embed(item.texts[0]) @ embed(item.texts[1])) for item in split]
     np.testing.assert_allclose(ours, theirs, atol=1e-5)
     again: Any = load(place)

@@ -214,9 +214,9 @@ def test_wrong_requests(
 
 
 def test_what_is_no_model() -> None:
-    with pytest.raises(InputError, match="a model to be cut must be what finetune returned"):
+    with pytest.raises(InputError, match="a model must be what finetune returned"):
         prune(7, task_with("classification", {}))
-    with pytest.raises(InputError, match="a model to be cut must be a folder that exists"):
+    with pytest.raises(InputError, match="a fine-tuned model must be a folder that exists"):
         prune("/no/such/folder", task_with("classification", {}))
 
 

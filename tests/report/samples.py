@@ -212,7 +212,7 @@ def pruned(tested: Sequence[Drop], *, confirmed: Drop | None = None, standing: A
     )
     safe = [step for step in steps if step.found.safe]
     passed = steps[: len(safe)][-1] if safe else None
-    subject: Any = None
+    whole: Any = None
     about = PruningClaims(depth=6, standing=standing)
     cheapest = None if steps else ((1, 2, 3, 4, 5), drop(value=4.2, upper=6.0, p=1.0))
     claims = about.of(steps, cheapest)
@@ -235,7 +235,7 @@ def pruned(tested: Sequence[Drop], *, confirmed: Drop | None = None, standing: A
         chosen_on="Chosen on 5,000 examples",
         certified_on="Certified on 5,000 others",
         claims=claims,
-        subject=subject,
+        whole=whole,
         provenance={"command": "microtome prune tuned --task rte"},
     )
 

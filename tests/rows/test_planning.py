@@ -180,7 +180,7 @@ def test_the_digest_knows_ids_and_words(encoders: list[Any]) -> None:
         ({"rows": "line"}, "rows must be one of cls, mean, token, word, but got 'line'."),
         ({"rows": "word", "subword": "all"}, "subword must be one of last, first, mean, but got 'all'."),
         ({"rows": "mean", "special": "no"}, "special must be 'in' or 'out', but got 'no'."),
-        ({"rows": "cls", "longest": 0}, "longest must be a whole number of at least 1, but got 0."),
+        ({"rows": "cls", "longest": 0}, "longest must be a whole number above 0, but got 0."),
         ({"rows": "cls", "sample": 3}, "sample must be a whole number of at least 4, but got 3."),
         ({"rows": "cls", "seed": -1}, "seed must be a whole number of at least 0, but got -1."),
         ({"rows": "word", "published": "phang"}, "published must be 'wu', but got 'phang'."),
@@ -201,5 +201,5 @@ def test_bad_corpora_and_models_are_told(encoders: list[Any], tmp_path: Path) ->
         plan_rows(sentences(["a"]), [encoders[0], encoders[0]], options)
     with pytest.raises(InputError, match="a comparison must have at least one model, but got none"):
         plan_rows(sentences(["a"]), [], options)
-    with pytest.raises(InputError, match="ids of examples must differ, but one stands twice"):
+    with pytest.raises(InputError, match="ids of examples must differ, but 'a' stands twice"):
         plan_rows([Example(id="a", words=("x",))] * 2, encoders, options)

@@ -76,7 +76,7 @@ def test_every_damage_is_found_and_named(shelf: Shelf, tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_record_is_never_half_an_entry(shelf: Shelf, damage: Any, words: str) -> None:
-    entry = shelf.put(write(), kind="note", specification={"n": 0}, command="typed")
+    entry = Shelf(shelf.root, "typed").put(write(), kind="note", specification={"n": 0})
     record = entry.folder / "entry.json"
     changed = damage(record.read_bytes())
     record.unlink() if changed is None else record.write_bytes(changed)

@@ -11,7 +11,7 @@ import pytest
 
 from microtome.errors import WorkError
 from microtome.store.address import digest_file
-from microtome.store.files import disk, mark_file, refusal, write_whole
+from microtome.store.files import disk, mark_file, write_whole
 
 
 def test_a_file_is_known_by_its_size_and_content(tmp_path: Path) -> None:
@@ -57,8 +57,9 @@ def test_a_writer_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 def test_no_room_is_told_apart_from_no_permission(number: int) -> None:
-    full = OSError(number, "no room")
-    assert str(refusal(Path("/a"), full)) == "/a must have room for what is written, but got: no room."
+    with pytest.raises(WorkError) as full, disk(Path("/a")):
+        raise OSError(number, "no room")
+    assert str(full.value) == "/a must have room for what is written, but got: no room."
     with pytest.raises(WorkError) as caught, disk(Path("/a"), note="all is kept"):
         raise PermissionError(errno.EACCES, "Permission denied", "/a/b")
     assert str(caught.value) == (

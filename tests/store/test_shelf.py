@@ -92,7 +92,7 @@ def test_a_folder_that_is_no_store(shelf: Shelf, tmp_path: Path) -> None:
         Shelf(shelf.root / "thesis.tex")
     (tmp_path / "torn").mkdir()
     (tmp_path / "torn" / "format.json").write_text('{"form')
-    with pytest.raises(InputError, match=r"format.json must be readable JSON, but got: "):
+    with pytest.raises(InputError, match=r"format.json must be a readable JSON file, but got: "):
         Shelf(tmp_path / "torn")
 
 
@@ -107,13 +107,12 @@ def test_a_store_that_cannot_be_made(tmp_path: Path) -> None:
 
 def test_what_was_put_is_found_with_all_that_is_known_of_it(shelf: Shelf) -> None:
     specification = {"model": "bert", "layers": (1, 2), "nested": {"x": None}}
-    made = shelf.put(
+    made = Shelf(shelf.root, "microtome note").put(
         lambda folder: [write("1")(folder), write("22", "b \u00e9.bin")(folder)],
         kind="note",
         specification=specification,
         inputs=["f" * 40],
         provenance={"device": "cpu", "python": "a lie"},
-        command="microtome note",
     )
     entry = Shelf(shelf.root).get(address(specification, ["f" * 40]))
     assert entry == made

@@ -71,7 +71,7 @@ def test_work_is_kept_until_it_is_finished(shelf: Shelf) -> None:
     assert shelf.get(name) is None
     (left,) = shelf.partial()
     assert (left.address, left.running, left.resumable, left.bytes) == (name, False, True, 4)
-    with shelf.work(name, **order, command="again") as work:
+    with Shelf(shelf.root, "again").work(name, **order) as work:
         assert work.entry is None
         assert (work.folder / "a").read_text() == "half"
         assert shelf.partial()[0].running

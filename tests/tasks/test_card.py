@@ -14,7 +14,7 @@ def test_a_card() -> None:
     card = read_card(RTE, "rte.toml")
     assert (card.name, card.kind, card.shape) == ("rte", "classification", "texts")
     assert card.labels == ("entailment", "not_entailment")
-    assert card.local.form.columns["pair"] == ("sentence2",)
+    assert card.local.columns["pair"] == ("sentence2",)
     assert card.hub is not None
     assert (card.hub.id, card.hub.config, card.pinned) == ("nyu-mll/glue", "rte", False)
 

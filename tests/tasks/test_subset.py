@@ -108,7 +108,7 @@ def test_other_kinds(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [0, -1, 5, 2.0, True, "2"])
 def test_sizes_that_are_refused(size: object) -> None:
     with pytest.raises(
-        InputError, match="size must be a whole number between 1 and 4, the size of train, but got"
+        InputError, match="the size of a subset of train must be a whole number between 1 and 4, but got"
     ):
         subset(split_of([0, 1, 0, 1]), size)  # pyright: ignore[reportArgumentType]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -14,14 +15,14 @@ import samples
 import tiny
 from microtome.context import Context
 from microtome.encoders.loading import load
-from microtome.experiments.models import cut_answers, opened
 from microtome.experiments.surgery.skipping import skip
-from microtome.pruning.opening import kept_answers, open_subject
 from microtome.store.shelf import Shelf
 from microtome.tasks.task import Task
+from microtome.training.cut_store import cut_answers
 from microtome.training.evaluating import evaluate, write_windows
 from microtome.training.models.modeling import build
 from microtome.training.models.saving import save
+from microtome.training.opening import open_model
 from microtome.training.precision import products_in, read_precision
 
 FULL = (1, 2, 3)
@@ -51,18 +52,17 @@ def folder_in(tmp_path_factory: pytest.TempPathFactory, task: Task) -> Any:
 
 def test_pruning_and_truncation_have_the_same_answers(folder_in: Any, task: Task, tmp_path: Path) -> None:
     place, split = folder_in("bfloat16"), task.split("train")
-    (model,) = opened(place, task)
+    model = open_model(place, task, context=Context())
     truncated = cut_answers(model, task, split, [FULL], context=Context(store=tmp_path))
-    pruned = kept_answers(open_subject(place, task), task, split, [FULL], context=Context(store=tmp_path))
-    assert [pruned[FULL]] == truncated
+    whole = open_model(place, task, context=Context(), pooled=True)
+    (pruned,) = cut_answers(whole, task, split, [FULL], context=Context(store=tmp_path))
+    assert [pruned] == truncated
     # Found under one address: the second question was answered from the store.
     (entry,) = Shelf(tmp_path).entries()
     assert (entry.specification["device"], entry.specification["precision"]) == ("cpu", "bfloat16")
-    plain = kept_answers(
-        open_subject(folder_in("float32"), task), task, split, [FULL], context=Context(store=tmp_path)
-    )
-    assert plain[FULL] != pruned[FULL]
-    assert list(evaluate(place, task, split="train").predictions) == pytest.approx(pruned[FULL], abs=1e-2)
+    plain = open_model(folder_in("float32"), task, context=Context())
+    assert cut_answers(plain, task, split, [FULL], context=Context(store=tmp_path)) != [pruned]
+    assert list(evaluate(place, task, split="train").predictions) == pytest.approx(pruned, abs=1e-2)
     assert evaluate(place, task, split="train").provenance["precision"] == "bfloat16"
 
 
@@ -70,14 +70,18 @@ def test_tf32_is_float32_where_the_device_has_no_other(folder_in: Any, task: Tas
     split = task.split("train")
     answers = [
         cut_answers(
-            opened(folder_in(precision), task)[0], task, split, [FULL, (1,)], context=Context(store=tmp_path)
+            open_model(folder_in(precision), task, context=Context()),
+            task,
+            split,
+            [FULL, (1,)],
+            context=Context(store=tmp_path),
         )
         for precision in ("tf32", "float32")
     ]
     assert answers[0] == answers[1]
     found = skip(folder_in("tf32"), task, split="train", store=tmp_path)
     assert found.findings
-    assert products_in("tf32", "cpu") is None
+    assert products_in("tf32", "cpu") is contextlib.nullcontext
 
 
 def test_tf32_products_are_for_the_time_of_an_answer() -> None:

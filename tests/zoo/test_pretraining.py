@@ -24,7 +24,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Text:
     return read_text(written(tmp_path_factory.mktemp("text")), vocabulary=60)
 
 
-def small(name: str, **values: int) -> Design:
+def small(name: str, **values: float) -> Design:
     shape = {"layers": 2, "width": 32, "heads": 2, "inner": 64, "length": 24, "batch": 4, "steps": 6}
     return find_design(name, **{**shape, **values}, generator=(1, 32))
 
@@ -52,7 +52,14 @@ def test_folders_load_with_the_library_and_with_ours(name: str, text: Text, tmp_
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_weights(text: Text, tmp_path: Path) -> None:
     whole = pretrain(small("replaced"), text, tmp_path / "whole", seed=2)
-    pretrain(small("replaced"), text, tmp_path / "parts", seed=2, state_seconds=0, stop_after=4)
+
+    def stop(label: str, done: int, _: int) -> None:
+        if done == 4:
+            raise KeyboardInterrupt
+
+    context = mt.Context(progress=stop)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(small("replaced"), text, tmp_path / "parts", seed=2, state_seconds=0, context=context)
     again = pretrain(small("replaced"), text, tmp_path / "parts", seed=2)
     assert again.losses == whole.losses
     one, two = weights(tmp_path / "whole"), weights(tmp_path / "parts")
@@ -66,9 +73,9 @@ def test_another_run_is_not_overwritten(text: Text, tmp_path: Path) -> None:
 
 
 def test_a_run_that_learned_nothing_is_called_failed(text: Text, tmp_path: Path) -> None:
-    run = pretrain(small("masked", steps=2), text, tmp_path / "stopped", seed=1, stop_after=1)
-    assert run.failure == "stopped after 1 of 2 updates"
-    told = json.loads((tmp_path / "stopped" / "pretraining.json").read_text())
+    run = pretrain(small("masked", rate=1e9, clip=1e9), text, tmp_path / "diverged", seed=1)
+    assert run.failure == "the loss was no number at update 6 of 6"
+    told = json.loads((tmp_path / "diverged" / "pretraining.json").read_text())
     assert told["failure"] == run.failure
 
 

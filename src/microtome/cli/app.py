@@ -11,6 +11,7 @@ import typer
 
 from ..experiments.table import EXPERIMENTS, Entry
 from ..version import VERSION
+from .call import Call
 from .demo import Demo
 from .ls import Ls
 from .parsing import Verb
@@ -18,7 +19,7 @@ from .report import Report
 from .store import STORE
 from .tools import Tool, tool
 
-TOOLS: Mapping[str, type[Tool]] = MappingProxyType({"report": Report, "demo": Demo, "ls": Ls})
+TOOLS: Mapping[str, type[Tool]] = MappingProxyType({"report": Report, "demo": Demo, "ls": Ls, "call": Call})
 PANEL = "Reports and tools"
 
 

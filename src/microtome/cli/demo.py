@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..options import option
-from .show import QuietOption
+from .show import JsonOption, QuietOption
 from .tools import Tool
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Demo(QuietOption, Tool):
+class Demo(QuietOption, JsonOption, Tool):
     """Fine-tune small encoders of the package, compare, cut and prune them, and write a report."""
 
     out: Path = option(

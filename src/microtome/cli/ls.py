@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..options import option
 from .listings import Listing, list_recipes, list_tasks, list_zoo, picked
-from .show import Table
+from .show import JsonOption, Table
 from .tools import Tool
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ LISTINGS: Mapping[str, Callable[[], Listing]] = MappingProxyType(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ls(Tool):
+class Ls(JsonOption, Tool):
     """List the entries of a table, with what each promises."""
 
     table: str = option("Table to list.", argument=True, choices=tuple(LISTINGS), metavar="TABLE")

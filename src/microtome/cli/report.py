@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..options import option
-from .show import QuietOption
+from .show import JsonOption, QuietOption
 from .tools import Tool
 
 # Findings that are printed beside the path of the page.
@@ -14,7 +14,7 @@ SHOWN = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report(QuietOption, Tool):
+class Report(QuietOption, JsonOption, Tool):
     """Write one page on all results of a folder: what was found, maps and curves, and how to repeat it."""
 
     folder: Path = option(

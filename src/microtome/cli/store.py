@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import must
 from ..options import option
-from .show import QuietOption
+from .show import JsonOption, QuietOption
 from .tools import Tool
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ ADDRESS = "Of an entry, or its beginning"
 
 
 @dataclass(frozen=True, kw_only=True)
-class StoreTool(Tool):
+class StoreTool(JsonOption, Tool):
     """A command on a store."""
 
     store: Path | None = option(

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 
 from ..options import options_of
 from .parsing import command_of
-from .show import JsonOption, Screen
+from .show import Screen
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tool(JsonOption, ABC):
+class Tool(ABC):
     """One command; a subclass declares its options and what it does."""
 
     @property
     def screen(self) -> Screen:
         """Where the result is shown."""
-        return Screen(json=self.json, quiet=getattr(self, "quiet", False))
+        return Screen(json=getattr(self, "json", False), quiet=getattr(self, "quiet", False))
 
     @abstractmethod
     def run(self, command: str) -> None:

@@ -10,17 +10,19 @@ from typing import Any
 import numpy as np
 
 from ..arguments import checked
+from ..encoders.versions import provenance
 from ..errors import InputError, must
 from ..findings.maps import Map, Maps
 from ..findings.paired import Resamples
 from ..inference.clusters import Clusters
 from ..inference.estimate import Sides
-from ..inference.halves import half_interval, half_plan
+from ..inference.resampling import half_interval, half_plan
 from ..measures.attention import AttentionCells
 from ..measures.attention_pass import AttentionPass
 from ..measures.declare import Chosen, Measure
 from ..measures.table import chosen_all
 from ..runtime import using_threads
+from .certainty import with_interval
 from .inputs import row_digest
 from .request import SimilarityOptions
 
@@ -168,7 +170,7 @@ def as_attention_map(
         warnings=tuple(dropped),
         details=MappingProxyType({"backward": cells.backward}),
         symmetric=symmetric,
-        provenance=MappingProxyType({"sentences": cells.sentences, "seed": seed}),
+        provenance=MappingProxyType(provenance({"sentences": cells.sentences, "seed": seed})),
     )
 
 
@@ -180,7 +182,7 @@ def _with_intervals(
     causal: bool,
     options: SimilarityOptions,
 ) -> dict[str, Map]:
-    level, seed = options.level, options.seed
+    seed = options.seed
     units = (
         Clusters.singletons(len(left))
         if options.clusters is None
@@ -204,15 +206,8 @@ def _with_intervals(
     out = {}
     for label, attention_map in maps.items():
         replicates = np.stack(replicate_lists[label])
-        band = half_interval(attention_map.values, replicates, level, units=len(units), unit=unit)
-        out[label] = replace(
-            attention_map,
-            low=band.low,
-            high=band.high,
-            level=level,
-            method=band.method,
-            unit=unit,
-            target=band.target,
-            resamples=Resamples(kind="halves", array=replicates, units=len(units), digest=digest),
-        )
+        band = half_interval(attention_map.values, replicates, units=len(units), unit=unit)
+        resamples = Resamples(kind="halves", array=replicates, units=len(units), digest=digest)
+        band = replace(band, level=options.level)
+        out[label] = with_interval(attention_map, band, resamples)
     return out

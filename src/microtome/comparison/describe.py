@@ -2,43 +2,41 @@
 
 from __future__ import annotations
 
+import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
 from ..encoders.versions import provenance
 from ..errors import SmallSampleWarning
-from ..findings.maps import Map
+from ..findings.maps import Map, Maps
 from ..findings.words import at_most
 from ..inference.estimate import Sides
 from ..inference.permutation import Null, gamma_p, z_score
 from ..measures.declare import Chosen
 from .inputs import row_digest
 from .request import Request
-from .routes import Raw
-from .tables import LayerFacts, Table
+from .tables import LayerFacts, Outcome, Table
 
 # The share of variance that three neurons may hold before a layer is flagged.
 OUTLIER_SHARE = 0.5
 
 
-def as_map(request: Request, raw: Raw, choice: Chosen, note: str) -> Map:
+def as_map(request: Request, outcome: Outcome, choice: Chosen) -> Map:
     """
     Build a map from a table of values, with its null, estimator, warnings and provenance.
 
     Parameters
     ----------
     request : Request
-    raw : Raw
+    outcome : Outcome
     choice : Chosen
         Which measure.
-    note : str
-        Preprocessing of rows and neurons, for the estimator description.
     """
-    table = raw.tables[choice.label]
+    table = outcome.tables[choice.label]
     blank = np.full(table.values.shape, np.nan)
     z, p = blank, blank.copy()
     explanation = "no formula is known for its spread; ask for permutations"
@@ -61,15 +59,15 @@ def as_map(request: Request, raw: Raw, choice: Chosen, note: str) -> Map:
     elif request.clusters is not None and choice.declared("null") not in ("debiased", "zero"):
         # The mean over permutations of single rows does not hold for unrelated clusters.
         explanation += "; the null mean is that of single rows, and too low for clusters"
-    messages = _warnings(request, raw, choice, table)
+    messages = _warnings(request, outcome, choice, table)
     return Map(
         measure=choice.label,
         left=request.left.names,
-        right=request.left.names if request.right is None else request.right.names,
+        right=request.sides[-1].names,
         values=table.values,
         reasons=tuple(tuple(row) for row in table.reasons.tolist()),
         n=request.n,
-        estimator=_estimator(choice, request, note),
+        estimator=_estimator(choice, request),
         null_mean=table.null_mean,
         z=z,
         p=p,
@@ -78,12 +76,20 @@ def as_map(request: Request, raw: Raw, choice: Chosen, note: str) -> Map:
         rank=Sides(*table.rank) if table.rank else Sides(None, None),
         kept=Sides(*table.kept) if table.kept else Sides(None, None),
         lost=Sides(*table.lost) if table.lost else Sides(None, None),
-        layers=Sides(_facts(raw.left), _facts(raw.right)),
-        precision="exact" if choice.declared("needs") == "rows" else raw.precision,
+        layers=Sides(_facts(outcome.left), _facts(outcome.right)),
+        precision="exact" if choice.declared("needs") == "rows" else outcome.precision,
         warnings=messages,
         details=MappingProxyType(table.details),
         symmetric=request.right is None,
-        provenance=MappingProxyType(_provenance(request)),
+        provenance=MappingProxyType(
+            provenance(
+                {
+                    "device": str(request.device),
+                    "seed": request.options.seed,
+                    "rows_digest": row_digest(request.n, request.left.index, request.clusters),
+                }
+            )
+        ),
     )
 
 
@@ -106,7 +112,7 @@ def _facts(facts: LayerFacts) -> Mapping[str, np.ndarray]:
     )
 
 
-def _estimator(choice: Chosen, request: Request, note: str) -> str:
+def _estimator(choice: Chosen, request: Request) -> str:
     name = choice.declared("title")
     unused = ("folds", "ridge", "seed") if choice.options.get("estimator") == "in_sample" else ()
     parts = [f"{key} {value}" for key, value in choice.options.items() if key not in unused]
@@ -121,12 +127,12 @@ def _estimator(choice: Chosen, request: Request, note: str) -> str:
         parts.append("biased")
     if choice.declared("subspace") is not None:
         parts.append("rank tolerance 1e-6")
-    if note:
-        parts.append(note)
+    if request.note:
+        parts.append(request.note)
     return f"{name} ({', '.join(parts)})" if parts else str(name)
 
 
-def _warnings(request: Request, raw: Raw, choice: Chosen, table: Table) -> tuple[str, ...]:
+def _warnings(request: Request, outcome: Outcome, choice: Chosen, table: Table) -> tuple[str, ...]:
     messages = []
     n = request.n
     if table.kept is not None:
@@ -148,7 +154,7 @@ def _warnings(request: Request, raw: Raw, choice: Chosen, table: Table) -> tuple
             )
     flagged = [
         name
-        for stack, facts in ((request.left, raw.left), (request.right or request.left, raw.right))
+        for stack, facts in ((request.left, outcome.left), (request.sides[-1], outcome.right))
         for name, outlier in zip(stack.names, outliers(facts), strict=True)
         if outlier
     ]
@@ -160,11 +166,7 @@ def _warnings(request: Request, raw: Raw, choice: Chosen, table: Table) -> tuple
     return tuple(messages)
 
 
-def _provenance(request: Request) -> dict[str, Any]:
-    return provenance(
-        {
-            "device": str(request.settings.device),
-            "seed": request.seed,
-            "rows_digest": row_digest(request.n, request.left.index, request.clusters),
-        }
-    )
+def timed(maps: Iterable[Map], started: float) -> Maps:
+    """Collect the maps of a comparison that started at a time of `time.perf_counter`."""
+    seconds = round(time.perf_counter() - started, 3)
+    return Maps([replace(m, provenance=MappingProxyType({**m.provenance, "seconds": seconds})) for m in maps])

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..inference.clusters import Clusters
 from ..measures.declare import Chosen
-from ..moments.cells import Cells
+from ..moments.bank import Bank
 from ..moments.clustered import (
-    ClusterTerms,
+    ClusterRows,
     Layout,
     along_weights,
     cluster_scores,
@@ -19,13 +21,12 @@ from ..moments.clustered import (
     unit_codes,
 )
 from ..moments.crossing import Crossing, cross
-from ..moments.stack import Stack
-from ..moments.strip import Strip, basis
+from ..moments.stack import Stack, rounding
+from ..moments.strip import Cells, Debiasing, Strip, basis
 from ..randomness import generator
-from .layers import Layers, facts_of, in_order, make_banks, runs, vectors_first
 from .nulls import null_details, null_of
-from .plan import LEAST_TILE, EnginePlan, second_share
-from .tables import KINDS, NOT_FINITE, ROUNDING, Outcome, Scores, Table, settle
+from .plan import LEAST_TILE, second_share
+from .tables import KINDS, Outcome, Scores, Table, facts_of, settle
 
 if TYPE_CHECKING:
     import torch
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 def run(
     request: Request,
-    plan: EnginePlan,
     *,
     scores: bool = False,
     source: Callable[..., Crossing] = cross,
@@ -49,7 +49,6 @@ def run(
     request : Request
         With clusters, debiasing leaves out all pairs within a cluster; its seed assigns rows to units, where
         there are too many to score one by one.
-    plan : EnginePlan
     scores : bool
         Whether to read the rows a second time for the influence of each row or cluster.
     source : callable
@@ -61,162 +60,216 @@ def run(
     -------
     Outcome
     """
-    return _Run(request, plan, scores, source).outcome(spectra)
+    return _Run(request, scores, source).outcome(spectra)
+
+
+class _Side:
+    """
+    The banks of one side, and the debiased norm of each layer's own scatter matrix.
+
+    A bank holds a run of layers of one width; `banks[layer]` is the bank and the layer's index in it.
+    """
+
+    def __init__(self, stack: Stack) -> None:
+        self.stack = stack
+        self.banks: dict[int, tuple[Bank, int]] = {}
+        self.own: dict[int, torch.Tensor] = {}
+
+    def in_order(self) -> list[tuple[Bank, int]]:
+        """Bank and index of every layer, in the order of the stack."""
+        return [self.banks[i] for i in sorted(self.banks)]
+
+    def norms(self, kind: str) -> np.ndarray:
+        """Squared norm of every layer's own scatter matrix: debiased or not."""
+        if kind == "debiased":
+            return np.array([float(self.own[i]) for i in sorted(self.own)])
+        return np.array([bank.known["frob2"][row] for bank, row in self.in_order()])
+
+
+class _ClusterReading:
+    """Further readings of the rows: sums within clusters and, on request, scores of the units."""
+
+    def __init__(
+        self, request: Request, stacks: Sequence[Stack], clusters: Clusters, tile_rows: int, *, scores: bool
+    ) -> None:
+        layout = Layout(starts=clusters.starts, sizes=clusters.sizes)
+        count = sum(len(stack) for stack in stacks)
+        share = second_share(count, layout.n, len(layout.sizes), request.memory)
+        self.rows = ClusterRows(
+            stacks=stacks,
+            layout=layout,
+            dtype=request.dtype,
+            device=request.device,
+            tile_rows=int(np.clip(share.cells // count**2, LEAST_TILE, tile_rows)),
+            products=share.products,
+        )
+        self.terms = cluster_terms(self.rows, held=share.held)
+        self.correction = self.terms.within + 2 * self.terms.weights.uk
+        self.scores: dict[str, Scores] = {}
+        if scores:
+            self.units = unit_codes(layout, generator(request.options.seed, "units"), share.units)
+            self.along = along_weights(self.rows, self.terms)
+            units, (left, right) = int(self.units.max()) + 1, (len(stacks[0]), len(stacks[-1]))
+            for kind in KINDS:
+                self.scores[kind] = Scores(
+                    cross=np.zeros((left, right, units)),
+                    left=np.full((left, units), np.nan),
+                    right=np.full((right, units), np.nan),
+                    left_h=np.empty(0),
+                    right_h=np.empty(0),
+                )
+
+    def add_scores(
+        self,
+        stacks: Sequence[Stack],
+        crossing: Crossing,
+        places: Sequence[int],
+        lefts: tuple[int, ...],
+        rights: tuple[int, ...],
+    ) -> None:
+        """Read the rows of the layers of a pass again, for the scores of their units."""
+        import torch
+
+        index = torch.tensor(places, device=self.rows.device)
+        units = cluster_scores(
+            replace(self.rows, stacks=stacks),
+            crossing,
+            self.terms.select(places),
+            [self.along[place][:, index] for place in places],
+            self.units,
+        )
+        offset = 0 if len(stacks) == 1 else len(lefts)
+        for kind, cross_, own in (
+            ("debiased", units.cross, units.own),
+            ("biased", units.biased_cross, units.biased_own),
+        ):
+            scores, shares = self.scores[kind], own.cpu().numpy()
+            scores.cross[np.ix_(lefts, rights)] = cross_.cpu().numpy()
+            for table, layers, first in ((scores.left, lefts, 0), (scores.right, rights, offset)):
+                for k, layer in enumerate(layers):
+                    if np.isfinite(shares[first + k]).all():
+                        table[layer] = shares[first + k]
 
 
 class _Run:
-    """State of one run: its banks, and the tables under construction."""
+    """State of one run: the banks of both sides, and the tables under construction."""
 
-    def __init__(
-        self, request: Request, plan: EnginePlan, scores: bool, source: Callable[..., Crossing]
-    ) -> None:
-        left_stack, right_stack, clusters = request.left, request.right, request.clusters
-        self.source, self.plan = source, plan
-        self.measures = vectors_first(request.measures)
-        self.settings, self.seed = request.settings, request.seed
-        self.clusters, self.symmetric, self.want_scores = clusters, right_stack is None, scores
-        if clusters is None and scores:
-            clusters = Clusters.singletons(left_stack.rows)
-        self.layout: Layout | None = None
-        if clusters is not None:
-            if not np.array_equal(clusters.order, np.arange(clusters.n)):
-                left_stack = left_stack.take(clusters.order)
-                right_stack = None if right_stack is None else right_stack.take(clusters.order)
-            self.layout = Layout(starts=clusters.starts, sizes=clusters.sizes)
-        self.left, self.right = left_stack, left_stack if right_stack is None else right_stack
-        self.sides = (Layers(),) * 2 if right_stack is None else (Layers(), Layers())
-        shape = (len(self.left), len(self.right))
-        # Tables stay on the device until all passes are done: copying each strip would stall it.
-        self.found = {m.label: self._blank() for m in self.measures}
-        self.found_details: dict[str, dict[str, torch.Tensor]] = {m.label: {} for m in self.measures}
-        self.values: dict[str, np.ndarray] = {}
-        self.null_mean = {m.label: np.full(shape, np.nan) for m in self.measures}
-        self.null_sd = {m.label: np.full(shape, np.nan) for m in self.measures}
-        self.reasons = {m.label: np.full(shape, None, dtype=object) for m in self.measures}
-        self.details: dict[str, dict[str, np.ndarray]] = {m.label: {} for m in self.measures}
-        self.terms: ClusterTerms | None = None
-        self.correction: torch.Tensor | None = None
-        debiased = any(m.measure.interval == "debiased" for m in self.measures)
-        if self.layout is not None and (scores or debiased):
-            self._read_clusters(self.layout)
-        if self.want_scores:
-            units = int(self.units.max()) + 1
-            self.cross_scores = {kind: np.zeros((*shape, units)) for kind in KINDS}
-            self.own_scores = {
-                kind: tuple(np.full((len(s), units), np.nan) for s in (self.left, self.right))
-                for kind in KINDS
-            }
-
-    def _read_clusters(self, layout: Layout) -> None:
-        if 2 * layout.sizes.max() >= layout.n:
-            # Too few pairs across clusters remain for debiasing; the measure reports it.
-            return
-        s = self.settings
-        stacks = [self.left] if self.symmetric else [self.left, self.right]
-        count = sum(len(stack) for stack in stacks)
-        share = second_share(count, layout.n, len(layout.sizes), s.memory)
-        tile_rows = int(np.clip(share.cells // count**2, LEAST_TILE, self.plan.tile_rows))
-        self.where = {"dtype": s.dtype, "device": s.device}
-        self.where |= {"tile_rows": tile_rows, "products": share.products}
-        self.terms = cluster_terms(stacks, layout, held=share.held, **self.where)
-        self.correction = self.terms.within + 2 * self.terms.weights.uk
-        if self.want_scores:
-            self.units = unit_codes(layout, generator(self.seed, "units"), share.units)
-            self.along = along_weights(stacks, self.terms, layout, **self.where)
+    def __init__(self, request: Request, scores: bool, source: Callable[..., Crossing]) -> None:
+        self.request, self.plan, self.source = request, request.plan, source
+        self.symmetric = request.right is None
+        # The eigenvectors of PWCCA give the correlations of CCA and SVCCA, so it comes first.
+        self.measures = sorted(request.measures, key=lambda choice: choice.measure.name != "pwcca")
+        clusters = request.units if scores else request.clusters
+        stacks = request.sides
+        if clusters is not None and not np.array_equal(clusters.order, np.arange(clusters.n)):
+            stacks = [stack.take(clusters.order) for stack in stacks]
+        sides = [_Side(stack) for stack in stacks]
+        self.left, self.right = sides[0], sides[-1]
+        self.shape = (len(stacks[0]), len(stacks[-1]))
+        self.tables = {choice.label: Table.blank(self.shape) for choice in self.measures}
+        # Values stay on the device until all passes are done: copying each strip would stall it.
+        self.tensors: dict[str, dict[str, torch.Tensor]] = {label: {} for label in self.tables}
+        self.rows_done = 0
+        self.reading: _ClusterReading | None = None
+        needed = scores or any(choice.measure.interval == "debiased" for choice in self.measures)
+        # With a larger cluster, too few pairs across clusters remain for debiasing; the measure reports it.
+        if clusters is not None and needed and 2 * clusters.sizes.max() < clusters.n:
+            self.reading = _ClusterReading(request, stacks, clusters, self.plan.tile_rows, scores=scores)
 
     def outcome(self, spectra: bool) -> Outcome:
         """Run all passes and return the tables."""
         groups = len(self.plan.left)
         passes = groups * (groups + 1) // 2 if self.symmetric else groups * len(self.plan.right)
-        total = passes * self.left.rows
-        self.done = 0
         for g, lefts in enumerate(self.plan.left):
-            for h, rights in enumerate(self.plan.right):
-                if self.symmetric and h < g:
-                    continue
-                self._pass(lefts, rights, total)
-        for label, table in self.found.items():
-            self.values[label] = table.cpu().numpy()
-            for name, detail in self.found_details[label].items():
-                self.details[label][name] = detail.cpu().numpy()
-        if self.symmetric:
-            self._mirror()
-        for choice in self.measures:
-            self._settle(choice)
-        facts = [facts_of(side, spectra=spectra) for side in dict.fromkeys(self.sides)]
+            for rights in self.plan.right[g if self.symmetric else 0 :]:
+                self._pass(lefts, rights, passes * self.request.n)
+        sides = list(dict.fromkeys((self.left, self.right)))
+        facts = [facts_of(side.in_order(), spectra=spectra) for side in sides]
+        scores = {} if self.reading is None else self.reading.scores
         return Outcome(
-            tables={m.label: self._table(m) for m in self.measures},
+            tables={choice.label: self._table(choice) for choice in self.measures},
             left=facts[0],
             right=facts[-1],
-            near_tolerance=any(b.near_tolerance for s in self.sides for b, _ in s.banks.values()),
-            scores={kind: self._scores(kind) for kind in KINDS} if self.want_scores else {},
+            near_tolerance=any(bank.near_tolerance for side in sides for bank, _ in side.in_order()),
+            scores={kind: self._finished(kind, table) for kind, table in scores.items()},
         )
 
     def _pass(self, lefts: tuple[int, ...], rights: tuple[int, ...], total: int) -> None:
+        left, right = self.left, self.right
         same = self.symmetric and lefts == rights
-        left_group, right_group = self.left.select(lefts), None if same else self.right.select(rights)
-        own_sides = {
-            name
-            for name, side, layers in (("left", self.sides[0], lefts), ("right", self.sides[1], rights))
-            if any(i not in side.banks for i in layers)
-        }
-        s = self.settings
+        stacks = [left.stack.select(lefts), *([] if same else [right.stack.select(rights)])]
+        sides = (("left", left, lefts), ("right", right, rights))
         crossing = self.source(
-            left_group,
-            right_group,
-            dtype=s.dtype,
-            device=s.device,
-            own_sides=frozenset(own_sides),
+            stacks[0],
+            None if same else stacks[1],
+            dtype=self.request.dtype,
+            device=self.request.device,
+            own_sides=frozenset(name for name, side, layers in sides if not side.banks.keys() >= set(layers)),
             progress=self._report(total),
             tile_rows=self.plan.tile_rows,
         )
-        correction = self._correction(crossing, lefts, rights, same)
-        pass_layers = [(self.sides[0], self.left, i) for i in lefts]
-        if not same:
-            pass_layers += [(self.sides[1], self.right, j) for j in rights]
-        make_banks(crossing, correction, pass_layers, s)
+        offset = 0 if self.symmetric else len(left.stack)
+        places = [*lefts, *([] if same else (offset + j for j in rights))]
+        correction = self._correction(crossing, places)
+        known = [(left, i) for i in lefts] + [(right, j) for j in rights if not same]
+        self._make_banks(crossing, correction, known)
         for position, i in enumerate(lefts):
             self._strips(crossing, correction, position, i, rights[crossing.first[position] :])
-        if self.want_scores:
-            self._second_reading(left_group, right_group, crossing, lefts, rights, same)
+        if self.reading is not None and self.reading.scores:
+            self.reading.add_scores(stacks, crossing, places, lefts, rights)
+
+    def _make_banks(
+        self, crossing: Crossing, correction: torch.Tensor, known: Sequence[tuple[_Side, int]]
+    ) -> None:
+        """Create banks for the layers of a pass that occur for the first time."""
+        import torch
+
+        fresh = [
+            k
+            for k, (side, layer) in enumerate(known)
+            if layer not in side.banks and crossing.diagonal[k] is not None
+        ]
+        for _, run_ in groupby(fresh, key=lambda k: (crossing.widths[k], id(known[k][0]))):
+            members = list(run_)
+            bank = Bank(
+                n=crossing.n,
+                names=tuple(crossing.names[k] for k in members),
+                mean=torch.stack([crossing.mean[k] for k in members]),
+                scatter=torch.stack([b for k in members if (b := crossing.diagonal[k]) is not None]),
+                norms2=crossing.products.diagonal()[members],
+                dtype=self.request.dtype,
+                input_eps=max(rounding(known[k][0].stack.layers[known[k][1]]) for k in members),
+            )
+            for row, k in enumerate(members):
+                side, layer = known[k]
+                side.banks[layer] = (bank, row)
+                side.own[layer] = bank.frob2[row] - correction[k, k]
 
     def _blank(self) -> torch.Tensor:
         import torch
 
-        shape = (len(self.left), len(self.right))
-        return torch.full(shape, float("nan"), dtype=torch.float64, device=self.settings.device)
+        return torch.full(self.shape, float("nan"), dtype=torch.float64, device=self.request.device)
 
     def _report(self, total: int) -> Callable[[int], None] | None:
-        progress = self.settings.progress
+        progress = self.request.progress
         if progress is None:
             return None
 
         def report(rows: int) -> None:
-            self.done += rows
-            progress("moments", self.done, total)
+            self.rows_done += rows
+            progress("moments", self.rows_done, total)
 
         return report
 
-    def _places(self, lefts: tuple[int, ...], rights: tuple[int, ...], same: bool) -> list[int]:
-        """Positions of a pass's layers among all layers, left then right."""
-        if same:
-            return list(lefts)
-        offset = 0 if self.symmetric else len(self.left)
-        return [*lefts, *(offset + j for j in rights)]
-
-    def _correction(
-        self, crossing: Crossing, lefts: tuple[int, ...], rights: tuple[int, ...], same: bool
-    ) -> torch.Tensor:
+    def _correction(self, crossing: Crossing, places: Sequence[int]) -> torch.Tensor:
         """Debiasing correction, shape (layers, layers) over the layers of the pass."""
         import torch
 
-        n = crossing.n
-        if self.clusters is not None and self.correction is None:
-            return torch.full_like(crossing.products, float("nan"))
-        if self.clusters is not None and self.correction is not None:
-            positions = torch.tensor(self._places(lefts, rights, same), device=self.correction.device)
-            return self.correction[positions][:, positions]
-        if n < 4:
+        n, clustered = crossing.n, self.request.clusters is not None
+        if clustered and self.reading is not None:
+            index = torch.tensor(places, device=self.reading.correction.device)
+            return self.reading.correction[index][:, index]
+        if clustered or n < 4:
             return torch.full_like(crossing.products, float("nan"))
         sums = torch.outer(crossing.norms, crossing.norms)
         return n / (n - 2) * crossing.products - sums / ((n - 1) * (n - 2))
@@ -226,145 +279,75 @@ class _Run:
     ) -> None:
         import torch
 
-        bank, row = self.sides[0].banks[i]
-        side = self.sides[1]
+        bank, row = self.left.banks[i]
+        side = self.right
         offset = crossing.right[crossing.first[position]]
         begin = 0
-        for run_ in runs(
-            list(range(len(rights))),
-            [self.right.widths[j] for j in rights],
-            [id(side.banks[j][0]) for j in rights],
-        ):
-            layers = [rights[k] for k in run_]
+        for _, run_ in groupby(enumerate(rights), key=lambda pair: id(side.banks[pair[1]][0])):
+            places, layers = zip(*run_, strict=True)
             right_bank, first = side.banks[layers[0]]
             width = right_bank.width
-            columns = slice(first, first + len(layers))
             block = crossing.strips[position][:, begin : begin + len(layers) * width]
             begin += len(layers) * width
             strip = Strip(
                 left=bank,
                 row=row,
                 right=right_bank,
-                columns=columns,
+                columns=slice(first, first + len(layers)),
                 flat=block,
-                correction=correction[position, offset + run_[0] : offset + run_[-1] + 1],
-                left_self=self.sides[0].own[i],
-                right_self=torch.stack([side.own[j] for j in layers]),
+                debiasing=Debiasing(
+                    correction=correction[position, offset + places[0] : offset + places[-1] + 1],
+                    left=self.left.own[i],
+                    right=torch.stack([side.own[j] for j in layers]),
+                ),
                 both=self.symmetric,
                 same=self.symmetric and layers[0] == i,
             )
             for choice in self.measures:
                 cells: Cells = choice.declared("compute")(strip, choice.options)
-                self._fill(choice, strip, cells, i, layers)
+                self._fill(choice, strip, cells, i, slice(layers[0], layers[-1] + 1))
 
-    def _fill(self, choice: Chosen, strip: Strip, cells: Cells, i: int, layers: list[int]) -> None:
-        label = choice.label
-        columns = slice(layers[0], layers[-1] + 1)
-        self.found[label][i, columns] = cells.forward
-        self.reasons[label][i, layers] = np.array(cells.reasons or [None] * len(layers), dtype=object)
-        for name, values in cells.details.items():
-            self.found_details[label].setdefault(name, self._blank())[i, columns] = values
+    def _fill(self, choice: Chosen, strip: Strip, cells: Cells, i: int, columns: slice) -> None:
+        table, tensors = self.tables[choice.label], self.tensors[choice.label]
+        for name, values in {"values": cells.forward, **cells.details}.items():
+            tensors.setdefault(name, self._blank())[i, columns] = values
+        table.reasons[i, columns] = np.array(cells.reasons or [None] * len(strip), dtype=object)
         for name, values in null_details(choice, strip).items():
-            table = self.details[label].setdefault(name, np.full(self.reasons[label].shape, np.nan))
-            table[i, layers] = values
-        forward, backward = null_of(choice, strip)
-        self.null_mean[label][i, layers], self.null_sd[label][i, layers] = forward
+            table.details.setdefault(name, np.full(self.shape, np.nan))[i, columns] = values
+        null = null_of(choice, strip)
+        table.null_mean[i, columns], table.null_sd[i, columns] = null.forward, null.sd
         if self.symmetric:
-            back = cells.forward if cells.backward is None else cells.backward
-            self.found[label][columns, i] = back
-            self.null_mean[label][layers, i], self.null_sd[label][layers, i] = backward
-
-    def _second_reading(
-        self,
-        left_group: Stack,
-        right_group: Stack | None,
-        crossing: Crossing,
-        lefts: tuple[int, ...],
-        rights: tuple[int, ...],
-        same: bool,
-    ) -> None:
-        import torch
-
-        assert self.terms is not None
-        assert self.layout is not None
-        positions = self._places(lefts, rights, same)
-        index = torch.tensor(positions, device=self.settings.device)
-        unit_scores = cluster_scores(
-            left_group,
-            right_group,
-            crossing,
-            self.terms.select(positions),
-            [self.along[p][:, index] for p in positions],
-            self.layout,
-            self.units,
-            **self.where,
-        )
-        for kind, cross_, self_scores in (
-            ("debiased", unit_scores.cross, unit_scores.own),
-            ("biased", unit_scores.biased_cross, unit_scores.biased_own),
-        ):
-            self.cross_scores[kind][np.ix_(lefts, rights)] = cross_.cpu().numpy()
-            shares = self_scores.cpu().numpy()
-            for side, layers, offset in ((0, lefts, 0), (1, rights, 0 if same else len(lefts))):
-                for k, layer in enumerate(layers):
-                    if np.isfinite(shares[offset + k]).all():
-                        self.own_scores[kind][side][layer] = shares[offset + k]
-
-    def _mirror(self) -> None:
-        """Copy the upper triangle of a symmetric map to the lower one."""
-        i, j = np.tril_indices(len(self.left), -1)
-        for choice in self.measures:
-            self.reasons[choice.label][i, j] = self.reasons[choice.label][j, i]
-            for table in self.details[choice.label].values():
-                table[i, j] = table[j, i]
-        if self.want_scores:
-            for table in self.cross_scores.values():
-                table[i, j] = table[j, i]
-
-    def _settle(self, choice: Chosen) -> None:
-        """Set undefined cells to NaN, and clip values that rounding put out of range."""
-        label = choice.label
-        values, reasons = self.values[label], self.reasons[label]
-        undefined = np.array([[r is not None for r in row] for row in reasons])
-        values[undefined] = np.nan
-        bad = ~undefined & ~np.isfinite(values)
-        reasons[bad] = NOT_FINITE
-        values[bad] = np.nan
-        settle(values, choice, ROUNDING[self.settings.exact])
-
-    def _scores(self, kind: str) -> Scores:
-        def norm(side: Layers, layer: int) -> float:
-            bank, row = side.banks[layer]
-            return float(side.own[layer]) if kind == "debiased" else bank.known["frob2"][row]
-
-        left_norms, right_norms = (
-            np.array([norm(side, i) for i in range(len(stack))])
-            for side, stack in zip(self.sides, (self.left, self.right), strict=True)
-        )
-        return Scores(
-            cross=self.cross_scores[kind],
-            left=self.own_scores[kind][0],
-            right=self.own_scores[kind][1],
-            left_h=left_norms,
-            right_h=right_norms,
-        )
+            tensors["values"][columns, i] = cells.forward if cells.backward is None else cells.backward
+            table.null_mean[columns, i], table.null_sd[columns, i] = null.backward, null.sd
 
     def _table(self, choice: Chosen) -> Table:
-        label = choice.label
+        """The table of a measure, whole and on the processor."""
+        arrays = {name: values.cpu().numpy() for name, values in self.tensors[choice.label].items()}
         subspace = choice.declared("subspace")
         subspace_facts: dict[str, tuple[np.ndarray, ...]] = {}
         if subspace is not None:
             name = subspace(choice.options)
             for what in ("kept", "rank", "lost"):
                 subspace_facts[what] = tuple(
-                    np.array([getattr(basis(bank, name), what)[row] for bank, row in in_order(side)])
-                    for side in self.sides
+                    np.array([getattr(basis(bank, name), what)[row] for bank, row in side.in_order()])
+                    for side in (self.left, self.right)
                 )
-        return Table(
-            values=self.values[label],
-            null_mean=self.null_mean[label],
-            null_sd=self.null_sd[label],
-            reasons=self.reasons[label],
-            details=self.details[label],
-            **subspace_facts,
-        )
+        table = replace(self.tables[choice.label], values=arrays.pop("values"), **subspace_facts)
+        table.details.update(arrays)
+        if self.symmetric:
+            _mirror(table.reasons, *table.details.values())
+        settle(table, choice, exact=self.request.exact)
+        return table
+
+    def _finished(self, kind: str, scores: Scores) -> Scores:
+        """The scores of all pairs of layers, with the norms that they add up to."""
+        if self.symmetric:
+            _mirror(scores.cross)
+        return replace(scores, left_h=self.left.norms(kind), right_h=self.right.norms(kind))
+
+
+def _mirror(*tables: np.ndarray) -> None:
+    """Copy the upper triangle of symmetric tables to the lower one."""
+    i, j = np.tril_indices(len(tables[0]), -1)
+    for table in tables:
+        table[i, j] = table[j, i]

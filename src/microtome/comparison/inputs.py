@@ -6,24 +6,18 @@ import hashlib
 import os
 import tokenize
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..errors import InputError, check_plain, must
 from ..extraction.rowtable import Grouping, read_grouping
 from ..inference.clusters import Clusters
-from ..moments.spread import column_spread
 from ..moments.stack import Stack, make_stack
 from ..randomness import generator
 from ..store.manifest import is_stack, read_manifest
 from ..store.shards import ShardedLayer
-
-if TYPE_CHECKING:
-    import torch
-
 
 _UNREADABLE = (
     *(OSError, ValueError, EOFError, MemoryError, OverflowError),
@@ -183,41 +177,6 @@ def check_remove_top(remove_top: int, widths: Sequence[int]) -> None:
         raise must("remove_top", "a whole number of at least 0", remove_top)
     if remove_top >= min(widths):
         raise must("remove_top", f"below the narrowest layer's {min(widths)} features", remove_top)
-
-
-def controlled(stack: Stack, *, zscore: bool, remove_top: int, device: torch.device) -> Stack:
-    """
-    Standardize neurons, or remove those of largest variance, as a control for outlier dimensions.
-
-    Parameters
-    ----------
-    stack : Stack
-    zscore : bool
-        Divide each neuron by its standard deviation.
-    remove_top : int
-        How many neurons of largest variance to leave out of each layer.
-    device : torch.device
-
-    Returns
-    -------
-    Stack
-    """
-    check_remove_top(remove_top, stack.widths)
-    if not zscore and not remove_top:
-        return stack
-    columns, scales = [], []
-    for neurons in column_spread(stack, device):
-        spread = neurons.cpu().numpy()
-        keep = np.arange(len(spread))
-        if remove_top:
-            keep = np.sort(np.argsort(-spread, kind="stable")[remove_top:])
-        if zscore and (spread[keep] > 0).any():
-            # The values of a constant neuron are rounding error, which standardizing would amplify.
-            keep = keep[spread[keep] > 0]
-        sd = np.sqrt(spread[keep] / (stack.rows - 1))
-        columns.append(keep)
-        scales.append(np.where(sd > 0, 1 / np.where(sd > 0, sd, 1.0), 1.0) if zscore else None)
-    return replace(stack, columns=tuple(columns), scales=tuple(scales))
 
 
 def row_digest(n: int, index: np.ndarray | None, clusters: Clusters | None) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,30 +19,25 @@ from ..randomness import generator
 if TYPE_CHECKING:
     import torch
 
-Pair = tuple[np.ndarray, np.ndarray]
 DRAWS = 256
 
 
-def null_of(choice: Chosen, strip: Strip) -> tuple[Pair, Pair]:
+class Expected(NamedTuple):
     """
-    Mean and standard deviation of a measure over all permutations of the rows of one side.
+    Mean of a measure, in both directions, and its standard deviation over permutations of one side's rows.
 
-    Parameters
-    ----------
-    choice : Chosen
-    strip : Strip
-        One left layer against b right ones.
-
-    Returns
-    -------
-    forward, backward : pair of ndarray of shape (b,)
-        Mean and standard deviation; NaN where no formula is known.
+    Numbers or arrays of shape (b,) for one left layer against b right ones; NaN where no formula is known.
     """
+
+    forward: Any = math.nan
+    backward: Any = math.nan
+    sd: Any = math.nan
+
+
+def null_of(choice: Chosen, strip: Strip) -> Expected:
+    """Mean and standard deviation of a measure over all permutations of the rows of one side."""
     name = choice.declared("null")
-    if name is None:
-        nothing = np.full(len(strip), np.nan)
-        return (nothing, nothing), (nothing, nothing)
-    return NULLS[name](choice, strip)
+    return Expected() if name is None else NULLS[name](choice, strip)
 
 
 def null_details(choice: Chosen, strip: Strip) -> dict[str, np.ndarray]:
@@ -50,11 +46,6 @@ def null_details(choice: Chosen, strip: Strip) -> dict[str, np.ndarray]:
         return {}
     null = moments_null(strip)
     return {"biased_null_mean": np.asarray(null.mean), "biased_null_sd": np.asarray(null.sd)}
-
-
-def _both(mean: np.ndarray, sd: np.ndarray | None = None) -> tuple[Pair, Pair]:
-    pair = (mean, np.full(len(mean), np.nan) if sd is None else sd)
-    return pair, pair
 
 
 def _kept(choice: Chosen, strip: Strip) -> tuple[int, np.ndarray]:
@@ -71,46 +62,43 @@ def moments_null(strip: Strip) -> Null:
     return cka_null(T, T2, S2, T_, T2_, S2_, strip.n)
 
 
-def _cka(choice: Chosen, strip: Strip) -> tuple[Pair, Pair]:
+def _cka(choice: Chosen, strip: Strip) -> Expected:
     if strip.n < 4:
-        return _both(np.full(len(strip), np.nan))
+        return Expected()
     null = moments_null(strip)
-    return _both(np.asarray(null.mean), np.asarray(null.sd))
+    return Expected(null.mean, null.mean, null.sd)
 
 
-def _debiased(choice: Chosen, strip: Strip) -> tuple[Pair, Pair]:
+def _debiased(choice: Chosen, strip: Strip) -> Expected:
     if strip.n < 4:
-        return _both(np.full(len(strip), np.nan))
+        return Expected()
     null = debiased_null(strip.n)
-    return _both(np.full(len(strip), float(null.mean)), np.full(len(strip), float(null.sd)))
+    return Expected(null.mean, null.mean, null.sd)
 
 
-def _wachter(choice: Chosen, strip: Strip) -> tuple[Pair, Pair]:
+def _wachter(choice: Chosen, strip: Strip) -> Expected:
     left_dims, right_dims = _kept(choice, strip)
     mean = np.full(len(strip), np.nan)
     defined = (right_dims > 0) & (left_dims > 0)
     if defined.any():
         mean[defined] = mean_rho(left_dims, right_dims[defined], strip.n)
-    return _both(mean)
+    return Expected(mean, mean)
 
 
-def _mean_square(choice: Chosen, strip: Strip) -> tuple[Pair, Pair]:
+def _mean_square(choice: Chosen, strip: Strip) -> Expected:
+    mean = rho2_null(*_kept(choice, strip), strip.n)
+    return Expected(mean, mean)
+
+
+def _share_explained(choice: Chosen, strip: Strip) -> Expected:
     left_dims, right_dims = _kept(choice, strip)
-    return _both(rho2_null(left_dims, right_dims, strip.n))
+    return Expected(r2_null(right_dims, strip.n), r2_null(left_dims, strip.n))
 
 
-def _share_explained(choice: Chosen, strip: Strip) -> tuple[Pair, Pair]:
+def _multiple_correlation(choice: Chosen, strip: Strip) -> Expected:
     left_dims, right_dims = _kept(choice, strip)
-    forward, back = r2_null(right_dims, strip.n), np.full(len(strip), float(r2_null(left_dims, strip.n)))
-    unknown = np.full(len(strip), np.nan)
-    return (forward, unknown), (back, unknown)
-
-
-def _multiple_correlation(choice: Chosen, strip: Strip) -> tuple[Pair, Pair]:
-    left_dims, right_dims = _kept(choice, strip)
-    unknown = np.full(len(strip), np.nan)
     forward = np.array([root_beta_mean(r, strip.n) for r in right_dims])
-    return (forward, unknown), (np.full(len(strip), root_beta_mean(left_dims, strip.n)), unknown)
+    return Expected(forward, root_beta_mean(left_dims, strip.n))
 
 
 def root_beta_mean(rank: int, n: int) -> float:
@@ -129,11 +117,10 @@ def root_beta_mean(rank: int, n: int) -> float:
     return float(np.exp(gammaln(a + 0.5) + gammaln(half_dof) - gammaln(a) - gammaln(half_dof + 0.5)))
 
 
-def _largest(choice: Chosen, strip: Strip) -> tuple[Pair, Pair]:
-    unknown = np.full(len(strip), np.nan)
-    right_means = largest_correlation(strip.right)[strip.columns]
-    left_mean = largest_correlation(strip.left)[strip.row]
-    return (right_means, unknown), (np.full(len(strip), left_mean), unknown)
+def _largest(choice: Chosen, strip: Strip) -> Expected:
+    return Expected(
+        largest_correlation(strip.right)[strip.columns], largest_correlation(strip.left)[strip.row]
+    )
 
 
 def largest_correlation(bank: Bank) -> np.ndarray:
@@ -178,7 +165,7 @@ def _roots(bank: Bank) -> list[torch.Tensor]:
     return roots
 
 
-NULLS: Mapping[str, Callable[[Chosen, Strip], tuple[Pair, Pair]]] = MappingProxyType(
+NULLS: Mapping[str, Callable[[Chosen, Strip], Expected]] = MappingProxyType(
     {
         "cka": _cka,
         "debiased": _debiased,

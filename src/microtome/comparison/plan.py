@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import must
-from ..measures.declare import Chosen
 from ..moments.clustered import MOST_PRODUCTS, MOST_UNITS
-from ..moments.stack import Stack
 from ..moments.tiles import TILE_ROWS
 
 if TYPE_CHECKING:
-    import torch
+    from .request import Request
 
 UNITS = {"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 # Multiply-adds per second of one thread of an ordinary processor; only for the time estimate.
@@ -166,39 +163,22 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
-def make_plan(
-    left: Stack,
-    right: Stack | None,
-    measures: Sequence[Chosen],
-    *,
-    memory: int,
-    itemsize: int,
-    certainty: bool = False,
-    clustered: bool = False,
-    halves: int = 0,
-    permutations: int = 0,
-) -> EnginePlan:
+def make_plan(request: Request) -> EnginePlan:
     """
-    Split layers into as few groups as fit the memory.
+    Split the layers of a request into as few groups as fit its memory, and estimate the cost.
 
     Parameters
     ----------
-    left, right : Stack, Stack or None
-    measures : sequence of Chosen
-    memory : int
-        Bytes the engine may hold.
-    itemsize : int
-        Bytes of a number in the products: 4 (fast) or 8 (exact).
-    certainty, clustered : bool
-        Whether the rows are read again for intervals, and for clusters.
-    halves, permutations : int
-        Repetitions of the whole map.
+    request : Request
 
     Returns
     -------
     EnginePlan
     """
-    n = left.rows
+    left, right, measures = request.left, request.right, request.measures
+    certainty, clustered = request.options.certainty, request.clusters is not None
+    resampled = certainty and any(choice.measure.interval == "halves" for choice in measures)
+    n, memory, itemsize = left.rows, request.memory, 8 if request.exact else 4
     left_widths = np.array(left.widths)
     right_widths = left_widths if right is None else np.array(right.widths)
     spectra = sum(w * w for w in [*left_widths, *([] if right is None else right_widths)]) * (
@@ -223,7 +203,8 @@ def make_plan(
     operations = n * products * (1 + sum(EXTRA_COST.get(m.measure.name, 0.02) for m in measures))
     rows_too = [m for m in measures if m.declared("needs") == "rows"]
     operations += len(rows_too) * n * n * float(left_widths.sum() + right_widths.sum())
-    repeats = 1.0 + 0.5 * halves + permutations + (2.4 if certainty else 0.0)
+    repeats = 1.0 + request.options.permutations + (2.4 if certainty else 0.0)
+    repeats += 0.5 * request.options.halves * resampled
     slower = 2.0 if itemsize == 8 else 1.0
     layers = len(left_widths) if symmetric else len(left_widths) + len(right_widths)
     second = certainty or clustered
@@ -268,32 +249,3 @@ def _state(
     room = max(memory - sums - product, memory // 4)
     tile_rows = int(np.clip(room // (itemsize * columns), 256, TILE_ROWS))
     return tile_rows, sums + product + min(tile_rows, n) * columns * itemsize
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """
-    Engine settings: precision, device, memory and progress.
-
-    Parameters
-    ----------
-    exact : bool
-        Float64 throughout.
-    device : torch.device
-    memory : int
-        Bytes.
-    progress : callable or None
-        Called with a description, the rows done, and the total number of rows.
-    """
-
-    exact: bool
-    device: Any
-    memory: int
-    progress: Any = None
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Of the products."""
-        import torch
-
-        return torch.float64 if self.exact else torch.float32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..arguments import check_value
 from ..checks import check_level
@@ -13,17 +13,21 @@ from ..extraction.rowtable import Grouping
 from ..inference.clusters import Clusters
 from ..measures.declare import Chosen
 from ..measures.table import chosen_all
+from ..moments.spread import controlled
 from ..moments.stack import Stack
 from ..runtime import find_device
 from .inputs import (
     check_remove_top,
     choose_rows,
-    controlled,
     gather,
     read_clusters,
     recorded_grouping,
 )
-from .plan import EnginePlan, Settings, make_plan, read_bytes
+from .plan import EnginePlan, make_plan, read_bytes
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
 
 Progress = Callable[[str, int, int], None]
 PRECISIONS = ("fast", "exact")
@@ -118,70 +122,112 @@ class SimilarityOptions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """
-    Checked inputs of one comparison.
+    A checked comparison: layers, measures, and how they are computed.
 
-    `grouping` comes from recorded layers, where the user passed no clusters; `note` names what was done to
-    the rows.
+    Parameters
+    ----------
+    left, right : Stack, Stack or None
+    measures : tuple of Chosen
+    options : SimilarityOptions
+    exact : bool
+        Float64 throughout.
+    device : torch.device
+    memory : int
+        Bytes.
+    clusters : Clusters or None
+    grouping : Grouping or None
+        From recorded layers, where the user passed no clusters.
+    note : str
+        What was done to the rows and the neurons.
+    switched : str
+        Why the arithmetic is exact although it was not requested.
+    progress : callable, optional
     """
 
     left: Stack
     right: Stack | None
     measures: tuple[Chosen, ...]
-    clusters: Clusters | None
-    settings: Settings
-    seed: int
-    switched: str = ""
+    options: SimilarityOptions
+    exact: bool
+    device: torch.device
+    memory: int
+    clusters: Clusters | None = None
     grouping: Grouping | None = None
     note: str = ""
+    switched: str = ""
+    progress: Progress | None = None
 
     @property
     def n(self) -> int:
         """Number of rows in the comparison."""
         return self.left.rows
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the products."""
+        import torch
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """A checked comparison with its options and its plan."""
+        return torch.float64 if self.exact else torch.float32
 
-    request: Request
-    plan: EnginePlan
-    options: SimilarityOptions
+    @property
+    def sides(self) -> list[Stack]:
+        """The stacks of the comparison: one where a stack is compared with itself."""
+        return [self.left] if self.right is None else [self.left, self.right]
 
-    def reporting(self, progress: Progress | None) -> Prepared:
-        """The same with another receiver of progress."""
-        settings = replace(self.request.settings, progress=progress)
-        return replace(self, request=replace(self.request, settings=settings))
+    @property
+    def widths(self) -> list[int]:
+        """Number of features of every layer."""
+        return [width for stack in self.sides for width in stack.widths]
+
+    @property
+    def units(self) -> Clusters:
+        """What is independent: the clusters, or every row for itself."""
+        return Clusters.singletons(self.n) if self.clusters is None else self.clusters
+
+    @property
+    def plan(self) -> EnginePlan:
+        """How the layers are grouped to fit the memory, and the cost."""
+        return make_plan(self)
+
+    def take(self, rows: np.ndarray) -> Request:
+        """Restrict the request to some of its rows."""
+        clusters = self.clusters
+        return replace(
+            self,
+            left=self.left.take(rows),
+            right=None if self.right is None else self.right.take(rows),
+            clusters=None
+            if clusters is None
+            else read_clusters(clusters.codes[rows], len(rows), balanced=False),
+        )
 
     def sentence(self) -> str:
         """Describe the size of the work."""
-        request = self.request
-        names = ", ".join(choice.label for choice in request.measures)
-        layers = f"{len(request.left)} x {len(request.right or request.left)} layers"
-        return f"{layers}, {request.n:,} rows, {names}: {self.plan.sentence()}, on {request.settings.device}"
+        names = ", ".join(choice.label for choice in self.measures)
+        layers = f"{len(self.left)} x {len(self.sides[-1])} layers"
+        return f"{layers}, {self.n:,} rows, {names}: {self.plan.sentence()}, on {self.device}"
 
     def summary(self) -> dict[str, Any]:
         """The same as plain data."""
-        request = self.request
+        plan = self.plan
         return {
-            "left": list(request.left.names),
-            "right": list((request.right or request.left).names),
-            "rows": request.n,
-            "measures": [choice.label for choice in request.measures],
-            "memory_bytes": self.plan.state_bytes,
-            "readings": self.plan.passes,
-            "operations": self.plan.operations,
-            "seconds_on_one_thread": self.plan.seconds,
-            "device": str(request.settings.device),
+            "left": list(self.left.names),
+            "right": list(self.sides[-1].names),
+            "rows": self.n,
+            "measures": [choice.label for choice in self.measures],
+            "memory_bytes": plan.state_bytes,
+            "readings": plan.passes,
+            "operations": plan.operations,
+            "seconds_on_one_thread": plan.seconds,
+            "device": str(self.device),
         }
 
     def files(self) -> list[str]:
         """The files that the layers lie in, each once."""
-        stacks = [stack for stack in (self.request.left, self.request.right) if stack is not None]
-        return list(dict.fromkeys(str(layer.path) for stack in stacks for layer in stack.layers))
+        return list(dict.fromkeys(str(layer.path) for stack in self.sides for layer in stack.layers))
 
 
-def prepare(left: Any, right: Any, measures: Any, options: SimilarityOptions) -> Prepared:
+def prepare(left: Any, right: Any, measures: Any, options: SimilarityOptions) -> Request:
     """
     Check a comparison and plan it, without reading a row.
 
@@ -193,7 +239,7 @@ def prepare(left: Any, right: Any, measures: Any, options: SimilarityOptions) ->
 
     Returns
     -------
-    Prepared
+    Request
     """
     choices = tuple(chosen_all(measures))
     for choice in choices:
@@ -230,76 +276,48 @@ def prepare(left: Any, right: Any, measures: Any, options: SimilarityOptions) ->
         left=left_stack,
         right=right_stack,
         measures=choices,
+        options=options,
+        exact=options.precision == "exact",
+        device=find_device(options.device),
+        memory=read_bytes(options.memory),
         clusters=clusters,
         grouping=grouping,
-        settings=Settings(
-            exact=options.precision == "exact",
-            device=find_device(options.device),
-            memory=read_bytes(options.memory),
-            progress=options.progress,
-        ),
-        seed=options.seed,
         note=f"{n} of {total} rows" if index is not None else "",
+        progress=options.progress,
     )
-    return _planned(request, options)
+    return _settled(request)
 
 
-def with_controls(prepared: Prepared) -> Prepared:
+def with_controls(request: Request) -> Request:
     """Standardize neurons or remove those of largest variance, where the options say so: this reads rows."""
-    options, request = prepared.options, prepared.request
-    if not options.zscore and not options.remove_top:
-        return prepared
-    left, right = (
-        stack
-        and controlled(
-            stack, zscore=options.zscore, remove_top=options.remove_top, device=request.settings.device
-        )
-        for stack in (request.left, request.right)
-    )
-    assert left is not None
+    zscore, remove_top = request.options.zscore, request.options.remove_top
+    if not zscore and not remove_top:
+        return request
+    sides = [
+        controlled(stack, zscore=zscore, remove_top=remove_top, device=request.device)
+        for stack in request.sides
+    ]
     notes = [request.note] if request.note else []
-    notes += ["neurons standardized"] if options.zscore else []
-    notes += [f"the {options.remove_top} neurons of largest variance removed"] if options.remove_top else []
-    return _planned(replace(request, left=left, right=right, note="; ".join(notes)), options)
+    notes += ["neurons standardized"] if zscore else []
+    notes += [f"the {remove_top} neurons of largest variance removed"] if remove_top else []
+    right = None if request.right is None else sides[1]
+    return _settled(replace(request, left=sides[0], right=right, note="; ".join(notes)))
 
 
-def _planned(request: Request, options: SimilarityOptions) -> Prepared:
-    """Decide the precision and the memory by the stacks, and plan the passes."""
+def _settled(request: Request) -> Request:
+    """Decide the precision and the memory by the stacks."""
+    options, device, memory = request.options, request.device, request.memory
     exact, switched = options.precision == "exact", ""
-    on_gpu = request.settings.device.type == "cuda"
-    widest = max(*request.left.widths, *(() if request.right is None else request.right.widths), 1)
-    if not exact and on_gpu:
+    widest = max(request.widths)
+    if not exact and device.type == "cuda":
         exact, switched = True, "float64 costs a data-center GPU no more"
     elif not exact and any(c.declared("subspace") is not None for c in request.measures):
         if widest <= NARROW:
             exact, switched = True, "layers are narrow, and float64 costs little"
         elif request.n < 2 * widest:
             exact, switched = True, "fewer than twice as many rows as features"
-    memory = request.settings.memory
-    if on_gpu and options.memory == "2GB":
+    if device.type == "cuda" and options.memory == "2GB":
         import torch
 
-        memory = int(0.6 * torch.cuda.mem_get_info(request.settings.device)[0])
-    settings = replace(request.settings, exact=exact, memory=memory)
-    request = replace(request, settings=settings, switched=switched)
-    resampled = any(c.measure.interval == "halves" for c in request.measures)
-    plan = plan_for(
-        request,
-        certainty=options.certainty,
-        halves=options.halves if options.certainty and resampled else 0,
-        permutations=options.permutations,
-    )
-    return Prepared(request=request, plan=plan, options=options)
-
-
-def plan_for(request: Request, **more: Any) -> EnginePlan:
-    """Make the plan of a checked request."""
-    return make_plan(
-        request.left,
-        request.right,
-        request.measures,
-        memory=request.settings.memory,
-        itemsize=8 if request.settings.exact else 4,
-        clustered=request.clusters is not None,
-        **more,
-    )
+        memory = int(0.6 * torch.cuda.mem_get_info(device)[0])
+    return replace(request, exact=exact, switched=switched, memory=memory)

@@ -6,17 +6,11 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from ..errors import InputError
-from ..inference.clusters import Clusters
 from ..measures.declare import Chosen
 from ..moments.stack import Stack, read_rows
-from .plan import Settings
-from .tables import NOT_FINITE, Table, settle
-
-# How far rounding may put a value out of range.
-ROUNDING = 1e-9
+from .request import Request
+from .tables import Table, settle
 
 
 def footprint(choice: Chosen, n: int, width: int) -> int:
@@ -26,79 +20,67 @@ def footprint(choice: Chosen, n: int, width: int) -> int:
     return 8 * n * width * 3
 
 
-def run_rows(
-    left: Stack, right: Stack | None, choice: Chosen, settings: Settings, clusters: Clusters | None = None
-) -> Table:
+def run_rows(request: Request, choice: Chosen) -> Table:
     """
     Compute one measure that needs rows for every pair of layers.
 
     Parameters
     ----------
-    left, right : Stack, Stack or None
-    choice : Chosen
-    settings : Settings
+    request : Request
         Its memory limits how many prepared layers are held at once.
-    clusters : Clusters, optional
+    choice : Chosen
 
     Returns
     -------
     Table
     """
-    symmetric = right is None
-    right_stack = left if right is None else right
-    n = left.rows
-    layer_bytes = max(footprint(choice, n, w) for w in (*left.widths, *right_stack.widths))
-    fits = int(settings.memory // layer_bytes)
+    symmetric, n = request.right is None, request.n
+    left, right = request.left, request.sides[-1]
+    layer_bytes = max(footprint(choice, n, width) for width in request.widths)
+    fits = int(request.memory // layer_bytes)
     if fits < 2:
         raise InputError(
-            f"{choice.label} must fit two layers of {n} rows into memory={settings.memory / 1e9:.2g}GB, "
+            f"{choice.label} must fit two layers of {n} rows into memory={request.memory / 1e9:.2g}GB, "
             f"but they take {2 * layer_bytes / 1e9:.2g}GB; give more memory or fewer rows (sample=)."
         )
-    prepare, compute = _prepared(choice, clusters), choice.declared("compute")
-    shape = (len(left), len(right_stack))
-    values, nulls = np.full(shape, np.nan), np.full(shape, np.nan)
-    reasons = np.full(shape, None, dtype=object)
+    prepare = _prepared(request, choice)
+    table = Table.blank((len(left), len(right)))
+    values, reasons, nulls = table.values, table.reasons, table.null_mean
     directed = not choice.declared("symmetric")
     held = max(1, fits - 1)
     for start in range(0, len(left), held):
         group = range(start, min(start + held, len(left)))
-        ready = {i: prepare(_rows(left, i, settings)) for i in group}
-        for j in range(start if symmetric else 0, len(right_stack)):
-            right_layer = ready[j] if symmetric and j in ready else prepare(_rows(right_stack, j, settings))
+        ready = {i: prepare(left, i) for i in group}
+        for j in range(start if symmetric else 0, len(right)):
+            right_layer = ready[j] if symmetric and j in ready else prepare(right, j)
             for i in group:
                 if symmetric and j < i:
                     continue
-                values[i, j], reasons[i, j] = compute(ready[i], right_layer, choice.options)
+                values[i, j], reasons[i, j] = choice.pair(ready[i], right_layer)
                 nulls[i, j] = _null(choice, ready[i], right_layer, n)
                 if symmetric and i != j:
-                    back = (
-                        compute(right_layer, ready[i], choice.options)
-                        if directed
-                        else (values[i, j], reasons[i, j])
+                    values[j, i], reasons[j, i] = (
+                        choice.pair(right_layer, ready[i]) if directed else (values[i, j], reasons[i, j])
                     )
-                    values[j, i], reasons[j, i] = back
                     nulls[j, i] = nulls[i, j]
-            if settings.progress is not None:
-                settings.progress(choice.label, j + 1, len(right_stack))
-    unsaid = ~np.isfinite(values) & np.array([[r is None for r in row] for row in reasons])
-    reasons[unsaid] = NOT_FINITE
-    values[unsaid] = np.nan
-    settle(values, choice, ROUNDING)
-    return Table(values=values, null_mean=nulls, null_sd=np.full(shape, np.nan), reasons=reasons)
+            if request.progress is not None:
+                request.progress(choice.label, j + 1, len(right))
+    settle(table, choice)
+    return table
 
 
-def _rows(stack: Stack, layer: int, settings: Settings) -> Any:
+def _prepared(request: Request, choice: Chosen) -> Callable[[Stack, int], Any]:
     import torch
 
-    return read_rows(stack, layer, 0, stack.rows, torch.float64, settings.device)
+    prepare, options = choice.declared("prepare"), {}
+    if request.clusters is not None and "clusters" in inspect.signature(prepare).parameters:
+        options["clusters"] = request.clusters.codes
 
+    def prepared(stack: Stack, layer: int) -> Any:
+        rows = read_rows(stack, layer, 0, stack.rows, torch.float64, request.device)
+        return prepare(rows, choice.options, **options)
 
-def _prepared(choice: Chosen, clusters: Clusters | None) -> Callable[[Any], Any]:
-    prepare = choice.declared("prepare")
-    cluster_options: dict[str, Any] = {}
-    if clusters is not None and "clusters" in inspect.signature(prepare).parameters:
-        cluster_options["clusters"] = clusters.codes
-    return lambda x: prepare(x, choice.options, **cluster_options)
+    return prepared
 
 
 def _null(choice: Chosen, left_layer: Any, right_layer: Any, n: int) -> float:
@@ -113,5 +95,5 @@ def _null(choice: Chosen, left_layer: Any, right_layer: Any, n: int) -> float:
     if name == "chance":
         from ..measures.neighbors import chance
 
-        return chance(n, choice.options) if choice.options["k"] < n else float("nan")
+        return chance(n, choice.options)
     return float("nan")

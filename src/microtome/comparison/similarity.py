@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import replace
-from types import MappingProxyType
+from dataclasses import fields, replace
 from typing import Any
 
-from ..arguments import checked
+from ..arguments import checked, taking
 from ..errors import must
 from ..findings.maps import Maps
 from ..inference.estimate import Estimate
@@ -16,26 +15,23 @@ from ..measures.declare import Chosen, Measure
 from ..measures.table import chosen
 from ..runtime import using_threads
 from .certainty import add_intervals, add_permutations
-from .describe import as_map
-from .request import Prepared, SimilarityOptions, prepare, with_controls
-from .routes import compute as compute
+from .describe import as_map, timed
+from .request import Request, SimilarityOptions, prepare, with_controls
+from .routes import compute
 from .tables import KINDS
+
+# Options of maps that say nothing of a single pair of layers.
+OF_MAPS = ("memory", "names", "right_names", "spectra", "progress")
 
 
 @checked
+@taking(SimilarityOptions, without=OF_MAPS)
 def similarity(
     x: Any,
     y: Any,
     measure: str | Measure | Chosen = "debiased_cka",
     *,
-    clusters: Any = None,
     precision: str = "exact",
-    certainty: bool = False,
-    device: Any = "auto",
-    threads: int | None = None,
-    seed: int = 0,
-    level: float = 0.95,
-    permutations: int = 0,
     **options: Any,
 ) -> Estimate:
     """
@@ -47,16 +43,10 @@ def similarity(
         NumPy or torch; the same rows in the same order.
     measure : str
         A name of `microtome ls measures`, with options as "svcca:threshold=0.95" or as keywords.
-    clusters : array_like of shape (rows,), optional
-        Cluster of each row, such as the sentence of each word.
     precision : {"exact", "fast"}
         Float64 throughout, or float32 products added up in float64.
-    certainty : bool
-        Whether to compute an interval.
-    device, threads, seed, level, permutations
-        As in `SimilarityOptions`.
     **options
-        Options of the measure.
+        Of `SimilarityOptions`, such as clusters, certainty, device, seed or level, and those of the measure.
 
     Returns
     -------
@@ -73,21 +63,11 @@ def similarity(
     for name, side in (("x", x), ("y", y)):
         if getattr(side, "ndim", 2) != 2:
             raise must(name, "an array [rows, features]", f"{side.ndim} dimensions")
-    maps = similarity_matrix(
-        [x],
-        [y],
-        [chosen(measure, options)],
-        clusters=clusters,
-        precision=precision,
-        certainty=certainty,
-        device=device,
-        threads=threads,
-        seed=seed,
-        level=level,
-        permutations=permutations,
-        memory="64GB",
-    )
-    similarity_map = next(iter(maps.values()))
+    names = {option.name for option in fields(SimilarityOptions)} - set(OF_MAPS)
+    shared = {name: value for name, value in options.items() if name in names}
+    choice = chosen(measure, {name: value for name, value in options.items() if name not in names})
+    maps = similarity_matrix([x], [y], [choice], precision=precision, memory="64GB", **shared)
+    similarity_map = maps[choice.label]
     if similarity_map.shape != (1, 1):
         raise must(
             "x and y",
@@ -136,35 +116,31 @@ def similarity_matrix(
         return compute_maps(prepare(left, right, measures, settings))
 
 
-def compute_maps(prepared: Prepared) -> Maps:
+def compute_maps(request: Request) -> Maps:
     """
-    Compute the maps of a comparison that was checked and planned.
+    Compute the maps of a comparison that was checked.
 
     Parameters
     ----------
-    prepared : Prepared
+    request : Request
 
     Returns
     -------
     Maps
     """
     started = time.perf_counter()
-    prepared = with_controls(prepared)
-    request, options = prepared.request, prepared.options
+    request = with_controls(request)
+    options, grouping = request.options, request.grouping
     influence = options.certainty and any(m.measure.interval in KINDS for m in request.measures)
-    raw = compute(request, prepared.plan, scores=influence, spectra=options.spectra)
-    maps = {m.label: as_map(request, raw, m, request.note) for m in request.measures}
-    level = options.level
+    outcome = compute(request, scores=influence, spectra=options.spectra)
+    maps = {choice.label: as_map(request, outcome, choice) for choice in request.measures}
     if options.certainty:
-        maps = add_intervals(request, raw.scores, maps, compute, level=level, halves=options.halves)
+        maps = add_intervals(request, outcome.scores, maps)
     if options.permutations:
-        maps = add_permutations(request, maps, compute, permutations=options.permutations, level=level)
-    seconds = round(time.perf_counter() - started, 3)
-    timed = [
-        replace(m, provenance=MappingProxyType({**m.provenance, "seconds": seconds})) for m in maps.values()
-    ]
-    grouping = request.grouping
+        maps = add_permutations(request, maps)
     if grouping is not None:
         few = (grouping.few,) if options.certainty and grouping.few else ()
-        timed = [replace(m, unit=grouping.unit, warnings=(*m.warnings, *few)) for m in timed]
-    return Maps(timed)
+        maps = {
+            label: replace(m, unit=grouping.unit, warnings=(*m.warnings, *few)) for label, m in maps.items()
+        }
+    return timed(maps.values(), started)

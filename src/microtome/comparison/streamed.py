@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,9 @@ from ..measures.table import chosen_all
 from ..moments.streamed import StreamedMoments
 from ..rows.planning import Rows
 from ..runtime import find_device, using_threads
-from .describe import as_map
+from .describe import as_map, timed
 from .engine import run as run_engine
-from .plan import Settings, make_plan
 from .request import Request, SimilarityOptions
-from .routes import Raw
 
 CLUSTERED = (
     "rows come in clusters, and formulas for independent rows do not hold; keep the rows to permute them"
@@ -33,14 +30,7 @@ CLUSTERED = (
 UNBOUNDED = 2**62
 
 
-def needs_rows(measures: Any) -> list[Chosen]:
-    """Select the measures that cannot be computed from moments."""
-    return [choice for choice in chosen_all(measures) if choice.declared("needs") != "moments"]
-
-
-def streamed_maps(
-    moments: StreamedMoments, measures: Any, *, note: str = "", seed: int = 0, spectra: bool = False
-) -> Maps:
+def streamed_maps(moments: StreamedMoments, measures: Any, *, seed: int = 0, spectra: bool = False) -> Maps:
     """
     Compute measures from moments alone.
 
@@ -50,8 +40,6 @@ def streamed_maps(
         Nothing can be added to them afterwards.
     measures : str or sequence
         Names of measures that need moments only.
-    note : str
-        Preprocessing of the rows, for the estimator description.
     seed : int
         Recorded in the provenance.
     spectra : bool
@@ -62,41 +50,32 @@ def streamed_maps(
     Maps
     """
     started = time.perf_counter()
-    choices: Sequence[Chosen] = tuple(chosen_all(measures))
-    if missing := needs_rows(list(choices)):
-        raise InputError(
-            f"{missing[0].label} must see the rows again, but they were not kept; record them, and ask again."
-        )
+    choices = tuple(chosen_all(measures))
+    for choice in choices:
+        if choice.declared("needs") != "moments":
+            raise InputError(
+                f"{choice.label} must see the rows again, but they were not kept; record them, and ask again."
+            )
     crossing = moments.finish()
-    left_stack, right_stack = moments.stack()
-    n = crossing.n
-    if n < 4 and any(c.measure.name == "debiased_cka" for c in choices):
-        raise InputError(f"debiased_cka must have at least 4 rows, but got {n}.")
+    if crossing.n < 4 and any(c.measure.name == "debiased_cka" for c in choices):
+        raise InputError(f"debiased_cka must have at least 4 rows, but got {crossing.n}.")
+    left, right = moments.stack()
     exact = moments.tile.dtype.itemsize == 8
-    settings = Settings(exact=exact, device=moments.device, memory=UNBOUNDED, progress=None)
     request = Request(
-        left=left_stack,
-        right=right_stack,
-        measures=tuple(choices),
-        clusters=None,
-        settings=settings,
-        seed=seed,
+        left=left,
+        right=right,
+        measures=choices,
+        options=SimilarityOptions(seed=seed),
+        exact=exact,
+        device=moments.device,
+        memory=UNBOUNDED,
     )
-    plan = make_plan(left_stack, right_stack, choices, memory=UNBOUNDED, itemsize=8 if exact else 4)
-    outcome = run_engine(request, plan, source=lambda *_, **__: crossing, spectra=spectra)
+    outcome = run_engine(request, source=lambda *_, **__: crossing, spectra=spectra)
     precision = "exact" if exact else "fast"
     if outcome.near_tolerance and not exact:
         precision = "fast; an eigenvalue lies near the rank tolerance, and the rows are gone"
-    raw = Raw(
-        tables=dict(outcome.tables),
-        left=outcome.left,
-        right=outcome.right,
-        scores=outcome.scores,
-        precision=precision,
-    )
-    seconds = round(time.perf_counter() - started, 3)
-    maps = [as_map(request, raw, choice, note) for choice in choices]
-    return Maps([replace(m, provenance=MappingProxyType({**m.provenance, "seconds": seconds})) for m in maps])
+    outcome = replace(outcome, precision=precision)
+    return timed([as_map(request, outcome, choice) for choice in choices], started)
 
 
 def streamed_windows(

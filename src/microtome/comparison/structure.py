@@ -13,36 +13,29 @@ import numpy as np
 from ..arguments import checked
 from ..errors import InputError, SmallSampleWarning, must
 from ..extraction.recording import Activations
-from ..findings.blocks import Block, BlockFinding, block_structure
+from ..findings.blocks import BlockFinding, block_structure
 from ..findings.localization import RotationLocalization, localization_rotation
 from ..findings.paired import cell_errors
 from ..findings.squares import LEAST_LAYERS
 from ..findings.stackblocks import StackBlocks
 from ..findings.words import at_most
-from ..inference.difference import ANOTHER_DIFFERENCE, POPULATION_DIFFERENCE
-from ..inference.jackknife import POPULATION
+from ..inference.resampling import ANOTHER_DIFFERENCE, POPULATION, POPULATION_DIFFERENCE
 from ..measures.declare import Chosen, Measure, invariant
 from ..measures.neurons import NEURON_CORRELATION
-from ..moments.cells import Cells
 from ..moments.stack import make_stack
+from ..moments.strip import Cells, Strip
 from ..randomness import generator
 from .inputs import read_clusters
-from .request import SimilarityOptions
-from .similarity import similarity_matrix
+from .request import SimilarityOptions, prepare
+from .similarity import compute_maps, similarity_matrix
 
 if TYPE_CHECKING:
     import torch
 
     from ..findings.maps import Map
-    from ..moments.strip import Strip
 
 
 BLOCK_MEASURE = "debiased_cka"
-# Options of a comparison that are passed on to `find_blocks`.
-BLOCK_OPTIONS = (
-    *("clusters", "precision", "memory", "threads", "level", "zscore", "remove_top"),
-    *("seed", "device", "progress"),
-)
 
 
 @checked
@@ -321,7 +314,7 @@ def _rotation(width: int, seed: int, draw: int, side: str) -> torch.Tensor:
 
 
 def stack_blocks(
-    recordings: Sequence[Activations], measures: Sequence[Chosen], options: SimilarityOptions
+    recordings: Sequence[Activations], measures: Sequence[Chosen], options: SimilarityOptions, unit: str
 ) -> list[StackBlocks]:
     """
     Find the blocks of each model.
@@ -333,6 +326,8 @@ def stack_blocks(
         Blocks are tested only where debiased CKA is among them.
     options : SimilarityOptions
         Of the comparison.
+    unit : str
+        Name of what is independent: "sentence".
 
     Returns
     -------
@@ -340,35 +335,22 @@ def stack_blocks(
         Models with too few layers or too few rows are left out.
     """
     label = next((choice.label for choice in measures if choice.measure.name == BLOCK_MEASURE), None)
-    if label is None:
-        return []
-    block_options: dict[str, Any] = {name: getattr(options, name) for name in BLOCK_OPTIONS}
-    out = []
-    for recording in recordings:
+    out: list[StackBlocks] = []
+    for recording in recordings if label is not None else ():
         # A final state with an additional normalization is not a layer of its own.
         indices = [k for k in recording.varying if recording.names[k].rpartition("/")[2].isdigit()]
         if len(indices) <= LEAST_LAYERS:
             continue
-        layers, names = [recording.layers.stored[k] for k in indices], [recording.names[k] for k in indices]
+        layers = [recording.layers.stored[k] for k in indices]
+        names = tuple(recording.names[k] for k in indices)
+        own_options = replace(options, names=names, certainty=True, permutations=0, spectra=False)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", SmallSampleWarning)
-                finding = find_blocks(layers, names=names, measure=label, **block_options)
+                similarity_map = compute_maps(prepare(layers, None, label, own_options))[label]
+                finding = map_blocks(replace(similarity_map, unit=unit))
         except InputError:
             continue
         stack = names[0].rpartition("/")[0]
-        out.append(StackBlocks(stack=stack, measure=label, names=tuple(names), finding=finding))
+        out.append(StackBlocks(stack=stack, measure=label, names=names, finding=finding))
     return out
-
-
-def of_unit(found: StackBlocks, unit: str) -> StackBlocks:
-    """Set the name of the independent unit in the intervals of all blocks."""
-
-    def renamed(block: Block) -> Block:
-        interval = None if block.interval is None else replace(block.interval, unit=unit)
-        return replace(block, interval=interval, cores=tuple(renamed(core) for core in block.cores))
-
-    finding = found.finding
-    best = None if finding.best is None else renamed(finding.best)
-    blocks = tuple(renamed(block) for block in finding.blocks)
-    return replace(found, finding=replace(finding, blocks=blocks, best=best))

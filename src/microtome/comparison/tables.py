@@ -1,17 +1,26 @@
-"""Engine output: tables of values, layer statistics and influence scores."""
+"""Tables of values, statistics of layers and influence scores: what the routes of a comparison compute."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import WorkError
 from ..measures.declare import Chosen
 
+if TYPE_CHECKING:
+    import torch
+
+    from ..moments.bank import Bank
+
 # How far rounding may put a value out of range, with and without exact arithmetic; more is a bug.
 ROUNDING = {True: 1e-9, False: 1e-5}
 NOT_FINITE = "the value is not a finite number"
+# Principal directions of a layer whose shares of variance are kept.
+DIRECTIONS = 64
 # Which norms have influence scores.
 KINDS = ("debiased", "biased")
 
@@ -40,6 +49,12 @@ class Table:
     rank: tuple[np.ndarray, ...] | None = None
     lost: tuple[np.ndarray, ...] | None = None
     details: dict[str, np.ndarray] = field(default_factory=dict)
+
+    @classmethod
+    def blank(cls, shape: tuple[int, int]) -> Table:
+        """Make a table in which nothing is defined, and no reason given, yet."""
+        values, mean, sd = (np.full(shape, np.nan) for _ in range(3))
+        return cls(values=values, null_mean=mean, null_sd=sd, reasons=np.full(shape, None, dtype=object))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,27 +97,46 @@ class Scores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Output of one run of the moment engine."""
+    """
+    What was computed for all pairs of layers.
+
+    Parameters
+    ----------
+    tables : dict of str to Table
+        By the label of the measure.
+    left, right : LayerFacts
+    scores : dict of str to Scores
+        By the kind of norm, where they were requested.
+    near_tolerance : bool
+        Whether an eigenvalue is so close to the rank tolerance that a rank depends on rounding.
+    precision : str
+        "fast" or "exact", and why it was switched.
+    """
 
     tables: dict[str, Table]
     left: LayerFacts
     right: LayerFacts
-    near_tolerance: bool
-    scores: dict[str, Scores]
+    scores: dict[str, Scores] = field(default_factory=dict)
+    near_tolerance: bool = False
+    precision: str = ""
 
 
-def settle(values: np.ndarray, choice: Chosen, slack: float) -> None:
+def settle(table: Table, choice: Chosen, *, exact: bool = True) -> None:
     """
-    Clip values that rounding put outside the range of the measure, in place.
+    Set undefined cells to NaN, and clip values that rounding put outside the range of the measure, in place.
 
     Parameters
     ----------
-    values : ndarray
-        NaN where undefined.
+    table : Table
     choice : Chosen
-    slack : float
-        Largest deviation that rounding explains; a larger one is a bug and raises an error.
+    exact : bool
+        Of the arithmetic. A larger deviation than rounding explains is a bug and raises an error.
     """
+    slack = ROUNDING[exact]
+    values, reasons = table.values, table.reasons
+    undefined = reasons.astype(bool)
+    reasons[~undefined & ~np.isfinite(values)] = NOT_FINITE
+    values[undefined | ~np.isfinite(values)] = np.nan
     low, high = choice.declared("range")
     defined = values[np.isfinite(values)]
     if len(defined) and (defined.min() < low - slack or defined.max() > high + slack):
@@ -111,3 +145,73 @@ def settle(values: np.ndarray, choice: Chosen, slack: float) -> None:
             f"{defined.min():.6g} and {defined.max():.6g}; please report this with the input."
         )
     np.clip(values, low, high, out=values)
+
+
+def facts_of_spread(
+    sumsq: Sequence[torch.Tensor],
+    participation: np.ndarray | None = None,
+    spectrum: np.ndarray | None = None,
+) -> LayerFacts:
+    """
+    Compute layer statistics from the sums of squares of their neurons.
+
+    Parameters
+    ----------
+    sumsq : sequence of Tensor of shape (features,)
+        Centered.
+    participation : ndarray of shape (layers,), optional
+    spectrum : ndarray of shape (layers, directions), optional
+    """
+    share = [(v.sort(descending=True).values.cumsum(0) / v.sum()).cpu().numpy() for v in sumsq]
+    return LayerFacts(
+        width=np.array([len(v) for v in sumsq]),
+        dead=np.array([int((v == 0).sum()) for v in sumsq]),
+        participation=np.full(len(share), np.nan) if participation is None else participation,
+        top1=np.array([v[0] for v in share]),
+        top3=np.array([v[min(2, len(v) - 1)] for v in share]),
+        spectrum=spectrum,
+    )
+
+
+def shares(eigenvalues: Sequence[np.ndarray]) -> np.ndarray:
+    """
+    Turn the eigenvalues of scatter matrices into shares of variance.
+
+    Parameters
+    ----------
+    eigenvalues : sequence of ndarray of shape (features,)
+        In any order; values below 0 are rounding error and count as 0.
+
+    Returns
+    -------
+    ndarray of shape (layers, directions)
+        Largest first, `DIRECTIONS` at most; NaN beyond those of a narrow layer and for a constant one. Six
+        digits are kept: float32 products have no more.
+    """
+    count = min(DIRECTIONS, max((len(values) for values in eigenvalues), default=0))
+    out = np.full((len(eigenvalues), count), np.nan)
+    for row, values in enumerate(eigenvalues):
+        falling = np.sort(np.maximum(values, 0.0))[::-1]
+        total = falling.sum()
+        if total > 0:
+            leading = falling[:count] / total
+            out[row, : len(leading)] = [float(f"{share:.6g}") for share in leading]
+    return out
+
+
+def facts_of(banks: Sequence[tuple[Bank, int]], *, spectra: bool = False) -> LayerFacts:
+    """Compute the statistics of each layer, from its bank and its place there; spectra take a while each."""
+    return LayerFacts(
+        width=np.array([bank.width for bank, _ in banks]),
+        dead=np.array([int((~bank.alive[row]).sum()) for bank, row in banks]),
+        participation=np.array([float(bank.participation[row]) for bank, row in banks]),
+        top1=np.array([float(bank.variance_share(1)[row]) for bank, row in banks]),
+        top3=np.array([float(bank.variance_share(3)[row]) for bank, row in banks]),
+        spectrum=shares([_eigenvalues(bank, row) for bank, row in banks]) if spectra else None,
+    )
+
+
+def _eigenvalues(bank: Bank, row: int) -> np.ndarray:
+    if bank.has_spectrum:
+        return bank.spectrum("center")[0][row].cpu().numpy()
+    return np.linalg.eigvalsh(bank.scatter[row].cpu().numpy())

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ..errors import InputError, WorkError
+from ..errors import InputError, WorkError, listed
+from ..store.files import natural_key
 from .packed import is_archive, members, split_name
 
 
@@ -61,7 +60,7 @@ def locate(source: str, suffixes: tuple[str, ...], *, nested: bool) -> tuple[Fil
     paths = [file for file in _walk(path, nested=nested) if split_name(file.name)[1] in suffixes]
     if not paths:
         raise InputError(f"{path} must hold {listed(suffixes)} files, but there is none.")
-    paths.sort(key=lambda file: _natural(file.relative_to(path).as_posix()))
+    paths.sort(key=lambda file: natural_key(file.relative_to(path).as_posix()))
     files: dict[str, File] = {}
     for file in paths:
         stem = split_name(file.name)[0]
@@ -103,12 +102,6 @@ def kinds_at(path: Path) -> dict[str, bool]:
     return kinds
 
 
-def listed(names: Iterable[str]) -> str:
-    """Join names as an enumeration with "or"."""
-    *most, last = names
-    return f"{', '.join(most)} or {last}" if most else last
-
-
 def same_stem(first: str, second: str) -> InputError:
     """Return the error about two files whose examples would have the same ids."""
     return InputError(f"file names must differ before their suffix, but {first} and {second} do not.")
@@ -118,10 +111,3 @@ def _walk(folder: Path, *, nested: bool) -> Iterator[Path]:
     for parent, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if nested and not name.startswith(".")]
         yield from (Path(parent, name) for name in names if not name.startswith("."))
-
-
-def _natural(name: str) -> list[Any]:
-    # Digits are compared by length, then as text: the order of numbers, without a limit on their size.
-    pieces: list[Any] = re.split(r"([0-9]+)", name)
-    pieces[1::2] = [(len(digits.lstrip("0")), digits.lstrip("0")) for digits in pieces[1::2]]
-    return [pieces, name]

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, MissingExtraError, WorkError, must, unknown
+from ..errors import InputError, MissingExtraError, WorkError, listed, must, unknown
 from ..store.address import address, digest_file
 from .declare import Reader, ReaderOption
 from .examples import Example
-from .files import File, as_it_is, listed
+from .files import File, as_it_is
 from .records import COLUMNS, to_examples
 
 SCHEME = "hub:"

@@ -15,10 +15,11 @@ from .records import COLUMNS, to_examples
 
 def read_jsonl(lines: Lines, options: Mapping[str, Any]) -> Iterator[Example]:
     """Read the objects of one file."""
-    return to_examples(_objects(lines), options["columns"], lines.refuse)
+    return to_examples(read_objects(lines), options["columns"], lines.refuse)
 
 
-def _objects(lines: Lines) -> Iterator[dict[str, Any]]:
+def read_objects(lines: Lines) -> Iterator[dict[str, Any]]:
+    """Read the objects of the lines that are not blank."""
     for line in lines:
         if not line.strip():
             continue

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..checks import whole_number
 from ..errors import InputError, WorkError, must, unknown
 from ..store.address import address, digest_file
 from .declare import Reader
@@ -95,8 +96,7 @@ class Corpus:
 
     def head(self, k: int) -> list[Example]:
         """Read the first k examples, or all where there are fewer, and nothing after them."""
-        if not isinstance(k, int) or isinstance(k, bool) or k < 0:
-            raise must("k", "a whole number, 0 or more", k)
+        whole_number("k", k, 0)
         with closing(self.examples()) as examples:
             return list(itertools.islice(examples, k))
 

@@ -7,10 +7,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ..errors import InputError, must, unknown
+from ..errors import InputError, listed, must, unknown
 from .declare import ReaderOption
 from .examples import Example
-from .files import listed
 from .ids import SeenIds
 
 ROLES: Mapping[str, str] = MappingProxyType(

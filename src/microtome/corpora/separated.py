@@ -17,12 +17,28 @@ Rows = Callable[[Lines, Mapping[str, Any]], Iterator[list[str]]]
 
 def read_separated(rows: Rows, lines: Lines, options: Mapping[str, Any]) -> Iterator[Example]:
     """Read the rows of one file."""
-    return to_examples(
-        _records(rows(lines, options), options["header"], lines), options["columns"], lines.refuse
-    )
+    records = named_rows(rows(lines, options), options["header"], lines)
+    return to_examples(records, options["columns"], lines.refuse)
 
 
-def _records(rows: Iterator[list[str]], header: str | list[str], lines: Lines) -> Iterator[dict[str, str]]:
+def named_rows(
+    rows: Iterator[list[str]],
+    header: str | list[str],
+    lines: Lines,
+    skip: Callable[[], None] | None = None,
+) -> Iterator[dict[str, str]]:
+    """
+    Name the columns of rows.
+
+    Parameters
+    ----------
+    rows : iterator of (list of str)
+    header : {"yes", "no"} or list of str
+        Whether the first row has the names, or the names.
+    lines : Lines
+    skip : callable, optional
+        Called for each row with a wrong number of columns, which is then left out; an error otherwise.
+    """
     names = header if isinstance(header, list) else None
     for row in rows:
         if names is None:
@@ -32,6 +48,9 @@ def _records(rows: Iterator[list[str]], header: str | list[str], lines: Lines) -
             if header == "yes":
                 continue
         if len(row) != len(names):
+            if skip is not None:
+                skip()
+                continue
             raise lines.refuse(f"have {len(names)} columns", f"it has {len(row)}")
         yield dict(zip(names, row, strict=True))
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from ..errors import InputError, unknown
+from ..errors import InputError, listed, unknown
 from .brackets import PTB
 from .conllu import CONLLU
 from .declare import Reader
-from .files import kinds_at, listed
+from .files import kinds_at
 from .hub import HUB, SCHEME
 from .jsonl import JSONL
 from .packed import ARCHIVES, COMPRESSED, is_archive, split_name

@@ -82,13 +82,13 @@ def demonstrate(
     Demonstration
     """
     check_encoders(plan)
-    from ..encoders.loading import load
     from ..findings.record import make_folder
     from ..report.collecting import collect
     from ..report.making import PAGE
     from ..report.writing import write_page
     from ..store.outfolder import check_foreign
     from ..tasks.loading import task as open_task
+    from ..training.opening import open_model
     from . import steps
 
     start = time.monotonic()
@@ -106,12 +106,13 @@ def demonstrate(
     unseen: list[Unseen] = []
     floor: Any = None
     for name in plan.encoders:
-        encoder = load(f"{SCHEME}{name}")
+        encoder = open_model(f"{SCHEME}{name}", context=Context()).encoder
         say(f"{name}: fine-tuning on {plan.task}, {seeds}, {plan.steps} updates each")
         runs = steps.tune(bench, encoder, plan.seeds, f"finetune/{name}")
         baselines = []
         if floor is None:
-            baseline = load(f"{SCHEME}{name}", random_init=True, seed=plan.random_seed)
+            random = {"source": f"{SCHEME}{name}", "random_init": True, "seed": plan.random_seed}
+            baseline = open_model(random, context=Context()).encoder
             baselines = [baseline]
             say(f"{random_name(plan)}: the same with random weights, as a floor, seed {plan.seeds[0]}")
             (floor,) = steps.tune(bench, baseline, plan.seeds[:1], f"{FLOOR}/finetune")

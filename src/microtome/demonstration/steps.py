@@ -85,12 +85,15 @@ def compare_layers(bench: Bench, encoder: Any, runs: Sequence[Tuned], baselines:
     baselines : sequence of Encoder
         Random baselines, as a floor; perhaps none.
     """
-    from ..encoders.loading import load
     from ..experiments.similarity.comparison import compare
     from ..tasks.corpus import split_corpus
+    from ..training.opening import open_model
 
     names = tuned_names(encoder.name, bench.plan)
-    tuned = [load(run.folder, name=name) for run, name in zip(runs, names, strict=True)]
+    tuned = [
+        open_model({"source": run.folder, "name": name}, context=Context()).encoder
+        for run, name in zip(runs, names, strict=True)
+    ]
     comparison = compare(
         [encoder, *tuned, *baselines],
         on=split_corpus(bench.task, bench.task.validation),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import InputError, must
+from ..lazy import torch
 from .family import Family, submodule
-
-if TYPE_CHECKING:
-    import torch
 
 Kept = Sequence[int]
 """Blocks that stay, numbered from 1, in the order in which they run."""
@@ -110,14 +109,12 @@ def check_numbers(what: str, blocks: Sequence[int], depth: int) -> None:
     for block in blocks:
         if isinstance(block, bool) or not isinstance(block, int) or not 1 <= block <= depth:
             raise must(what, f"whole numbers between 1 and {depth}, the depth of the model", block)
-    repeated = sorted({block for block in blocks if list(blocks).count(block) > 1})
+    repeated = [block for block, count in Counter(blocks).items() if count > 1]
     if repeated:
         raise InputError(f"{what} must name each block once, but block {repeated[0]} comes twice.")
 
 
 def _keep_listed(base: torch.nn.Module, family: Family, order: Kept) -> None:
-    import torch
-
     blocks = list(submodule(base, family.blocks).children())
     remaining = [blocks[block - 1] for block in order]
     for index, block in enumerate(remaining):
@@ -130,8 +127,6 @@ def _keep_listed(base: torch.nn.Module, family: Family, order: Kept) -> None:
 
 def _keep_groups(base: torch.nn.Module, family: Family, blocks: Kept) -> None:
     """Keep the groups of shared blocks that still run, in the order in which they run."""
-    import torch
-
     if not blocks:
         return
     steps = family.blocks_of(base)

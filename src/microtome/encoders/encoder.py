@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from ..errors import InputError
+from ..lazy import torch
+from ..randomness import generator
 from .family import Family, submodule
 from .tokens import Tokenizer, Tokens
-
-if TYPE_CHECKING:
-    import torch
 
 Visit = Callable[[int, "torch.Tensor"], None]
 
@@ -69,6 +69,7 @@ class Encoder(Protocol):
 
     name: str
     family: Family
+    model: Any
     source: Source
 
     @property
@@ -113,6 +114,10 @@ class Encoder(Protocol):
 
     def run(self, batch: Sequence[Tokens], visit: Visit) -> None:
         """Run examples, and call `visit(layer, states)` with states of shape (examples, tokens, features)."""
+        ...
+
+    def initialize(self, seed: int, *, keep_embeddings: bool) -> None:
+        """Re-initialize all weights, or all but those of the embeddings."""
         ...
 
     @property
@@ -235,17 +240,26 @@ class TransformerEncoder:
             Called with the number of a layer and its states, shape (examples, tokens, features). The states
             are not copies: copy what must outlive the call, since later operations may overwrite them.
         """
-        import torch
-
         inputs = self.tokenizer.collate(batch, self.device)
         with torch.inference_mode(), self._mixed(), watching(self, visit):
             output = self.base(**inputs, **self.family.arguments)
             if not self.blocks and self.family.final_norm is None:
                 visit(0, output.last_hidden_state)
 
-    def _mixed(self) -> Any:
-        import torch
+    def initialize(self, seed: int, *, keep_embeddings: bool) -> None:
+        """Re-initialize all weights as the library initializes a new model."""
+        embeddings: dict[str, torch.Tensor] = {}
+        for path in self.family.embeddings if keep_embeddings else ():
+            if any(name == path for name, _ in self.base.named_modules()):
+                tensors = submodule(self.base, path).state_dict()
+                embeddings |= {f"{path}.{name}": tensor.clone() for name, tensor in tensors.items()}
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(generator(seed, "twin").integers(2**62)))
+            fresh = type(self.model)(copy.deepcopy(self.config))
+        self.model.load_state_dict(fresh.state_dict())
+        self.base.load_state_dict(embeddings, strict=False)
 
+    def _mixed(self) -> Any:
         if self.autocast is None:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=getattr(torch, self.autocast))
@@ -264,10 +278,8 @@ class TransformerEncoder:
         list of Tensor of shape (examples, heads, tokens, tokens)
             A row holds one token's attention weights; padding tokens are included.
         """
-        import torch
-
         inputs = self.tokenizer.collate(batch, self.device)
-        with torch.inference_mode(), self._mixed(), explicit_attention(self.base):
+        with torch.inference_mode(), self._mixed(), _explicit_attention(self.base):
             attentions = self.base(**inputs, **self.family.arguments, output_attentions=True).attentions
         if len(attentions or ()) != self.depth:
             raise InputError(
@@ -328,20 +340,18 @@ class watching:  # noqa: N801 - a context manager reads as a verb
         self.visit(self.encoder.depth + 1, self._states(result))
 
 
-class explicit_attention:  # noqa: N801 - a context manager reads as a verb
-    """Context manager with eager attention: fused kernels do not return the attention weights."""
-
-    def __init__(self, base: Any) -> None:
-        self.base = base
-
-    def __enter__(self) -> None:
-        self.before = getattr(self.base.config, "_attn_implementation", None)
-        if self.before not in (None, "eager"):
-            self.base.set_attn_implementation("eager")
-
-    def __exit__(self, *_: object) -> None:
-        if self.before not in (None, "eager"):
-            self.base.set_attn_implementation(self.before)
+@contextlib.contextmanager
+def _explicit_attention(base: Any) -> Iterator[None]:
+    """Use eager attention: fused kernels do not return the attention weights."""
+    before = getattr(base.config, "_attn_implementation", None)
+    if before in (None, "eager"):
+        yield
+        return
+    base.set_attn_implementation("eager")
+    try:
+        yield
+    finally:
+        base.set_attn_implementation(before)
 
 
 def _telling(config: Any) -> Any:
@@ -353,8 +363,6 @@ def _telling(config: Any) -> Any:
 
 def digest_weights(model: torch.nn.Module) -> str:
     """Hash every tensor of a model, by name, shape and bits."""
-    import torch
-
     digest = hashlib.blake2b(digest_size=16)
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from ..arguments import checked
-from ..errors import InputError, MissingExtraError, check_plain, must, shown
+from ..checks import check_choice
+from ..errors import InputError, MissingExtraError, WorkError, check_plain, must, shown
+from ..lazy import torch
 from ..runtime import find_device
 from ..store.checking import check_whole
+from ..store.reading import peek_json
 from .elmo.encoder import load_elmo
 from .elmo.reading import is_elmo
-from .encoder import TRAINED, Encoder, Source, TransformerEncoder
+from .encoder import TRAINED, Encoder, Source, TransformerEncoder, digest_weights
 from .family import submodule
 from .load_errors import telling
-from .random_init import reinitialize
 from .sentence import Unpacked, unpack
 from .shipped import shipped_name
 from .table import family_of
@@ -37,6 +39,18 @@ SIZES = MappingProxyType(
         "vocab_size": (1, 100_000_000),
     }
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadOptions:
+    """The options of `microtome.load` by which a loader opens a model."""
+
+    revision: str | None = None
+    name: str | None = None
+    tokenizer: Any = None
+    dtype: str = "float32"
+    autocast: str | None = None
+    trust_remote_code: bool = False
 
 
 @checked
@@ -101,10 +115,9 @@ def load(
     location = os.fspath(source)
     if not isinstance(location, str) or not location:
         raise must("a model", "a hub id or a folder", location)
-    if dtype not in DTYPES:
-        raise must("dtype", f"one of {', '.join(DTYPES)}", dtype)
-    if autocast not in (None, *DTYPES[1:]):
-        raise must("autocast", f"one of {', '.join(DTYPES[1:])}", autocast)
+    check_choice("dtype", dtype, DTYPES)
+    if autocast is not None:
+        check_choice("autocast", autocast, DTYPES[1:])
     if embeddings not in ("drawn", "kept"):
         raise must("embeddings", "'drawn' or 'kept'", embeddings)
     device = find_device(device)
@@ -115,69 +128,89 @@ def load(
     if local:
         _check_folder(Path(location))
         check_whole(Path(location))
-    if is_elmo(location):
-        if tokenizer is not None or dtype != "float32" or autocast is not None:
-            raise InputError(f"{location} is an ELMo, which must keep its own tokens and float32.")
-        return load_elmo(
-            location,
-            name=name,
-            device=device,
-            random_init=random_init,
-            seed=seed,
-            keep_embeddings=embeddings == "kept",
-        )
-    unpacked = unpack(location)
-    model, config, unused = _load_model(unpacked, revision, trust_remote_code)
-    family = family_of(config.model_type, config)
-    model_tokenizer = open_tokenizer(
-        unpacked.tokenizer if tokenizer is None else tokenizer,
-        config,
-        family,
-        revision=revision if tokenizer is None else None,
+    options = LoadOptions(
+        revision=revision,
+        name=name,
+        tokenizer=tokenizer,
+        dtype=dtype,
+        autocast=autocast,
         trust_remote_code=trust_remote_code,
     )
-    origin = Source(
-        given=location,
-        revision=revision,
-        changes=(
-            *unused,
-            *(("adapter merged",) if unpacked.adapter is not None else ()),
-            *((f"matrix products in {autocast}",) if autocast is not None else ()),
-        ),
-        facts=MappingProxyType({**unpacked.facts, **_windows(location)}),
-    )
-    if shipped is not None:
-        # What is saved or recorded later names the encoder, not the folder of this installation.
-        model.config.name_or_path = model.name_or_path = location
-    label = name or shipped or Path(location).name or location
-    check_fit(model_tokenizer, model.get_input_embeddings().num_embeddings, label)
-    encoder = TransformerEncoder(
-        name=label, family=family, model=model, tokenizer=model_tokenizer, source=origin, autocast=autocast
-    )
-    # First, so that weights stored in half precision are re-initialized in full precision.
-    encoder.model.to(dtype=_dtype(dtype))
+    encoder = next(loader for recognizes, loader in LOADERS if recognizes(location))(location, options)
     if random_init:
         change = reinitialize(encoder, seed=seed, keep_embeddings=embeddings == "kept")
-        encoder.source = replace(origin, changes=(*origin.changes, change))
-        encoder.name = name or f"{label}-random{seed}"
+        encoder.source = replace(encoder.source, changes=(*encoder.source.changes, change))
+        encoder.name = name or f"{encoder.name}-random{seed}"
     encoder.model.to(device=device).eval()
     return encoder
 
 
-def _windows(location: str) -> dict[str, Any]:
-    """Read the maximal input length of a fine-tuned model, where its folder records it."""
-    path = Path(location) / WINDOWS
-    try:
-        longest = json.loads(path.read_text("utf-8"))["longest"] if path.is_file() else None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        longest = None
-    return {TRAINED: longest} if isinstance(longest, int) and longest > 0 else {}
+def reinitialize(encoder: Encoder, *, seed: int, keep_embeddings: bool) -> str:
+    """
+    Re-initialize all weights of an encoder as those of a new model.
+
+    Parameters
+    ----------
+    encoder : Encoder
+        Changed in place.
+    seed : int
+    keep_embeddings : bool
+        Whether the embeddings keep their trained weights.
+
+    Returns
+    -------
+    str
+        A description of the change.
+    """
+    before = digest_weights(encoder.model)
+    encoder.initialize(seed, keep_embeddings=keep_embeddings)
+    if digest_weights(encoder.model) == before:
+        raise WorkError("a random baseline must differ from its model, but every weight stayed as it was.")
+    return f"all weights re-initialized (seed {seed}){', embeddings kept' if keep_embeddings else ''}"
 
 
-def _dtype(name: str) -> Any:
-    import torch
+def load_transformer(location: str, options: LoadOptions) -> TransformerEncoder:
+    """Load a model of the library transformers, of its folder, the hub or the package."""
+    unpacked, shipped = unpack(location), shipped_name(location)
+    model, config, unused = _load_model(unpacked, options.revision, options.trust_remote_code)
+    family = family_of(config.model_type, config)
+    model_tokenizer = open_tokenizer(
+        unpacked.tokenizer if options.tokenizer is None else options.tokenizer,
+        config,
+        family,
+        revision=options.revision if options.tokenizer is None else None,
+        trust_remote_code=options.trust_remote_code,
+    )
+    merged = () if unpacked.adapter is None else ("adapter merged",)
+    mixed = () if options.autocast is None else (f"matrix products in {options.autocast}",)
+    longest = peek_json(Path(location) / WINDOWS).get("longest")
+    windows = {TRAINED: longest} if isinstance(longest, int) and longest > 0 else {}
+    if shipped is not None:
+        # What is saved or recorded later names the encoder, not the folder of this installation.
+        model.config.name_or_path = model.name_or_path = location
+    label = options.name or shipped or Path(location).name or location
+    check_fit(model_tokenizer, model.get_input_embeddings().num_embeddings, label)
+    return TransformerEncoder(
+        name=label,
+        family=family,
+        # First, so that weights stored in half precision are re-initialized in full precision.
+        model=model.to(dtype=getattr(torch, options.dtype)),
+        tokenizer=model_tokenizer,
+        source=Source(
+            given=location,
+            revision=options.revision,
+            changes=(*unused, *merged, *mixed),
+            facts=MappingProxyType({**unpacked.facts, **windows}),
+        ),
+        autocast=options.autocast,
+    )
 
-    return getattr(torch, name)
+
+# Which model is opened by which function: the first that recognizes a location.
+LOADERS: tuple[tuple[Callable[[str], bool], Callable[[str, LoadOptions], Encoder]], ...] = (
+    (is_elmo, load_elmo),
+    (lambda location: True, load_transformer),
+)
 
 
 def _load_model(unpacked: Unpacked, revision: str | None, trust: bool) -> tuple[Any, Any, tuple[str, ...]]:

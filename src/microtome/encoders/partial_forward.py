@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import InputError, must
+from ..lazy import torch
 from .family import Family, submodule
-
-if TYPE_CHECKING:
-    import torch
 
 Cut = tuple[int, ...]
 Visit = Callable[[Sequence[int], "torch.Tensor"], None]
@@ -98,8 +96,6 @@ def walk(
     States are held where cuts diverge: those of layers of the full model, and at most one more per block
     during the descent. The results equal those of a model that is really cut, up to rounding.
     """
-    import torch
-
     names = _names(base, family)
     check_cuts(cuts, len(names))
     root = _tree(cuts, names)

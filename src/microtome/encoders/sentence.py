@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..errors import InputError
-from ..store.reading import as_written
+from ..store.reading import as_written, read_json
 from .shipped import find_folder, weights_digest
 
 POOLING = {
@@ -124,11 +123,3 @@ def _inside(folder: Path, path: str) -> Path:
     if not resolved.is_relative_to(folder.resolve()):
         raise InputError(f"{folder / 'modules.json'} must name folders inside its own, but got {path!r}.")
     return resolved
-
-
-def read_json(file: Path) -> Any:
-    """Read a JSON file; raise an error that names it if it cannot be read."""
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{file} must be a readable JSON file, but got: {error}.") from error

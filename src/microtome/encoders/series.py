@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..arguments import checked
+from ..checks import check_distinct
 from ..errors import InputError, must
 from .encoder import Encoder
 from .loading import load
@@ -100,9 +101,7 @@ def series(source: str | os.PathLike[str], *, revisions: Sequence[str] | None = 
     if not checkpoints:
         raise InputError(f"{location} must hold checkpoints whose names end in a step, but there is none.")
     steps = [step for step, _, _ in checkpoints]
-    duplicates = sorted({step for step in steps if steps.count(step) > 1})
-    if duplicates:
-        raise InputError(f"steps of {location} must differ, but {duplicates[0]} stands twice.")
+    check_distinct(f"steps of {location}", steps)
     return Series(
         name=Path(location).name,
         steps=tuple(steps),

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..checks import whole_number
 from ..errors import InputError, must
+from ..lazy import torch
 
 if TYPE_CHECKING:
     import tokenizers
-    import torch
-
 # Ids lie below; the library lists every id that is missing below the largest, and aborts without memory.
 _MOST_IDS = 2**24
 
@@ -214,8 +214,7 @@ class Tokenizer:
             In the order of the text; together they cover it.
         """
         limit = self._limit(longest)
-        if isinstance(stride, bool) or not isinstance(stride, int) or stride < 0:
-            raise must("stride", "a whole number of at least 0", stride)
+        whole_number("stride", stride, 0)
         inputs: list[Any] = []
         for first, second in texts:
             room = None
@@ -247,8 +246,6 @@ class Tokenizer:
         dict of str to Tensor of shape (examples, longest)
             `input_ids`, `attention_mask`, and `token_type_ids` where the model takes them.
         """
-        import torch
-
         shape = len(batch), max((len(example) for example in batch), default=0)
         ids, mask, types = np.full(shape, self.pad), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         for row, example in enumerate(batch):
@@ -265,8 +262,7 @@ class Tokenizer:
     def _limit(self, longest: int | None) -> int | None:
         if longest is None:
             return self.longest
-        if not isinstance(longest, int) or longest < 1:
-            raise must("longest", "a whole number above 0", longest)
+        whole_number("longest", longest, 1)
         return longest if self.longest is None else min(longest, self.longest)
 
     def _cutting(self, limit: int, special: bool) -> tokenizers.Tokenizer:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
+from ..lazy import torch
 from ..version import VERSION
 
 LIBRARIES = ("torch", "transformers", "numpy", "scipy")
@@ -40,8 +41,6 @@ def provenance(facts: Mapping[str, Any]) -> dict[str, Any]:
     dict
         The keys that every result has first, then the other facts.
     """
-    import torch
-
     common = {
         **versions(),
         "models": [facts["model"]] if "model" in facts else [],

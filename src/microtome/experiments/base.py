@@ -6,6 +6,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,6 +24,8 @@ from ..store.outfolder import FILES
 
 # Recipe values and other settings that a function takes by name, as `finetune` does.
 CHANGES = "changes"
+# Parts of the work of an experiment, by name.
+Pieces = Mapping[str, Callable[[], object]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +102,20 @@ class Experiment(ABC):
     @abstractmethod
     def run(self, plan: Plan, context: Context) -> Any:
         """Do what was planned, and give a result; what the store already has is read from there."""
+
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
+        """
+        Name the independent pieces of the work that can be computed next and whose outcomes the store keeps.
+
+        Where they follow from one another, there is one piece: the run. Without a store there is none.
+        """
+        return {} if "store" in self.unused else {"run": partial(self.run, plan, context)}
+
+    def calls(self, plan: Plan, context: Context) -> list[dict[str, Any]]:
+        """The pieces as plain JSON, which `microtome call` computes anywhere; see `calls_of`."""
+        from .calls import calls_of
+
+        return calls_of(self, plan, context)
 
     def check_out(self, folder: Path) -> None:
         """Refuse a folder with files of others that the result would replace."""

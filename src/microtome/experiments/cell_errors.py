@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from ..findings.claims.claim import Quantity
 from ..findings.intervals import Unit
 from ..findings.maps import Map
 from ..findings.results import Curve, X
+from ..inference.estimate import Confidence
 from ..inference.simultaneous import Spread, band_arms, spread
 
 Array = NDArray[np.float64]
@@ -105,15 +107,21 @@ class Points:
     models: int
     reasons: Reasons = ()
 
+    def unit(self, rows: str) -> Unit:
+        """What was taken as independent, of rows with this unit."""
+        return Unit(rows, "model" if self.models > 1 else "")
+
     def plain(self, *, tested: bool = False) -> dict[str, float]:
         """The first point as plain data, with its p where the question is whether it is 0."""
-        names = {
-            "value": self.values,
-            "low": self.low,
-            "high": self.high,
-            **({"p": self.p} if tested else {}),
-        }
-        return {name: float(values[0]) for name, values in names.items()}
+        names = ("value", "low", "high", *(["p"] if tested else []))
+        lines = {"value": self.values, "low": self.low, "high": self.high, "p": self.p}
+        return {name: float(lines[name][0]) for name in names}
+
+    def quantity(self, rows: str, place: int = 0) -> Quantity:
+        """One point with its interval, of rows with this unit."""
+        value, low, high = (float(line[place]) for line in (self.values, self.low, self.high))
+        unit = self.unit(rows)
+        return Quantity(value=value, low=low, high=high, level=self.level, unit=unit, seeds=self.models)
 
 
 def apart(first: Sample, second: Sample) -> tuple[Sample, Sample]:
@@ -226,7 +234,7 @@ def points_of(
     arms, wide = np.array([point.alone(level) for point in spreads]), np.full(len(values), np.nan)
     if defined.any():
         points = [point for point in spreads if np.isfinite(point.se)]
-        wide[defined] = band_arms(points, errors[defined], level=level, pair_seeds=False)
+        wide[defined] = band_arms(points, errors[defined], Confidence(level=level, pair_seeds=False))
     ends = values - arms, values + arms, values - wide, values + wide
     low, high, band_low, band_high = ends if bounds is None else (np.clip(end, *bounds) for end in ends)
     return Points(

@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..checks import several
-from ..errors import InputError, must, unknown
+from ..context import Context
+from ..errors import must, unknown
 from ..extraction.texts import Texts, make_texts
 from ..tasks.task import Task
+from ..training.opening import open_encoders
 from .base import option
+
+if TYPE_CHECKING:
+    from ..encoders.encoder import Encoder
 
 ROLES = ("text", "pair", "label", "group", "kind", "labels")
 # Rows that are compared at most by default: RSA looks at every pair of them.
@@ -42,27 +47,12 @@ class LoadingOptions:
             return model
         return {"source": str(model), "revision": self.revision, "tokenizer": self.tokenizer, **more}
 
-    def open_models(self, models: Any, device: str) -> list[Any]:
-        """Load models that are given by name, each once, and take open ones as they are."""
-        from ..encoders.loading import load
-        from ..encoders.names import distinct_names
-        from ..extraction.extracting import as_encoder
-
-        # What `finetune` returns has the encoder in it.
-        references = [
-            self.reference(model.encoder if hasattr(model, "evaluation") else model)
-            for model in several(models)
-        ]
+    def open_encoders(self, models: Any, context: Context) -> list[Encoder]:
+        """Load models that are given by name, and take open ones as they are."""
+        references = [self.reference(model) for model in several(models)]
         if not references:
             raise must("models", "at least one", 0)
-        sources = [str(ref["source"]) for ref in references if isinstance(ref, Mapping)]
-        labels = iter(distinct_names(sources) if sources else ())
-        return [
-            load(**{"name": next(labels), "device": device, **reference})
-            if isinstance(reference, Mapping)
-            else as_encoder(reference)
-            for reference in references
-        ]
+        return open_encoders(references, context=context)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,29 +156,6 @@ class RowSelection(SampleOptions):
     longest: int | None = option(
         "Maximum number of tokens per example.", None, least=1, panel="Rows", metavar="N"
     )
-
-
-def open_task(reference: Any) -> Task:
-    """Take a task as it is, or open it."""
-    from ..training.multi_seed import open_asked
-
-    if isinstance(reference, Task):
-        return reference
-    if isinstance(reference, Mapping):
-        return open_asked(reference)
-    raise must("task", "a name, what microtome.task gives, or its arguments", type(reference).__name__)
-
-
-def open_encoder(reference: Any) -> Any:
-    """Take an encoder as it is, or load it."""
-    if isinstance(reference, Mapping):
-        from ..encoders.loading import load
-
-        return load(**reference)
-    if not hasattr(reference, "depth") or not hasattr(reference, "base"):
-        name = getattr(reference, "name", type(reference).__name__)
-        raise InputError(f"{name} must be a model of transformers to be fine-tuned, but it is none.")
-    return reference
 
 
 def task_notes(tasks: Sequence[Task]) -> tuple[str, ...]:

@@ -19,8 +19,8 @@ from ..tasks.task import Task
 from ..training.cut_store import read_cuts, write_cuts
 from ..training.heads.head import Head
 from ..training.models.stock import SEQUENCE
+from ..training.opening import Model
 from ..training.recipe import Recipe
-from .models import Opened, mixed
 
 if TYPE_CHECKING:
     from ..training.heads.head_inputs import HeadRows
@@ -61,7 +61,7 @@ class Vectors:
 
     Parameters
     ----------
-    one : Opened
+    one : Model
     task : Task
     train, split : Split
         To learn from, and to answer.
@@ -72,7 +72,7 @@ class Vectors:
 
     def __init__(
         self,
-        one: Opened,
+        one: Model,
         task: Task,
         train: Split,
         split: Split,
@@ -86,7 +86,7 @@ class Vectors:
     @cached_property
     def model(self) -> TaskModel:
         """The model whose head is read."""
-        return self.one.model if self._make is None else self._make()
+        return self.one.task_model if self._make is None else self._make()
 
     @cached_property
     def learned(self) -> HeadRows:
@@ -103,7 +103,7 @@ class Vectors:
         from ..training.inputs import encode
 
         features = encode(split.items, self.task, self.one.tokenizer, longest=self.one.longest)
-        found = head_rows(self.model, features, progress=self.context.progress, autocast=mixed(self.one))
+        found = head_rows(self.model, features, context=self.context, autocast=self.one.autocast)
         return found, features
 
     def decoded(self, outputs: Sequence[Sequence[np.ndarray]]) -> list[list[Any]]:
@@ -156,7 +156,7 @@ def trained_arm(
             seeds=seeds,
             starts=starts,
             still=still,
-            progress=vectors.context.progress,
+            context=vectors.context,
         )
         found = [
             each for one in heads for each in vectors.decoded(apply_heads(model, one, vectors.answered[0]))
@@ -250,11 +250,11 @@ def fresh_model(base: Any, task: Task, like: TaskModel, seed: int) -> TaskModel:
     return build(base, task, head, seed=seed)
 
 
-def fitting_size(one: Opened, train: Split) -> int | None:
+def fitting_size(one: Model, train: Split) -> int | None:
     """How many training examples leave vectors that fit into memory; None where all do."""
     from ..training.cuts import depth_of
 
-    model = one.model
+    model = one.task_model
     each = 4 * depth_of(model) * int(model.config.hidden_size)
     rows = np.cumsum([max(1, len(item.choices), len(item.words)) for item in train])
     most = MOST["cpu" if model.device.type == "cpu" else "cuda"] // each
@@ -278,10 +278,10 @@ def _kept(
         "train": vectors.train.digest,
         "examples": split.digest,
         "longest": one.longest,
-        "device": one.model.device.type,
+        "device": one.device,
         "precision": one.precision,
     }
-    with Shelf(context.store).work(kind=KIND, specification=specification, command=context.command) as work:
+    with Shelf(context.store, context.command).work(kind=KIND, specification=specification) as work:
         entry = work.entry
         if entry is None:
             found, told = compute()

@@ -4,36 +4,34 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..comparison.request import PRECISIONS
 from ..comparison.similarity import similarity_matrix
 from ..context import Context
-from ..encoders.encoder import Encoder, TransformerEncoder
-from ..encoders.random_init import reinitialize
-from ..errors import InputError, SmallSampleWarning, must, unknown
-from ..extraction.extracting import as_encoder
+from ..encoders.encoder import TransformerEncoder
+from ..encoders.loading import reinitialize
+from ..errors import InputError, SmallSampleWarning, must
 from ..extraction.recording import Activations, record
 from ..extraction.texts import Texts
+from ..findings.maps import Map
+from ..findings.results import Curve
 from ..inference.clusters import Clusters, check_balanced
 from ..inference.scoring import freedom
+from ..measures.declare import Chosen
 from ..measures.table import chosen_all
-from ..rows.options import RowOptions, row_options
+from ..rows.options import RowOptions
 from ..rows.planning import Rows, input_length, plan_at_most
 from ..store.shelf import Shelf
-from .base import option
-from .cell_errors import Reasons, Sample, errors_of
-from .inputs import SampleOptions
+from ..training.opening import open_model
+from .cell_errors import Points, Reasons, Sample, curve_of, errors_of
 
+AXIS = "layer"
 # Fast arithmetic is accurate to this: a smaller difference from 1 is rounding, and no change.
 ROUNDING = 1e-6
-COMPUTING = ("precision", "memory", "threads")
-Progress = Callable[[str, int, int], None]
-Loaded = Encoder | Callable[[], Encoder]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -51,15 +49,17 @@ class Recorded:
         Layers of the first model that can be compared: 0 is the embedding output, absent where it is the
         same in every row. A last state that is normed once more is no layer of its own.
     rows : Rows
-    unit : {"document", "sentence", "example"}
-        What is independent: documents, where the corpus has enough of them.
     """
 
     activations: Mapping[str, Activations]
     digests: Mapping[str, str]
     layers: tuple[int, ...]
     rows: Rows
-    unit: str
+
+    @property
+    def unit(self) -> str:
+        """What is independent: "document", where the corpus has enough of them, "sentence" or "example"."""
+        return self.rows.unit
 
     @property
     def clusters(self) -> np.ndarray | None:
@@ -79,6 +79,11 @@ class Recorded:
         return freedom(Clusters.from_ids(self.rows.clusters, noun=self.unit), len(self.rows))
 
     @property
+    def sentence(self) -> str:
+        """The rows in words."""
+        return f"{self.rows.sentence()} of {self.rows.extent()}"
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """Why documents of the corpus are not taken as independent, where it has any."""
         return (self.rows.few,) if self.rows.few else ()
@@ -94,6 +99,11 @@ class Recorded:
     def stack(self, model: str) -> list[Any]:
         """All layers of a model."""
         return [self.layer(model, number) for number in self.layers]
+
+    def curve(self, name: str, points: Points, *, unit: str | None = None, **facts: Any) -> Curve:
+        """Make a curve over the layers, with the unit of the rows where no other is named."""
+        unit = points.unit(unit or self.unit)
+        return curve_of(name, AXIS, self.layers, points, unit=unit, n=self.examples, **facts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -130,40 +140,24 @@ class LayerSimilarity:
     def sample(self, pairs: Sequence[tuple[str, str]]) -> Sample:
         """Similarities of pairs of models: values of shape (pairs, layers), and their errors."""
         at = [(self.left.index(a), self.right.index(b)) for a, b in pairs]
+        reasons = (tuple(table[i][j] for table in self.reasons) for i, j in at)
         return Sample(
             values=np.stack([self.values[:, i, j] for i, j in at]),
             errors=np.stack([self.errors[:, i, j] for i, j in at]),
             dof=self.dof,
-            reasons=tuple(tuple(table[i][j] for table in self.reasons) for i, j in at)
-            if self.reasons
-            else (),
+            reasons=tuple(reasons) if self.reasons else (),
         )
 
-
-@dataclass(frozen=True, kw_only=True)
-class ComparisonOptions(SampleOptions):
-    """How rows of a text are stored, and how layers are compared on them."""
-
-    storage: str = option(
-        "How rows are stored on disk.", "float32", choices=("float32", "float16", "bfloat16"), panel="Rows"
-    )
-    precision: str = option("Arithmetic of the measures.", "fast", choices=PRECISIONS, panel="Statistics")
-    memory: str | int = option(
-        "Memory limit for intermediate results, such as 2GB.", "2GB", panel="Statistics", metavar="SIZE"
-    )
-
-    def row_options(self, longest: int | None = None) -> RowOptions:
-        """The rows, with a maximum number of tokens per example."""
-        return row_options(self.rows, longest=longest, sample=self.sample, seed=self.seed)
-
-    def computing(self, context: Context) -> dict[str, Any]:
-        """Options of `similarity_matrix`."""
-        return {
-            "seed": self.seed,
-            "device": context.device,
-            "precision": self.precision,
-            "memory": self.memory,
-        }
+    def records(self) -> Iterator[dict[str, Any]]:
+        """One record per pair of different models and layer."""
+        for i, left in enumerate(self.left):
+            for j, right in enumerate(self.right):
+                if left == right or right in self.left[:i]:
+                    continue
+                for number, value in zip(self.layers, self.values[:, i, j], strict=True):
+                    similarity = float(value) if np.isfinite(value) else None
+                    pair = {"measure": self.measure, "left": left, "right": right}
+                    yield {**pair, "layer": number, "similarity": similarity}
 
 
 def plan_text(models: Mapping[str, Any], texts: Texts, options: RowOptions) -> Rows:
@@ -206,7 +200,7 @@ def _check_same(name: str, encoder: Any, first: tuple[str, str, tuple[str, ...]]
 
 
 def record_models(
-    models: Mapping[str, Loaded],
+    models: Mapping[str, Any],
     texts: Texts,
     rows: Rows,
     *,
@@ -220,8 +214,8 @@ def record_models(
 
     Parameters
     ----------
-    models : mapping of str to Encoder, or to a function that loads it
-        What a function loads is released afterwards.
+    models : mapping of str to Encoder, or to what `open_model` opens
+        What is opened is released afterwards.
     texts : Texts
     rows : Rows
         That all models have.
@@ -238,12 +232,12 @@ def record_models(
     Recorded
     """
     context = context or Context()
-    shelf = Shelf(context.store)
+    shelf = Shelf(context.store, context.command)
     activations: dict[str, Activations] = {}
     digests: dict[str, str] = {}
     first = None
     for name, model in models.items():
-        loaded = _loaded(model)
+        loaded = open_model(model, context=context).encoder
         first = first or (name, loaded.cuts, loaded.layers)
         if same:
             _check_same(name, loaded, first)
@@ -254,24 +248,23 @@ def record_models(
             rows,
             shelf=shelf,
             storage=storage,
-            command=context.command,
             progress=context.named(name).progress,
         )
         digests[name] = encoder.digest
         if visit is not None:
             visit(name, loaded)
     layers = _numbered(next(iter(activations.values())))
-    return Recorded(activations=activations, digests=digests, layers=layers, rows=rows, unit=rows.unit)
+    return Recorded(activations=activations, digests=digests, layers=layers, rows=rows)
 
 
 def compare_layers(
     recorded: Recorded,
     measures: str | Iterable[str],
+    context: Context | None = None,
     *,
     left: Sequence[str] | None = None,
     right: Sequence[str] | None = None,
     halves: int = 40,
-    progress: Progress | None = None,
     **options: Any,
 ) -> dict[str, LayerSimilarity]:
     """
@@ -281,35 +274,30 @@ def compare_layers(
     ----------
     recorded : Recorded
     measures : str or sequence of str
+    context : Context, optional
+        To which progress is reported.
     left, right : sequence of str, optional
         Names of models; all of them, with one another, when absent.
     halves : int
         Half-samples for intervals.
-    progress : callable, optional
     **options
-        seed, device, precision, memory, threads, as in `similarity_matrix`.
+        seed, device, precision, memory, as in `similarity_matrix`.
 
     Returns
     -------
     dict of str to LayerSimilarity
         By measure.
     """
-    for name in options:
-        if name not in ("seed", "device", *COMPUTING):
-            raise unknown("option", name, COMPUTING)
     names = tuple(recorded.activations) if left is None else tuple(left)
     columns = None if left is None and right is None else tuple(names if right is None else right)
     choices = list(chosen_all(measures))
     if recorded.clusters is not None and any(choice.measure.interval == "debiased" for choice in choices):
         check_balanced(recorded.clusters, recorded.unit)
-    values: dict[str, list[np.ndarray]] = {choice.label: [] for choice in choices}
-    errors: dict[str, list[np.ndarray]] = {choice.label: [] for choice in choices}
-    reasons: dict[str, list[tuple[Reasons, ...]]] = {choice.label: [] for choice in choices}
-    dof: dict[str, float] = {}
+    maps: dict[str, list[Map]] = {choice.label: [] for choice in choices}
     for place, number in enumerate(recorded.layers):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SmallSampleWarning)
-            maps = similarity_matrix(
+            layer_maps = similarity_matrix(
                 [recorded.layer(name, number) for name in names],
                 None if columns is None else [recorded.layer(name, number) for name in columns],
                 choices,
@@ -320,29 +308,32 @@ def compare_layers(
                 right_names=columns,
                 **options,
             )
-        for label, layer_map in maps.items():
-            map_errors, map_dof = errors_of(layer_map)
-            dof[label] = min(map_dof, recorded.freedom)
-            unchanged = np.abs(layer_map.values - 1) <= ROUNDING
-            values[label].append(np.where(unchanged, 1.0, layer_map.values))
-            errors[label].append(np.where(unchanged[..., None], 0.0, map_errors))
-            reasons[label].append(layer_map.reasons)
-        if progress is not None:
-            progress("layers compared", place + 1, len(recorded.layers))
-    return {
-        choice.label: LayerSimilarity(
-            measure=choice.label,
-            layers=recorded.layers,
-            left=names,
-            right=names if columns is None else columns,
-            values=np.stack(values[choice.label]),
-            errors=np.stack(errors[choice.label]),
-            dof=dof[choice.label],
-            bounds=choice.declared("range"),
-            reasons=tuple(reasons[choice.label]),
-        )
-        for choice in choices
-    }
+        for label, layer_map in layer_maps.items():
+            maps[label].append(layer_map)
+        if context is not None and context.progress is not None:
+            context.progress("layers compared", place + 1, len(recorded.layers))
+    models = names, names if columns is None else columns
+    return {choice.label: _over_layers(choice, maps[choice.label], recorded, *models) for choice in choices}
+
+
+def _over_layers(
+    choice: Chosen, maps: Sequence[Map], recorded: Recorded, left: tuple[str, ...], right: tuple[str, ...]
+) -> LayerSimilarity:
+    """Put the maps of all layers by one measure together; what differs from 1 by rounding is 1."""
+    errors, dofs = zip(*map(errors_of, maps), strict=True)
+    values = np.stack([layer_map.values for layer_map in maps])
+    unchanged = np.abs(values - 1) <= ROUNDING
+    return LayerSimilarity(
+        measure=choice.label,
+        layers=recorded.layers,
+        left=left,
+        right=right,
+        values=np.where(unchanged, 1.0, values),
+        errors=np.where(unchanged[..., None], 0.0, np.stack(errors)),
+        dof=min(dofs[-1], recorded.freedom),
+        bounds=choice.declared("range"),
+        reasons=tuple(layer_map.reasons for layer_map in maps),
+    )
 
 
 def called(encoder: Any, name: str) -> Any:
@@ -352,13 +343,13 @@ def called(encoder: Any, name: str) -> Any:
     return renamed
 
 
-def random_copy(encoder: Any, seed: int, name: str | None = None) -> TransformerEncoder:
+def random_copy(encoder: Any, seed: int, name: str | None = None) -> Any:
     """
-    Copy an encoder with all weights re-initialized; it keeps the tokenizer and the device.
+    Copy an encoder with all weights re-initialized; one that is no model of transformers is loaded again.
 
     Parameters
     ----------
-    encoder : TransformerEncoder
+    encoder : Encoder
         Stays as it is.
     seed : int
     name : str, optional
@@ -366,15 +357,19 @@ def random_copy(encoder: Any, seed: int, name: str | None = None) -> Transformer
 
     Returns
     -------
-    TransformerEncoder
+    Encoder
+        With the same tokenizer, on the same device.
     """
+    name = name or f"{encoder.name}-random{seed}"
     if not isinstance(encoder, TransformerEncoder):
-        raise InputError(
-            f"{encoder.name} must be a model of transformers to be re-initialized; load one with "
-            "random_init=True."
-        )
+        if not hasattr(encoder, "source"):
+            raise InputError(
+                f"{encoder.name} must be a model that can be loaded to be re-initialized, but it is none."
+            )
+        reference = {"source": encoder.source.given, "name": name, "random_init": True, "seed": seed}
+        return open_model(reference, context=Context(device=str(encoder.device))).encoder
     random = TransformerEncoder(
-        name=name or f"{encoder.name}-random{seed}",
+        name=name,
         family=encoder.family,
         model=copy.deepcopy(encoder.model).eval(),
         tokenizer=encoder.tokenizer,
@@ -388,32 +383,5 @@ def random_copy(encoder: Any, seed: int, name: str | None = None) -> Transformer
     return random
 
 
-def twin_of(encoder: Any, name: str, seed: int = 0) -> Any:
-    """
-    Make a random baseline of any encoder; one that is no model of transformers is loaded again.
-
-    Parameters
-    ----------
-    encoder : Encoder
-    name : str
-        Of the random baseline.
-    seed : int
-
-    Returns
-    -------
-    Encoder
-    """
-    from ..encoders.loading import load
-
-    if isinstance(encoder, TransformerEncoder):
-        return random_copy(encoder, seed, name)
-    origin = encoder.source
-    return load(origin.given, name=name, random_init=True, seed=seed, device=str(encoder.device))
-
-
 def _numbered(activations: Activations) -> tuple[int, ...]:
     return tuple(k for k in activations.varying if activations.names[k].rpartition("/")[2].isdigit())
-
-
-def _loaded(model: Any) -> Any:
-    return as_encoder(model() if callable(model) and not hasattr(model, "run") else model)

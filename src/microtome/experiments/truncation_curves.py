@@ -16,8 +16,8 @@ from ..inference.answers import Answers
 from ..scores.table import find_score
 from ..tasks.items import Split
 from ..tasks.task import Task
+from ..training.cut_store import as_answers
 from .layer_heads import Arm
-from .models import as_answers
 
 AXIS = "layers kept"
 Failed = tuple[int, int | str, str]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from ..errors import WorkError
+from ..lazy import torch
 
 # Tokens per batch, padding included. Beyond the first, CPU caches overflow; the second fills a large GPU.
 CPU_TOKENS, CUDA_TOKENS = 4096, 65536
@@ -85,7 +86,5 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 def _release() -> None:
-    import torch
-
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from ..checks import whole_number
-from ..errors import InputError, must
+from ..checks import check_choice, whole_number
+from ..errors import InputError
 from ..rows.planning import WINDOW, Rows
 from ..store.outfolder import deliver
 from ..store.shards import ShardedLayer, ShardWriter, open_stack
@@ -155,7 +155,6 @@ def record(
     storage: str = "float32",
     batch_tokens: int | None = None,
     window: int = WINDOW,
-    command: str = "",
     progress: Progress | None = None,
 ) -> Activations:
     """
@@ -176,15 +175,12 @@ def record(
         The maximum number of tokens in a batch, padding included; chosen by device when absent.
     window, progress
         As in `stream`.
-    command : str
-        The command line.
 
     Returns
     -------
     Activations
     """
-    if storage not in STORAGE:
-        raise must("storage", f"one of {', '.join(STORAGE)}", storage)
+    check_choice("storage", storage, STORAGE)
     if batch_tokens is not None:
         whole_number("batch_tokens", batch_tokens, 1)
     layers = list(zip(encoder.layers, encoder.widths, strict=True))
@@ -207,7 +203,7 @@ def record(
         "texts": dict(texts.facts),
         "rows": {"count": len(rows), "sentence": rows.sentence(), "digest": rows.digest},
     }
-    with shelf.work(kind="activations", specification=specification, command=command) as work:
+    with shelf.work(kind="activations", specification=specification) as work:
         entry = work.entry
         if entry is None:
             writer = ShardWriter(work.folder, layers, storage)

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError
+from ..lazy import torch
 from ..rows.planning import WINDOW, Rows, windows
 from ..rows.selecting import Selection, select, tokenize
 from .batches import CPU_TOKENS, CUDA_TOKENS, Budget, buckets
 
 if TYPE_CHECKING:
-    import torch
-
     from ..corpora.examples import Example
     from ..encoders.encoder import Encoder
     from ..encoders.tokens import Tokens
@@ -125,8 +124,6 @@ def _run(
     budget: Budget,
     number: int,
 ) -> Window:
-    import torch
-
     begin, end = (int(v) for v in np.searchsorted(rows.examples, [start, start + len(examples)]))
     indices = [k for k in range(len(examples)) if start + k not in rows.skipped]
     units = [rows.of_example(start + k) for k in indices]
@@ -175,8 +172,6 @@ def _fill(
     out: tuple[torch.Tensor, ...],
 ) -> None:
     """Run one batch, and write the rows of every layer into the output arrays."""
-    import torch
-
     length = max(len(tokens) for tokens in batch)
     device = encoder.device
     source = np.concatenate([k * length + pick.positions for k, pick in enumerate(picks)])

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..arguments import checked
+from ..checks import check_level
 from ..errors import must
 from ..inference.estimate import Interval
 from .squares import LEAST_LAYERS, layer_runs, read_numbers, run_pairs, usable_layers
-from .words import between, check_names, layer_list, number
+from .words import between, check_names, layer_list, listed, number
 
 # Similarities that are closer than this are equal but for rounding.
 ROUNDING = 1e-6
@@ -55,11 +57,20 @@ class Block:
     without: tuple[int, ...] = ()
     cores: tuple[Block, ...] = ()
 
+    @property
+    def span(self) -> tuple[int, int, tuple[int, ...]]:
+        """Its lowest and highest layer, and those left out between them."""
+        return self.first, self.last, self.without
+
     def walk(self) -> Iterator[Block]:
         """Yield this block and all blocks inside it."""
         yield self
         for core in self.cores:
             yield from core.walk()
+
+    def replaced(self, change: Callable[[Block], Block]) -> Block:
+        """Change this block and all blocks inside it in the same way."""
+        return replace(change(self), cores=tuple(core.replaced(change) for core in self.cores))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,19 +108,29 @@ class BlockFinding:
         """All blocks whose interval is positive, the smaller ones after those that hold them."""
         return tuple(block for top in self.blocks for block in top.walk() if block.certain)
 
+    @property
+    def outermost(self) -> list[Block]:
+        """The blocks whose interval is positive and that no other one of these holds."""
+        return _outermost(self.certain)
+
+    def replaced(self, change: Callable[[Block], Block], **fields: Any) -> BlockFinding:
+        """Change all blocks in the same way, and other fields."""
+        best = None if self.best is None else self.best.replaced(change)
+        return replace(
+            self, blocks=tuple(block.replaced(change) for block in self.blocks), best=best, **fields
+        )
+
     def headline(self, names: Sequence[str] | None = None) -> str:
         """State which layers form blocks, with layers labeled by `names` or by their indices."""
         check_names(names, self.layers)
         if self.reason is not None:
             return f"Blocks of layers are undefined: {self.reason}."
-        outer = _outermost(self.certain)
-        if outer:
-            verb = "form a block" if len(outer) == 1 else "each form a block"
-            return f"{_listed([_called(block, names) for block in outer])} {verb}."
+        if self.outermost:
+            return f"{_upper(form_blocks([block.span for block in self.outermost], names))}."
         if self.blocks:
-            maybe = _listed([_called(block, names) for block in self.blocks])
+            maybe = listed([layer_span(*block.span, names) for block in self.blocks])
             count = "one" if len(self.blocks) == 1 else "blocks"
-            return f"No block of layers is certain; {_lower(maybe)} may form {count}."
+            return f"No block of layers is certain; {maybe} may form {count}."
         return "The layers form no blocks."
 
     def sentence(self, names: Sequence[str] | None = None) -> str:
@@ -118,8 +139,7 @@ class BlockFinding:
 
     def evidence(self, names: Sequence[str] | None = None) -> str:
         """State margin, interval and cores of each block."""
-        blocks = _outermost(self.certain) or self.blocks
-        parts = [_evidence(block, names) for block in blocks]
+        parts = [_evidence(block, names) for block in self.outermost or self.blocks]
         doubtful = [
             block for block in self.blocks if self.certain and not any(b.certain for b in block.walk())
         ]
@@ -194,9 +214,8 @@ def block_structure(
     >>> block.first, block.last
     (3, 5)
     """
-    if not 0 < level < 1:
-        raise must("level", "between 0 and 1", level)
-    if isinstance(tolerance, bool) or not isinstance(tolerance, int) or not 0 <= tolerance <= 3:
+    check_level(level)
+    if not 0 <= tolerance <= 3:
         raise must("tolerance", "a whole number from 0 to 3", tolerance)
     table = read_numbers("values", values)
     if table.ndim != 2 or table.shape[0] != table.shape[1]:
@@ -281,76 +300,71 @@ def _laminar(blocks: Sequence[Block]) -> list[Block]:
 
 def _nested(blocks: Sequence[Block]) -> tuple[Block, ...]:
     """Nest every block in the smallest one that contains it, ordered from the lowest layer up."""
-
-    def within(outer: Block | None) -> tuple[Block, ...]:
-        inner = [
-            block
-            for block in blocks
-            if block is not outer
-            and (outer is None or (outer.first <= block.first and block.last <= outer.last))
-        ]
-        largest = [
-            block
-            for block in inner
-            if not any(o is not block and o.first <= block.first and block.last <= o.last for o in inner)
-        ]
-        return tuple(replace(block, cores=within(block)) for block in sorted(largest, key=lambda b: b.first))
-
-    return within(None)
+    return tuple(
+        replace(top, cores=_nested([block for block in blocks if block is not top and _holds(top, block)]))
+        for top in sorted(_outermost(blocks), key=lambda block: block.first)
+    )
 
 
 def _outermost(blocks: Sequence[Block]) -> list[Block]:
     return [
-        block
-        for block in blocks
-        if not any(o is not block and o.first <= block.first and block.last <= o.last for o in blocks)
+        block for block in blocks if not any(outer is not block and _holds(outer, block) for outer in blocks)
     ]
 
 
-def _called(block: Block, names: Sequence[str] | None) -> str:
+def _holds(outer: Block, inner: Block) -> bool:
+    return outer.first <= inner.first and inner.last <= outer.last
+
+
+def layer_span(first: int, last: int, without: Sequence[int] = (), names: Sequence[str] | None = None) -> str:
     """
-    Name the layers of a block.
+    Name the layers of a run.
 
     Examples
     --------
-    >>> block = Block(first=4, last=8, inside=0.7, outside=0.5, margin=0.2, without=(6,))
-    >>> _called(block, None), _called(block, [f"m/{k}" for k in range(12)])
-    ('Layers 4-8 without 6', 'Layers m/4 to m/8 without m/6')
+    >>> layer_span(4, 8, (6,)), layer_span(4, 8, names=[f"m/{k}" for k in range(12)])
+    ('layers 4-8 without 6', 'layers m/4 to m/8')
     """
-    label = [str(k) for k in range(block.last + 1)] if names is None else list(names)
-    first, last = label[block.first], label[block.last]
-    joined = f"{first}-{last}" if first.isdecimal() and last.isdecimal() else f"{first} to {last}"
-    omitted = f" without {', '.join(label[k] for k in block.without)}" if block.without else ""
-    return f"Layers {joined}{omitted}"
+    ends = [str(k) if names is None else names[k] for k in (first, last)]
+    joined = ("-" if all(end.isdecimal() for end in ends) else " to ").join(ends)
+    omitted = ", ".join(str(k) if names is None else names[k] for k in without)
+    return f"layers {joined}{f' without {omitted}' if omitted else ''}"
 
 
-def _listed(labels: Sequence[str]) -> str:
-    words = [labels[0], *(_lower(label) for label in labels[1:])]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+def form_blocks(spans: Sequence[Sequence[Any]], names: Sequence[str] | None = None) -> str:
+    """
+    State that runs of layers form blocks, as a sentence without its end.
+
+    Examples
+    --------
+    >>> form_blocks([(4, 8, ())]), form_blocks([(1, 3), (4, 8)])
+    ('layers 4-8 form a block', 'layers 1-3 and layers 4-8 each form a block')
+    """
+    each = "" if len(spans) == 1 else "each "
+    return f"{listed([layer_span(*span, names=names) for span in spans])} {each}form a block"
 
 
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _measured(block: Block, names: Sequence[str] | None) -> str:
     ends = "" if block.interval is None else f" {between(block.interval.low, block.interval.high)}"
-    return f"{_lower(_called(block, names))} (margin {number(block.margin)}{ends})"
+    return f"{layer_span(*block.span, names)} (margin {number(block.margin)}{ends})"
 
 
 def _evidence(block: Block, names: Sequence[str] | None) -> str:
     """State what makes a run a block, with the interval of its margin and its certain cores."""
     interval = block.interval
     text = (
-        f"{_called(block, names)}: least similarity inside {number(block.inside)}, largest with a layer "
-        f"outside {number(block.outside)}; margin {number(block.margin)}"
+        f"{_upper(layer_span(*block.span, names))}: least similarity inside {number(block.inside)}, largest "
+        f"with a layer outside {number(block.outside)}; margin {number(block.margin)}"
     )
     if interval is not None:
         ends = between(interval.low, interval.high)
         text += f" {ends} ({interval.level * 100:g} %, simultaneous, unit: {interval.unit})"
-    cores = [core for core in block.cores for core in core.walk() if core.certain] if block.certain else []
-    inner = _outermost(cores)
+    cores = [core for core in block.walk() if core is not block and core.certain] if block.certain else []
+    inner = [layer_span(*core.span, names) for core in _outermost(cores)]
     if inner:
-        noun = "core" if len(inner) == 1 else "cores"
-        text += f"; {noun}: {_lower(_listed([_called(core, names) for core in inner]))}"
+        text += f"; core{'' if len(inner) == 1 else 's'}: {listed(inner)}"
     return f"{text}."

@@ -57,14 +57,13 @@ class ChangeProfile:
             else float("nan")
         )
 
-    def sentence(
-        self,
-        names: Sequence[str] | None = None,
-        *,
-        center: str | None = None,
-        share: str | None = None,
-        tuned: bool = True,
-    ) -> str:
+    @property
+    def span(self) -> tuple[float, float]:
+        """Positions of the lowest and the highest layer whose change is defined."""
+        positions = self.positions[np.isfinite(self.change)]
+        return float(positions.min()), float(positions.max())
+
+    def sentence(self, names: Sequence[str] | None = None, *, tuned: bool = True) -> str:
         """
         Describe where the change is located.
 
@@ -72,8 +71,6 @@ class ChangeProfile:
         ----------
         names : sequence of str, optional
             Names of the layers; their indices when absent.
-        center, share : str, optional
-            The center and the share of the upper third in words, where they have intervals.
         tuned : bool
             Whether one model is known to be the other after training; otherwise the text is about a
             difference, not a change.
@@ -90,14 +87,12 @@ class ChangeProfile:
         if self.reason is not None:
             reason = self.reason if tuned else self.reason.replace("changed", "differs")
             return f"The center of {noun} is undefined: {reason}.{left_out_note}"
-        most = int(np.nanargmax(self.change))
-        defined = self.positions[np.isfinite(self.change)]
+        most, (first, last) = int(np.nanargmax(self.change)), self.span
         return (
             f"{layer_list([most], names).replace('layer', 'Layer', 1)} {verb} most "
-            f"({small_number(self.change[most])}); the center of {noun} is at "
-            f"{center or number(self.center, 1)} (layers from {defined.min():g} to {defined.max():g}), and "
-            f"the upper third holds {share or percent(self.top_third)} of the {noun} "
-            f"({percent(self.even)} if every block added as much).{left_out_note}"
+            f"({small_number(self.change[most])}); the center of {noun} is at {number(self.center, 1)} "
+            f"(layers from {first:g} to {last:g}), and the upper third holds {percent(self.top_third)} "
+            f"of the {noun} ({percent(self.even)} if every block added as much).{left_out_note}"
         )
 
 
@@ -135,33 +130,35 @@ def change_profile(
     similar = _diagonal("before_after", before_after)
     if (low is None) != (high is None):
         raise must("low and high", "given together", "one of them")
-    bounds = [None if b is None else 1 - _diagonal(n, b) for n, b in (("high", high), ("low", low))]
-    layer_positions = np.arange(len(similar)) if positions is None else positions
-    layer_positions = read_numbers("positions", layer_positions)
-    for name, array in (("high", bounds[0]), ("low", bounds[1]), ("positions", layer_positions)):
+    bounds = [
+        None if end is None else 1 - _diagonal(name, end) for name, end in (("high", high), ("low", low))
+    ]
+    places = read_numbers("positions", np.arange(len(similar)) if positions is None else positions)
+    for name, array in (("high", bounds[0]), ("low", bounds[1]), ("positions", places)):
         if array is not None and array.shape != similar.shape:
             raise must(f"the shape of {name}", f"one value per layer {similar.shape}", array.shape)
-    if not (np.diff(layer_positions) > 0).all():
-        raise must("positions", "in increasing order", layer_positions.tolist())
+    if not (np.diff(places) > 0).all():
+        raise must("positions", "in increasing order", places.tolist())
     change = 1 - similar
     defined = np.isfinite(change)
     if (change[defined] < -1e-9).any():
         raise must("a similarity", "at most 1", float(similar[defined].max()))
     weight = np.maximum(change[defined], 0)
     total = weight.sum()
-    reason = None
+    center, top_third, reason = float("nan"), float("nan"), None
     if not defined.any():
         reason = "no layer has a defined similarity"
     elif total <= 1e-9:
         reason = "no layer changed"
-    inside = upper_third(len(weight))
+    else:
+        center, top_third = (float(weight @ at / total) for at in (places[defined], upper_third(len(weight))))
     return ChangeProfile(
         change=change,
         low=bounds[0],
         high=bounds[1],
-        positions=layer_positions,
-        center=float("nan") if reason else float(weight @ layer_positions[defined] / total),
-        top_third=float("nan") if reason else float(weight @ inside / total),
+        positions=places,
+        center=center,
+        top_third=top_third,
         left_out=tuple(np.flatnonzero(~defined).tolist()),
         reason=reason,
     )

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from types import MappingProxyType
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..arguments import checked
 from ..errors import must, unknown
+from .claims.claim import Claim, Quantity
+from .claims.render import render
 from .squares import read_numbers
-from .words import check_names, layer_list, number
+from .words import check_names
 
 Direction = Literal["in", "out"]
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -37,24 +41,21 @@ class Localization:
         How many layers have a score: the set on which every score depends.
     """
 
-    scores: NDArray[np.float64]
-    neuron: NDArray[np.float64]
-    svcca: NDArray[np.float64]
+    scores: Array
+    neuron: Array
+    svcca: Array
     direction: Direction
     zscore: bool
     compared: int
 
+    def claim(self, names: Sequence[str] | None = None) -> Claim:
+        """Claim which layers are most and least localized, with layers labeled by `names` or indices."""
+        facts = {"direction": self.direction, "zscore": self.zscore, "compared": self.compared}
+        return _extremes_claim("published localization", self.scores, names, facts)
+
     def sentence(self, names: Sequence[str] | None = None) -> str:
         """State which layers are most and least localized, with layers labeled by `names` or indices."""
-        check_names(names, len(self.scores))
-        high, low = int(np.nanargmax(self.scores)), int(np.nanargmin(self.scores))
-        scaled = "z-scored" if self.zscore else "not z-scored"
-        return (
-            f"Localization ({self.direction}, {scaled}) is highest in {layer_list([high], names)} "
-            f"({number(self.scores[high])}) and lowest in {layer_list([low], names)} "
-            f"({number(self.scores[low])}); scores depend on the set of {self.compared} layers compared "
-            f"and mean nothing beside those of another set."
-        )
+        return render(self.claim(names))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -73,10 +74,10 @@ class RotationLocalization:
     rotations : int
     """
 
-    value: NDArray[np.float64]
-    standard_error: NDArray[np.float64]
-    rotated_mean: NDArray[np.float64]
-    rotated_sd: NDArray[np.float64]
+    value: Array
+    standard_error: Array
+    rotated_mean: Array
+    rotated_sd: Array
     rotations: int
 
 
@@ -126,21 +127,18 @@ def localization(
     if a.ndim != 2 or a.shape[0] != a.shape[1] or a.shape != b.shape:
         raise must("the two maps", "of one shape [layers, layers]", (a.shape, b.shape))
     defined = np.isfinite(a) & np.isfinite(b)
-    np.fill_diagonal(defined, False)
-    axis = 0 if direction == "in" else 1
-    count = defined.sum(axis=axis)
-    scored = count > 0
-    if scored.sum() < 2:
-        raise must("the two maps", "defined for at least two layers", f"{int(scored.sum())} defined")
-    means = [np.where(defined, m, 0).sum(axis=axis) / np.where(scored, count, np.nan) for m in (a, b)]
-    parts = [_standardize(m) if zscore else m for m in means]
+    means = [_over_others(np.where(defined, table, np.nan), direction) for table in (a, b)]
+    compared = int(np.isfinite(means[0]).sum())
+    if compared < 2:
+        raise must("the two maps", "defined for at least two layers", f"{compared} defined")
+    parts = [_standardize(mean) if zscore else mean for mean in means]
     return Localization(
         scores=parts[0] - parts[1],
         neuron=means[0],
         svcca=means[1],
         direction=direction,
         zscore=zscore,
-        compared=int(scored.sum()),
+        compared=compared,
     )
 
 
@@ -200,23 +198,20 @@ class Localizations:
 
     described: Localization
     coded: Localization
-    beyond: NDArray[np.float64]
-    monte_carlo: NDArray[np.float64]
+    beyond: Array
+    monte_carlo: Array
     direction: Direction
     agreement: float
     agreement_described: float
 
-    def sentence(self, names: Sequence[str] | None = None) -> str:
-        """State where single neurons match best, and whether the published scores agree."""
-        check_names(names, len(self.beyond))
-        high, low = int(np.nanargmax(self.beyond)), int(np.nanargmin(self.beyond))
-        return (
-            f"Beyond rotations, single neurons ({self.direction}) count most in {layer_list([high], names)} "
-            f"({number(self.beyond[high], 3)}) and least in {layer_list([low], names)} "
-            f"({number(self.beyond[low], 3)}); over layers its rank correlation with the published score is "
-            f"{_told(self.agreement_described)} as described (no z-score) and {_told(self.agreement)} as "
-            "coded (z-scored)."
-        )
+    def claim(self, names: Sequence[str] | None = None) -> Claim:
+        """Claim where single neurons match best, and how far the published scores agree."""
+        agreements = {
+            "rank correlation with the published score as described (no z-score)": self.agreement_described,
+            "as coded (z-scored)": self.agreement,
+        }
+        facts = {"direction": self.direction}
+        return _extremes_claim("single neurons", self.beyond, names, facts, agreements)
 
 
 def localizations(
@@ -258,7 +253,7 @@ def localizations(
     )
 
 
-def _ranked(values: NDArray[np.float64], scores: NDArray[np.float64]) -> float:
+def _ranked(values: Array, scores: Array) -> float:
     """Spearman's correlation over the layers that have both; NaN for few layers or constant values."""
     from scipy.stats import spearmanr
 
@@ -268,20 +263,37 @@ def _ranked(values: NDArray[np.float64], scores: NDArray[np.float64]) -> float:
     return float(spearmanr(values[defined], scores[defined]).statistic)  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _told(correlation: float) -> str:
-    return number(correlation) if np.isfinite(correlation) else "undefined"
+def _extremes_claim(
+    kind: str,
+    scores: Array,
+    names: Sequence[str] | None,
+    facts: Mapping[str, Any],
+    beside: Mapping[str, float] = MappingProxyType({}),
+) -> Claim:
+    """Claim in which layers a score is highest and lowest, with further numbers beside it."""
+    check_names(names, len(scores))
+    places = int(np.nanargmax(scores)), int(np.nanargmin(scores))
+    extremes = [str(k) if names is None else names[k] for k in places]
+    values = {f"layer {name}": float(scores[k]) for name, k in zip(extremes, places, strict=True)}
+    return Claim(
+        kind=kind,
+        verdict="holds",
+        score="localization",
+        points=1.0,
+        beside={name: Quantity(value=value) for name, value in {**values, **beside}.items()},
+        facts={**facts, "extremes": extremes},
+    )
 
 
-def _over_others(values: NDArray[np.float64], direction: Direction) -> NDArray[np.float64]:
-    """Mean of a map over the other layers, without the diagonal and undefined cells."""
-    defined = np.isfinite(values)
-    np.fill_diagonal(defined, False)
-    axis = 0 if direction == "in" else 1
+def _over_others(values: Array, direction: Direction) -> Array:
+    """Mean of a map over the other layers, without the diagonal and undefined cells; NaN where none is."""
+    others = np.where(np.eye(len(values), dtype=bool), np.nan, values)
+    defined, axis = np.isfinite(others), 0 if direction == "in" else 1
     count = defined.sum(axis=axis)
-    return np.where(defined, values, 0).sum(axis=axis) / np.where(count > 0, count, np.nan)
+    return np.where(defined, others, 0).sum(axis=axis) / np.where(count > 0, count, np.nan)
 
 
-def _standardize(series: NDArray[np.float64]) -> NDArray[np.float64]:
+def _standardize(series: Array) -> Array:
     spread = np.nanstd(series, ddof=1)
     if spread <= 1e-12:
         raise must(

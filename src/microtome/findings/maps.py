@@ -17,7 +17,7 @@ from ..errors import InputError, MicrotomeError, must, unknown
 from ..inference.estimate import Estimate, Interval, Sides
 from ..measures.table import ALIASES, chosen
 from .cells import arrow_schema, cell_records, find_place
-from .paired import Paired, Resamples, paired_band
+from .paired import Resamples, paired_band
 from .stackblocks import StackBlocks
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class Map:
         second = self if of is None else of
         i, j = self.index(cell)
         k, m = second.index(other)
-        band = paired_band(self.paired((i, j)), second.paired((k, m)))
+        band = paired_band(self, (i, j), second, (k, m))
         names = f"({self.left[i]}, {self.right[j]}) - ({second.left[k]}, {second.right[m]})"
         value = float(self.values[i, j] - second.values[k, m])
         interval = band.at()
@@ -211,24 +211,11 @@ class Map:
             reason=reason,
         )
 
-    def paired(self, at: Any) -> Paired:
-        """Return the values of some cells with the resamples of their intervals."""
-        return Paired(
-            name=self.measure,
-            values=self.values[at],
-            at=at,
-            resamples=self.resamples,
-            method=self.method,
-            level=self.level or 0.95,
-            unit=self.unit,
-            target=self.target,
-        )
-
     def minus(self, other: Map) -> Map:
         """Subtract a map of the same shape and rows, cell by cell, with paired intervals."""
         if self.shape != other.shape:
             raise must("the other map", f"of the shape {self.shape}", other.shape)
-        band = paired_band(self.paired(...), other.paired(...))
+        band = paired_band(self, ..., other, ...)
         blank = np.full(self.shape, np.nan)
         return replace(
             self,

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..arguments import checked
+from ..checks import check_level
 from ..errors import must
 from ..inference.estimate import Interval
+from ..inference.scoring import wilson
 from .squares import read_numbers
 from .words import at_least, at_most, check_names, layer_list, percent
 
@@ -102,8 +104,7 @@ def layer_matching(values: ArrayLike, *, level: float = 0.95, tolerance: float =
     s = read_numbers("values", values)
     if s.ndim != 2 or min(s.shape, default=0) < 2:
         raise must("the shape of values", "at least two layers by two layers", s.shape)
-    if not 0 < level < 1:
-        raise must("level", "between 0 and 1", level)
+    check_level(level)
     if not tolerance >= 0:
         raise must("tolerance", "at least 0", tolerance)
     rows, columns = s.shape
@@ -115,40 +116,29 @@ def layer_matching(values: ArrayLike, *, level: float = 0.95, tolerance: float =
     if not used.any():
         raise must("values", "defined for at least one pair of layers of equal depth", "none defined")
     filled = np.where(defined, s, -np.inf)
-    best = filled.argmax(axis=1)
-    top = filled >= filled.max(axis=1, keepdims=True) - tolerance
-    top &= defined
+    top = defined & (filled >= filled.max(axis=1, keepdims=True) - tolerance)
     count = np.maximum(top.sum(axis=1), 1)
 
     def share(reach: float) -> float:
         return float(((top & (off <= reach)).sum(axis=1) / count)[used].mean())
 
     accuracy = share(0.5)
+    low, high = wilson(accuracy, int(used.sum()), level)
     by_chance = (defined & (off <= 0.5)).sum(axis=1)[used] / defined.sum(axis=1)[used]
     return LayerMatching(
         accuracy=accuracy,
         within_one=share(1.0),
         chance=float(by_chance.mean()),
-        interval=_wilson(accuracy, int(used.sum()), level),
-        best=tuple(int(b) if u else None for b, u in zip(best, used, strict=True)),
+        interval=Interval(
+            low=low,
+            high=high,
+            level=level,
+            method="Wilson",
+            unit="layer",
+            target="share of layers that match",
+        ),
+        best=tuple(int(row.argmax()) if use else None for row, use in zip(filled, used, strict=True)),
         expected=tuple(expected.tolist()),
         ties=tuple(np.flatnonzero(used & (top.sum(axis=1) > 1)).tolist()),
         left_out=tuple(np.flatnonzero(~used).tolist()),
-    )
-
-
-def _wilson(share: float, count: int, level: float) -> Interval:
-    from scipy.special import ndtri
-
-    z = float(ndtri((1 + level) / 2))
-    shrink = 1 + z**2 / count
-    middle = (share + z**2 / (2 * count)) / shrink
-    reach = z / shrink * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
-    return Interval(
-        low=max(0.0, float(middle - reach)),
-        high=min(1.0, float(middle + reach)),
-        level=level,
-        method="Wilson",
-        unit="layer",
-        target="share of layers that match",
     )

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ..errors import InputError
-from ..inference.difference import (
+from ..inference.estimate import Band
+from ..inference.resampling import (
     ANOTHER_DIFFERENCE,
-    difference_from_halves,
-    difference_from_jackknife,
-    difference_from_scores,
+    POPULATION,
+    POPULATION_DIFFERENCE,
+    half_interval,
+    jackknife_interval,
+    scores_interval,
 )
-from ..inference.jackknife import POPULATION, Band
+
+if TYPE_CHECKING:
+    from .maps import Map
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -76,73 +81,48 @@ def cell_errors(resamples: Resamples, values: np.ndarray) -> tuple[np.ndarray, f
     return (pseudo - jackknifed) * np.sqrt(share / (1 - share) / count), count - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Paired:
+def paired_band(first: Map, at: Any, second: Map, other: Any) -> Band:
     """
-    Some cells of a map, ready to be paired with others.
+    Interval of the difference of cells of two maps, which may be the same one.
+
+    Errors that both values share cancel, so the interval is narrower than two separate ones suggest.
 
     Parameters
     ----------
-    name : str
-        The measure.
-    values : ndarray
-    at : index
-        Which cells: a pair of numbers, or `...` for all.
-    resamples : Resamples or None
-    method : str or None
-    level : float
-    unit : str
-    target : str or None
-        What the interval of a cell is for.
-    """
-
-    name: str
-    values: np.ndarray
-    at: Any
-    resamples: Resamples | None
-    method: str | None
-    level: float
-    unit: str
-    target: str | None
-
-
-def paired_band(minuend: Paired, subtrahend: Paired) -> Band:
-    """
-    Interval of the difference of two sets of cells.
-
-    Parameters
-    ----------
-    minuend, subtrahend : Paired
+    first, second : Map
+        The cells of the second are subtracted from those of the first.
+    at, other : index
+        Which cells of either: a pair of numbers, or `...` for all.
 
     Returns
     -------
     Band
     """
-    first, second = minuend.resamples, subtrahend.resamples
-    if first is None or second is None:
+    resamples, others = first.resamples, second.resamples
+    if resamples is None or others is None:
         raise InputError(
             "a difference must be asked of maps computed with certainty=True, and not of saved ones, which "
             "keep their intervals but not what these were made from."
         )
-    if first.kind != second.kind or first.digest != second.digest or minuend.target != subtrahend.target:
+    if (resamples.kind, resamples.digest, first.target) != (others.kind, others.digest, second.target):
         raise InputError(
             "a difference must be asked of maps whose intervals come from the same rows in the same way, but "
-            f"got {minuend.name} by {minuend.method} and {subtrahend.name} by {subtrahend.method}."
+            f"got {first.measure} by {first.method} and {second.measure} by {second.method}."
         )
-    values = minuend.values, subtrahend.values
-    if first.kind == "scores":
-        arrays = first.array[minuend.at], second.array[subtrahend.at]
-        band = difference_from_scores(*values, *arrays, minuend.level, unit=minuend.unit)
-        # Scores of a biased value do not give an interval for the population value.
-        return band if minuend.target == POPULATION else replace(band, target=ANOTHER_DIFFERENCE)
-    replicates = first.array[_all_of(minuend.at)], second.array[_all_of(subtrahend.at)]
-    if first.kind == "halves":
-        return difference_from_halves(
-            *values, *replicates, minuend.level, units=first.units, unit=minuend.unit
-        )
-    return difference_from_jackknife(
-        *values, *replicates, minuend.level, sizes=first.sizes, unit=minuend.unit
-    )
+    value = first.values[at] - second.values[other]
+    # Scores of a biased value do not give an interval for the population value.
+    target = POPULATION_DIFFERENCE if first.target == POPULATION else ANOTHER_DIFFERENCE
+    if resamples.kind == "scores":
+        scores = resamples.array[at] - others.array[other]
+        band = scores_interval(value, scores, unit=first.unit, target=target)
+    else:
+        replicates = resamples.array[_all_of(at)] - others.array[_all_of(other)]
+        if resamples.kind == "halves":
+            band = half_interval(value, replicates, units=resamples.units, unit=first.unit, target=target)
+        else:
+            sizes = resamples.sizes
+            band = jackknife_interval(value, replicates, sizes=sizes, unit=first.unit, target=target)
+    return replace(band, level=first.level or 0.95)
 
 
 def _all_of(at: Any) -> Any:

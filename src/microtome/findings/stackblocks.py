@@ -81,33 +81,29 @@ def read_blocks(document: Mapping[str, Any]) -> StackBlocks:
         layers=int(fields["layers"]),
         used=tuple(fields["used"]),
         left_out=tuple(fields["left_out"]),
-        blocks=tuple(_block(block) for block in fields["blocks"]),
+        blocks=tuple(map(_block, fields["blocks"])),
         best=None if best is None else _block(best),
         runs=int(fields["runs"]),
         reason=fields.get("reason"),
     )
+    names = tuple(document["names"])
     return StackBlocks(
-        stack=str(document["stack"]),
-        measure=str(document["measure"]),
-        names=tuple(document["names"]),
-        finding=finding,
+        stack=str(document["stack"]), measure=str(document["measure"]), names=names, finding=finding
     )
 
 
 def _block(record: Mapping[str, Any]) -> Block:
     interval = record.get("interval")
+    if interval is not None:
+        interval = Interval(**{**interval, **{end: _number(interval[end]) for end in ("low", "high")}})
     return Block(
         first=int(record["first"]),
         last=int(record["last"]),
-        inside=_number(record["inside"]),
-        outside=_number(record["outside"]),
-        margin=_number(record["margin"]),
-        interval=None
-        if interval is None
-        else Interval(**{**interval, "low": _number(interval["low"]), "high": _number(interval["high"])}),
+        **{name: _number(record[name]) for name in ("inside", "outside", "margin")},
+        interval=interval,
         certain=bool(record["certain"]),
         without=tuple(record["without"]),
-        cores=tuple(_block(core) for core in record["cores"]),
+        cores=tuple(map(_block, record["cores"])),
     )
 
 

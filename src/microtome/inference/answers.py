@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import InputError, must
@@ -51,6 +51,16 @@ class Answers:
         if len(set(self.seeds)) != len(self.seeds):
             raise must("seeds", "each there once", list(self.seeds))
 
+    def take(self, runs: Sequence[int]) -> Answers:
+        """The predictions of some of the seeds, by their indices and in this order."""
+        if list(runs) == list(range(len(self.predictions))):
+            return self
+        return replace(
+            self,
+            predictions=[self.predictions[run] for run in runs],
+            seeds=[self.seeds[run] for run in runs] if len(self.seeds) else (),
+        )
+
 
 def aligned(first: Answers, second: Answers) -> Answers:
     """Reorder the second answers like the first, after checking that the examples are the same."""
@@ -87,15 +97,7 @@ def seeds_aligned(first: Answers, second: Answers) -> Answers:
         raise must(
             "seeds to pair", "named alike on both sides", f"{list(first.seeds)} and {list(second.seeds)}"
         )
-    order = [list(second.seeds).index(seed) for seed in first.seeds]
-    predictions = [second.predictions[index] for index in order]
-    return Answers(
-        ids=second.ids,
-        targets=second.targets,
-        predictions=predictions,
-        groups=second.groups,
-        seeds=first.seeds,
-    )
+    return second.take([list(second.seeds).index(seed) for seed in first.seeds])
 
 
 def _plain(target: Any) -> Any:

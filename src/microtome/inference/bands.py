@@ -18,16 +18,9 @@ from ..errors import must
 from ..scores.declare import Score
 from ..scores.table import find_score
 from .answers import Answers, aligned
-from .clusters import Clusters
-from .scoring import (
-    example_groups,
-    freedom,
-    past_the_end,
-    quantile,
-    unit_influence,
-    unit_of,
-    wilson,
-)
+from .estimate import Confidence
+from .pairing import bonett_price, correct_examples
+from .scoring import ScoredExamples, example_groups, wilson
 from .simultaneous import Spread, band_arms, critical_value, spread
 
 Array = NDArray[np.float64]
@@ -135,9 +128,9 @@ def score_bands(
     >>> found.values.tolist(), found.low.round(2).tolist(), found.band_low.round(2).tolist()
     ([0.25, 0.5, 0.875], [0.07, 0.22, 0.53], [0.04, 0.14, 0.37])
     """
-    metric, points, clusters = _read(score, points, level)
-    estimates = [_score_point(metric, answers, labels, clusters, level) for answers in points]
-    return _bands(estimates, points[0], clusters, level, seed, pair_seeds=pair_seeds)
+    confidence = Confidence(level=level, pair_seeds=pair_seeds, seed=seed)
+    examples, points = _read(score, points, labels)
+    return _bands(examples, [_score_point(examples, answers, confidence) for answers in points], confidence)
 
 
 def difference_bands(
@@ -174,51 +167,33 @@ def difference_bands(
     Bands
         Pointwise intervals are those of `compare_scores`.
     """
-    metric, aligned_answers, clusters = _read(score, [reference, *points], level)
-    reference_answers, dof = aligned_answers[0], freedom(clusters, len(reference.ids))
-    reference_terms = (
-        _influence(metric, reference_answers, labels, clusters),
-        _values(metric, reference_answers, labels),
-    )
+    confidence = Confidence(level=level, pair_seeds=pair_seeds, seed=seed)
+    examples, (first, *others) = _read(score, [reference, *points], labels)
+    side = _Side(first, examples.influences_of(first), examples.values_of(first))
     estimates = [
         # The reference itself is not an estimate: it has no error and is left out of the band.
         _BandPoint(
-            0.0,
-            Spread.of_examples(0.0, dof),
-            None,
-            lambda *_: (0.0, 0.0),
-            len(reference_answers.predictions),
-            None,
+            0.0, Spread.of_examples(0.0, examples.dof), None, lambda *_: (0.0, 0.0), len(side.values), None
         )
         if point is reference
-        else _difference_point(
-            metric,
-            answers,
-            reference_answers,
-            reference_terms,
-            labels,
-            clusters,
-            level,
-            pair_seeds=pair_seeds,
-        )
-        for point, answers in zip(points, aligned_answers[1:], strict=True)
+        else _difference_point(examples, answers, side, confidence)
+        for point, answers in zip(points, others, strict=True)
     ]
-    return _bands(estimates, reference_answers, clusters, level, seed, pair_seeds=pair_seeds)
+    return _bands(examples, estimates, confidence)
 
 
 def _read(
-    score: str | Score | Iterable[str | Score], points: Sequence[Answers], level: float
-) -> tuple[Score, list[Answers], Clusters | None]:
+    score: str | Score | Iterable[str | Score], points: Sequence[Answers], labels: Sequence[str]
+) -> tuple[ScoredExamples, list[Answers]]:
     metric = find_score(score)
-    if not 0 < level < 1:
-        raise must("level", "between 0 and 1", level)
     if not points:
         raise must("the number of points", "at least 1", 0)
     first = points[0]
-    clusters = example_groups(first.groups, len(first.ids))
-    if len(first.ids) < 2:
-        raise must("the number of examples to compare on", "at least 2", len(first.ids))
-    return metric, [_same_examples(first, answers) for answers in points], clusters
+    n = len(first.ids)
+    examples = ScoredExamples(score=metric, labels=labels, n=n, clusters=example_groups(first.groups, n))
+    if n < 2:
+        raise must("the number of examples to compare on", "at least 2", n)
+    return examples, [_same_examples(first, answers) for answers in points]
 
 
 def _same_examples(first: Answers, answers: Answers) -> Answers:
@@ -227,108 +202,80 @@ def _same_examples(first: Answers, answers: Answers) -> Answers:
     return aligned(first, answers)
 
 
-def _values(score: Score, answers: Answers, labels: Sequence[str]) -> Array:
-    return np.array(
-        [score.compute(predictions, answers.targets, labels) for predictions in answers.predictions]
-    )
-
-
-def _influence(score: Score, answers: Answers, labels: Sequence[str], clusters: Clusters | None) -> Array:
-    return np.stack(
-        [
-            unit_influence(score, predictions, answers.targets, labels, clusters)
-            for predictions in answers.predictions
-        ]
-    )
-
-
-def _undefined(score: Score, answers: Answers, labels: Sequence[str]) -> tuple[int, str | None]:
+def _undefined(examples: ScoredExamples, answers: Answers) -> tuple[int, str | None]:
     """Number of seeds whose score is undefined, and the remark on them."""
-    seed_reasons = [
-        score.undefined(predictions, answers.targets, labels) for predictions in answers.predictions
-    ]
-    reasons = [reason for reason in seed_reasons if reason is not None]
+    reasons, seeds = examples.undefined_in(answers), len(answers.predictions)
     if not reasons:
         return 0, None
-    where = "" if len(reasons) == len(seed_reasons) else f" for {len(reasons)} of {len(seed_reasons)} seeds"
-    return len(reasons), f"{score.name} is undefined and counts as 0{where}: {reasons[0]}"
+    where = "" if len(reasons) == seeds else f" for {len(reasons)} of {seeds} seeds"
+    return len(reasons), f"{examples.score.name} is undefined and counts as 0{where}: {reasons[0]}"
 
 
-def _score_point(
-    score: Score, answers: Answers, labels: Sequence[str], clusters: Clusters | None, level: float
-) -> _BandPoint:
-    values, psi = _values(score, answers, labels), _influence(score, answers, labels, clusters)
-    value, error = float(values.mean()), spread([psi], [values], freedom(clusters, len(answers.ids)))
-    units = psi.shape[1]
-    count, reason = _undefined(score, answers, labels)
-    share = score.counts and clusters is None and len(values) == 1
+def _score_point(examples: ScoredExamples, answers: Answers, confidence: Confidence) -> _BandPoint:
+    score, values, psi = examples.score, examples.values_of(answers), examples.influences_of(answers)
+    value, error = float(values.mean()), spread([psi], [values], examples.dof)
+    count, reason = _undefined(examples, answers)
+    share = examples.shares and len(values) == 1
     if share:
         error = replace(error, dof=np.inf)
 
     def limits(arm: float, reach: float) -> tuple[float, float]:
         if share:
-            return wilson(value, units, _level(reach))
+            return wilson(value, examples.units, _level(reach))
         if error.se == 0 or any(abs(value - end) < _ROUNDING for end in score.range):
-            arm = _unseen(score, answers, labels, units, reach)
+            arm = _unseen(examples, answers, reach)
             return _within(score.range, value - arm, value + arm)
         return _on_scale(score, value, arm)
 
-    has_limits = count < len(values) and np.isfinite(_alone(limits, error, level)).all()
+    has_limits = count < len(values) and np.isfinite(_alone(limits, error, confidence)).all()
     if not has_limits and reason is None:
-        reason = f"every {unit_of(clusters)} has the same outcome, which gives no interval"
+        reason = f"every {examples.unit} has the same outcome, which gives no interval"
     return _BandPoint(value, error, psi.mean(axis=0), limits if has_limits else None, len(values), reason)
 
 
+class _Side(NamedTuple):
+    """The answers of a reference, the influence of the units on its scores, and the scores."""
+
+    answers: Answers
+    psi: Array
+    values: Array
+
+    def take(self, seeds: Sequence[int]) -> _Side:
+        """Some of its seeds."""
+        return _Side(self.answers.take(seeds), self.psi[seeds], self.values[seeds])
+
+
 def _difference_point(
-    score: Score,
-    answers: Answers,
-    reference: Answers,
-    reference_terms: tuple[Array, Array],
-    labels: Sequence[str],
-    clusters: Clusters | None,
-    level: float,
-    *,
-    pair_seeds: bool,
+    examples: ScoredExamples, answers: Answers, reference: _Side, confidence: Confidence
 ) -> _BandPoint:
-    if pair_seeds:
-        point_seeds, reference_seeds = _pairs(answers, reference)
+    score = examples.score
+    if confidence.pair_seeds:
+        point_seeds, reference_seeds = _pairs(answers, reference.answers)
         if not point_seeds:
             reason = "no seed has both a sound run and its reference"
             return _BandPoint(float("nan"), Spread.of_examples(float("nan"), np.inf), None, None, 0, reason)
-        answers, reference = _only(answers, point_seeds), _only(reference, reference_seeds)
-        reference_terms = reference_terms[0][reference_seeds], reference_terms[1][reference_seeds]
-    psi = [_influence(score, answers, labels, clusters), reference_terms[0]]
-    values = [_values(score, answers, labels), reference_terms[1]]
-    error = spread(psi, values, freedom(clusters, len(answers.ids)), pair_seeds=pair_seeds)
-    value, units = float(values[0].mean() - values[1].mean()), psi[0].shape[1]
-    _, reason = _undefined(score, answers, labels)
-    share = score.counts and clusters is None and max(map(len, values)) == 1
-    center = value
-    if share:
-        center, se = _adjusted(score, answers, reference, labels)
+        answers, reference = answers.take(point_seeds), reference.take(reference_seeds)
+    psi = [examples.influences_of(answers), reference.psi]
+    values = [examples.values_of(answers), reference.values]
+    error = spread(psi, values, examples.dof, pair_seeds=confidence.pair_seeds)
+    value = center = float(values[0].mean() - values[1].mean())
+    _, reason = _undefined(examples, answers)
+    if examples.shares and max(map(len, values)) == 1:
+        sides = (answers, reference.answers)
+        center, se = bonett_price([correct_examples(examples, side) for side in sides])
         error = Spread.of_examples(se, np.inf)
     widest = score.range[1] - score.range[0]
 
     def limits(arm: float, reach: float) -> tuple[float, float]:
         if error.se == 0 and value == 0:
-            arm = _unseen(score, reference, labels, units, reach)
+            arm = _unseen(examples, reference.answers, reach)
         return _within((-widest, widest), center - arm, center + arm)
 
-    has_limits = np.isfinite(_alone(limits, error, level)).all() and (error.se > 0 or value == 0)
+    has_limits = np.isfinite(_alone(limits, error, confidence)).all() and (error.se > 0 or value == 0)
     if not has_limits and reason is None:
-        reason = f"every {unit_of(clusters)} has the same outcome, which gives no interval"
+        reason = f"every {examples.unit} has the same outcome, which gives no interval"
     mean = psi[0].mean(axis=0) - psi[1].mean(axis=0)
     return _BandPoint(value, error, mean, limits if has_limits else None, min(map(len, values)), reason)
-
-
-def _only(answers: Answers, indices: Sequence[int]) -> Answers:
-    if len(indices) == len(answers.predictions) == 1:
-        return answers
-    return replace(
-        answers,
-        predictions=[answers.predictions[p] for p in indices],
-        seeds=[answers.seeds[p] for p in indices],
-    )
 
 
 def _pairs(answers: Answers, reference: Answers) -> tuple[list[int], list[int]]:
@@ -350,26 +297,11 @@ def _pairs(answers: Answers, reference: Answers) -> tuple[list[int], list[int]]:
     return [index for index, _ in pairs], [reference_index for _, reference_index in pairs]
 
 
-def _adjusted(
-    score: Score, answers: Answers, reference: Answers, labels: Sequence[str]
-) -> tuple[float, float]:
-    """Center and standard error of the interval of Bonett and Price, as in `compare_scores`."""
-    assert score.parts is not None
-    correct = [score.parts(s.predictions[0], s.targets, labels)[:, 0] > 0 for s in (answers, reference)]
-    n = len(correct[0])
-    a, b = ((np.count_nonzero(x & ~y) + 1) / (n + 2) for x, y in (correct, correct[::-1]))
-    return a - b, float(np.sqrt((a + b - (a - b) ** 2) / (n + 2)))
-
-
-def _unseen(score: Score, answers: Answers, labels: Sequence[str], units: int, reach: float) -> float:
+def _unseen(examples: ScoredExamples, answers: Answers, reach: float) -> float:
     """Half-width of the interval of a score without observed spread; NaN where it is not defined."""
-    arms = []
-    for predictions in answers.predictions:
-        extreme = past_the_end(score, predictions, answers.targets, labels, units, reach**2)
-        arms.append(
-            np.nan if extreme is None else abs(score.compute(predictions, answers.targets, labels) - extreme)
-        )
-    return float(np.mean(arms))
+    targets = answers.targets
+    extremes = [examples.past_the_end(seed, targets, reach) for seed in answers.predictions]
+    return float(np.mean(np.abs(examples.values_of(answers) - extremes)))
 
 
 def _on_scale(score: Score, value: float, arm: float) -> tuple[float, float]:
@@ -392,10 +324,10 @@ def _within(ends: tuple[float, float], low: float, high: float) -> tuple[float, 
 
 
 def _alone(
-    limits: Callable[[float, float], tuple[float, float]], error: Spread, level: float
+    limits: Callable[[float, float], tuple[float, float]], error: Spread, confidence: Confidence
 ) -> tuple[float, float]:
     """Pointwise interval of one point."""
-    return limits(error.alone(level), quantile(level, error.dof))
+    return limits(error.alone(confidence.level), confidence.reach(error.dof))
 
 
 def _level(reach: float) -> float:
@@ -405,17 +337,11 @@ def _level(reach: float) -> float:
     return min(float(erf(reach / np.sqrt(2))), 1 - 1e-15)
 
 
-def _bands(
-    points: Sequence[_BandPoint],
-    first: Answers,
-    clusters: Clusters | None,
-    level: float,
-    seed: int,
-    *,
-    pair_seeds: bool,
-) -> Bands:
+def _bands(examples: ScoredExamples, points: Sequence[_BandPoint], confidence: Confidence) -> Bands:
     undefined = (float("nan"), float("nan"))
-    intervals = [_alone(point.limits, point.spread, level) if point.limits else undefined for point in points]
+    intervals = [
+        _alone(point.limits, point.spread, confidence) if point.limits else undefined for point in points
+    ]
     bands = list(intervals)
     varying = [
         (index, point.psi)
@@ -426,28 +352,28 @@ def _bands(
     if varying:
         psi, errors = np.stack([psi for _, psi in varying]), [points[index].spread for index, _ in varying]
         # Wilson's interval uses z, which is too small for the largest of many errors on few examples.
-        most = np.inf if len(varying) == 1 else freedom(clusters, len(first.ids))
-        arms = band_arms(errors, psi, level=level, pair_seeds=pair_seeds, most=most, seed=seed)
+        most = np.inf if len(varying) == 1 else examples.dof
+        arms = band_arms(errors, psi, confidence, most=most)
         least = min(most, *(error.dof for error in errors))
-        critical = reach = critical_value(psi, least, level=level, seed=seed)
+        critical = reach = critical_value(psi, least, confidence)
         for (index, _), arm, error in zip(varying, arms.tolist(), errors, strict=True):
             limits = points[index].limits
             assert limits is not None
             bands[index] = limits(arm, reach)
             critical = max(critical, arm / error.se) if error.se > 0 else critical
-    unit = unit_of(clusters)
+    ends = np.array(intervals), np.array(bands)
     return Bands(
         values=np.array([point.value for point in points]),
-        low=np.array([low for low, _ in intervals]),
-        high=np.array([high for _, high in intervals]),
-        band_low=np.array([low for low, _ in bands]),
-        band_high=np.array([high for _, high in bands]),
+        low=ends[0][:, 0],
+        high=ends[0][:, 1],
+        band_low=ends[1][:, 0],
+        band_high=ends[1][:, 1],
         se=np.array([point.spread.se for point in points]),
-        dof=np.array([point.spread.freedom(level) for point in points]),
+        dof=np.array([point.spread.freedom(confidence.level) for point in points]),
         critical=critical,
-        level=level,
-        unit=f"{unit} and seed" if max(point.seeds for point in points) > 1 else unit,
-        n=len(first.ids),
+        level=confidence.level,
+        unit=f"{examples.unit} and seed" if max(point.seeds for point in points) > 1 else examples.unit,
+        n=examples.n,
         seeds=tuple(point.seeds for point in points),
         reasons=tuple(point.reason for point in points),
     )

@@ -1,4 +1,4 @@
-"""Estimates: a value with its interval, null and warnings."""
+"""Estimates: values with their intervals, nulls and warnings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,49 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ..checks import check_level
 from ..rounding import between
+
+
+def quantile(level: float, dof: float = np.inf) -> float:
+    """Half-width of an interval of this level, in standard errors."""
+    from scipy.special import ndtri, stdtrit
+
+    return float(ndtri((1 + level) / 2) if np.isinf(dof) else stdtrit(dof, (1 + level) / 2))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confidence:
+    """
+    How intervals and bands of scores are made.
+
+    Parameters
+    ----------
+    level : float
+        Nominal coverage.
+    pair_seeds : bool
+        Whether points share their seeds, as when one tuned model is truncated at several layers. False for
+        models that were trained separately, whose errors from seeds are independent.
+    seed : int
+        Of the simulated errors.
+    """
+
+    level: float = 0.95
+    pair_seeds: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_level(self.level)
+
+    def reach(self, dof: float = np.inf) -> float:
+        """Half-width of an interval, in standard errors with these degrees of freedom."""
+        return quantile(self.level, dof)
+
+
+AT_95 = Confidence()
 
 
 class Sides(NamedTuple):
@@ -46,6 +88,71 @@ class Interval:
     def width(self) -> float:
         """High minus low."""
         return self.high - self.low
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Band:
+    """
+    Intervals for every cell of a map (or for one number: arrays without axes).
+
+    Parameters
+    ----------
+    center, se : array_like of float, shape of the map
+        Center of the interval and standard error; NaN where the value is undefined.
+    dof : float
+        Degrees of freedom of the standard error; infinity gives the normal quantile.
+    method, unit, target, level
+        As in `Interval`.
+    """
+
+    center: NDArray[np.float64]
+    se: NDArray[np.float64]
+    dof: float
+    method: str
+    unit: str
+    target: str
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        check_level(self.level)
+        for name in ("center", "se"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
+
+    @property
+    def low(self) -> NDArray[np.float64]:
+        """Lower ends of the intervals."""
+        return np.asarray(self.center - quantile(self.level, self.dof) * self.se)
+
+    @property
+    def high(self) -> NDArray[np.float64]:
+        """Upper ends of the intervals."""
+        return np.asarray(self.center + quantile(self.level, self.dof) * self.se)
+
+    @property
+    def z(self) -> NDArray[np.float64]:
+        """Distance of the center from 0 in standard errors; 0 where both are 0."""
+        center = (self.low + self.high) / 2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where((center == 0) & (self.se == 0), 0.0, center / self.se)
+
+    @property
+    def p(self) -> NDArray[np.float64]:
+        """Two-sided p-value of the center against 0, dual to the interval."""
+        from scipy.special import ndtr, stdtr
+
+        tail = -np.abs(self.z)
+        return np.asarray(2 * (ndtr(tail) if np.isinf(self.dof) else stdtr(self.dof, tail)))
+
+    def at(self, *index: int) -> Interval:
+        """Return the interval of one cell: `band.at(3, 4)`, or `band.at()` for a single number."""
+        return Interval(
+            low=float(self.low[index]),
+            high=float(self.high[index]),
+            level=self.level,
+            method=self.method,
+            unit=self.unit,
+            target=self.target,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

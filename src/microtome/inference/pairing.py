@@ -17,9 +17,8 @@ from ..errors import must
 from ..scores.declare import Score
 from ..scores.table import find_score
 from .answers import Answers, aligned, seeds_aligned
-from .clusters import Clusters
-from .estimate import Interval
-from .scoring import example_groups, freedom, past_the_end, quantile, unit_influence, unit_of
+from .estimate import Confidence, Interval
+from .scoring import ScoredExamples, example_groups
 from .simultaneous import Spread, spread
 
 OTHER_EXAMPLES = "difference of the scores on other examples of the same kind"
@@ -52,9 +51,7 @@ class Comparison:
         Examples that only one of the two got right, for accuracy-like scores and one seed each.
     center, se, dof : float
         The interval is center +- t(dof) se. With several seeds these degrees of freedom hold for its level
-        only; see `spread`.
-    spread : Spread or None
-        Variance components of the error, which also give p; None for accuracy-like scores and one seed each.
+        only; see `Spread`.
     points : float
         Points per unit of the score, negative where lower is better.
     warnings : tuple of str
@@ -76,7 +73,6 @@ class Comparison:
     se: float
     dof: float
     points: float
-    spread: Spread | None = None
     warnings: tuple[str, ...] = ()
 
 
@@ -133,51 +129,51 @@ def compare_scores(
     (0.75, 0.03125, "McNemar's exact test")
     """
     metric = find_score(score)
-    if not 0 < level < 1:
-        raise must("level", "between 0 and 1", level)
+    confidence = Confidence(level=level, pair_seeds=pair_seeds)
     second = aligned(first, second)
     if pair_seeds:
         second = seeds_aligned(first, second)
-    clusters = example_groups(first.groups, len(first.ids))
-    units = len(first.ids) if clusters is None else len(clusters)
-    if units < 2:
-        raise must("the number of examples to compare on", "at least 2", units)
+    n = len(first.ids)
+    examples = ScoredExamples(score=metric, labels=labels, n=n, clusters=example_groups(first.groups, n))
+    if examples.units < 2:
+        raise must("the number of examples to compare on", "at least 2", examples.units)
     sides = (first, second)
     messages = [
         f"{metric.name} is undefined and counts as 0: {reason}."
         for side in sides
-        for predictions in side.predictions
-        if (reason := metric.undefined(predictions, side.targets, labels)) is not None
+        for reason in examples.undefined_in(side)
     ]
-    values = [np.array([metric.compute(p, side.targets, labels) for p in side.predictions]) for side in sides]
+    values = [examples.values_of(side) for side in sides]
     seeds = (len(values[0]), len(values[1]))
-    fields = {
-        "score": metric.name,
-        "first": float(values[0].mean()),
-        "second": float(values[1].mean()),
-        "difference": float(values[0].mean() - values[1].mean()),
-        "n": len(first.ids),
-        "units": units,
-        "seeds": seeds,
-        "points": metric.points if metric.higher_is_better else -metric.points,
-    }
     several = max(seeds) > 1
     if several and min(seeds) == 1:
         messages.append("one side has one seed: the spread of its seeds is taken from the other side.")
     if not several:
         messages.append("one seed each: this says nothing of models trained with other seeds.")
-        if metric.counts and clusters is None:
-            return _shares(metric, sides, labels, level, fields, messages)
-    psi = [
-        np.stack([unit_influence(metric, p, side.targets, labels, clusters) for p in side.predictions])
-        for side in sides
-    ]
-    error = spread(psi, values, freedom(clusters, len(first.ids)), pair_seeds=pair_seeds)
-    if error.se == 0 and fields["difference"] == 0:
-        messages.append("the two models do the same on every example.")
-        se = _unseen(metric, first, labels, units, quantile(level, error.dof))
-        error = Spread.of_examples(se, error.dof)
-    return _student(fields, error, level, clusters, messages, several=several)
+    difference = float(values[0].mean() - values[1].mean())
+    if examples.shares and not several:
+        test = _test_of_shares(examples, sides, confidence)
+    else:
+        psi = [examples.influences_of(side) for side in sides]
+        error = spread(psi, values, examples.dof, pair_seeds=pair_seeds)
+        if error.se == 0 and difference == 0:
+            messages.append("the two models do the same on every example.")
+            reach = confidence.reach(error.dof)
+            extreme = examples.past_the_end(first.predictions[0], first.targets, reach)
+            error = Spread.of_examples(abs(float(values[0][0]) - extreme) / reach, error.dof)
+        test = _test_of_influence(examples, difference, error, confidence, several=several)
+    return Comparison(
+        score=metric.name,
+        first=float(values[0].mean()),
+        second=float(values[1].mean()),
+        difference=difference,
+        n=n,
+        units=examples.units,
+        seeds=seeds,
+        points=metric.points if metric.higher_is_better else -metric.points,
+        warnings=tuple(messages),
+        **test,
+    )
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
@@ -195,81 +191,71 @@ def mcnemar(only_first: int, only_second: int) -> float:
     return 1.0 if n == 0 else min(1.0, 2 * float(bdtr(min(only_first, only_second), n, 0.5)))
 
 
-def _shares(
-    score: Score,
-    sides: tuple[Answers, Answers],
-    labels: Sequence[str],
-    level: float,
-    fields: dict[str, Any],
-    messages: list[str],
-) -> Comparison:
-    assert score.parts is not None
-    correct = [score.parts(side.predictions[0], side.targets, labels)[:, 0] > 0 for side in sides]
+def bonett_price(correct: Sequence[np.ndarray]) -> tuple[float, float]:
+    """
+    Center and standard error of the adjusted interval of Bonett and Price (2012).
+
+    Parameters
+    ----------
+    correct : pair of ndarray of bool, shape (examples,)
+        Which examples each of two models gets right.
+    """
+    n = len(correct[0])
+    a, b = ((np.count_nonzero(x & ~y) + 1) / (n + 2) for x, y in (correct, correct[::-1]))
+    return a - b, float(np.sqrt((a + b - (a - b) ** 2) / (n + 2)))
+
+
+def correct_examples(examples: ScoredExamples, answers: Answers) -> np.ndarray:
+    """Which examples a model gets right, for a score that counts them."""
+    assert examples.score.parts is not None
+    return examples.score.parts(answers.predictions[0], answers.targets, examples.labels)[:, 0] > 0
+
+
+def _test_of_shares(
+    examples: ScoredExamples, sides: Sequence[Answers], confidence: Confidence
+) -> dict[str, Any]:
+    correct = [correct_examples(examples, side) for side in sides]
     only_first, only_second = int((correct[0] & ~correct[1]).sum()), int((correct[1] & ~correct[0]).sum())
-    n = fields["n"]
-    a, b = (only_first + 1) / (n + 2), (only_second + 1) / (n + 2)
-    se = float(np.sqrt((a + b - (a - b) ** 2) / (n + 2)))
-    reach = quantile(level) * se
-    interval = Interval(
-        low=max(-1.0, a - b - reach),
-        high=min(1.0, a - b + reach),
-        level=level,
-        method="adjusted interval of Bonett and Price",
-        unit="example",
-        target=OTHER_EXAMPLES,
-    )
-    return Comparison(
-        **fields,
-        interval=interval,
-        p=mcnemar(only_first, only_second),
-        test="McNemar's exact test",
-        only_first=only_first,
-        only_second=only_second,
-        center=a - b,
-        se=se,
-        dof=float("inf"),
-        warnings=tuple(messages),
-    )
+    center, se = bonett_price(correct)
+    reach = confidence.reach() * se
+    return {
+        "interval": Interval(
+            low=max(-1.0, center - reach),
+            high=min(1.0, center + reach),
+            level=confidence.level,
+            method="adjusted interval of Bonett and Price",
+            unit="example",
+            target=OTHER_EXAMPLES,
+        ),
+        "p": mcnemar(only_first, only_second),
+        "test": "McNemar's exact test",
+        "only_first": only_first,
+        "only_second": only_second,
+        "center": center,
+        "se": se,
+        "dof": float("inf"),
+    }
 
 
-def _unseen(score: Score, side: Answers, labels: Sequence[str], units: int, reach: float) -> float:
-    """Standard error of two models that agree on every example; NaN where it is not defined."""
-    predictions = side.predictions[0]
-    extreme = past_the_end(score, predictions, side.targets, labels, units, reach**2)
-    value = score.compute(predictions, side.targets, labels)
-    return float("nan") if extreme is None else abs(value - extreme) / reach
-
-
-def _student(
-    fields: dict[str, Any],
-    error: Spread,
-    level: float,
-    clusters: Clusters | None,
-    messages: list[str],
-    *,
-    several: bool,
-) -> Comparison:
-    difference = fields["difference"]
+def _test_of_influence(
+    examples: ScoredExamples, difference: float, error: Spread, confidence: Confidence, *, several: bool
+) -> dict[str, Any]:
     interval = None
     if error.se > 0:
-        reach = error.alone(level)
-        unit = unit_of(clusters)
+        reach = error.alone(confidence.level)
         interval = Interval(
             low=difference - reach,
             high=difference + reach,
-            level=level,
+            level=confidence.level,
             method="t over seeds and examples" if several else "paired influence, t",
-            unit=f"{unit} and seed" if several else unit,
+            unit=f"{examples.unit} and seed" if several else examples.unit,
             target=OTHER_SEEDS if several else OTHER_EXAMPLES,
         )
-    return Comparison(
-        **fields,
-        interval=interval,
-        p=error.p(difference),
-        test="t test over seeds and examples" if several else "t test of the paired influence",
-        center=difference,
-        se=error.se,
-        dof=error.freedom(level),
-        spread=error,
-        warnings=tuple(messages),
-    )
+    return {
+        "interval": interval,
+        "p": error.p(difference),
+        "test": "t test over seeds and examples" if several else "t test of the paired influence",
+        "center": difference,
+        "se": error.se,
+        "dof": error.freedom(confidence.level),
+    }

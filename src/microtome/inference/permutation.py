@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -205,25 +204,17 @@ class MaxStatistic:
         Pointwise p-value of the cell.
     familywise : ndarray of float, shape of the map
         Probability that unrelated sides give any cell as extreme as this one.
-    threshold : ndarray of float, shape of the map
-        A cell is above its threshold exactly when its familywise p is at most 1 - level; infinite when
-        there are too few permutations for that level.
     """
 
     p: NDArray[np.float64]
     familywise: NDArray[np.float64]
-    threshold: NDArray[np.float64]
 
 
-def max_statistic(
-    observed: ArrayLike,
-    permuted: ArrayLike,
-    level: float = 0.95,
-    *,
-    standardize: Null | Literal["permuted"] | None = "permuted",
-) -> MaxStatistic:
+def max_statistic(observed: ArrayLike, permuted: ArrayLike) -> MaxStatistic:
     """
     Compare a map with its permuted copies, cell by cell and by the largest cell of each.
+
+    Cells are standardized by their own mean and deviation over all B + 1 maps before the maximum is taken.
 
     Parameters
     ----------
@@ -231,11 +222,6 @@ def max_statistic(
         Undefined (NaN) cells, and cells undefined in any permuted map, are left out and stay NaN.
     permuted : array_like, shape (B, ...)
         The same map under each permutation.
-    level : float
-        Nominal probability that no cell of unrelated sides exceeds its threshold.
-    standardize : Null, "permuted" or None
-        How cells are standardized before the maximum is taken: by a closed form, by their own mean and
-        deviation over all B + 1 maps, or not at all (debiased CKA of independent rows needs none).
 
     Returns
     -------
@@ -244,19 +230,11 @@ def max_statistic(
     observed, permuted = np.asarray(observed, dtype=np.float64), np.asarray(permuted, dtype=np.float64)
     if permuted.shape[1:] != observed.shape or len(permuted) < 1:
         raise must("permuted", f"of shape (permutations, *{observed.shape})", permuted.shape)
-    if not 0.5 <= level < 1:
-        raise must("level", "at least 0.5 and below 1", level)
     maps = np.concatenate([observed[None], permuted])
     defined = np.isfinite(maps).all(axis=0)
-    if isinstance(standardize, Null):
-        defined &= np.isfinite(standardize.mean) & np.isfinite(standardize.sd)
     maps = np.where(defined, maps, 0.0)
-    mean, sd = np.zeros(observed.shape), np.ones(observed.shape)
-    if standardize == "permuted":
-        # The observed map is one of the B + 1: leaving it out would make it extreme by construction.
-        mean, sd = maps.mean(axis=0), maps.std(axis=0)
-    elif isinstance(standardize, Null):
-        mean, sd = (np.broadcast_to(a, observed.shape) for a in (standardize.mean, standardize.sd))
+    # The observed map is one of the B + 1: leaving it out would make it extreme by construction.
+    mean, sd = maps.mean(axis=0), maps.std(axis=0)
     # Where every permutation gives the same value, the deviation is only rounding error.
     moving = defined & (sd > 1e-12 * np.abs(mean))
     scores = np.where(moving, maps - mean, 0.0) / np.where(moving, sd, 1.0)
@@ -265,12 +243,7 @@ def max_statistic(
     count = len(permuted)
     p = (1 + (scores[1:] >= scores[0] - slack).sum(axis=0)) / (count + 1)
     largest = np.where(defined, scores[1:], -np.inf).reshape(count, -1).max(axis=1, initial=-np.inf)
-    beaten = np.sort(largest)
-    at_least = count - np.searchsorted(beaten, (scores[0] - slack).ravel(), side="left")
+    at_least = count - np.searchsorted(np.sort(largest), (scores[0] - slack).ravel(), side="left")
     familywise = ((1 + at_least) / (count + 1)).reshape(observed.shape)
-    # familywise <= alpha means that at most floor(alpha (B + 1)) - 1 maxima reach the cell.
-    allowed = int(np.floor((1 - level) * (count + 1) + 1e-9)) - 1
-    critical = np.inf if allowed < 0 else beaten[count - 1 - allowed]
-    threshold = mean + critical * np.where(moving, sd, 1.0)
-    p, familywise, threshold = (np.where(defined, a, np.nan) for a in (p, familywise, threshold))
-    return MaxStatistic(p=p, familywise=familywise, threshold=threshold)
+    p, familywise = (np.where(defined, a, np.nan) for a in (p, familywise))
+    return MaxStatistic(p=p, familywise=familywise)

@@ -9,17 +9,20 @@ less than the effective number of equal groups. A proportion of independent exam
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..checks import check_level
 from ..errors import InputError, must
 from ..scores.declare import Score
 from ..scores.table import find_score
+from .answers import Answers
 from .clusters import Clusters, cluster_sums
-from .estimate import Estimate, Interval
+from .estimate import Estimate, Interval, quantile
 
 Array = NDArray[np.float64]
 
@@ -67,30 +70,32 @@ def score_interval(
     accuracy 0.8000 [0.3755, 0.9638] (95%, unit: example), n = 5
     """
     metric = find_score(score)
-    _check_level(level)
+    check_level(level)
     value = metric.compute(predictions, targets, labels)
     n = len(predictions)
-    clusters = example_groups(groups, n)
+    examples = ScoredExamples(score=metric, labels=labels, n=n, clusters=example_groups(groups, n))
     messages: list[str] = []
     interval, se = None, float("nan")
     reason = metric.undefined(predictions, targets, labels)
-    units = n if clusters is None else len(clusters)
     if reason is not None:
         messages.append(f"{metric.name} is undefined and counts as 0: {reason}.")
-    elif units < 2:
-        messages.append(f"one {unit_of(clusters)} gives no interval.")
+    elif examples.units < 2:
+        messages.append(f"one {examples.unit} gives no interval.")
     else:
-        psi = unit_influence(metric, predictions, targets, labels, clusters)
-        se = standard_error(psi)
-        if metric.counts and clusters is None:
-            low, high = wilson(value, n, level)
-            interval = _interval(low, high, level, "Wilson", clusters)
+        se = standard_error(examples.influence(predictions, targets))
+        if examples.shares:
+            ends = (*wilson(value, n, level), "Wilson")
         else:
-            interval = _on_scale(metric, value, se, (predictions, targets, labels), clusters, units, level)
-        if interval is None:
-            messages.append(f"every {unit_of(clusters)} has the same outcome, which gives no interval.")
-        if clusters is not None and units < FEW_GROUPS:
-            messages.append(f"{units} groups are few: the interval trusts their spread.")
+            ends = _ends(examples, value, se, (predictions, targets), quantile(level, examples.dof))
+        if ends is None:
+            messages.append(f"every {examples.unit} has the same outcome, which gives no interval.")
+        else:
+            low, high, method = float(ends[0]), float(ends[1]), ends[2]
+            interval = Interval(
+                low=low, high=high, level=level, method=method, unit=examples.unit, target=TARGET
+            )
+        if examples.clusters is not None and examples.units < FEW_GROUPS:
+            messages.append(f"{examples.units} groups are few: the interval trusts their spread.")
     return Estimate(
         value=value,
         measure=metric.name,
@@ -100,8 +105,76 @@ def score_interval(
         high=None if interval is None else interval.high,
         interval=interval,
         warnings=tuple(messages),
-        details=MappingProxyType({"se": se, "units": units, "points": metric.points * value}),
+        details=MappingProxyType({"se": se, "units": examples.units, "points": metric.points * value}),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredExamples:
+    """
+    A score on given examples, and which of these are independent.
+
+    Parameters
+    ----------
+    score : Score
+    labels : sequence of str
+    n : int
+    clusters : Clusters or None
+        Groups of examples; None where every example is independent.
+    """
+
+    score: Score
+    labels: Sequence[str]
+    n: int
+    clusters: Clusters | None
+
+    @property
+    def units(self) -> int:
+        """Number of independent units."""
+        return self.n if self.clusters is None else len(self.clusters)
+
+    @property
+    def unit(self) -> str:
+        """Name of the independent unit."""
+        return unit_of(self.clusters)
+
+    @property
+    def dof(self) -> float:
+        """Degrees of freedom of a standard error over the units."""
+        return freedom(self.clusters, self.n)
+
+    @property
+    def shares(self) -> bool:
+        """Whether the score is a proportion of independent examples."""
+        return self.score.counts and self.clusters is None
+
+    def influence(self, predictions: Any, targets: Any) -> Array:
+        """Influence of each unit on the score; see `unit_influence`."""
+        return unit_influence(self.score, predictions, targets, self.labels, self.clusters)
+
+    def values_of(self, answers: Answers) -> Array:
+        """The score of each seed."""
+        seeds = answers.predictions
+        return np.array([self.score.compute(seed, answers.targets, self.labels) for seed in seeds])
+
+    def influences_of(self, answers: Answers) -> Array:
+        """Influence of each unit on the score of each seed, shape (seeds, units)."""
+        return np.stack([self.influence(seed, answers.targets) for seed in answers.predictions])
+
+    def undefined_in(self, answers: Answers) -> list[str]:
+        """Why the score is undefined, for each seed for which it is."""
+        reasons = (self.score.undefined(seed, answers.targets, self.labels) for seed in answers.predictions)
+        return [reason for reason in reasons if reason is not None]
+
+    def past_the_end(self, predictions: Any, targets: Any, reach: float) -> float:
+        """
+        Score with the square of `reach` more units that fail or, where all failed, that succeed.
+
+        A score at an end of its range has no observed spread. There, Wilson's interval extends to the
+        proportion with z squared more examples of the opposite outcome; so does this. NaN where the score
+        does not define a failing unit.
+        """
+        return _past_the_end(self.score, predictions, targets, self.labels, self.units, reach)
 
 
 def example_groups(groups: Any, n: int) -> Clusters | None:
@@ -189,52 +262,29 @@ def wilson(share: float, n: int, level: float = 0.95) -> tuple[float, float]:
     return float(low), float(1.0 if share == 1 else min(1.0, center + arm))
 
 
-def quantile(level: float, dof: float = np.inf) -> float:
-    """Half-width of an interval of this level, in standard errors."""
-    from scipy.special import ndtri, stdtrit
-
-    return float(ndtri((1 + level) / 2) if np.isinf(dof) else stdtrit(dof, (1 + level) / 2))
-
-
-def past_the_end(
-    score: Score, predictions: Any, targets: Any, labels: Sequence[str], units: int, extra: float
-) -> float | None:
-    """
-    Score with `extra` more units that fail or, where all failed, that succeed.
-
-    A score at an end of its range has no observed spread. There, Wilson's interval extends to the proportion
-    with z squared more examples of the opposite outcome; so does this.
-
-    Returns
-    -------
-    float or None
-        None where the score does not define a failing unit.
-    """
+def _past_the_end(
+    score: Score, predictions: Any, targets: Any, labels: Sequence[str], units: int, reach: float
+) -> float:
     if score.of:
         moved = [
-            past_the_end(component, predictions, targets, labels, units, extra) for component in score.of
+            _past_the_end(component, predictions, targets, labels, units, reach) for component in score.of
         ]
-        return None if any(m is None for m in moved) else float(np.mean([m for m in moved if m is not None]))
+        return float(np.mean(moved))
     if score.parts is None or score.from_parts is None or score.extremes is None:
-        return None
+        return float("nan")
     parts = score.parts(predictions, targets, labels)
     sums, n = parts.sum(axis=0), len(parts)
     wrong, correct = score.extremes(sums, n)
-    extra *= n / units  # a group fails as a whole
+    extra = reach**2 * (n / units)  # a group fails as a whole
     middle = (score.range[0] + score.range[1]) / 2
     return float(score.from_parts(sums + extra * (wrong if score.from_parts(sums) > middle else correct)))
 
 
-def _on_scale(
-    score: Score,
-    value: float,
-    se: float,
-    data: tuple[Any, Any, Sequence[str]],
-    clusters: Clusters | None,
-    units: int,
-    level: float,
-) -> Interval | None:
-    reach = quantile(level, freedom(clusters, len(data[0])))
+def _ends(
+    examples: ScoredExamples, value: float, se: float, data: tuple[Any, Any], reach: float
+) -> tuple[float, float, str] | None:
+    """Ends and method of an interval of `reach` standard errors, on a scale without bounds."""
+    score = examples.score
     bottom, top = score.range
     routes = [
         "jackknife" if component.influence is None else "influence function"
@@ -242,26 +292,15 @@ def _on_scale(
     ]
     method = " and ".join(dict.fromkeys(routes))
     if any(abs(value - end) < 1e-12 for end in (bottom, top)):
-        extreme = past_the_end(score, *data, units, reach**2)
-        if extreme is None:
+        extreme = examples.past_the_end(*data, reach)
+        if np.isnan(extreme):
             return None
-        return _interval(min(value, extreme), max(value, extreme), level, "Wilson, from its end", clusters)
+        return min(value, extreme), max(value, extreme), "Wilson, from its end"
     if np.isinf(top):
         low, high = (value * np.exp(sign * reach * se / value) for sign in (-1, 1))
-        return _interval(max(low, bottom), high, level, f"{method}, t on the log scale", clusters)
+        return max(low, bottom), high, f"{method}, t on the log scale"
     share = (value - bottom) / (top - bottom)
     arm = reach * se / ((top - bottom) * share * (1 - share))
     logit = np.log(share / (1 - share))
     low, high = (bottom + (top - bottom) / (1 + np.exp(-(logit + sign * arm))) for sign in (-1, 1))
-    return _interval(low, high, level, f"{method}, t on the logit scale", clusters)
-
-
-def _interval(low: float, high: float, level: float, method: str, clusters: Clusters | None) -> Interval:
-    return Interval(
-        low=float(low), high=float(high), level=level, method=method, unit=unit_of(clusters), target=TARGET
-    )
-
-
-def _check_level(level: float) -> None:
-    if not 0 < level < 1:
-        raise must("level", "between 0 and 1", level)
+    return low, high, f"{method}, t on the logit scale"

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import check_level
 from ..errors import must
 from ..scores.declare import Score
 from ..scores.table import find_score
-from .estimate import Estimate, Interval
-from .scoring import quantile
+from .estimate import Estimate, Interval, quantile
 
 TARGET = "mean score of models trained with other seeds, on these examples"
 
@@ -75,8 +75,7 @@ def mean_over_seeds(
     (0.82, 2, '1 of 3 runs was left out: seed 3 (NaN loss).')
     """
     metric = find_score(score)
-    if not 0 < level < 1:
-        raise must("level", "between 0 and 1", level)
+    check_level(level)
     runs = list(outcomes)
     repeated = [run.seed for index, run in enumerate(runs) if run.seed in [r.seed for r in runs[:index]]]
     if repeated:
@@ -110,8 +109,16 @@ def mean_over_seeds(
     if len(values) == 1:
         messages.append("one seed tells nothing of others: there is no interval over seeds.")
     else:
-        interval = _student(values, metric, level)
         details["sd"] = float(values.std(ddof=1))
+        arm = quantile(level, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+        interval = Interval(
+            low=float(max(metric.range[0], values.mean() - arm)),
+            high=float(min(metric.range[1], values.mean() + arm)),
+            level=level,
+            method="t over seeds",
+            unit="seed",
+            target=TARGET,
+        )
     return Estimate(
         value=float(values.mean()),
         measure=metric.name,
@@ -122,16 +129,4 @@ def mean_over_seeds(
         interval=interval,
         warnings=tuple(messages),
         details=MappingProxyType(details),
-    )
-
-
-def _student(values: np.ndarray, score: Score, level: float) -> Interval:
-    arm = quantile(level, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
-    return Interval(
-        low=float(max(score.range[0], values.mean() - arm)),
-        high=float(min(score.range[1], values.mean() + arm)),
-        level=level,
-        method="t over seeds",
-        unit="seed",
-        target=TARGET,
     )

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..randomness import generator
-from .scoring import quantile, standard_error
+from .estimate import AT_95, Confidence, quantile
+from .scoring import standard_error
 
 Array = NDArray[np.float64]
 
@@ -169,11 +170,9 @@ def spread(psi: Sequence[Array], values: Sequence[Array], dof: float, *, pair_se
 def band_arms(
     spreads: Sequence[Spread],
     psi: Array,
+    confidence: Confidence = AT_95,
     *,
-    level: float = 0.95,
-    pair_seeds: bool = True,
     most: float = np.inf,
-    seed: int = 0,
 ) -> Array:
     """
     Compute the half-width of a band at each of its points.
@@ -183,14 +182,10 @@ def band_arms(
     spreads : sequence of Spread
     psi : ndarray of shape (points, units)
         Influence of each unit on each point.
-    level : float
-    pair_seeds : bool
-        Whether errors from seeds are as correlated between points as errors from units; otherwise they are
-        independent.
+    confidence : Confidence
+        Errors from seeds are as correlated between points as errors from units where seeds are paired.
     most : float
         Upper bound of the degrees of freedom of all points.
-    seed : int
-        Of the simulated errors.
 
     Returns
     -------
@@ -203,12 +198,11 @@ def band_arms(
 
     @cache
     def over_units(dof: float) -> float:
-        return critical_value(psi, min(dof, most), level=level, seed=seed)
+        return critical_value(psi, min(dof, most), confidence)
 
     @cache
     def over_seeds(dof: float) -> float:
-        shares = None if pair_seeds else np.zeros(len(psi))
-        return critical_value(psi, min(dof, most), level=level, examples=shares, seed=seed)
+        return critical_value(psi, min(dof, most), confidence, shared=confidence.pair_seeds)
 
     moving = [error for error in spreads if error.se > 0]
     sides = max((len(error.seeds) for error in moving), default=0)
@@ -237,15 +231,7 @@ def _typical(seeds: Sequence[tuple[float, float]]) -> float:
     return math.exp(sum(logs) / len(logs)) if logs else 0.0
 
 
-def critical_value(
-    psi: Array,
-    dof: float,
-    *,
-    level: float = 0.95,
-    examples: Array | None = None,
-    draws: int = DRAWS,
-    seed: int = 0,
-) -> float:
+def critical_value(psi: Array, dof: float, confidence: Confidence = AT_95, *, shared: bool = True) -> float:
     """
     Compute the critical value of a simultaneous band, in standard errors.
 
@@ -255,11 +241,9 @@ def critical_value(
         Influence of each unit on each point. A point without any influence is treated as independent.
     dof : float
         Degrees of freedom of the standard errors.
-    level : float
-    examples : ndarray of shape (points,), optional
-        Share of each point's variance due to the units; the remainder is independent between points.
-    draws : int
-    seed : int
+    confidence : Confidence
+    shared : bool
+        Whether the errors are those of the units; otherwise they are independent between points.
 
     Returns
     -------
@@ -272,19 +256,19 @@ def critical_value(
     >>> round(critical_value(same, np.inf), 2)
     1.96
     """
-    points = len(psi)
+    points, level = len(psi), confidence.level
     least, most = (quantile(1 - (1 - level) / count, dof) for count in (1, max(1, points)))
     if points < 2:
         return least
-    rng = generator(seed, "bands")
-    errors = _errors(psi, examples, draws, rng)
+    rng = generator(confidence.seed, "bands")
+    errors = _errors(psi, shared, rng)
     largest = np.abs(errors).max(axis=1)
     if np.isfinite(dof):
-        largest /= np.sqrt(rng.chisquare(dof, draws) / dof)
+        largest /= np.sqrt(rng.chisquare(dof, DRAWS) / dof)
     return float(np.clip(np.quantile(largest, level), least, most))
 
 
-def _errors(psi: Array, examples: Array | None, draws: int, rng: np.random.Generator) -> Array:
+def _errors(psi: Array, shared: bool, rng: np.random.Generator) -> Array:
     """Simulate standardized normal errors with the correlation of the influence, shape (draws, points)."""
     points, units = psi.shape
     norms = np.linalg.norm(psi, axis=1)
@@ -296,8 +280,8 @@ def _errors(psi: Array, examples: Array | None, draws: int, rng: np.random.Gener
     else:
         weights, directions = np.linalg.eigh(scaled @ scaled.T)
         root = directions * np.sqrt(np.maximum(weights, 0))
-    common = np.where(still, 0.0, 1.0 if examples is None else np.clip(examples, 0, 1))
-    errors = (rng.standard_normal((draws, root.shape[1])) @ root.T) * np.sqrt(common)
+    common = np.where(still, 0.0, float(shared))
+    errors = (rng.standard_normal((DRAWS, root.shape[1])) @ root.T) * np.sqrt(common)
     if (common < 1).any():
-        errors += rng.standard_normal((draws, points)) * np.sqrt(1 - common)
+        errors += rng.standard_normal((DRAWS, points)) * np.sqrt(1 - common)
     return errors

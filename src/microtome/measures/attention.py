@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -251,19 +250,14 @@ _NATS = (1.0 - float(np.log(2)), 1.0)
 _EITHER = ("isotropic_scale", "translation", "neuron_permutation")
 
 
-def _measure(
-    options: dict[str, MeasureOption], varying: dict[str, Any] | None = None, **declarations: Any
-) -> Measure:
-    """Declare a measure of attention, with the defaults of all of them."""
-    common = {"needs": "attention", "range": (0.0, 1.0), "symmetric": False}
-    declarations = {
-        **common,
-        "invariances": invariant("neuron_permutation"),
-        "citations": ("wu2020",),
-        **declarations,
-    }
-    return Measure(**declarations, options=MappingProxyType(options), varying=MappingProxyType(varying or {}))
-
+_measure = partial(
+    Measure,
+    needs="attention",
+    range=(0.0, 1.0),
+    symmetric=False,
+    invariances=invariant("neuron_permutation"),
+    citations=("wu2020",),
+)
 
 ATTENTION_MEASURES: tuple[Measure, ...] = (
     _measure(

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ..moments.cells import Cells
-from ..moments.strip import Strip, Subspace, basis
+from ..moments.strip import Cells, Strip, Subspace, basis
 from .declare import Measure, MeasureOption, invariant
 from .neurons import count_of_top
 
@@ -180,18 +179,14 @@ CCA = Measure(
     invariances=invariant(*ALL),
     needs="moments",
     compute=cca,
-    options=MappingProxyType(
-        {
-            "statistic": MeasureOption(
-                default="mean_rho", choices=("mean_rho", "mean_rho2"), meaning="average rho, or its square"
-            )
-        }
-    ),
+    options={
+        "statistic": MeasureOption(
+            default="mean_rho", choices=("mean_rho", "mean_rho2"), meaning="average rho, or its square"
+        )
+    },
     subspace=full,
     null="wachter",
-    varying=MappingProxyType(
-        {"null": lambda o: "mean_square" if o["statistic"] == "mean_rho2" else "wachter"}
-    ),
+    varying={"null": lambda o: "mean_square" if o["statistic"] == "mean_rho2" else "wachter"},
 )
 
 SVCCA = Measure(
@@ -205,33 +200,29 @@ SVCCA = Measure(
     invariances=invariant("orthogonal", "isotropic_scale", "translation", "neuron_permutation"),
     needs="moments",
     compute=svcca,
-    options=MappingProxyType(
-        {
-            "scaling": MeasureOption(
-                default="center",
-                choices=("center", "standardize"),
-                meaning="center as published, or standardize neurons as the code of Wu et al.",
-            ),
-            "threshold": MeasureOption(default=0.99, low=0.01, high=1.0, meaning="share of variance to keep"),
-            "inclusive": MeasureOption(
-                default=True,
-                choices=(True, False),
-                meaning="keep the component that crosses the threshold (the code of Wu et al. does not)",
-            ),
-            "top": TOP,
-        }
-    ),
+    options={
+        "scaling": MeasureOption(
+            default="center",
+            choices=("center", "standardize"),
+            meaning="center as published, or standardize neurons as the code of Wu et al.",
+        ),
+        "threshold": MeasureOption(default=0.99, low=0.01, high=1.0, meaning="share of variance to keep"),
+        "inclusive": MeasureOption(
+            default=True,
+            choices=(True, False),
+            meaning="keep the component that crosses the threshold (the code of Wu et al. does not)",
+        ),
+        "top": TOP,
+    },
     subspace=svcca_subspace,
     null="wachter",
-    varying=MappingProxyType(
-        {
-            "null": lambda o: "wachter" if o["top"] >= 1 else None,
-            "invariances": lambda o: invariant(
-                *("isotropic_scale", "translation", "neuron_permutation"),
-                *(("neuron_scale",) if o["scaling"] == "standardize" else ("orthogonal",)),
-            ),
-        }
-    ),
+    varying={
+        "null": lambda o: "wachter" if o["top"] >= 1 else None,
+        "invariances": lambda o: invariant(
+            *("isotropic_scale", "translation", "neuron_permutation"),
+            *(("neuron_scale",) if o["scaling"] == "standardize" else ("orthogonal",)),
+        ),
+    },
 )
 
 PWCCA = Measure(
@@ -248,30 +239,22 @@ PWCCA = Measure(
     ),
     needs="moments",
     compute=pwcca,
-    options=MappingProxyType(
-        {
-            "variant": MeasureOption(
-                default="morcos",
-                choices=("morcos", "svcca", "wu"),
-                meaning="full rank, on the SVCCA subspaces, or as the code of Wu et al.",
-            ),
-            "top": TOP,
-        }
-    ),
+    options={
+        "variant": MeasureOption(
+            default="morcos",
+            choices=("morcos", "svcca", "wu"),
+            meaning="full rank, on the SVCCA subspaces, or as the code of Wu et al.",
+        ),
+        "top": TOP,
+    },
     subspace=pwcca_subspace,
     null="wachter",
-    varying=MappingProxyType(
-        {
-            "null": lambda o: "wachter" if o["top"] >= 1 else None,
-            "invariances": lambda o: {
-                "morcos": PWCCA.invariances,
-                "svcca": invariant(
-                    "isotropic_scale", "translation", "neuron_permutation", right=("orthogonal",)
-                ),
-                "wu": invariant(
-                    "isotropic_scale", "translation", "neuron_permutation", right=("neuron_scale",)
-                ),
-            }[o["variant"]],
-        }
-    ),
+    varying={
+        "null": lambda o: "wachter" if o["top"] >= 1 else None,
+        "invariances": lambda o: {
+            "morcos": PWCCA.invariances,
+            "svcca": invariant("isotropic_scale", "translation", "neuron_permutation", right=("orthogonal",)),
+            "wu": invariant("isotropic_scale", "translation", "neuron_permutation", right=("neuron_scale",)),
+        }[o["variant"]],
+    },
 )

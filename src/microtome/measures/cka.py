@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..moments.cells import Cells
+from ..moments.strip import Cells, Strip
 from .declare import Measure, invariant
-
-if TYPE_CHECKING:
-    from ..moments.strip import Strip
 
 # Rounding error of a debiased norm as a share of the biased one, by bytes per number.
 ROUNDING = {4: 1e-5, 8: 1e-11}
@@ -74,7 +71,7 @@ def debiased_cka(strip: Strip, options: Mapping[str, Any]) -> Cells:
     ----------
     Song et al. 2012 for the estimator, Kornblith et al. 2019 for its use.
     """
-    left_norm, right_norms = strip.left_self, strip.right_self
+    correction, left_norm, right_norms = strip.debiasing
     too_few = "too few rows: a layer's debiased norm is not positive"
     # When one row holds all the variance, only rounding errors may remain after debiasing.
     tolerance = ROUNDING[strip.left.dtype.itemsize]
@@ -87,7 +84,7 @@ def debiased_cka(strip: Strip, options: Mapping[str, Any]) -> Cells:
         for reason, fine in zip(constant_layers(strip), positive, strict=True)
     )
     return Cells(
-        forward=(strip.frob2 - strip.correction) / (left_norm.sqrt() * right_norms.sqrt()),
+        forward=(strip.frob2 - correction) / (left_norm.sqrt() * right_norms.sqrt()),
         reasons=reasons,
         details={"biased": linear_cka(strip, options).forward},
     )

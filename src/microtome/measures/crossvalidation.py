@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import must
-from ..moments.eigen import eigh
+from ..moments.arrays import eigh
 from ..randomness import generator
+from .declare import Undefined
 from .rsa import recenter
 
 if TYPE_CHECKING:
@@ -39,20 +40,14 @@ class Folds:
         W with W W' the (ridge or pseudo-) inverse of the scatter of the rows outside each fold.
     held_out : tuple of Tensor of shape (r_f, r_f)
         W' S W, S the scatter of the fold's rows about that mean.
-    assignment : tuple of n int
-        The fold of each row.
-    reason : str or None
-        Why the layer cannot be used.
     """
 
-    rows: tuple[torch.Tensor, ...] = ()
-    sums: tuple[torch.Tensor, ...] = ()
-    means: tuple[torch.Tensor, ...] = ()
-    total: float = float("nan")
-    solvers: tuple[torch.Tensor, ...] = ()
-    held_out: tuple[torch.Tensor, ...] = ()
-    assignment: tuple[int, ...] = ()
-    reason: str | None = None
+    rows: tuple[torch.Tensor, ...]
+    sums: tuple[torch.Tensor, ...]
+    means: tuple[torch.Tensor, ...]
+    total: float
+    solvers: tuple[torch.Tensor, ...]
+    held_out: tuple[torch.Tensor, ...]
 
 
 def assign_folds(n: int, folds: int, seed: int, clusters: np.ndarray | None = None) -> np.ndarray:
@@ -106,7 +101,7 @@ def _solver(scatter: torch.Tensor, variances: torch.Tensor, ridge: float) -> tor
 
 def prepare_folds(
     x: torch.Tensor, options: Mapping[str, Any], *, clusters: np.ndarray | None = None
-) -> Folds:
+) -> Folds | Undefined:
     """
     Split a layer into folds and solve the regression on it for each fold.
 
@@ -123,10 +118,8 @@ def prepare_folds(
     folds, ridge = options["folds"], options["ridge"]
     units, kind = (x.shape[0], "rows") if clusters is None else (len(np.unique(clusters)), "clusters")
     if units < folds:
-        return Folds(reason=f"needs at least {folds} {kind} for {folds} folds, has {units}")
+        return Undefined(f"needs at least {folds} {kind} for {folds} folds, has {units}")
     assignment = assign_folds(x.shape[0], folds, options["seed"], clusters)
-    if not bool(torch.isfinite(x).all()):
-        return Folds(reason="has values that are not finite")
     centered = recenter(x)
     rows = tuple(
         centered[torch.from_numpy(np.flatnonzero(assignment == fold)).to(x.device)] for fold in range(folds)
@@ -152,7 +145,6 @@ def prepare_folds(
         total=total,
         solvers=tuple(solvers),
         held_out=tuple(held_out),
-        assignment=tuple(assignment.tolist()),
     )
 
 
@@ -205,12 +197,6 @@ def compute_cv(left: Folds, right: Folds, options: Mapping[str, Any]) -> tuple[f
     reason : str or None
         Why it is undefined.
     """
-    if left.reason is not None:
-        return float("nan"), f"the left layer {left.reason}"
-    if right.reason is not None:
-        return float("nan"), f"the right layer {right.reason}"
-    if left.assignment != right.assignment:
-        raise must("left and right", "split into the same folds", "different ones")
     if left.total == 0:
         return float("nan"), "the left layer has equal rows, so there is nothing to predict"
     if right.total == 0:

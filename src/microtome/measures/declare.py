@@ -129,10 +129,11 @@ class Measure:
         The input of `compute`: only second moments, the rows themselves, or attention maps.
     compute : callable
         For moments: `compute(strip, options) -> Cells`, one left layer against several right ones, see
-        `microtome.moments.strip`. For rows: `compute(prepared_left, prepared_right, options) -> float`.
+        `microtome.moments.strip`. For rows: `compute(prepared_left, prepared_right, options)` returns
+        the value and None, or NaN and the reason why it is undefined.
     prepare : callable, optional
         For rows: `prepare(x, options)` does the work that is needed once per layer on its rows, a float64
-        tensor of shape (rows, features).
+        tensor of shape (rows, features); it returns `Undefined` for a layer that cannot be compared.
     options : mapping of str to MeasureOption
         The options of the measure, by name.
     varying : mapping of str to callable, optional
@@ -160,14 +161,23 @@ class Measure:
     needs: Needs
     compute: Callable[..., Any]
     prepare: Callable[..., Any] | None = None
-    options: Mapping[str, MeasureOption] = field(default_factory=lambda: MappingProxyType({}))
-    varying: Mapping[str, Callable[[Mapping[str, Any]], Any]] = field(
-        default_factory=lambda: MappingProxyType({})
-    )
+    options: Mapping[str, MeasureOption] = field(default_factory=dict)
+    varying: Mapping[str, Callable[[Mapping[str, Any]], Any]] = field(default_factory=dict)
     subspace: Callable[[Mapping[str, Any]], Any] | None = None
     null: str | None = None
     interval: Literal["debiased", "biased", "halves"] = "halves"
     self_value: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("options", "varying"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+
+@dataclass(frozen=True, slots=True)
+class Undefined:
+    """Why a layer cannot be compared: what `prepare` returns in place of the prepared layer."""
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +198,13 @@ class Chosen:
         if name in self.measure.varying:
             return self.measure.varying[name](self.options)
         return getattr(self.measure, name)
+
+    def pair(self, left: Any, right: Any) -> tuple[float, str | None]:
+        """Compare two prepared layers: the value and None, or NaN and the reason why it is undefined."""
+        for side, layer in (("left", left), ("right", right)):
+            if isinstance(layer, Undefined):
+                return math.nan, f"the {side} layer {layer.reason}"
+        return self.declared("compute")(left, right, self.options)
 
 
 def choose(measure: Measure, values: Mapping[str, Any] | None = None) -> Chosen:

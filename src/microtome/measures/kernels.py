@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .declare import Measure, MeasureOption, invariant
+from .declare import Measure, MeasureOption, Undefined, invariant
 from .rsa import PairVector, compute, recenter, squared_distances, strips, to_unit
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def subtract_means(pairs: torch.Tensor, means: torch.Tensor) -> None:
         beyond -= means[strip.stop :]
 
 
-def prepare(x: torch.Tensor, options: Mapping[str, Any]) -> PairVector:
+def prepare(x: torch.Tensor, options: Mapping[str, Any]) -> PairVector | Undefined:
     """
     Compute the centered Gaussian Gram matrix of the rows, with norm 1, as a vector.
 
@@ -89,25 +88,21 @@ def prepare(x: torch.Tensor, options: Mapping[str, Any]) -> PairVector:
     options : mapping
         `t`, `median` and `debiased`, see `RBF_CKA`.
     """
-    import torch
-
     n, debiased = x.shape[0], options["debiased"]
     fewest = 4 if debiased else 3
     if n < fewest:
-        return PairVector(reason=f"needs at least {fewest} rows, has {n}")
-    if not bool(torch.isfinite(x).all()):
-        return PairVector(reason="has values that are not finite")
+        return Undefined(f"needs at least {fewest} rows, has {n}")
     pairs = squared_distances(recenter(x))
     median = median_squared_distance(pairs, n, options["median"])
     if median == 0:
-        return PairVector(reason="has a median distance of zero between rows, so the kernel has no width")
+        return Undefined("has a median distance of zero between rows, so the kernel has no width")
     pairs.mul_(-0.5 / (options["t"] ** 2 * median)).exp_()
     sums = row_sums(pairs, n)
     if debiased:
         largest = float(pairs.max())
         subtract_means(pairs, sums / (n - 2) - sums.sum() / (2 * (n - 1) * (n - 2)))
         if bool(pairs.abs().max() <= 1e-13 * largest):
-            return PairVector(reason="has the same kernel value for all pairs of rows")
+            return Undefined("has the same kernel value for all pairs of rows")
         return to_unit(pairs)
     means = (sums + 1) / n  # the diagonal of the kernel is 1
     means -= means.mean() / 2
@@ -115,7 +110,7 @@ def prepare(x: torch.Tensor, options: Mapping[str, Any]) -> PairVector:
     return to_unit(pairs.mul_(2**0.5), 1 - 2 * means)
 
 
-def trace_null(left: PairVector, right: PairVector, n: int) -> float:
+def trace_null(left: PairVector | Undefined, right: PairVector | Undefined, n: int) -> float:
     """
     Mean of the biased value over all permutations of the rows of one side: the traces' product over n - 1.
 
@@ -131,7 +126,7 @@ def trace_null(left: PairVector, right: PairVector, n: int) -> float:
     float
         NaN where the value itself is undefined.
     """
-    if left.vector is None or right.vector is None:
+    if isinstance(left, Undefined) or isinstance(right, Undefined):
         return float("nan")
     traces = float(left.vector[-n:].double().sum() * right.vector[-n:].double().sum())
     return traces / (left.norm * right.norm * (n - 1))
@@ -152,28 +147,22 @@ RBF_CKA = Measure(
     needs="rows",
     prepare=prepare,
     compute=compute,
-    options=MappingProxyType(
-        {
-            "t": MeasureOption(
-                default=1.0, low=0.01, meaning="kernel width, in root median squared distances"
-            ),
-            "median": MeasureOption(
-                default="all",
-                choices=("all", "off_diagonal"),
-                meaning="whether the median distance counts the zeros of the diagonal",
-            ),
-            "debiased": MeasureOption(
-                default=False,
-                choices=(False, True),
-                meaning="leave the diagonal out (U-centering): zero on average for unrelated rows",
-            ),
-        }
-    ),
+    options={
+        "t": MeasureOption(default=1.0, low=0.01, meaning="kernel width, in root median squared distances"),
+        "median": MeasureOption(
+            default="all",
+            choices=("all", "off_diagonal"),
+            meaning="whether the median distance counts the zeros of the diagonal",
+        ),
+        "debiased": MeasureOption(
+            default=False,
+            choices=(False, True),
+            meaning="leave the diagonal out (U-centering): zero on average for unrelated rows",
+        ),
+    },
     null="trace",
-    varying=MappingProxyType(
-        {
-            "range": lambda options: (-1.0, 1.0) if options["debiased"] else (0.0, 1.0),
-            "null": lambda options: "zero" if options["debiased"] else "trace",
-        }
-    ),
+    varying={
+        "range": lambda options: (-1.0, 1.0) if options["debiased"] else (0.0, 1.0),
+        "null": lambda options: "zero" if options["debiased"] else "trace",
+    },
 )

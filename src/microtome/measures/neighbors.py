@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import must
-from .declare import Invariances, Measure, MeasureOption, invariant
+from .declare import Invariances, Measure, MeasureOption, Undefined, invariant
 from .rsa import BLOCK, recenter, unit_rows
 
 if TYPE_CHECKING:
@@ -18,14 +15,6 @@ if TYPE_CHECKING:
 
 DISTANCE_BITS = 40  # of a squared distance: rows that differ in later bits are equally near
 MAX_EXPONENT = 62  # of the ratio of the largest to the smallest unit of distance
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Neighbors:
-    """Indices of the nearest neighbors of every row, of shape (n, k), or the reason why there are none."""
-
-    indices: torch.Tensor | None = None
-    reason: str | None = None
 
 
 def nearest(x: torch.Tensor, k: int) -> torch.Tensor:
@@ -70,9 +59,9 @@ def nearest(x: torch.Tensor, k: int) -> torch.Tensor:
     return nearest_keys.bitwise_and_((1 << index_bits) - 1)
 
 
-def prepare(x: torch.Tensor, options: Mapping[str, Any]) -> Neighbors:
+def prepare(x: torch.Tensor, options: Mapping[str, Any]) -> torch.Tensor | Undefined:
     """
-    Find every row's nearest neighbors.
+    Find every row's nearest neighbors: their indices, of shape (n, k).
 
     Parameters
     ----------
@@ -80,52 +69,29 @@ def prepare(x: torch.Tensor, options: Mapping[str, Any]) -> Neighbors:
     options : mapping
         `k`, `metric` and `overlap`, see `MUTUAL_KNN`.
     """
-    import torch
-
     n, k = x.shape[0], options["k"]
     if k >= n:
-        return Neighbors(reason=f"needs more than k = {k} rows, has {n}")
-    if not bool(torch.isfinite(x).all()):
-        return Neighbors(reason="has values that are not finite")
+        return Undefined(f"needs more than k = {k} rows, has {n}")
     if options["metric"] == "cosine":
-        directions, reason = unit_rows(x)
-        if directions is None:
-            return Neighbors(reason=reason)
+        directions = unit_rows(x)
+        if isinstance(directions, Undefined):
+            return directions
         x = directions  # for unit rows, the nearest by distance are the nearest by angle
     moved = recenter(x)
     if bool(moved.abs().max() <= 1e-14):
         description = "equal rows" if options["metric"] == "euclidean" else "rows of one direction"
-        return Neighbors(reason=f"has {description}, so none is nearer than another")
-    return Neighbors(indices=nearest(moved, k))
+        return Undefined(f"has {description}, so none is nearer than another")
+    return nearest(moved, k)
 
 
-def compute(left: Neighbors, right: Neighbors, options: Mapping[str, Any]) -> tuple[float, str | None]:
-    """
-    Average over rows the overlap of the two sets of neighbors.
-
-    Returns
-    -------
-    value : float
-        NaN where undefined.
-    reason : str or None
-        Why it is undefined.
-    """
+def compute(left: torch.Tensor, right: torch.Tensor, options: Mapping[str, Any]) -> tuple[float, None]:
+    """Average over rows the overlap of the two sets of neighbors, which is always defined."""
     import torch
 
-    if left.indices is None:
-        return float("nan"), f"the left layer {left.reason}"
-    if right.indices is None:
-        return float("nan"), f"the right layer {right.reason}"
-    if left.indices.shape != right.indices.shape:
-        raise must(
-            "left and right",
-            "made of the same rows and k",
-            (tuple(left.indices.shape), tuple(right.indices.shape)),
-        )
     # Each set holds an index at most once, so an index that occurs twice in a merged row is shared.
-    merged = torch.cat([left.indices, right.indices], dim=1).sort(dim=1).values
+    merged = torch.cat([left, right], dim=1).sort(dim=1).values
     shared = (merged[:, 1:] == merged[:, :-1]).sum(1).double()
-    k = left.indices.shape[1]
+    k = left.shape[1]
     overlap = shared / k if options["overlap"] == "share" else shared / (2 * k - shared)
     return float(overlap.mean()), None
 
@@ -137,7 +103,7 @@ def chance(n: int, options: Mapping[str, Any]) -> float:
     Parameters
     ----------
     n : int
-        The number of rows, more than k.
+        The number of rows; NaN where k is not smaller.
     options : mapping
         `k` and `overlap`.
 
@@ -150,7 +116,7 @@ def chance(n: int, options: Mapping[str, Any]) -> float:
 
     k = options["k"]
     if k >= n:
-        raise must("k", f"less than the number of rows, {n}", k)
+        return float("nan")
     if options["overlap"] == "share":
         return k / (n - 1)
     # The number shared is hypergeometric: k draws out of n - 1, of which k count.
@@ -182,19 +148,17 @@ MUTUAL_KNN = Measure(
     needs="rows",
     prepare=prepare,
     compute=compute,
-    options=MappingProxyType(
-        {
-            "k": MeasureOption(default=10, low=1, meaning="neighbors of a row, the row itself left out"),
-            "metric": MeasureOption(
-                default="cosine", choices=("cosine", "euclidean"), meaning="what makes a row near"
-            ),
-            "overlap": MeasureOption(
-                default="share",
-                choices=("share", "jaccard"),
-                meaning="shared neighbors over k, or over the size of the union",
-            ),
-        }
-    ),
+    options={
+        "k": MeasureOption(default=10, low=1, meaning="neighbors of a row, the row itself left out"),
+        "metric": MeasureOption(
+            default="cosine", choices=("cosine", "euclidean"), meaning="what makes a row near"
+        ),
+        "overlap": MeasureOption(
+            default="share",
+            choices=("share", "jaccard"),
+            meaning="shared neighbors over k, or over the size of the union",
+        ),
+    },
     null="chance",
-    varying=MappingProxyType({"invariances": _invariances}),
+    varying={"invariances": _invariances},
 )

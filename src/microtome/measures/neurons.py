@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..moments.cells import Cells
+from ..moments.strip import Cells, Strip
 from .declare import Measure, MeasureOption, invariant
 
 if TYPE_CHECKING:
     import torch
-
-    from ..moments.strip import Strip
 
 
 def correlations(strip: Strip) -> torch.Tensor:
@@ -131,23 +128,19 @@ NEURON_CORRELATION = Measure(
     invariances=invariant("isotropic_scale", "translation", "neuron_permutation", "neuron_scale"),
     needs="moments",
     compute=neuron_correlation,
-    options=MappingProxyType(
-        {
-            "match": MeasureOption(
-                default="max",
-                choices=("max", "one_to_one"),
-                meaning="best match of each neuron, or the best one-to-one assignment",
-            ),
-            "top": MeasureOption(
-                default=1.0, low=0.001, high=1.0, meaning="share of best matched neurons to average"
-            ),
-        }
-    ),
+    options={
+        "match": MeasureOption(
+            default="max",
+            choices=("max", "one_to_one"),
+            meaning="best match of each neuron, or the best one-to-one assignment",
+        ),
+        "top": MeasureOption(
+            default=1.0, low=0.001, high=1.0, meaning="share of best matched neurons to average"
+        ),
+    },
     null="largest_correlation",
-    varying=MappingProxyType(
-        {
-            "symmetric": lambda o: o["match"] == "one_to_one",
-            "null": lambda o: "largest_correlation" if o["match"] == "max" and o["top"] >= 1 else None,
-        }
-    ),
+    varying={
+        "symmetric": lambda o: o["match"] == "one_to_one",
+        "null": lambda o: "largest_correlation" if o["match"] == "max" and o["top"] >= 1 else None,
+    },
 )

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..moments.cells import Cells
+from ..moments.strip import Cells, Strip
 from .cka import constant_layers
 from .declare import Measure, MeasureOption, invariant
-
-if TYPE_CHECKING:
-    from ..moments.strip import Strip
 
 
 def procrustes(strip: Strip, options: Mapping[str, Any]) -> Cells:
@@ -60,12 +56,10 @@ PROCRUSTES = Measure(
     invariances=invariant("orthogonal", "isotropic_scale", "translation", "neuron_permutation"),
     needs="moments",
     compute=procrustes,
-    options=MappingProxyType(
-        {
-            "statistic": MeasureOption(
-                default="nbs", choices=("nbs", "angular"), meaning="cosine, or 1 - 2/pi times its angle"
-            )
-        }
-    ),
-    varying=MappingProxyType({"title": lambda o: "NBS" if o["statistic"] == "nbs" else "angular Procrustes"}),
+    options={
+        "statistic": MeasureOption(
+            default="nbs", choices=("nbs", "angular"), meaning="cosine, or 1 - 2/pi times its angle"
+        )
+    },
+    varying={"title": lambda o: "NBS" if o["statistic"] == "nbs" else "angular Procrustes"},
 )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import must
-from ..moments.cells import Cells
+from ..moments.strip import Cells, Strip
 from .cca import full
 from .crossvalidation import compute_cv, prepare_folds
 from .declare import Measure, MeasureOption, invariant
@@ -16,7 +15,6 @@ from .neurons import average
 if TYPE_CHECKING:
     import torch
 
-    from ..moments.strip import Strip
 
 CONSTANT = "a layer is constant over the rows"
 
@@ -116,16 +114,14 @@ MIXED_REGRESSION = Measure(
     ),
     needs="moments",
     compute=mixed_regression,
-    options=MappingProxyType(
-        {
-            "top": MeasureOption(
-                default=1.0, low=0.001, high=1.0, meaning="share of best predicted neurons to average"
-            )
-        }
-    ),
+    options={
+        "top": MeasureOption(
+            default=1.0, low=0.001, high=1.0, meaning="share of best predicted neurons to average"
+        )
+    },
     subspace=full,
     null="multiple_correlation",
-    varying=MappingProxyType({"null": lambda o: "multiple_correlation" if o["top"] >= 1 else None}),
+    varying={"null": lambda o: "multiple_correlation" if o["top"] >= 1 else None},
 )
 
 LINEAR_REGRESSION = Measure(
@@ -142,38 +138,34 @@ LINEAR_REGRESSION = Measure(
     ),
     needs="moments",
     compute=linear_regression,
-    options=MappingProxyType(
-        {
-            "estimator": MeasureOption(
-                default="in_sample",
-                choices=("in_sample", "cross_validated"),
-                meaning="on the rows it was fitted on, or on rows left out",
-            ),
-            "folds": MeasureOption(default=5, low=2, high=100, meaning="parts for cross-validation"),
-            "ridge": MeasureOption(
-                default=0.0, low=0.0, meaning="penalty for cross-validation, in mean eigenvalues"
-            ),
-            "seed": MeasureOption(default=0, low=0, meaning="seed of the folds"),
-        }
-    ),
+    options={
+        "estimator": MeasureOption(
+            default="in_sample",
+            choices=("in_sample", "cross_validated"),
+            meaning="on the rows it was fitted on, or on rows left out",
+        ),
+        "folds": MeasureOption(default=5, low=2, high=100, meaning="parts for cross-validation"),
+        "ridge": MeasureOption(
+            default=0.0, low=0.0, meaning="penalty for cross-validation, in mean eigenvalues"
+        ),
+        "seed": MeasureOption(default=0, low=0, meaning="seed of the folds"),
+    },
     subspace=full,
     null="share_explained",
-    varying=MappingProxyType(
-        {
-            "needs": lambda o: "rows" if _out_of_sample(o) else "moments",
-            "compute": lambda o: compute_cv if _out_of_sample(o) else linear_regression,
-            "prepare": lambda o: prepare_folds if _out_of_sample(o) else None,
-            "subspace": lambda o: None if _out_of_sample(o) else full,
-            "null": lambda o: None if _out_of_sample(o) else "share_explained",
-            # With a penalty, even a layer itself is not predicted exactly.
-            "self_value": lambda o: float("nan") if _out_of_sample(o) and o["ridge"] > 0 else 1.0,
-            "range": lambda o: (float("-inf"), 1.0) if _out_of_sample(o) else (0.0, 1.0),
-            # A ridge penalty depends on the scale of each predictor.
-            "invariances": lambda o: (
-                invariant("orthogonal", "isotropic_scale", "translation", "neuron_permutation")
-                if _out_of_sample(o) and o["ridge"] > 0
-                else LINEAR_REGRESSION.invariances
-            ),
-        }
-    ),
+    varying={
+        "needs": lambda o: "rows" if _out_of_sample(o) else "moments",
+        "compute": lambda o: compute_cv if _out_of_sample(o) else linear_regression,
+        "prepare": lambda o: prepare_folds if _out_of_sample(o) else None,
+        "subspace": lambda o: None if _out_of_sample(o) else full,
+        "null": lambda o: None if _out_of_sample(o) else "share_explained",
+        # With a penalty, even a layer itself is not predicted exactly.
+        "self_value": lambda o: float("nan") if _out_of_sample(o) and o["ridge"] > 0 else 1.0,
+        "range": lambda o: (float("-inf"), 1.0) if _out_of_sample(o) else (0.0, 1.0),
+        # A ridge penalty depends on the scale of each predictor.
+        "invariances": lambda o: (
+            invariant("orthogonal", "isotropic_scale", "translation", "neuron_permutation")
+            if _out_of_sample(o) and o["ridge"] > 0
+            else LINEAR_REGRESSION.invariances
+        ),
+    },
 )

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import must
-from .declare import Invariances, Measure, MeasureOption, invariant
+from .declare import Invariances, Measure, MeasureOption, Undefined, invariant
 
 if TYPE_CHECKING:
     import torch
@@ -57,20 +55,10 @@ class PairStrip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairVector:
-    """
-    A layer as a unit vector over pairs of rows, or the reason why it has none.
+    """A layer as a unit vector over pairs of rows, and its norm, not exactly 1 after rounding to float32."""
 
-    Parameters
-    ----------
-    vector : Tensor, optional
-    norm : float
-        The norm of the vector, which is not exactly 1 after rounding to float32.
-    reason : str, optional
-    """
-
-    vector: torch.Tensor | None = None
+    vector: torch.Tensor
     norm: float = 1.0
-    reason: str | None = None
 
 
 def strips(n: int) -> Iterator[PairStrip]:
@@ -225,7 +213,7 @@ def to_unit(pairs: torch.Tensor, diagonal: torch.Tensor | None = None) -> PairVe
     return PairVector(vector=unit, norm=1.0 if double else math.sqrt(inner_product(unit, unit)))
 
 
-def prepare(x: torch.Tensor, options: Mapping[str, Any]) -> PairVector:
+def prepare(x: torch.Tensor, options: Mapping[str, Any]) -> PairVector | Undefined:
     """
     Compute the centered unit vector of the rows' pairwise similarities, or of their ranks.
 
@@ -239,13 +227,11 @@ def prepare(x: torch.Tensor, options: Mapping[str, Any]) -> PairVector:
 
     inner, ranked = options["inner"], options["outer"] == "spearman"
     if x.shape[0] < 3:
-        return PairVector(reason=f"needs at least 3 rows, has {x.shape[0]}")
-    if not bool(torch.isfinite(x).all()):
-        return PairVector(reason="has values that are not finite")
+        return Undefined(f"needs at least 3 rows, has {x.shape[0]}")
     if inner in ("cosine", "pearson"):
-        directions, reason = unit_rows(x, centered=inner == "pearson")
-        if directions is None:
-            return PairVector(reason=reason)
+        directions = unit_rows(x, centered=inner == "pearson")
+        if isinstance(directions, Undefined):
+            return directions
         pairs, scale = fill_pairs(directions), 1.0
     else:
         # Ranks of the squares are ranks of the distances.
@@ -254,16 +240,16 @@ def prepare(x: torch.Tensor, options: Mapping[str, Any]) -> PairVector:
     low, high = (float(v) for v in torch.aminmax(pairs))
     scale = high if scale is None else scale
     if high - low <= 1e-13 * scale:
-        return PairVector(reason="finds all pairs of rows equally similar")
+        return Undefined("finds all pairs of rows equally similar")
     if ranked:
         pairs = rank(pairs, scale * TIED)
     pairs -= pairs.mean()
     return to_unit(pairs)
 
 
-def unit_rows(x: torch.Tensor, *, centered: bool = False) -> tuple[torch.Tensor | None, str | None]:
+def unit_rows(x: torch.Tensor, *, centered: bool = False) -> torch.Tensor | Undefined:
     """
-    Scale every row to length 1, or report the first row that has no direction.
+    Scale every row to length 1; undefined where a row has no direction.
 
     Parameters
     ----------
@@ -273,7 +259,7 @@ def unit_rows(x: torch.Tensor, *, centered: bool = False) -> tuple[torch.Tensor 
 
     Returns
     -------
-    Tensor of shape (n, d) or None, and the reason for None
+    Tensor of shape (n, d), or Undefined
     """
     import torch
 
@@ -290,27 +276,12 @@ def unit_rows(x: torch.Tensor, *, centered: bool = False) -> tuple[torch.Tensor 
             if centered
             else "is zero, so it has no angle"
         )
-        return None, f"has row {int(empty[0])} (counted from 0), which {why} with other rows"
-    return rows / norms, None
+        return Undefined(f"has row {int(empty[0])} (counted from 0), which {why} with other rows")
+    return rows / norms
 
 
-def compute(left: PairVector, right: PairVector, options: Mapping[str, Any]) -> tuple[float, str | None]:
-    """
-    Compute the inner product of two prepared layers.
-
-    Returns
-    -------
-    value : float
-        NaN where undefined.
-    reason : str or None
-        Why it is undefined.
-    """
-    if left.vector is None:
-        return float("nan"), f"the left layer {left.reason}"
-    if right.vector is None:
-        return float("nan"), f"the right layer {right.reason}"
-    if left.vector.shape != right.vector.shape:
-        raise must("left and right", "made of the same rows", (left.vector.numel(), right.vector.numel()))
+def compute(left: PairVector, right: PairVector, options: Mapping[str, Any]) -> tuple[float, None]:
+    """Compute the inner product of two prepared layers, which is always defined."""
     return inner_product(left.vector, right.vector) / (left.norm * right.norm), None
 
 
@@ -346,20 +317,18 @@ RSA = Measure(
     needs="rows",
     prepare=prepare,
     compute=compute,
-    options=MappingProxyType(
-        {
-            "inner": MeasureOption(
-                default="cosine",
-                choices=("cosine", "pearson", "euclidean", "sqeuclidean"),
-                meaning="similarity of two rows: cosine, correlation over neurons, or a (squared) distance",
-            ),
-            "outer": MeasureOption(
-                default="pearson",
-                choices=("pearson", "spearman"),
-                meaning="correlation of the two layers over pairs of rows: of values, or of ranks",
-            ),
-        }
-    ),
+    options={
+        "inner": MeasureOption(
+            default="cosine",
+            choices=("cosine", "pearson", "euclidean", "sqeuclidean"),
+            meaning="similarity of two rows: cosine, correlation over neurons, or a (squared) distance",
+        ),
+        "outer": MeasureOption(
+            default="pearson",
+            choices=("pearson", "spearman"),
+            meaning="correlation of the two layers over pairs of rows: of values, or of ranks",
+        ),
+    },
     null="zero",
-    varying=MappingProxyType({"invariances": _invariances}),
+    varying={"invariances": _invariances},
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
-from .eigen import eigh
+from .arrays import eigh
 from .stack import constant_bound
 
 if TYPE_CHECKING:

@@ -96,103 +96,10 @@ class ClusterTerms:
         )
 
 
-def means(
-    stacks: Sequence[Stack], *, dtype: torch.dtype, device: torch.device, tile_rows: int
-) -> list[torch.Tensor]:
-    """Mean of every feature of every layer, float64, from one pass over the rows."""
-    import torch
-
-    reader = Tiles(stacks, dtype=dtype, device=device, tile_rows=tile_rows)
-    total = torch.zeros(reader.offsets[-1], dtype=torch.float64, device=device)
-    for start, stop, Z in reader:
-        part = block_sum(Z)
-        reader.check(part, start, stop)
-        total += part
-    parts = (total / reader.n).split(list(reader.widths))
-    return [shift.double() + offset for shift, offset in zip(reader.shift, parts, strict=True)]
-
-
-def _centered(
-    stacks: Sequence[Stack],
-    mean: list[torch.Tensor],
-    layout: Layout,
-    dtype: torch.dtype,
-    device: torch.device,
-    tile_rows: int,
-) -> Tiles:
-    reader = Tiles(stacks, dtype=dtype, device=device, shift=mean, tile_rows=tile_rows)
-    reader.ranges = layout.ranges(tile_rows)
-    return reader
-
-
-def _inner(
-    reader: Tiles, Z: torch.Tensor, rows: torch.Tensor, products: int
-) -> Iterator[tuple[slice, slice, torch.Tensor]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterRows:
     """
-    Inner products within clusters of one size, in strips of rows.
-
-    Yields
-    ------
-    cluster_slice, strip : slice
-        The range of the clusters, and the range of rows within each of them.
-    inner : Tensor of shape (layers, clusters, strip, size)
-        Float64.
-    """
-    import torch
-
-    count, size = rows.shape
-    layers = len(reader.widths)
-    if size == 1:
-        yield slice(0, count), slice(0, 1), squared_norms(Z[rows[:, 0]], reader.widths)[:, :, None, None]
-        return
-    room = max(1, products // (layers * size))
-    clusters, step = max(1, room // size), min(room, size)
-    for first in range(0, count, clusters):
-        cluster_slice = slice(first, min(first + clusters, count))
-        for begin in range(0, size, step):
-            strip = slice(begin, min(begin + step, size))
-            inner = []
-            for position in range(layers):
-                x = reader.part(Z, position)[rows[cluster_slice]]
-                inner.append((x[:, strip] @ x.mT).double())
-            yield cluster_slice, strip, torch.stack(inner)
-
-
-def _row_sums(
-    reader: Tiles,
-    Z: torch.Tensor,
-    layout: Layout,
-    start: int,
-    stop: int,
-    products: int,
-    within: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Compute k of the rows of a tile, and add their products within clusters to `within` if given."""
-    import torch
-
-    sums = torch.empty((len(reader.widths), stop - start), dtype=torch.float64, device=Z.device)
-    for _, rows in layout.blocks(start, stop):
-        row_index = torch.as_tensor(rows, device=Z.device)
-        for cluster_slice, strip, inner in _inner(reader, Z, row_index, products):
-            sums[:, row_index[cluster_slice, strip].flatten()] = -inner.sum(3).flatten(1)
-            if within is not None:
-                flat = inner.flatten(1)
-                within += flat @ flat.T
-    return sums
-
-
-def cluster_terms(
-    stacks: Sequence[Stack],
-    layout: Layout,
-    *,
-    dtype: torch.dtype,
-    device: torch.device,
-    tile_rows: int = TILE_ROWS,
-    products: int = MOST_PRODUCTS,
-    held: bool = True,
-) -> ClusterTerms:
-    """
-    Compute the within-cluster sums in two passes over the rows: the means, then the sums.
+    Rows in clusters, and how they are read.
 
     Parameters
     ----------
@@ -204,6 +111,94 @@ def cluster_terms(
     tile_rows : int
     products : int
         The maximum number of inner products in memory.
+    """
+
+    stacks: Sequence[Stack]
+    layout: Layout
+    dtype: torch.dtype
+    device: torch.device
+    tile_rows: int = TILE_ROWS
+    products: int = MOST_PRODUCTS
+
+    def means(self) -> list[torch.Tensor]:
+        """Mean of every feature of every layer, float64, from one pass over the rows."""
+        import torch
+
+        reader = Tiles(self.stacks, dtype=self.dtype, device=self.device, tile_rows=self.tile_rows)
+        total = torch.zeros(reader.offsets[-1], dtype=torch.float64, device=self.device)
+        for start, stop, Z in reader:
+            part = block_sum(Z)
+            reader.check(part, start, stop)
+            total += part
+        parts = (total / reader.n).split(list(reader.widths))
+        return [shift.double() + offset for shift, offset in zip(reader.shift, parts, strict=True)]
+
+
+class ClusterTiles(Tiles):
+    """Reader of tiles of complete clusters, of rows about the means of their layers."""
+
+    def __init__(self, rows: ClusterRows, mean: list[torch.Tensor]) -> None:
+        super().__init__(
+            rows.stacks, dtype=rows.dtype, device=rows.device, shift=mean, tile_rows=rows.tile_rows
+        )
+        self.layout, self.products = rows.layout, rows.products
+        self.ranges = rows.layout.ranges(rows.tile_rows)
+
+    def inner(self, Z: torch.Tensor, rows: torch.Tensor) -> Iterator[tuple[slice, slice, torch.Tensor]]:
+        """
+        Inner products within clusters of one size, in strips of rows.
+
+        Yields
+        ------
+        cluster_slice, strip : slice
+            The range of the clusters, and the range of rows within each of them.
+        inner : Tensor of shape (layers, clusters, strip, size)
+            Float64.
+        """
+        import torch
+
+        count, size = rows.shape
+        layers = len(self.widths)
+        if size == 1:
+            norms = squared_norms(Z[rows[:, 0]], self.widths)
+            yield slice(0, count), slice(0, 1), norms[:, :, None, None]
+            return
+        room = max(1, self.products // (layers * size))
+        clusters, step = max(1, room // size), min(room, size)
+        for first in range(0, count, clusters):
+            cluster_slice = slice(first, min(first + clusters, count))
+            for begin in range(0, size, step):
+                strip = slice(begin, min(begin + step, size))
+                inner = []
+                for position in range(layers):
+                    x = self.part(Z, position)[rows[cluster_slice]]
+                    inner.append((x[:, strip] @ x.mT).double())
+                yield cluster_slice, strip, torch.stack(inner)
+
+    def row_sums(
+        self, Z: torch.Tensor, start: int, stop: int, within: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Compute k of the rows of a tile, and add their products within clusters to `within` if given."""
+        import torch
+
+        sums = torch.empty((len(self.widths), stop - start), dtype=torch.float64, device=Z.device)
+        for _, rows in self.layout.blocks(start, stop):
+            row_index = torch.as_tensor(rows, device=Z.device)
+            for cluster_slice, strip, inner in self.inner(Z, row_index):
+                sums[:, row_index[cluster_slice, strip].flatten()] = -inner.sum(3).flatten(1)
+                if within is not None:
+                    flat = inner.flatten(1)
+                    within += flat @ flat.T
+        return sums
+
+
+def cluster_terms(rows: ClusterRows, *, held: bool = True) -> ClusterTerms:
+    """
+    Compute the within-cluster sums in two passes over the rows: the means, then the sums.
+
+    Parameters
+    ----------
+    rows : ClusterRows
     held : bool
         Whether the weights of all rows are kept in memory; otherwise they are recomputed for each tile.
 
@@ -213,14 +208,14 @@ def cluster_terms(
     """
     import torch
 
-    mean = means(stacks, dtype=dtype, device=device, tile_rows=tile_rows)
-    reader = _centered(stacks, mean, layout, dtype, device, tile_rows)
+    mean, layout, device = rows.means(), rows.layout, rows.device
+    reader = ClusterTiles(rows, mean)
     count = len(reader.widths)
     within = torch.zeros((count, count), dtype=torch.float64, device=device)
     k_rows = torch.empty((count, layout.n if held else 0), dtype=torch.float64, device=device)
     sums = WeightSums(count, layout.starts, layout.sizes, device)
     for start, stop, Z in reader:
-        k = _row_sums(reader, Z, layout, start, stop, products, within)
+        k = reader.row_sums(Z, start, stop, within)
         if held:
             k_rows[:, start:stop] = k
         else:
@@ -237,34 +232,23 @@ def unit_codes(layout: Layout, rng: np.random.Generator, most: int | None = None
     return rng.permutation(np.arange(clusters) % most)
 
 
-def along_weights(
-    stacks: Sequence[Stack],
-    terms: ClusterTerms,
-    layout: Layout,
-    *,
-    dtype: torch.dtype,
-    device: torch.device,
-    tile_rows: int = TILE_ROWS,
-    products: int = MOST_PRODUCTS,
-) -> list[torch.Tensor]:
+def along_weights(rows: ClusterRows, terms: ClusterTerms) -> list[torch.Tensor]:
     """
     Sum the centered rows of each layer, weighted by every layer's u: X'U, shape (features, layers) each.
 
     Parameters
     ----------
-    stacks, layout, dtype, device, tile_rows, products
-        As in `cluster_terms`.
+    rows : ClusterRows
     terms : ClusterTerms
         The terms of the same layers.
     """
     import torch
 
-    reader = _centered(stacks, terms.mean, layout, dtype, device, tile_rows)
+    reader = ClusterTiles(rows, terms.mean)
     count = len(reader.widths)
-    sums = [torch.zeros((w, count), dtype=torch.float64, device=device) for w in reader.widths]
+    sums = [torch.zeros((w, count), dtype=torch.float64, device=rows.device) for w in reader.widths]
     for start, stop, Z in reader:
-        recompute = partial(_row_sums, reader, Z, layout, start, stop, products)
-        _, u = terms.weights.of_tile(start, stop, recompute)
+        _, u = terms.weights.of_tile(start, stop, partial(reader.row_sums, Z, start, stop))
         for position, total in enumerate(sums):
             total += reader.part(Z, position).double().T @ u.T
     return sums
@@ -292,34 +276,20 @@ class UnitScores:
 
 
 def cluster_scores(
-    left: Stack,
-    right: Stack | None,
-    crossing: Crossing,
-    terms: ClusterTerms,
-    along: list[torch.Tensor],
-    layout: Layout,
-    units: np.ndarray,
-    *,
-    dtype: torch.dtype,
-    device: torch.device,
-    tile_rows: int = TILE_ROWS,
-    products: int = MOST_PRODUCTS,
+    rows: ClusterRows, crossing: Crossing, terms: ClusterTerms, along: list[torch.Tensor], units: np.ndarray
 ) -> UnitScores:
     """
     Contribution of each unit to the cluster-debiased norm of every cross-scatter, in a second pass.
 
     Parameters
     ----------
-    left, right : Stack, Stack or None
-        The layers of `crossing`.
+    rows : ClusterRows
+        Of the layers of `crossing`.
     crossing : Crossing
     terms, along
         Results of `cluster_terms` and `along_weights` for the same layers, in the same order.
-    layout : Layout
     units : ndarray of shape (clusters,)
         Unit of each cluster.
-    dtype, device, tile_rows, products
-        As in `cluster_terms`.
 
     Returns
     -------
@@ -327,25 +297,24 @@ def cluster_scores(
     """
     import torch
 
-    stacks = [left] if right is None else [left, right]
-    reader = _centered(stacks, terms.mean, layout, dtype, device, tile_rows)
+    layout, dtype, device, symmetric = rows.layout, rows.dtype, rows.device, len(rows.stacks) == 1
+    reader = ClusterTiles(rows, terms.mean)
     count, lefts, rights = len(reader.widths), crossing.left, crossing.right
     size = int(units.max()) + 1
     pairs = torch.zeros((count, count, size), dtype=torch.float64, device=device)
     biased, within = torch.zeros_like(pairs), torch.zeros_like(pairs)
     strips = [strip.to(dtype) for strip in crossing.strips]
-    self_terms = [None if block is None or right is None else block.to(dtype) for block in crossing.diagonal]
+    self_terms = [None if block is None or symmetric else block.to(dtype) for block in crossing.diagonal]
     u_sum, uv_sum = terms.weights.u_sum, terms.weights.uu
     widths, offsets = reader.widths, reader.offsets
     for start, stop, Z in reader:
         codes = torch.as_tensor(units[_cluster_of(layout, start, stop)], device=device)
-        recompute = partial(_row_sums, reader, Z, layout, start, stop, products)
-        k, u = terms.weights.of_tile(start, stop, recompute)
+        k, u = terms.weights.of_tile(start, stop, partial(reader.row_sums, Z, start, stop))
         # Row by row, for all pairs (x, y): x_i'(X'v) + 2 k_i v_i, and the same with the sides swapped
         # except for one k_i v_i: see the expansion of the projected products below.
-        rows = torch.stack([reader.part(Z, p).double() @ along[p] for p in range(count)]).permute(0, 2, 1)
-        rows = rows + k[:, None, :] * u[None, :, :]
-        linear = rows + rows.transpose(0, 1) + k[:, None, :] * u[None, :, :]
+        projected = torch.stack([reader.part(Z, p).double() @ along[p] for p in range(count)])
+        projected = projected.permute(0, 2, 1) + k[:, None, :] * u[None, :, :]
+        linear = projected + projected.transpose(0, 1) + k[:, None, :] * u[None, :, :]
         pairs.index_add_(2, codes, -linear)
         for i in lefts:
             columns = list(rights[crossing.first[i] :])
@@ -360,7 +329,7 @@ def cluster_scores(
         for clusters, at in layout.blocks(start, stop):
             index = torch.as_tensor(at, device=device)
             inside = torch.zeros((len(clusters), count, count), dtype=torch.float64, device=device)
-            for cluster_slice, _, part in _inner(reader, Z, index, products):
+            for cluster_slice, _, part in reader.inner(Z, index):
                 inner = part.flatten(2).transpose(0, 1)
                 inside[cluster_slice] += inner @ inner.mT
             ui = u[:, index]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
-from .memory import empty
+from .arrays import empty
 from .stack import Stack
 from .tiles import TILE_ROWS, Tiles, block_sum, squared_norms
 

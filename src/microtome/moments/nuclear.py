@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .eigen import eigh
+from .arrays import eigh
 
 if TYPE_CHECKING:
     import torch

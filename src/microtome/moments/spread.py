@@ -1,8 +1,11 @@
-"""Centered sums of squares of neurons."""
+"""Spread of neurons, and the standardizing or removal of neurons by their spread."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from .stack import Stack, constant_bound, rounding
 from .tiles import Tiles, block_sum
@@ -37,3 +40,37 @@ def column_spread(stack: Stack, device: torch.device) -> list[torch.Tensor]:
     ).to(device)
     spread[spread <= constant_bound(mean, reader.n, eps)] = 0.0
     return list(spread.split(list(reader.widths)))
+
+
+def controlled(stack: Stack, *, zscore: bool, remove_top: int, device: torch.device) -> Stack:
+    """
+    Standardize neurons, or remove those of largest variance, as a control for outlier dimensions.
+
+    Parameters
+    ----------
+    stack : Stack
+    zscore : bool
+        Divide each neuron by its standard deviation.
+    remove_top : int
+        How many neurons of largest variance to leave out of each layer.
+    device : torch.device
+
+    Returns
+    -------
+    Stack
+    """
+    if not zscore and not remove_top:
+        return stack
+    columns, scales = [], []
+    for neurons in column_spread(stack, device):
+        spread = neurons.cpu().numpy()
+        keep = np.arange(len(spread))
+        if remove_top:
+            keep = np.sort(np.argsort(-spread, kind="stable")[remove_top:])
+        if zscore and (spread[keep] > 0).any():
+            # The values of a constant neuron are rounding error, which standardizing would amplify.
+            keep = keep[spread[keep] > 0]
+        sd = np.sqrt(spread[keep] / (stack.rows - 1))
+        columns.append(keep)
+        scales.append(np.where(sd > 0, 1 / np.where(sd > 0, sd, 1.0), 1.0) if zscore else None)
+    return replace(stack, columns=tuple(columns), scales=tuple(scales))

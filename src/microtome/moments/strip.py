@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
+from .arrays import empty
 from .bank import BATCH_WIDTH, Bank, Basis, aligned
-from .memory import empty
 from .nuclear import canonical, singular_sums, singular_values
 
 if TYPE_CHECKING:
@@ -23,6 +25,46 @@ def basis(bank: Bank, subspace: Subspace) -> Basis:
         return bank.full()
     scaling, threshold, inclusive = subspace
     return bank.cut(scaling, threshold, inclusive)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cells:
+    """
+    Values of one left layer against b right layers.
+
+    Parameters
+    ----------
+    forward : Tensor of shape (b,)
+        Left matched in, or predicted from, right. NaN where undefined.
+    backward : Tensor of shape (b,), optional
+        The other direction; None for a symmetric measure.
+    reasons : tuple of (str or None), optional
+        Why a cell is undefined, one entry per cell.
+    details : mapping of str to Tensor of shape (b,)
+        Further values per cell, by name.
+    """
+
+    forward: torch.Tensor
+    backward: torch.Tensor | None = None
+    reasons: tuple[str | None, ...] | None = None
+    details: Mapping[str, torch.Tensor] = field(default_factory=lambda: MappingProxyType({}))
+
+
+class Debiasing(NamedTuple):
+    """
+    What debiased CKA needs beside the cross-scatter.
+
+    Parameters
+    ----------
+    correction : Tensor of shape (b,)
+        The term that debiasing subtracts from the squared norm of the cross-scatter of each pair.
+    left, right : Tensor of shape () and (b,)
+        Debiased squared norms of the layers' scatter matrices.
+    """
+
+    correction: torch.Tensor
+    left: torch.Tensor
+    right: torch.Tensor
 
 
 class Strip:
@@ -43,10 +85,7 @@ class Strip:
         The range of the right layers in their bank.
     flat : Tensor of shape (p, b q)
         Centered cross-scatter with all right layers side by side; never written to.
-    correction : Tensor of shape (b,)
-        The term that debiasing subtracts from the squared norm of `cross`.
-    left_self, right_self : Tensor of shape () and (b,)
-        Debiased squared norms of the layers' scatter matrices.
+    debiasing : Debiasing
     both : bool
         Whether directed measures are computed in both directions.
     same : bool
@@ -61,15 +100,12 @@ class Strip:
         right: Bank,
         columns: slice,
         flat: torch.Tensor,
-        correction: torch.Tensor,
-        left_self: torch.Tensor,
-        right_self: torch.Tensor,
+        debiasing: Debiasing,
         both: bool,
         same: bool = False,
     ) -> None:
         self.left, self.row, self.right, self.columns = left, row, right, columns
-        self.correction, self.left_self, self.right_self = correction, left_self, right_self
-        self.both, self.same = both, same
+        self.debiasing, self.both, self.same = debiasing, both, same
         self.n = left.n
         # Constant neurons are left out, also where rounding gave them a little variance.
         if not (left.all_alive and right.all_alive):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InputError, WorkError
-from .memory import empty
+from .arrays import empty
 from .stack import Stack, dtype_name, read_rows
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from ..errors import InputError
 from ..tasks.items import Item, Split
 from ..tasks.own import WHOLE
 from ..tasks.task import Task
+from ..training.opening import Model
 from .certifying import halves
-from .opening import Subject
 from .seen import Seen, find_seen
 
 REST = "rest"
@@ -48,7 +48,7 @@ class Examples:
 
 def find_examples(
     task: Task,
-    subject: Subject,
+    model: Model,
     *,
     split: str | None = None,
     certify_on: str | None = None,
@@ -63,7 +63,7 @@ def find_examples(
     Parameters
     ----------
     task : Task
-    subject : Subject
+    model : Model
     split : str, optional
         The split that is split in two. When absent, the task's validation split; of a lone table, all rows
         that the model was not trained on and that have no other role. "rest" is what the training split has
@@ -93,9 +93,9 @@ def find_examples(
         )
     # Only where it may matter: a training split can be large, or not at hand.
     needs_train = WHOLE in task.splits or not {task.train, REST}.isdisjoint(names)
-    seen = find_seen(task, subject, read=needs_train)
-    _check_unseen(task, subject, seen, names, learns=learns)
-    parts = [_split(task, subject, seen, name) for name in names]
+    seen = find_seen(task, model, read=needs_train)
+    _check_unseen(task, model, seen, names, learns=learns)
+    parts = [_split(task, model, seen, name) for name in names]
     if lone:
         parts.insert(0, _left(task, seen, dict(zip(names, parts, strict=True)), learns=learns))
     certify = None if certify_on is None else parts[1]
@@ -106,12 +106,12 @@ def find_examples(
     return Examples(choose=choose, certify=certify, confirm=confirm, share=share, doubt=seen.doubt)
 
 
-def _check_unseen(task: Task, subject: Subject, seen: Seen, names: Sequence[str], *, learns: bool) -> None:
+def _check_unseen(task: Task, model: Model, seen: Seen, names: Sequence[str], *, learns: bool) -> None:
     """Refuse to judge a model on what it was trained on, or is about to be."""
     whose = [name for name in names if name in (task.train, WHOLE)]
     if seen.unclear and (whose or REST in names or WHOLE in task.splits):
         raise InputError(
-            f"a cut must be judged on examples that the model was not trained on, but {subject.name} was "
+            f"a cut must be judged on examples that the model was not trained on, but {model.name} was "
             f"trained on other examples of {task.name}, or in another order: which of these, nobody can tell."
         )
     if seen.items is not None and whose:
@@ -129,7 +129,7 @@ def _check_unseen(task: Task, subject: Subject, seen: Seen, names: Sequence[str]
         )
 
 
-def _split(task: Task, subject: Subject, seen: Seen, name: str) -> Split:
+def _split(task: Task, model: Model, seen: Seen, name: str) -> Split:
     labeled = task.kind != "language_modeling"
     if name == WHOLE and WHOLE in task.splits:
         return replace(task.split(WHOLE, labeled=labeled), name=f"the whole table {task.name}")
@@ -137,13 +137,13 @@ def _split(task: Task, subject: Subject, seen: Seen, name: str) -> Split:
         return task.split(name, labeled=labeled)
     if seen.items is None:
         raise InputError(
-            f"{REST!r} must be of a model that finetune trained on some of the examples, but {subject.name} "
+            f"{REST!r} must be of a model that finetune trained on some of the examples, but {model.name} "
             f"does not say which of {task.name} it was trained on."
         )
     complete = task.split(task.train, labeled=labeled)
     if len(seen.items) >= len(complete):
         raise InputError(
-            f"{REST!r} must leave examples, but {subject.name} was trained on all {len(complete):,} of "
+            f"{REST!r} must leave examples, but {model.name} was trained on all {len(complete):,} of "
             f"{task.train}."
         )
     return _without(complete, seen.items, f"{REST} of {complete.name}", "those that were not trained on")
@@ -171,21 +171,21 @@ def _without(complete: Split, items: Iterable[Item], name: str, description: str
     return replace(complete, name=name, items=left, notes=(*complete.notes, note))
 
 
-def trained_part(task: Task, subject: Subject) -> Task:
+def trained_part(task: Task, model: Model) -> Task:
     """
     Leave a task only the training examples that the model has seen before.
 
     Parameters
     ----------
     task : Task
-    subject : Subject
+    model : Model
 
     Returns
     -------
     Task
         So that fine-tuning a cut model uses no example that judges it.
     """
-    part = find_seen(task, subject).items
+    part = find_seen(task, model).items
     if part is None or len(part) >= len(task.split(task.train)):
         return task
     readers: Mapping = {**task.readers, task.train: partial(_same, part)}

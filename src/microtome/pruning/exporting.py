@@ -56,11 +56,11 @@ def export(pruned: Pruned, folder: str | os.PathLike[str]) -> Path:
     model = pruned.model
 
     def write(staging: Path) -> None:
-        subject = pruned.subject
-        if subject.pooling is None:
-            save(model, staging, subject.encoder.tokenizer)
-            if subject.longest is not None:
-                write_windows(staging, subject.longest, subject.stride)
+        source = pruned.whole
+        if source.pooling is None:
+            save(model, staging, source.tokenizer)
+            if source.longest is not None:
+                write_windows(staging, source.longest, source.stride)
         else:
             _save_sentence_encoder(pruned, staging)
         (staging / CARD).write_text(card(pruned, head=said_of_head(staging)), encoding="utf-8")
@@ -115,7 +115,7 @@ def _save_sentence_encoder(pruned: Pruned, folder: Path) -> None:
     from ..encoders.load_errors import quiet
     from ..encoders.sentence import unpack
 
-    source = pruned.subject.folder
+    source = pruned.whole.folder
     if source is None or not source.is_dir() or pruned.model is None:
         raise InputError(f"a sentence encoder must be in a folder to be exported, but {pruned.name} is not.")
     # Files of the store may only be read; what leaves has ordinary modes.
@@ -137,10 +137,10 @@ def card(pruned: Pruned, *, head: str | None = None) -> str:
     head : str, optional
         How the head is to be read, where the library would draw another one.
     """
-    subject = pruned.subject
-    library = "transformers" if subject.pooling is None else "sentence-transformers"
-    base = subject.encoder.source.given
-    tags = ["microtome", "pruned", *([] if subject.pooling is None else ["sentence-similarity"])]
+    source = pruned.whole
+    library = "transformers" if source.pooling is None else "sentence-transformers"
+    base = source.encoder.source.given
+    tags = ["microtome", "pruned", *([] if source.pooling is None else ["sentence-similarity"])]
     top = ["---", f"library_name: {library}", f"base_model: {json.dumps(str(base))}", "tags:"]
     lines = [
         *top,
@@ -182,7 +182,7 @@ def card(pruned: Pruned, *, head: str | None = None) -> str:
             "",
             f"Test: {first.method}; one-sided, level {first.level:g}; {first.n:,} examples, independent "
             f"unit: {first.unit}. It speaks of this model on other examples of the same kind"
-            + _arithmetic(subject.dtype),
+            + _arithmetic(source.precision),
         ]
     if pruned.speed is not None:
         lines += ["", "## Before and after", "", "| | before | after | ratio [range] |", "|---|---|---|---|"]

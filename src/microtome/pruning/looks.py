@@ -132,7 +132,7 @@ def take_look(
     -------
     Look
     """
-    shelf = Shelf(context.store)
+    shelf = Shelf(context.store, context.command)
     plain_request = json.loads(canonical(dict(request), "request"))
     marks = _marks(split)
     with shelf.alone(address({"looks": model})):
@@ -152,7 +152,6 @@ def take_look(
                 kind=KIND,
                 specification=_slot(model, len(entries) + 1),
                 provenance={"request": plain_request, "earlier": margins},
-                command=context.command,
             )
     earlier = tuple(same.provenance["earlier"])
     number = len(earlier) + 1

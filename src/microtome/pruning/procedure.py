@@ -15,14 +15,14 @@ from ..scores.declare import Score
 from ..tasks.baselines import baseline
 from ..tasks.items import Split
 from ..tasks.task import Task
-from ..training.cut_store import digest_model
+from ..training.cut_store import as_answers, cut_answers
 from ..training.cuts import Cut
+from ..training.opening import Model
 from .candidates import ALL_SPANS, first_candidates, more_candidates, similar_layers
 from .certifying import Candidate, Step, fix_sequence, run_sequence
 from .examples import Examples
 from .looks import Look, find_lineage, take_look
 from .margin import Drop, judge_drop
-from .opening import Subject, as_answers, kept_answers
 from .recovering import Recover
 
 MISSES = 2  # recovered models in a row beyond the margin that end the search
@@ -35,7 +35,7 @@ class Procedure:
 
     Parameters
     ----------
-    subject : Subject
+    model : Model
     task : Task
     score : Score
     examples : Examples
@@ -45,7 +45,7 @@ class Procedure:
     context : Context
     """
 
-    subject: Subject
+    model: Model
     task: Task
     score: Score
     examples: Examples
@@ -57,13 +57,13 @@ class Procedure:
     @property
     def full(self) -> Cut:
         """All blocks."""
-        return tuple(range(1, self.subject.depth + 1))
+        return tuple(range(1, self.model.depth + 1))
 
     @cached_property
     def lineage(self) -> str:
         """What the looks of this model have in common."""
-        subject = self.subject
-        return find_lineage(subject.folder, digest_model(subject.model, subject.encoder.tokenizer))
+        model = self.model
+        return find_lineage(model.folder, model.digest)
 
     @cached_property
     def look(self) -> Look:
@@ -84,9 +84,12 @@ class Procedure:
             split, model=self.lineage, request=request, level=self.level, context=self.context, **more
         )
 
-    def answers(self, split: Split, cuts: Sequence[Cut], subject: Subject | None = None) -> dict[Cut, Any]:
+    def answers(self, split: Split, cuts: Sequence[Cut], model: Model | None = None) -> dict[Cut, Any]:
         """What cuts answer, kept in the store."""
-        return kept_answers(subject or self.subject, self.task, split, cuts, context=self.context)
+        if not cuts:
+            return {}
+        answers = cut_answers(model or self.model, self.task, split, cuts, context=self.context)
+        return dict(zip(cuts, answers, strict=True))
 
     def value(self, split: Split, predictions: Any) -> float:
         """Score in points, higher is better."""
@@ -100,34 +103,30 @@ class Procedure:
         majority = baseline(self.task.kind, learned, targets, self.task.labels)
         if majority is None:
             return None
-        answers = as_answers(split, self.answers(split, [self.full])[self.full])
+        answers = as_answers(split, [self.answers(split, [self.full])[self.full]])
         level = float(self.score.compute(majority, targets, self.task.labels))
         return against_baseline(self.score, answers, level, self.task.labels, level=self.level)
 
     def choose(self, beam: int) -> tuple[dict[Cut, float], str]:
         """Score candidates on the examples that choose: what each costs, in points."""
-        subject, split = self.subject, self.examples.choose
+        model, split = self.model, self.examples.choose
         alike = None
-        if subject.depth > ALL_SPANS and not subject.model.family.shared:
-            alike = similar_layers(
-                subject.model, split, self.task, subject.encoder.tokenizer, longest=subject.longest
-            )
-        cuts, tried = first_candidates(subject.model, alike=alike, beam=beam)
+        if model.depth > ALL_SPANS and not model.task_model.family.shared:
+            alike = similar_layers(model.task_model, split, self.task, model.tokenizer, longest=model.longest)
+        cuts, tried = first_candidates(model.task_model, alike=alike, beam=beam)
         if not cuts:
-            raise InputError(
-                f"{subject.name} must have blocks that can be cut, but its family allows no cut."
-            )
+            raise InputError(f"{model.name} must have blocks that can be cut, but its family allows no cut.")
         answers = self.answers(split, [self.full, *cuts])
         full = self.value(split, answers[self.full])
         costs = {cut: self._cost(split, full, answers[cut]) for cut in cuts}
         beyond = 0
         # From each size on, one block more out of the best: cuts that no span or top cut is.
-        for removed in range(1, subject.depth - 1):
-            best = min((costs[cut] for cut in costs if len(cut) == subject.depth - removed), default=math.inf)
+        for removed in range(1, model.depth - 1):
+            best = min((costs[cut] for cut in costs if len(cut) == model.depth - removed), default=math.inf)
             beyond = beyond + 1 if best > self.max_drop else 0
             if beyond >= MISSES:
                 break
-            further = more_candidates(subject.model, costs, removed)
+            further = more_candidates(model.task_model, costs, removed)
             for cut, predictions in self.answers(split, further).items():
                 costs[cut] = self._cost(split, full, predictions)
         if len(costs) > len(cuts):
@@ -138,7 +137,7 @@ class Procedure:
         cost = full - self.value(split, predictions)
         return cost if math.isfinite(cost) else math.inf
 
-    def drop(self, split: Split, cut: Cut, small: Subject | None = None, *, level: float) -> Drop:
+    def drop(self, split: Split, cut: Cut, small: Model | None = None, *, level: float) -> Drop:
         """Judge a cut, or what became of it, on some examples."""
         if small is None:
             answers = self.answers(split, [self.full, cut])
@@ -150,8 +149,8 @@ class Procedure:
     def _judged(self, split: Split, full: Any, cut: Any, level: float) -> Drop:
         return judge_drop(
             self.score,
-            as_answers(split, full),
-            as_answers(split, cut),
+            as_answers(split, [full]),
+            as_answers(split, [cut]),
             self.task.labels,
             max_drop=self.max_drop,
             level=level,
@@ -163,10 +162,10 @@ class Procedure:
 
     def candidates(self, costs: Mapping[Cut, float]) -> list[Candidate[Cut]]:
         """Cuts with what they save and cost."""
-        depth = self.subject.depth
+        depth = self.model.depth
         return [Candidate(what=cut, removed=depth - len(cut), cost=cost) for cut, cost in costs.items()]
 
-    def certify(self, costs: Mapping[Cut, float]) -> tuple[list[Step[Cut]], dict[Cut, Subject]]:
+    def certify(self, costs: Mapping[Cut, float]) -> tuple[list[Step[Cut]], dict[Cut, Model]]:
         """Test the fixed sequence on the examples that certify."""
         sequence = fix_sequence(self.candidates(costs), self.max_drop)
         if not sequence:
@@ -182,7 +181,7 @@ class Procedure:
 
     def certify_recovered(
         self, costs: Mapping[Cut, float], recover: Recover
-    ) -> tuple[list[Step[Cut]], dict[Cut, Subject]]:
+    ) -> tuple[list[Step[Cut]], dict[Cut, Model]]:
         """
         Do the same with models that were fine-tuned after the cut.
 
@@ -196,7 +195,7 @@ class Procedure:
             if candidate.removed not in best or candidate.cost < best[candidate.removed].cost:
                 best[candidate.removed] = candidate
         steps: list[Step[Cut]] = []
-        models: dict[Cut, Subject] = {}
+        models: dict[Cut, Model] = {}
         misses = 0
         for removed in sorted(best):
             small = recover(best[removed].what)

@@ -21,7 +21,7 @@ from .speed import Speed
 
 if TYPE_CHECKING:
     from ..training.models.taskmodel import TaskModel
-    from .opening import Subject
+    from ..training.opening import Model
 
 Cut = tuple[int, ...]
 
@@ -68,7 +68,7 @@ class Pruned:
     speed : Speed or None
     model : TaskModel or None
         The certified model.
-    subject : Subject
+    whole : Model
         The whole model.
     provenance : mapping
     """
@@ -96,7 +96,7 @@ class Pruned:
     recover: int = 0
     speed: Speed | None = field(default=None, repr=False)
     model: TaskModel | None = field(default=None, repr=False)
-    subject: Subject = field(repr=False)
+    whole: Model = field(repr=False)
     provenance: Mapping[str, Any] = field(repr=False)
 
     @property

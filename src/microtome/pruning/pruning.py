@@ -19,13 +19,13 @@ from ..store.address import address
 from ..tasks.items import Split
 from ..tasks.task import Task
 from ..training.cuts import Cut
+from ..training.opening import open_model
 from ..training.recipe import find_recipe
 from .candidates import BEAM
 from .certifying import certified
 from .claims import PruningClaims
 from .examples import find_examples
 from .margin import Drop
-from .opening import open_subject
 from .procedure import Procedure
 from .pruned import Pruned
 from .recovering import Recover, recovering
@@ -111,10 +111,10 @@ def open_pruning(tuned: Any, task: Task, request: PruningRequest, context: Conte
     -------
     Procedure
     """
-    subject = open_subject(tuned, task, device=context.device)
+    model = open_model(tuned, task, context=context, pooled=True)
     examples = find_examples(
         task,
-        subject,
+        model,
         split=request.split,
         certify_on=request.certify_on,
         confirm_on=request.confirm_on,
@@ -123,7 +123,7 @@ def open_pruning(tuned: Any, task: Task, request: PruningRequest, context: Conte
         learns=request.recover > 0,
     )
     return Procedure(
-        subject=subject,
+        model=model,
         task=task,
         score=find_score(task.main),
         examples=examples,
@@ -148,7 +148,7 @@ def run_pruning(procedure: Procedure, request: PruningRequest) -> Pruned:
     Pruned
     """
     start = time.perf_counter()
-    subject, task, examples = procedure.subject, procedure.task, procedure.examples
+    model, task, examples = procedure.model, procedure.task, procedure.examples
     recover = _recovery(procedure, request) if request.recover else None
     costs, tried = procedure.choose(request.beam)
     steps, models = (
@@ -158,7 +158,7 @@ def run_pruning(procedure: Procedure, request: PruningRequest) -> Pruned:
     passed = certified(steps)
     score = procedure.score
     about = PruningClaims(
-        depth=subject.depth,
+        depth=model.depth,
         points=score.points,
         share=examples.share,
         chose=_units(examples.choose),
@@ -166,37 +166,37 @@ def run_pruning(procedure: Procedure, request: PruningRequest) -> Pruned:
     )
     claims = about.of(steps, None if steps else _cheapest(procedure, costs))
     kept = procedure.full if passed is None else passed.candidate.what
-    model, confirmed, timed = None, None, None
+    pruned_model, confirmed, timed = None, None, None
     if passed is not None:
         small = models.get(kept)
-        model = cut_model(subject.model, kept) if small is None else small.model
+        pruned_model = cut_model(model.task_model, kept) if small is None else small.task_model
         if examples.confirm is not None:
             level = procedure.look_at(examples.confirm).level
             confirmed = procedure.drop(examples.confirm, kept, small, level=level)
             claims += (about.claim("confirmation", kept, confirmed, split=examples.confirm.name),)
         if request.speed:
             timed = measure_speed(
-                subject.model,
-                model,
+                model.task_model,
+                pruned_model,
                 examples.certify,
                 task,
-                subject.encoder.tokenizer,
-                longest=subject.longest,
-                stride=subject.stride,
-                single=subject.pooling is not None,
+                model.tokenizer,
+                longest=model.longest,
+                stride=model.stride,
+                single=model.pooling is not None,
             )
     chosen_on, certified_on = examples.said()
     return Pruned(
-        name=subject.name,
+        name=model.name,
         task=task.name,
         score=score.name,
         unit="points" if score.points == 100 else "of perplexity",
-        depth=subject.depth,
+        depth=model.depth,
         kept=kept,
         max_drop=procedure.max_drop,
         level=procedure.level,
         candidates=tuple(
-            MappingProxyType({"kept": cut, "removed": subject.depth - len(cut), "cost": cost})
+            MappingProxyType({"kept": cut, "removed": model.depth - len(cut), "cost": cost})
             for cut, cost in costs.items()
         ),
         tried=tried,
@@ -211,8 +211,8 @@ def run_pruning(procedure: Procedure, request: PruningRequest) -> Pruned:
         notes=_notes(procedure, bool(steps)),
         recover=request.recover,
         speed=timed,
-        model=model,
-        subject=subject,
+        model=pruned_model,
+        whole=model,
         provenance=_provenance(procedure, request, time.perf_counter() - start),
     )
 
@@ -220,7 +220,7 @@ def run_pruning(procedure: Procedure, request: PruningRequest) -> Pruned:
 def _recovery(procedure: Procedure, request: PruningRequest) -> Recover:
     """How cuts are tuned before they are tested."""
     return recovering(
-        procedure.subject,
+        procedure.model,
         procedure.task,
         request.recover,
         recipe=request.recipe,
@@ -254,20 +254,20 @@ def _units(split: Split) -> int:
 
 
 def _provenance(procedure: Procedure, request: PruningRequest, seconds: float) -> Mapping[str, Any]:
-    examples, subject = procedure.examples, procedure.subject
+    examples, model = procedure.examples, procedure.model
     return MappingProxyType(
         provenance(
             {
                 "command": procedure.context.command,
                 "seed": request.seed,
                 "share": request.share if examples.share is not None else None,
-                "model": subject.encoder.source.given,
-                "models": [subject.encoder.digest],
+                "model": model.encoder.source.given,
+                "models": [model.encoder.digest],
                 "choose_digest": address({"choose": examples.choose.digest}),
                 "lineage": procedure.lineage,
                 "certify_digest": address({"certify": examples.certify.digest}),
-                "device": str(subject.model.device),
-                "precision": subject.dtype,
+                "device": str(model.task_model.device),
+                "precision": model.precision,
                 "seconds": round(seconds, 3),
             }
         )

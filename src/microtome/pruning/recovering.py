@@ -10,17 +10,18 @@ from ..errors import InputError
 from ..interventions.applying import apply
 from ..interventions.skip import Skip
 from ..tasks.task import Task
+from ..training.cut_store import digest_model
+from ..training.opening import Model
 from .examples import trained_part
-from .opening import Subject
 
 if TYPE_CHECKING:
     from ..training.cuts import Cut
 
-Recover = Callable[["Cut"], Subject]
+Recover = Callable[["Cut"], Model]
 
 
 def recovering(
-    subject: Subject,
+    model: Model,
     task: Task,
     updates: int,
     *,
@@ -33,7 +34,7 @@ def recovering(
 
     Parameters
     ----------
-    subject : Subject
+    model : Model
         With a head that the library has a class for.
     task : Task
     updates : int
@@ -47,27 +48,33 @@ def recovering(
     callable
         From the blocks that stay to the tuned model. Each is an entry of the store.
     """
-    if subject.pooling is not None or subject.model.reader is not None:
-        sentence = subject.pooling is not None
+    if model.pooling is not None or model.task_model.reader is not None:
+        sentence = model.pooling is not None
         problem = "a sentence encoder" if sentence else "a head of its own beside the model"
         raise InputError(
-            f"a model to be recovered must have a head of the library, but {subject.name} has {problem}."
+            f"a model to be recovered must have a head of the library, but {model.name} has {problem}."
         )
-    learned = trained_part(task, subject)
+    learned = trained_part(task, model)
 
-    def recover(kept: Cut) -> Subject:
+    def recover(kept: Cut) -> Model:
         from ..training.finetuning import finetune
 
-        out = tuple(block for block in range(1, subject.depth + 1) if block not in kept)
+        out = tuple(block for block in range(1, model.depth + 1) if block not in kept)
         tuned = finetune(
-            apply(subject.encoder, Skip(blocks=out)),
+            apply(model.encoder, Skip(blocks=out)),
             learned,
             recipe,
             seed=seed,
             head="own",
             **{"steps": updates, "epochs": None, **options},
         )
-        dtype = options.get("dtype", subject.dtype)
-        return replace(subject, model=tuned.model, encoder=tuned.encoder, dtype=dtype)
+        dtype = options.get("dtype", model.precision)
+        return replace(
+            model,
+            task_model=tuned.model,
+            encoder=tuned.encoder,
+            digest=digest_model(tuned.model, tuned.encoder.tokenizer),
+            precision=dtype,
+        )
 
     return recover

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..store.entry import RECORD
 from ..tasks.items import Split
 from ..tasks.subset import subset
 from ..tasks.task import Task
 
 if TYPE_CHECKING:
-    from .opening import Subject
+    from ..training.opening import Model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +34,7 @@ class Seen:
     doubt: str = ""
 
 
-def find_seen(task: Task, subject: Subject, *, read: bool = True) -> Seen:
+def find_seen(task: Task, model: Model, *, read: bool = True) -> Seen:
     """
     Find which examples of a task a model was trained on.
 
@@ -47,7 +44,7 @@ def find_seen(task: Task, subject: Subject, *, read: bool = True) -> Seen:
     Parameters
     ----------
     task : Task
-    subject : Subject
+    model : Model
     read : bool
         Whether the training split is read. Where only other splits judge, the name of the task is enough.
 
@@ -55,24 +52,17 @@ def find_seen(task: Task, subject: Subject, *, read: bool = True) -> Seen:
     -------
     Seen
     """
-    name, size, seed = subject.name, subject.train_size, subject.subset_seed
+    name, size, seed = model.name, model.train_size, model.train_seed
     if size is None or seed is None:
         return Seen(doubt=f"; that {name} was not trained on them is taken for granted")
-    if not read and subject.train_task == task.name:
+    if not read and model.train_task == task.name:
         return Seen()
     if read and task.train in task.splits:
         train = task.split(task.train)
         trained = subset(train, size, seed=seed) if size <= len(train) else None
-        digest = subject.train_digest or (trained and subject.train_task == task.name and trained.digest)
+        digest = model.train_digest or (trained and model.train_task == task.name and trained.digest)
         if trained is not None and trained.digest == digest:
             return Seen(items=trained)
-        if subject.train_task == task.name:
+        if model.train_task == task.name:
             return Seen(unclear=True)
     return Seen(doubt=f"; that they are not among what {name} was trained on is taken for granted")
-
-
-def digest_trained(folder: Path | None) -> str | None:
-    """Read the digest of the examples that a model was trained on, where its folder came from a store."""
-    if folder is None or not (folder / RECORD).is_file():
-        return None
-    return json.loads((folder / RECORD).read_text()).get("specification", {}).get("train")

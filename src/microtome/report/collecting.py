@@ -121,7 +121,7 @@ def collect(folder: str | os.PathLike[str], *, date: str = "") -> dict[str, Any]
                 if not sentence.headline:
                     continue
                 entry = {
-                    "text": f"{part.about}: {sentence.text}" if part.about else sentence.text,
+                    "text": f"{sentence.about}: {sentence.text}" if sentence.about else sentence.text,
                     "evidence": sentence.evidence,
                     "section": name,
                     "layers": list(sentence.layers),

@@ -16,7 +16,7 @@ from ..findings.maps import Map, Maps
 from ..findings.stackblocks import read_blocks
 from ..findings.words import listed, number
 from .sections import Section, claim_statement, section
-from .sentences import percent
+from .sentences import Statement, percent
 
 # Claims that stand in their section only, not among the findings of all results.
 BEHIND = frozenset({"matching layers", "no alike layers", "undefined layers", "localization"})
@@ -82,17 +82,18 @@ def _map_part(first: Map, group: Sequence[Map], maps: Maps | None, file: str, la
         "map",
         title=f"Similarity of layers: {listed(names) if names else 'the layers'}{label}",
         model=names[0] if len(names) == 1 else None,
-        about=label.strip(" ()"),
         basis=_basis(group, (*lefts, *rights)),
         file=file,
         statements=[
             claim_statement(
                 claim,
                 _names_of(claim, stacks),
+                about=label.strip(" ()"),
                 top=_stands_out(claim, related),
             )
             for claim in claims
-        ],
+        ]
+        + [Statement(text=text, sure=None) for text in (() if maps is None else maps.notes)],
         panels=panels,
         layers={**_layers(first, lefts, "left"), **_layers(first, rights, "right")},
         blocks=[_block(claim, pairs) for claim in claims if claim.kind == "blocks" and _drawn(claim, pairs)],

@@ -16,13 +16,10 @@ from ..findings.claims.render import evidence, headline
 from ..findings.intervals import wide_for_seeds
 from ..findings.results import Curve, Result, SpanMap, plain
 from ..findings.words import listed, score_label
-from . import losses
 from .sentences import Statement, percent
 
 # Probes that nothing is drawn for, so that there are no seeds that could be covered.
 _UNSEEDED = ("linear", "online code")
-# Their differences are what an intervention costs; other experiments state theirs themselves.
-COSTS = ("freezing", "reinitialization", "permutation", "dropping")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +32,10 @@ class Section:
     document : mapping
         Without its id.
     statements : tuple of Statement
-    about : str
-        What stands before its statements among the findings of all results.
     """
 
     document: Mapping[str, Any]
     statements: tuple[Statement, ...]
-    about: str = ""
 
 
 def section(
@@ -52,7 +46,6 @@ def section(
     file: str,
     task: str | None = None,
     model: str | None = None,
-    about: str = "",
     statements: Sequence[Statement] = (),
     **more: Any,
 ) -> Section:
@@ -68,8 +61,7 @@ def section(
     file : str
         Where they came from.
     task, model : str, optional
-    about, statements
-        As in `Section`.
+    statements : sequence of Statement
     **more
         Content of this kind of section.
 
@@ -82,10 +74,12 @@ def section(
     names = {"task": None if task is None else str(task), "model": None if model is None else str(model)}
     head = {"kind": kind, "title": title, **names, "basis": basis, "file": file}
     document = {**head, "sentences": [statement.full for statement in statements], **more}
-    return Section(document=plain(document), statements=tuple(statements), about=about)
+    return Section(document=plain(document), statements=tuple(statements))
 
 
-def claim_statement(claim: Claim, layers: Sequence[str] = (), *, top: bool = True) -> Statement:
+def claim_statement(
+    claim: Claim, layers: Sequence[str] = (), *, about: str = "", top: bool = True
+) -> Statement:
     """A claim as the page writes it: the headline, and the evidence in smaller type."""
     return Statement(
         text=headline(claim),
@@ -93,6 +87,7 @@ def claim_statement(claim: Claim, layers: Sequence[str] = (), *, top: bool = Tru
         sure=claim.verdict != "inconclusive",
         layers=tuple(layers),
         headline=top,
+        about=about,
     )
 
 
@@ -112,46 +107,31 @@ def result_parts(result: Result, file: str, label: str) -> list[Section]:
     list of Section
         Scores and differences apart, each by its axis; then spans.
     """
-    name = f"{model_of(result)}{label}"
-    # Curves of several tasks have several scores, and only the experiment knew which.
-    joined = bool(result.more.get("correlations"))
-    parts = []
+    statements = _own_statements(result, label)
+    parts: list[Section] = []
     for differences in (False, True):
         curves_of_kind = [curve for curve in result.curves if (curve.role == "difference") == differences]
         for (_, reading), curves in by_panel(result, curves_of_kind).items():
-            statements = [] if joined else _statements(result, curves, name, differences=differences)
             kind = f", {reading}" if reading else ", differences" if differences else ""
-            parts.append(_curves(result, curves, file, label, statements, kind, differences=differences))
+            first = [] if parts else statements
+            parts.append(_curves(result, curves, file, label, first, kind, differences=differences))
     if result.spans:
-        parts.append(_spans(result, result.spans[0], file, label))
-    if parts and not joined and not any(part.statements for part in parts):
-        own = own_statements(result)
-        document = {**parts[0].document, "sentences": [statement.full for statement in own]}
-        parts[0] = Section(document=document, statements=own, about=about(result, label))
+        parts.append(_spans(result, result.spans[0], file, label, [] if parts else statements))
     return parts
 
 
-def _statements(result: Result, curves: Sequence[Curve], name: str, *, differences: bool) -> list[Statement]:
-    if not differences or result.experiment not in COSTS or result.claims:
-        return []
-    statements = [statement for curve in curves for statement in losses.points(curve, result, name)]
-    # That nothing is concluded is said once.
-    return list({statement.text: statement for statement in statements}.values())
-
-
-def own_statements(result: Result) -> tuple[Statement, ...]:
+def _own_statements(result: Result, label: str) -> list[Statement]:
     """The claims of a result, and its sentences that are no claims."""
-    claims = [claim_statement(claim) for claim in result.claims]
-    sentences = result.findings[len(claims) :]
-    others = [
-        Statement(text=text, sure=None, headline=not claims and k == 0) for k, text in enumerate(sentences)
-    ]
-    return (*claims, *others)
-
-
-def about(result: Result, label: str) -> str:
-    """The model and task of a result, and the folder where others share both."""
-    return f"{model_of(result)}{label} on {result.task}"
+    model, folder = f"{model_of(result)}{label}", label.strip(" ()")
+    statements = []
+    for claim in result.claims:
+        about = model if claim.task else f"{model} on {result.task}"
+        named = claim.subject and headline(claim).startswith(claim.subject)
+        statements.append(claim_statement(claim, about=folder if named else about))
+    for k, text in enumerate(result.findings[len(statements) :]):
+        top = not result.claims and k == 0
+        statements.append(Statement(text=text, sure=None, headline=top, about=f"{model} on {result.task}"))
+    return statements
 
 
 def title_of(result: Result, label: str) -> str:
@@ -267,7 +247,9 @@ def _span(counts: Sequence[int]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _spans(result: Result, span_map: SpanMap, file: str, label: str) -> Section:
+def _spans(
+    result: Result, span_map: SpanMap, file: str, label: str, statements: Sequence[Statement]
+) -> Section:
     further = [further_map.name for further_map in result.spans[1:]]
     note = "; ".join(
         part for part in (span_map.note, f"{file} also has {listed(further)}" if further else "") if part
@@ -282,6 +264,7 @@ def _spans(result: Result, span_map: SpanMap, file: str, label: str) -> Section:
         f"unit: {span_map.unit}; intervals: {percent(span_map.level)} for each span alone; "
         "bands: for all spans at once",
         file=file,
+        statements=statements,
         depth=span_map.depth,
         score=result.score,
         points=result.points,

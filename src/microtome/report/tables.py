@@ -10,8 +10,8 @@ from ..experiments.table import entry_of
 from ..findings.claims.claim import read_claim
 from ..findings.results import Result
 from ..findings.words import at_most, between, number, numbered
-from .sections import Section, claim_statement, own_statements, section, tuned_name
-from .sentences import percent
+from .sections import Section, claim_statement, section, tuned_name
+from .sentences import Statement, percent
 
 Document = Mapping[str, Any]
 
@@ -29,14 +29,18 @@ def _document_section(
     """A section of a result that is read as a document: its title, and its claims."""
     entry = entry_of(str(document["format"]).split("/")[1])
     name = title or ("" if entry is None else entry.title)
-    statements = () if title else tuple(claim_statement(read_claim(claim)) for claim in document["claims"])
+    about = f"{model}{label} on {task}"
+    claims = [] if title else [read_claim(claim) for claim in document["claims"]]
+    notes = [] if title else document["findings"][len(claims) :]
     return section(
         kind,
         title=f"{name}: {model} on {task}{label}",
         task=task,
         model=model,
-        about=f"{model}{label} on {task}",
-        statements=statements,
+        statements=[
+            *(claim_statement(claim, about=about) for claim in claims),
+            *(Statement(text=str(text), sure=None) for text in notes),
+        ],
         **content,
     )
 
@@ -225,7 +229,6 @@ def more_parts(result: Result, file: str, label: str) -> list[Section]:
                 "scores",
                 title=f"Do tasks agree on orders of blocks? {result.model}{label}",
                 basis="correlation of the scores of the same orders between two tasks; unit: order",
-                statements=own_statements(result),
                 columns=["tasks", "orders", "Pearson", "Spearman"],
                 rows=[
                     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from ..checks import check_choice, whole_number
 from ..errors import InputError, must
 
 KINDS = {
@@ -107,17 +108,14 @@ def row_options(
     -------
     RowOptions
     """
-    if rows not in KINDS:
-        raise must("rows", f"one of {', '.join(KINDS)}", rows)
-    if subword not in SUBWORDS:
-        raise must("subword", f"one of {', '.join(SUBWORDS)}", subword)
+    check_choice("rows", rows, KINDS)
+    check_choice("subword", subword, SUBWORDS)
     if special not in ("in", "out"):
         raise must("special", "'in' or 'out'", special)
     for name, value, least in (("longest", longest, 1), ("sample", sample, 4)):
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
-            raise must(name, f"a whole number of at least {least}", value)
-    if not isinstance(seed, int) or seed < 0:
-        raise must("seed", "a whole number of at least 0", seed)
+        if value is not None:
+            whole_number(name, value, least)
+    whole_number("seed", seed, 0)
     options = RowOptions(
         kind=rows, subword=subword, special=special, longest=longest, sample=sample, seed=seed
     )

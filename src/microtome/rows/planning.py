@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..checks import check_distinct
 from ..encoders.encoder import TRAINED
 from ..errors import InputError, must
 from ..randomness import generator
@@ -221,8 +222,7 @@ def plan_rows(
             progress("words", len(ids), 0)
     if not ids:
         raise InputError("a corpus must hold at least one example, but it is empty.")
-    if len(set(ids)) != len(ids):
-        raise InputError("ids of examples must differ, but one stands twice.")
+    check_distinct("ids of examples", ids)
     if not sum(map(len, units)):
         raise InputError(
             "a corpus must have at least one row that every model has, but it has none; of "
@@ -247,12 +247,10 @@ def plan_at_most(
     corpus: Iterable[Example],
     encoders: Sequence[Encoder],
     options: RowOptions,
-    *,
-    progress: Callable[[str, int, int], None] | None = None,
 ) -> Rows:
     """Find the rows that all models have, and sample them only where there are more than the sample size."""
     options = replace(options, longest=input_length(encoders, options.longest))
-    rows = plan_rows(corpus, encoders, replace(options, sample=None), progress=progress)
+    rows = plan_rows(corpus, encoders, replace(options, sample=None))
     if options.sample is None or options.sample >= len(rows):
         return rows
     return _sampled(replace(rows, options=options), options)
@@ -261,10 +259,7 @@ def plan_at_most(
 def _check(encoders: Sequence[Encoder], options: RowOptions) -> None:
     if not encoders:
         raise InputError("a comparison must have at least one model, but got none.")
-    names = [encoder.name for encoder in encoders]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InputError(f"names of models must differ, but {twice[0]!r} stands twice; give one with name=.")
+    check_distinct("names of models", (encoder.name for encoder in encoders), "; give one with name=")
     if options.kind == "token" or options.subword == "each":
         cut = {encoder.cuts for encoder in encoders}
         if len(cut) > 1:
@@ -307,3 +302,41 @@ def _sampled(rows: Rows, options: RowOptions) -> Rows:
     indices = generator(options.seed, "rows").choice(len(rows), options.sample, replace=False)
     indices.sort()
     return replace(rows, examples=rows.examples[indices], units=rows.units[indices])
+
+
+def row_cost(
+    encoders: Sequence[Encoder], rows: Rows, *, storage: str = "float32", kept: bool = True
+) -> tuple[str, dict[str, Any]]:
+    """
+    Count models, layers and rows and, where rows are kept in the store, their bytes on disk.
+
+    Parameters
+    ----------
+    encoders : sequence of Encoder
+    rows : Rows
+    storage : str
+        How rows are stored on disk.
+    kept : bool
+        Whether they are stored.
+
+    Returns
+    -------
+    sentence : str
+    summary : dict
+        The same as plain data.
+    """
+    layers = sum(len(encoder.layers) for encoder in encoders)
+    width = 4 if storage == "float32" else 2
+    size = width * len(rows) * sum(sum(encoder.widths) for encoder in encoders) if kept else 0
+    models = f"{len(encoders)} model{'' if len(encoders) == 1 else 's'}"
+    sentence = f"{models}, {layers} layers, {rows.sentence()}"
+    if kept:
+        sentence += f": about {max(size / 1e6, 1):,.0f} MB of {storage} rows in the store"
+    return sentence, {
+        "models": [encoder.name for encoder in encoders],
+        "layers": layers,
+        "rows": len(rows),
+        "bytes": size,
+        "lost": dict(rows.lost),
+        "truncated": dict(rows.truncated),
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import InputError, WorkError
@@ -11,39 +11,6 @@ from .address import digest_file, is_address
 from .entry import RECORD, StoreEntry, is_plain, read_entry
 from .files import Mark, digest_once, disk
 from .layout import StoreLayout, listing
-
-
-def check_store(
-    layout: StoreLayout,
-    addresses: Sequence[str],
-    *,
-    strays: bool,
-    progress: Callable[[str, int, int], None] | None = None,
-) -> list[str]:
-    """
-    Verify entries against their records.
-
-    Parameters
-    ----------
-    layout : StoreLayout
-    addresses : sequence of str
-        The entries to verify.
-    strays : bool
-        Whether to report files and folders that are not entries too.
-    progress : callable, optional
-        Called with the name of the task, the number done and the total.
-
-    Returns
-    -------
-    list of str
-        One sentence per problem.
-    """
-    problems = list(_strays(layout)) if strays else []
-    for position, address in enumerate(addresses):
-        problems += check_entry(layout.place(address))
-        if progress is not None:
-            progress("entries", position + 1, len(addresses))
-    return problems
 
 
 def check_entry(folder: Path) -> list[str]:
@@ -140,7 +107,8 @@ def check_file(path: Path, mark: Mark, *, content: bool = True, once: bool = Fal
     return None
 
 
-def _strays(layout: StoreLayout) -> Iterator[str]:
+def find_strays(layout: StoreLayout) -> Iterator[str]:
+    """Report files and folders among the entries that are none."""
     for group in listing(layout.entries):
         names = listing(layout.entries / group)
         if not (layout.entries / group).is_dir() or len(group) != 2:

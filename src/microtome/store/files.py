@@ -8,10 +8,11 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..errors import WorkError
 from .address import DIGEST_BYTES, digest_file
@@ -147,17 +148,34 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def disk(place: Path, *, note: str = "") -> Iterator[None]:
-    """Convert an OSError into a WorkError of one sentence about a path."""
+def disk(place: Path, *, note: str = "", only: Container[int | None] | None = None) -> Iterator[None]:
+    """
+    Convert an OSError into a WorkError of one sentence about a path.
+
+    Parameters
+    ----------
+    place : Path
+    note : str
+        The end of the sentence.
+    only : container of int, optional
+        The error codes to convert; others pass through.
+    """
     try:
         yield
     except OSError as problem:
-        raise refusal(place, problem, note=note) from problem
+        if only is not None and problem.errno not in only:
+            raise
+        ending = f"; {note}." if note else "."
+        if problem.errno in FULL:
+            what = f"have room for what is written, but got: {problem.strerror}"
+        else:
+            what = f"be readable and writable, but got: {problem}"
+        raise WorkError(f"{place} must {what}{ending}") from problem
 
 
-def refusal(place: Path, problem: OSError, *, note: str = "") -> WorkError:
-    """Return the error for a disk that is full, read-only or broken."""
-    ending = f"; {note}." if note else "."
-    if problem.errno in FULL:
-        return WorkError(f"{place} must have room for what is written, but got: {problem.strerror}{ending}")
-    return WorkError(f"{place} must be readable and writable, but got: {problem}{ending}")
+def natural_key(name: str) -> list[Any]:
+    """Return the key that sorts names in their natural order: layer2 before layer10."""
+    # Digits are compared by length, then as text: the order of numbers, without a limit on their size.
+    pieces: list[Any] = re.split(r"([0-9]+)", name)
+    pieces[1::2] = [(len(digits.lstrip("0")), digits.lstrip("0")) for digits in pieces[1::2]]
+    return [pieces, name]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InputError, WorkError, check_plain
+from ..errors import InputError, WorkError, check_plain, listed
+from .files import natural_key
 from .manifest import is_stack
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def open_layers(path: str | os.PathLike[str]) -> list[LayerFile] | list[ShardedL
 
         return open_stack(location)
     files = [f for f in location.iterdir() if _suffix(f) in SUFFIXES and not f.name.startswith(".")]
-    files = sorted((f for f in files if not f.is_dir()), key=lambda f: (_natural(f.stem), f.name))
+    files = sorted((f for f in files if not f.is_dir()), key=lambda f: (natural_key(f.stem), f.name))
     if not files:
         raise InputError(f"{location} must hold .npy or .safetensors files, but there is none.")
     return _checked([layer for f in files for layer in open_file(f, prefix=f"{f.stem}/")])
@@ -179,13 +179,6 @@ def _checked(layers: list[LayerFile]) -> list[LayerFile]:
 
 def _suffix(path: Path) -> str:
     return path.suffix.lower()
-
-
-def _natural(name: str) -> list[Any]:
-    # Digits are compared by length, then as text: the order of numbers, without a limit on their size.
-    pieces: list[Any] = re.split(r"([0-9]+)", name)
-    pieces[1::2] = [(len(digits.lstrip("0")), digits.lstrip("0")) for digits in pieces[1::2]]
-    return [pieces, name]
 
 
 def open_file(path: Path, prefix: str = "") -> list[LayerFile]:
@@ -245,16 +238,11 @@ def _open_npy(path: Path) -> list[LayerFile]:
             f"{path} must hold plain numbers, but it holds Python objects, which would run code when loaded."
         )
     if stored.name not in _NPY_DTYPES:
-        raise InputError(f"{path} must hold {_listed(_NPY_DTYPES)} numbers, but got {stored.name}.")
+        raise InputError(f"{path} must hold {listed(_NPY_DTYPES)} numbers, but got {stored.name}.")
     if min(shape, default=1) < 0:
         raise InputError(f"{path} must be a whole .npy file, but its header says shape {list(shape)}.")
     _check_size(path, offset + stored.itemsize * math.prod(shape))
     return _cut(path.stem, path, shape, stored, stored.name, offset, fortran=fortran)
-
-
-def _listed(names: Iterable[str]) -> str:
-    *most, last = names
-    return f"{', '.join(most)} or {last}"
 
 
 def _check_size(path: Path, expected: int) -> None:
@@ -277,7 +265,7 @@ def _open_safetensors(path: Path, prefix: str) -> list[LayerFile]:
     data = end = 8 + length
     for name, (kind, shape, begin, stop) in sorted(entries.items(), key=lambda item: item[1][2:]):
         if kind not in _SAFETENSORS_DTYPES:
-            allowed = _listed(_SAFETENSORS_DTYPES)
+            allowed = listed(_SAFETENSORS_DTYPES)
             raise InputError(f"{name!r} in {path} must hold {allowed} numbers, but got {kind}.")
         stored = np.dtype(_SAFETENSORS_DTYPES[kind])
         # The format has no gaps: each tensor begins where the one before it ends.
@@ -290,7 +278,7 @@ def _open_safetensors(path: Path, prefix: str) -> list[LayerFile]:
         layers[name] = _cut(f"{prefix}{name}", path, shape, stored, dtype, data + begin, fortran=False)
         end = data + stop
     _check_size(path, end)
-    return [layer for name in sorted(layers, key=_natural) for layer in layers[name]]
+    return [layer for name in sorted(layers, key=natural_key) for layer in layers[name]]
 
 
 def _read_header(path: Path, text: bytes) -> dict[str, tuple[str, tuple[int, ...], int, int]]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InputError, must
 from .address import is_address
 from .files import disk, sync_folder, write_whole
+from .lock import hold
+from .reading import read_json
 
 FORMAT = "microtome/store/1"
 VARIABLE = "MICROTOME_STORE"
@@ -99,6 +102,14 @@ class StoreLayout:
         """Iterate over the names of folders of unfinished work."""
         yield from (name for name in listing(self.partial) if (self.partial / name).is_dir())
 
+    @contextmanager
+    def locked(self, name: str, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+        """Hold a lock. Only errors of taking it are reported as those of the disk: others pass through."""
+        with ExitStack() as stack:
+            with disk(self.root):
+                stack.enter_context(hold(self.locks / name, waiting=waiting))
+            yield
+
     def check(self) -> None:
         """Raise if the folder is neither a store nor able to become one."""
         with disk(self.root):
@@ -116,10 +127,7 @@ class StoreLayout:
                     f"{foreign[0]} and no {_MARKER}."
                 )
             return
-        try:
-            content = json.loads(marker.read_text("utf-8"))
-        except (OSError, ValueError, RecursionError) as problem:
-            raise InputError(f"{marker} must be readable JSON, but got: {problem}.") from problem
+        content = read_json(marker)
         form = content.get("format") if isinstance(content, dict) else content
         if form != FORMAT:
             raise must(f"the format of the store {self.root}", f"{FORMAT!r} for this version", form)

@@ -6,13 +6,15 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ..checks import check_choice, check_distinct, whole_number
 from ..errors import InputError, must
 from .address import canonical
 from .files import Mark
+from .reading import peek_json
 from .tensors import DTYPES
 
 FORMAT = "microtome/stack/1"
@@ -44,16 +46,23 @@ class Shard:
     Parameters
     ----------
     file : str
-    rows : int
-    mark : Mark
+    rows, bytes : int
+    blake2b : str
+        The checksum of the file.
     meta : mapping
         The writer's facts about the rows.
     """
 
     file: str
     rows: int
-    mark: Mark
+    bytes: int
+    blake2b: str
     meta: Mapping[str, Any]
+
+    @property
+    def mark(self) -> Mark:
+        """Size and checksum of the file."""
+        return Mark(bytes=self.bytes, blake2b=self.blake2b)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,20 +96,16 @@ def shard_name(number: int) -> str:
 
 def make_plan(layers: Sequence[tuple[str, int]], dtype: str) -> StackPlan:
     """Validate the layers of a stack before anything is written."""
-    if dtype not in DTYPES:
-        raise must("dtype", f"one of {', '.join(DTYPES)}", dtype)
+    check_choice("dtype", dtype, DTYPES)
     checked: list[tuple[str, int]] = []
     for layer in layers:
         name, width = layer if isinstance(layer, (tuple, list)) and len(layer) == 2 else (layer, None)
         if not isinstance(name, str) or not name.isprintable() or name in ("", "__metadata__"):
             raise must("the name of a layer", "printable text", name)
-        if type(width) is not int or width < 1:
-            raise must(f"the width of layer {name!r}", "a whole number above 0", width)
-        if name in dict(checked):
-            raise InputError(f"names of layers must differ, but {name!r} stands twice.")
-        checked.append((name, width))
+        checked.append((name, whole_number(f"the width of layer {name!r}", width, 1)))
     if not checked:
         raise InputError("a stack must have at least one layer, but got none.")
+    check_distinct("names of layers", (name for name, _ in checked))
     return StackPlan(layers=tuple(checked), dtype=dtype)
 
 
@@ -111,7 +116,7 @@ def head_line(plan: StackPlan) -> str:
 
 def shard_line(shard: Shard) -> str:
     """Return the line of a journal for a finished shard."""
-    return canonical(_shard_document(shard), "shard")
+    return canonical(asdict(shard), "shard")
 
 
 def manifest_text(manifest: Manifest) -> str:
@@ -121,7 +126,7 @@ def manifest_text(manifest: Manifest) -> str:
             "format": FORMAT,
             "layers": _layers_document(manifest.plan),
             "rows": manifest.rows,
-            "shards": [_shard_document(shard) for shard in manifest.shards],
+            "shards": [asdict(shard) for shard in manifest.shards],
             "extra": manifest.extra,
         },
         "manifest",
@@ -145,7 +150,7 @@ def read_shard(document: Any, number: int) -> Shard:
         raise ValueError(f"shard {number} has {rows} rows in {size} bytes")
     if not re.fullmatch("[0-9a-f]{40}", checksum) or not isinstance(meta, dict):
         raise ValueError(f"shard {number} has no checksum")
-    return Shard(file=document["file"], rows=rows, mark=Mark(bytes=size, blake2b=checksum), meta=meta)
+    return Shard(file=document["file"], rows=rows, bytes=size, blake2b=checksum, meta=meta)
 
 
 def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
@@ -191,28 +196,10 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
 
 def is_stack(folder: Path) -> bool:
     """Whether a folder holds a recorded stack, finished or not."""
-    for name in (MANIFEST, JOURNAL):
-        try:
-            with (folder / name).open("rb") as file:
-                start = file.read() if name == MANIFEST else file.readline()
-            document = json.loads(start)
-        except (OSError, ValueError, RecursionError):
-            continue
-        form = document.get("format") if isinstance(document, dict) else None
-        if isinstance(form, str) and form.startswith(FORMAT.rpartition("/")[0] + "/"):
-            return True
-    return False
+    kinds = [peek_json(folder / MANIFEST).get("format"), peek_json(folder / JOURNAL, line=True).get("format")]
+    family = f"{FORMAT.rpartition('/')[0]}/"
+    return any(isinstance(kind, str) and kind.startswith(family) for kind in kinds)
 
 
 def _layers_document(plan: StackPlan) -> list[dict[str, Any]]:
     return [{"name": name, "width": width, "dtype": plan.dtype} for name, width in plan.layers]
-
-
-def _shard_document(shard: Shard) -> dict[str, Any]:
-    return {
-        "file": shard.file,
-        "rows": shard.rows,
-        "bytes": shard.mark.bytes,
-        "blake2b": shard.mark.blake2b,
-        "meta": shard.meta,
-    }

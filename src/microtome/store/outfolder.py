@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import json
 import os
 import re
 import secrets
@@ -11,12 +10,12 @@ import shutil
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from ..errors import InputError
 from .entry import RECORD, read_entry
 from .files import TEMPORARY, disk
 from .manifest import MANIFEST
+from .reading import peek_json
 
 RESULT, EXPORT, TABLE = "result.json", "microtome.json", "table.parquet"
 # The files of most commands, recognized by their result.json; figures carry their own metadata.
@@ -39,7 +38,7 @@ def kind_of(record: Path) -> str | None:
     str or None
         "change" for the format "microtome/change/1"; None for a foreign file.
     """
-    form = _read(record).get("format")
+    form = peek_json(record).get("format")
     match = re.fullmatch(r"microtome/(.+)/\d+", form) if isinstance(form, str) else None
     return None if match is None else match[1]
 
@@ -136,7 +135,7 @@ def listed(folder: Path) -> frozenset[str]:
     names: set[str] = set()
     for record in (RECORD, EXPORT):
         if kind_of(folder / record) is not None:
-            files = _read(folder / record).get("files")
+            files = peek_json(folder / record).get("files")
             strings = (
                 [name for name in files if isinstance(name, str)] if isinstance(files, dict | list) else []
             )
@@ -194,11 +193,3 @@ def _files(folder: Path) -> list[str]:
 
 def _is_empty(path: Path) -> bool:
     return path.is_dir() and not any(path.iterdir())
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        document = json.loads(path.read_bytes()) if path.is_file() else None
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return document if isinstance(document, dict) else {}

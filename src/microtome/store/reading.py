@@ -28,6 +28,26 @@ def as_written(path: Path, by: str = "microtome") -> Iterator[None]:
         raise InputError(f"{path} must be as {by} wrote it, but {what.rstrip('. ')}.") from problem
 
 
+def read_json(path: Path) -> Any:
+    """Read a JSON file; raise an error that names it if it cannot be read."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as problem:
+        raise InputError(f"{path} must be a readable JSON file, but got: {problem}.") from problem
+
+
+def peek_json(path: Path, *, line: bool = False) -> dict[str, Any]:
+    """Read a JSON object from a file, or its first line, that may be missing or foreign; empty if none."""
+    if not path.is_file():
+        return {}
+    try:
+        with path.open("rb") as file:
+            document = json.loads(file.readline() if line else file.read())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
 def read_record(path: Path) -> dict[str, Any]:
     """
     Read a JSON object from a file.

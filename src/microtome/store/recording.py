@@ -91,7 +91,7 @@ class ShardWriter:
             self._unfinish()
             ordered = {layer: arrays[layer] for layer, _ in self.plan.layers}
             mark = write_whole(self.folder / name, safetensors_pieces(ordered, self.plan.dtype))
-            shard = Shard(file=name, rows=rows, mark=mark, meta=facts)
+            shard = Shard(file=name, rows=rows, bytes=mark.bytes, blake2b=mark.blake2b, meta=facts)
             self._append(f"{shard_line(shard)}\n".encode("ascii"))
         self._shards.append(shard)
         return shard

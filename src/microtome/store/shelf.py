@@ -3,28 +3,44 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import secrets
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from ..errors import DamageWarning, InputError, WorkError, must
 from .address import canonical, is_address
-from .checking import check_store, find_damage
+from .checking import check_entry, find_damage, find_strays
 from .entry import RECORD, StoreEntry, read_entry
-from .files import FULL, disk, drop_temporary, refusal
+from .files import FULL, disk, drop_temporary
 from .layout import StoreLayout, listing
 from .layout import find_store as find_store
-from .lock import hold
-from .sweeping import GRACE_HOURS, Partial, Sweep, discard, list_partial, set_aside, sweep
+from .sweeping import (
+    DAY,
+    GRACE_HOURS,
+    HOUR,
+    Partial,
+    Removed,
+    Sweep,
+    discard,
+    drop_locks,
+    drop_remains,
+    idle_works,
+    list_partial,
+    old_entries,
+    set_aside,
+)
 from .work import Work, WorkOrder, make_order, settle
 
 # A missing record is damage; an unreadable one is not.
 _LOST = frozenset({errno.ENOENT, errno.EISDIR, errno.ENOTDIR})
+# Errors of a full or read-only disk.
+NO_ROOM = FULL | {errno.EROFS}
 _KEPT = "what was done before is kept, and the same command goes on from there"
 
 
@@ -36,10 +52,12 @@ class Shelf:
     ----------
     root : path, optional
         See `find_store`. Nothing is written before the first entry.
+    command : str
+        The command that reproduces the entries that are added.
     """
 
-    def __init__(self, root: str | os.PathLike[str] | None = None) -> None:
-        self.root = find_store(root)
+    def __init__(self, root: str | os.PathLike[str] | None = None, command: str = "") -> None:
+        self.root, self.command = find_store(root), command
         self._layout = StoreLayout(root=self.root)
         self._layout.check()
 
@@ -139,7 +157,6 @@ class Shelf:
         inputs: Sequence[str] = (),
         address: str | None = None,
         provenance: Mapping[str, Any] | None = None,
-        command: str = "",
     ) -> StoreEntry:
         """
         Create an entry in one step.
@@ -157,15 +174,13 @@ class Shelf:
             By default that of the specification and the inputs.
         provenance : mapping, optional
             Further facts about how it was made.
-        command : str
-            The command that reproduces the entry.
 
         Returns
         -------
         StoreEntry
             That of the first writer.
         """
-        order = make_order(address, kind, specification, inputs, command)
+        order = make_order(address, kind, specification, inputs, self.command)
         canonical(provenance or {}, "provenance")
         if (entry := self._known(order)) is not None:
             return entry
@@ -173,12 +188,12 @@ class Shelf:
         # The dot distinguishes it from work that can be resumed.
         name = f"{order.address}.{secrets.token_hex(4)}"
         folder = self._layout.partial / name
-        with _locked(self._layout, name):
+        with self._layout.locked(name):
             start = time.monotonic()
             try:
                 with disk(self.root):
                     folder.mkdir()
-                with _no_room(self.root):
+                with disk(self.root, only=NO_ROOM):
                     files(folder)
                 return settle(self._layout, order, folder, provenance or {}, time.monotonic() - start)
             finally:
@@ -193,7 +208,6 @@ class Shelf:
         kind: str,
         specification: Mapping[str, Any],
         inputs: Sequence[str] = (),
-        command: str = "",
         waiting: Callable[[], None] | None = None,
     ) -> Iterator[Work]:
         """
@@ -206,7 +220,7 @@ class Shelf:
         ----------
         address : str, optional
             By default that of the specification and the inputs.
-        kind, specification, inputs, command
+        kind, specification, inputs
             As in `put`.
         waiting : callable, optional
             Called once if another process works on it.
@@ -215,17 +229,14 @@ class Shelf:
         ------
         Work
         """
-        order = make_order(address, kind, specification, inputs, command)
+        order = make_order(address, kind, specification, inputs, self.command)
         folder = self._layout.partial / order.address
 
-        def finish(path: Path, provenance: Mapping[str, Any], seconds: float) -> StoreEntry:
-            return settle(self._layout, order, path, provenance, seconds)
-
         if (entry := self._known(order)) is not None:
-            yield Work(order.address, entry, folder=folder, finish=finish)
+            yield Work(self._layout, order, entry)
             return
         self._layout.make()
-        with _locked(self._layout, order.address, waiting):
+        with self._layout.locked(order.address, waiting):
             # The previous holder of the lock may have finished it.
             entry = self._known(order)
             if entry is None:
@@ -233,8 +244,8 @@ class Shelf:
                     folder.mkdir(exist_ok=True)
                     drop_temporary(folder)
                     (folder / RECORD).unlink(missing_ok=True)
-            with _no_room(self.root, note=_KEPT):
-                yield Work(order.address, entry, folder=folder, finish=finish)
+            with disk(self.root, note=_KEPT, only=NO_ROOM):
+                yield Work(self._layout, order, entry)
 
     @contextmanager
     def alone(self, address: str) -> Iterator[None]:
@@ -249,7 +260,7 @@ class Shelf:
         if not is_address(address):
             raise must("address", "40 hexadecimal digits", address)
         self._layout.make()
-        with _locked(self._layout, address):
+        with self._layout.locked(address):
             yield
 
     def addresses(self) -> list[str]:
@@ -293,7 +304,12 @@ class Shelf:
             One sentence per problem.
         """
         addresses = self.addresses() if address is None else [self.find(address)]
-        return check_store(self._layout, addresses, strays=address is None, progress=progress)
+        problems = list(find_strays(self._layout)) if address is None else []
+        for position, name in enumerate(addresses, start=1):
+            problems += check_entry(self._layout.place(name))
+            if progress is not None:
+                progress("entries", position, len(addresses))
+        return problems
 
     def remove(self, address: str) -> bool:
         """
@@ -347,37 +363,31 @@ class Shelf:
         -------
         Sweep
         """
-        return sweep(
-            self._layout,
-            older_than_days=older_than_days,
-            keep=keep,
-            partial=partial,
-            dry_run=dry_run,
-            grace_hours=grace_hours,
-        )
+        if older_than_days is not None and not (0 <= older_than_days < math.inf):
+            raise must("older_than_days", "a number of days, at least 0", older_than_days)
+        if isinstance(keep, str):
+            raise must("keep", "a sequence of kinds", keep)
+        if not (0 <= grace_hours < math.inf):
+            raise must("grace_hours", "a number of hours, at least 0", grace_hours)
+        layout = self._layout
+        before = None if older_than_days is None else time.time() - older_than_days * DAY
+        grace = time.time() - grace_hours * HOUR
+        removed: list[Removed] = []
+        young = 0
+        with disk(self.root):
+            candidates = (*old_entries(layout, before, keep), *idle_works(layout, before, partial))
+            for candidate, changed, remove in candidates:
+                if grace_hours and changed > grace:
+                    young += 1
+                elif dry_run or remove():
+                    removed.append(candidate)
+            removed += drop_remains(layout, dry_run)
+            if not dry_run:
+                drop_locks(layout)
+        return Sweep(removed=tuple(removed), dry_run=dry_run, young=young)
 
     def _known(self, order: WorkOrder) -> StoreEntry | None:
         entry = self.get(order.address)
         if entry is not None and entry.kind != order.kind:
             raise must("kind", f"{entry.kind!r}, as that of the entry {entry.address} is", order.kind)
         return entry
-
-
-@contextmanager
-def _locked(layout: StoreLayout, name: str, waiting: Callable[[], None] | None = None) -> Iterator[None]:
-    # Only errors of taking the lock are reported as those of the disk: errors of the work pass through.
-    with ExitStack() as stack:
-        with disk(layout.root):
-            stack.enter_context(hold(layout.locks / name, waiting=waiting))
-        yield
-
-
-@contextmanager
-def _no_room(root: Path, note: str = "") -> Iterator[None]:
-    """Convert the error of a full or read-only disk; other errors pass through."""
-    try:
-        yield
-    except OSError as problem:
-        if problem.errno in FULL or problem.errno == errno.EROFS:
-            raise refusal(root, problem, note=note) from problem
-        raise

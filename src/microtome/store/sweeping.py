@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import secrets
 import shutil
@@ -15,7 +14,7 @@ from functools import partial as partial_call
 from pathlib import Path
 from typing import Literal
 
-from ..errors import WorkError, must
+from ..errors import WorkError
 from .address import is_address
 from .entry import read_entry
 from .files import disk
@@ -102,38 +101,6 @@ class Sweep:
         return sum(removal.bytes for removal in self.removed)
 
 
-def sweep(
-    layout: StoreLayout,
-    *,
-    older_than_days: float | None,
-    keep: Sequence[str],
-    partial: bool,
-    dry_run: bool,
-    grace_hours: float = GRACE_HOURS,
-) -> Sweep:
-    """Remove old entries, work that cannot be resumed, and on request work that can; see `Shelf.gc`."""
-    if older_than_days is not None and not (0 <= older_than_days < math.inf):
-        raise must("older_than_days", "a number of days, at least 0", older_than_days)
-    if isinstance(keep, str):
-        raise must("keep", "a sequence of kinds", keep)
-    if not (0 <= grace_hours < math.inf):
-        raise must("grace_hours", "a number of hours, at least 0", grace_hours)
-    before = None if older_than_days is None else time.time() - older_than_days * DAY
-    grace = time.time() - grace_hours * HOUR
-    removed: list[Removed] = []
-    young = 0
-    with disk(layout.root):
-        for candidate, changed, remove in (*_entries(layout, before, keep), *_works(layout, before, partial)):
-            if grace_hours and changed > grace:
-                young += 1
-            elif dry_run or remove():
-                removed.append(candidate)
-        removed += _left(layout, dry_run)
-        if not dry_run:
-            _locks(layout)
-    return Sweep(removed=tuple(removed), dry_run=dry_run, young=young)
-
-
 def list_partial(layout: StoreLayout) -> list[Partial]:
     """List all unfinished work."""
     works = []
@@ -214,7 +181,8 @@ def measure(folder: Path) -> tuple[int, float]:
 Candidate = tuple[Removed, float, Callable[[], bool]]
 
 
-def _entries(layout: StoreLayout, before: float | None, keep: Sequence[str]) -> Iterator[Candidate]:
+def old_entries(layout: StoreLayout, before: float | None, keep: Sequence[str]) -> Iterator[Candidate]:
+    """Iterate over entries that were finished before a time, except for those of kinds to keep."""
     for address in layout.addresses() if before is not None else ():
         try:
             entry = read_entry(layout.place(address))
@@ -229,7 +197,8 @@ def _entries(layout: StoreLayout, before: float | None, keep: Sequence[str]) -> 
         yield removal, used, partial_call(discard, layout, entry.folder)
 
 
-def _works(layout: StoreLayout, before: float | None, partial: bool) -> Iterator[Candidate]:
+def idle_works(layout: StoreLayout, before: float | None, partial: bool) -> Iterator[Candidate]:
+    """Iterate over work that cannot be resumed, and if `partial` also over interrupted work."""
     for work in list_partial(layout):
         removable = not work.resumable or (partial and (before is None or work.changed <= before))
         if work.running or not removable:
@@ -245,7 +214,7 @@ def _discard_work(layout: StoreLayout, work: Partial) -> bool:
         return (state == "held" or (state == "unsupported" and resting)) and discard(layout, work.folder)
 
 
-def _left(layout: StoreLayout, dry_run: bool) -> Iterator[Removed]:
+def drop_remains(layout: StoreLayout, dry_run: bool) -> Iterator[Removed]:
     """Delete the remains of earlier removals, and damaged entries."""
     folders: tuple[tuple[Path, Literal["trash", "damaged"]], ...] = (
         (layout.trash, "trash"),
@@ -259,7 +228,7 @@ def _left(layout: StoreLayout, dry_run: bool) -> Iterator[Removed]:
             yield Removed(what=what, name=name.partition(".")[0], bytes=size)
 
 
-def _locks(layout: StoreLayout) -> None:
+def drop_locks(layout: StoreLayout) -> None:
     """Remove the lock files that killed processes have left."""
     for name in listing(layout.locks):
         if not (layout.partial / name).exists():

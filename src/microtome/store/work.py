@@ -7,7 +7,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,16 +57,15 @@ class Work:
 
     Parameters
     ----------
-    address : str
+    layout : StoreLayout
+    order : WorkOrder
     entry : StoreEntry or None
         The finished entry; if there is one, nothing is left to do.
     """
 
-    def __init__(
-        self, address: str, entry: StoreEntry | None, *, folder: Path, finish: Callable[..., StoreEntry]
-    ):
-        self.address, self.entry = address, entry
-        self._folder, self._finish = folder, finish
+    def __init__(self, layout: StoreLayout, order: WorkOrder, entry: StoreEntry | None) -> None:
+        self.address, self.entry = order.address, entry
+        self._layout, self._order = layout, order
         self._start = time.monotonic()
 
     @property
@@ -77,7 +76,7 @@ class Work:
                 f"the folder of a work must be asked for before it is finished, but {self.address} is "
                 "already in the store."
             )
-        return self._folder
+        return self._layout.partial / self.address
 
     def finish(
         self, provenance: Mapping[str, Any] | None = None, *, seconds: float | None = None
@@ -97,7 +96,7 @@ class Work:
         StoreEntry
         """
         spent = time.monotonic() - self._start if seconds is None else seconds
-        self.entry = self._finish(self.folder, provenance or {}, spent)
+        self.entry = settle(self._layout, self._order, self.folder, provenance or {}, spent)
         return self.entry
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, get_args
 
 from ..errors import InputError
 from .items import Kind
-from .strict import StrictTable
+from .strict import read_table, wrong
 
 Columns = Mapping[str, tuple[str, ...]]
 
@@ -44,11 +44,13 @@ SHAPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 FORMATS = ("tsv", "csv", "jsonl", "squad", "conllu", "conll", "semeval", "text")
 CLEANERS = ("strip", "newlines", "quotes")
 
-_EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+def _nothing() -> Mapping[str, Any]:
+    return MappingProxyType({})
 
 
-def _nothing() -> Mapping[str, str]:
-    return _EMPTY
+def _choice(*choices: str, default: Any = MISSING) -> Any:
+    return field(default=default, metadata={"choices": choices})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +78,9 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hub:
+class Hub(Form):
     """
-    The location of a task on the Hugging Face hub.
+    The location of a task on the Hugging Face hub, and the form of its records.
 
     Parameters
     ----------
@@ -91,7 +93,6 @@ class Hub:
         The source of the names of columns and the order of labels.
     splits : mapping of str to str
         The task's name of a split to the hub's name.
-    form : Form
     """
 
     id: str
@@ -100,13 +101,12 @@ class Hub:
     branch: str = ""
     source: str
     splits: Mapping[str, str]
-    form: Form
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Local:
+class Local(Form):
     """
-    The form of the original files of a task.
+    The original files of a task, and the form of their records.
 
     Parameters
     ----------
@@ -130,20 +130,18 @@ class Local:
         Names of a single file that is divided into splits.
     notes : mapping of str to str
         Notes on a split.
-    form : Form
     """
 
     folders: tuple[str, ...]
-    format: str
+    format: str = _choice(*FORMATS)
     formats: Mapping[str, str] = field(default_factory=_nothing)
-    files: Mapping[str, tuple[str, ...]]
+    files: Columns
     header: tuple[str, ...] = ()
     headed: tuple[str, ...] = ()
     beside: str = ""
-    broken: str = "refuse"
+    broken: str = _choice("refuse", "skip", default="refuse")
     whole: tuple[str, ...] = ()
     notes: Mapping[str, str] = field(default_factory=_nothing)
-    form: Form
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,19 +175,19 @@ class Card:
     name: str
     title: str
     about: str
-    kind: Kind
-    shape: str
-    labels: tuple[str, ...]
+    kind: Kind = _choice(*KINDS)
+    shape: str = ""
+    labels: tuple[str, ...] = ()
     scores: tuple[str, ...]
     main: tuple[str, ...]
-    range: tuple[float, float] | None
-    validation: str
-    hidden: tuple[str, ...]
+    range: tuple[float, float] | None = None
+    validation: str = "validation"
+    hidden: tuple[str, ...] = ()
     license: str
     citation: str
-    sizes: Mapping[str, int] = field(hash=False)
-    hub: Hub | None = field(hash=False)
-    local: Local = field(hash=False)
+    sizes: Mapping[str, int] = field(default_factory=_nothing)
+    hub: Hub | None = field(default=None, metadata={"table": Hub})
+    local: Local = field(metadata={"table": Local})
 
     @property
     def pinned(self) -> bool:
@@ -213,89 +211,38 @@ def read_card(content: str, where: str) -> Card:
     Card
     """
     try:
-        top = StrictTable(tomllib.loads(content), where)
+        card = read_table(Card, tomllib.loads(content), where)
     except tomllib.TOMLDecodeError as problem:
         raise InputError(f"{where} must be TOML, but got: {problem}.") from problem
-    kind = top.one_of("kind", KINDS)
-    shape = top.one_of("shape", SHAPES[kind], SHAPES[kind][0])
-    labels = top.names("labels", ())
-    scores = top.names("scores")
-    main = top.names("main")
-    for name in main:
-        if name not in scores:
-            raise top.wrong("main", f"among scores ({', '.join(scores)})", name)
-    if kind == "classification" and len(labels) < 2:
-        raise top.wrong("labels", "at least two names for classification", list(labels))
-    card = Card(
-        name=top.text("name"),
-        title=top.text("title"),
-        about=top.text("about"),
-        kind=kind,  # pyright: ignore[reportArgumentType]
-        shape=shape,
-        labels=labels,
-        scores=scores,
-        main=main,
-        range=top.interval("range") if kind == "regression" else None,
-        validation=top.text("validation", "validation"),
-        hidden=top.names("hidden", ()),
-        license=top.text("license"),
-        citation=top.text("citation"),
-        sizes=top.counts("sizes"),
-        hub=_hub(top.inner("hub"), shape) if "hub" in top else None,
-        local=_local(top.inner("local"), shape),
-    )
-    top.done()
+    shapes = SHAPES[card.kind]
+    card = replace(card, shape=card.shape or shapes[0])
+    if card.shape not in shapes:
+        raise wrong(where, "shape", f"one of {', '.join(shapes)}", card.shape)
+    for name in card.main:
+        if name not in card.scores:
+            raise wrong(where, "main", f"among scores ({', '.join(card.scores)})", name)
+    if card.kind == "classification" and len(card.labels) < 2:
+        raise wrong(where, "labels", "at least two names for classification", list(card.labels))
+    if (card.range is None) == (card.kind == "regression"):
+        needed = "given for regression" if card.range is None else "left out unless the task is regression"
+        raise wrong(where, "range", needed, card.range)
+    for split, name in card.local.formats.items():
+        if name not in FORMATS:
+            raise wrong(where, f"local.formats.{split}", f"one of {', '.join(FORMATS)}", name)
+    for path, form in (("hub.", card.hub), ("local.", card.local)):
+        if form is not None:
+            _check_form(form, card.shape, where, path)
     return card
 
 
-def _hub(table: StrictTable, shape: str) -> Hub:
-    hub = Hub(
-        id=table.text("id"),
-        config=table.text("config", ""),
-        revision=table.text("revision", ""),
-        branch=table.text("branch", ""),
-        source=table.text("source"),
-        splits=table.texts("splits"),
-        form=_form(table, shape),
-    )
-    table.done()
-    return hub
-
-
-def _local(table: StrictTable, shape: str) -> Local:
-    local = Local(
-        folders=table.names("folders"),
-        format=table.one_of("format", FORMATS),
-        formats=table.texts("formats", _EMPTY),
-        files=table.several("files"),
-        header=table.names("header", ()),
-        headed=table.names("headed", ()),
-        beside=table.text("beside", ""),
-        broken=table.one_of("broken", ("refuse", "skip"), "refuse"),
-        whole=table.names("whole", ()),
-        notes=table.texts("notes", _EMPTY),
-        form=_form(table, shape),
-    )
-    for split, name in local.formats.items():
-        if name not in FORMATS:
-            raise table.wrong(f"formats.{split}", f"one of {', '.join(FORMATS)}", name)
-    table.done()
-    return local
-
-
-def _form(table: StrictTable, shape: str) -> Form:
-    columns = table.several("columns")
+def _check_form(form: Form, shape: str, where: str, path: str) -> None:
     roles, needed = ROLES[shape]
-    for role in columns:
+    for role in form.columns:
         if role not in roles:
-            raise table.wrong("columns", f"made of {', '.join(roles)}", role)
+            raise wrong(where, f"{path}columns", f"made of {', '.join(roles)}", role)
     for role in needed:
-        if role not in columns:
-            raise table.wrong("columns", f"made with {', '.join(needed)}", sorted(columns))
-    clean = table.names("clean", ())
-    for name in clean:
+        if role not in form.columns:
+            raise wrong(where, f"{path}columns", f"made with {', '.join(needed)}", sorted(form.columns))
+    for name in form.clean:
         if name not in CLEANERS:
-            raise table.wrong("clean", f"made of {', '.join(CLEANERS)}", name)
-    return Form(
-        columns=columns, labels=table.texts("labels", _EMPTY), clean=clean, skip=table.names("skip", ())
-    )
+            raise wrong(where, f"{path}clean", f"made of {', '.join(CLEANERS)}", name)

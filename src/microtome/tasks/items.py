@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import check_distinct
 from ..errors import InputError
 from ..scores.declare import Kind as Kind
 from ..store.address import address
@@ -73,11 +73,7 @@ class Split:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        duplicates = [key for key, count in Counter(item.id for item in self.items).items() if count > 1]
-        if duplicates:
-            raise InputError(
-                f"ids must be unique in a split, but {duplicates[0]!r} stands twice in {self.name}."
-            )
+        check_distinct(f"ids of {self.name}", (item.id for item in self.items))
 
     def __len__(self) -> int:
         return len(self.items)

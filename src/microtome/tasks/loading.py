@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from ..arguments import checked
 from ..corpora.hub import SCHEME
 from ..errors import InputError, must, unknown
-from .card import Card, Form, read_card
-from .hub import HubRecords
-from .items import Split
+from .building import HubRecords, build_task
+from .card import Card, read_card
 from .own import own_task
 from .reading.finding import Found, beside, find_files, find_whole
-from .reading.formats import FormatOptions, Records, opened
-from .reading.shaping import Shaping, found_labels, shape
+from .reading.formats import Records
 from .subset import cut
 from .table import TASKS, known, names
 from .task import Task
 
 # Shares of the splits of a single text file; documents are not divided.
 _SHARES = {"validation": 0.01, "test": 0.01}
-
-
-class _Source(Protocol):
-    """The source of records: a file or the hub."""
-
-    skipped: int
-
-    def __iter__(self) -> Any: ...
-    def refuse(self, must: str, but: str) -> InputError: ...
 
 
 @checked
@@ -134,73 +121,16 @@ def _no_more(options: Mapping[str, Any], name: str) -> None:
         )
 
 
-def _make(card: Card, sources: Mapping[str, _Source], form: Form, source: str, **settings: Any) -> Task:
-    """Build a task from the sources of its splits."""
-    notes: Callable[[str, int], tuple[str, ...]] = settings.pop("notes")
-    extra: Callable[[str, Iterable[Any]], Iterable[Any]] = settings.pop(
-        "extra", lambda split, records: records
-    )
-    labels = card.labels
-    if card.kind in ("tagging", "parsing") and not labels:
-        # The records are read once for the labels and cached: a treebank is small.
-        cached = {split: list(records) for split, records in sources.items()}
-        labels = found_labels(form, cached)
-    elif card.kind == "multiple_choice" and not labels:
-        raise InputError(f"{card.name} must name the places of its choices as labels, but its card does not.")
-    else:
-        cached = {}
-
-    def read(split: str) -> Split:
-        records = sources[split]
-        how = Shaping(
-            split=split,
-            kind=card.kind,
-            shape=card.shape,
-            labels=labels,
-            form=form,
-            hidden=split in card.hidden,
-            refuse=records.refuse,
-            range=card.range,
-            joined=settings.get("joined", False),
-        )
-        items, skipped = shape(card, form, extra(split, cached.get(split) or records), how)
-        split_notes = list(notes(split, len(items)))
-        if records.skipped:
-            split_notes.append(f"{records.skipped:,} rows with a wrong number of columns were left out")
-        if skipped:
-            split_notes.append(f"{skipped:,} examples without an agreed label were left out, as published")
-        return Split(name=split, items=items, notes=tuple(split_notes))
-
-    revision = settings.get("revision") or (card.hub.revision if card.hub else "")
-    return Task(
-        name=card.name,
-        title=card.title,
-        kind=card.kind,
-        labels=() if card.kind == "multiple_choice" else labels,
-        scores=card.scores,
-        main=card.main,
-        readers=MappingProxyType({split: partial(read, split) for split in sources}),
-        source=source,
-        validation=card.validation,
-        range=card.range,
-        card=MappingProxyType(
-            {
-                "about": card.about,
-                "license": card.license,
-                "citation": card.citation,
-                "hub": card.hub.id if card.hub else None,
-                "revision": revision or None,
-                "pinned": bool(revision),
-            }
-        ),
-    )
+def _pins(card: Card, revision: str | None = None) -> dict[str, Any]:
+    pin = revision or (card.hub.revision if card.hub else "") or None
+    return {"hub": card.hub.id if card.hub else None, "revision": pin, "pinned": pin is not None}
 
 
-def _sized(card: Card, split: str, count: int, suffix: str = "") -> tuple[str, ...]:
+def _sized(card: Card, split: str, count: int) -> tuple[str, ...]:
     published = card.sizes.get(split)
     if published is None or published == count:
         return ()
-    return (f"{count:,} of {published:,} published examples{suffix}",)
+    return (f"{count:,} of {published:,} published examples",)
 
 
 def _from_hub(card: Card, folder: str, revision: str | None) -> Task:
@@ -216,8 +146,13 @@ def _from_hub(card: Card, folder: str, revision: str | None) -> Task:
         where = f"{hub.id}/{hub.config}" if hub.config else hub.id
         source = f"{SCHEME}{where}" + (f"@{pin}" if pin else f"@{hub.branch or 'main'} (unpinned)")
     sources = {split: HubRecords(hub, split, folder=folder, revision=revision) for split in hub.splits}
-    return _make(
-        card, sources, hub.form, source, notes=lambda split, n: _sized(card, split, n), revision=revision
+    return build_task(
+        card,
+        sources,
+        hub,
+        source=source,
+        notes=lambda split, count: _sized(card, split, count),
+        facts=_pins(card, revision),
     )
 
 
@@ -238,46 +173,30 @@ def _from_files(card: Card, data: str, seed: int) -> Task:
             lines.append("contexts and endings are joined and freed of marks, as in the preprocessed files")
         return tuple(lines)
 
-    def extra(split: str, records: Iterable[Any]) -> Iterable[Any]:
-        return _labeled(card, split, files[split], records) if local.beside else records
-
-    return _make(card, sources, local.form, str(folder), notes=notes, extra=extra, joined=joined)
+    return build_task(card, sources, local, source=str(folder), notes=notes, joined=joined, facts=_pins(card))
 
 
 def _records(card: Card, split: str, file: Found) -> Records:
     local = card.local
-    headless = bool(local.header) and split not in local.headed
+    labels = None
+    if local.beside:
+        labels = beside(file, local.beside)
+        if labels is None and split not in card.hidden:
+            # Reading the split raises an error that names the missing file.
+            labels = file.path.parent / f"{file.named.rpartition('.')[0]}{local.beside}"
     return Records(
         path=file.path,
         format=local.formats.get(split, local.format),
-        options=FormatOptions(header=local.header if headless else (), broken=local.broken),
+        header=() if split in local.headed else local.header,
+        broken=local.broken,
+        labels=labels,
+        label_column=local.columns["label"][0] if labels else "",
     )
 
 
 def _is_joined(sources: Mapping[str, Records]) -> bool:
     """Whether any split is preprocessed; all are then converted to that form, so that forms are not mixed."""
     return any("ctx_a" not in record for records in sources.values() for record in islice(records, 1))
-
-
-def _labeled(card: Card, split: str, file: Found, records: Iterable[Any]) -> Iterable[Any]:
-    """Add the labels from a separate file."""
-    path = beside(file, card.local.beside)
-    column = card.local.form.columns["label"][0]
-    if path is None:
-        if split not in card.hidden:
-            name = f"{file.named.rpartition('.')[0]}{card.local.beside}"
-            raise InputError(f"{file.path.parent} must have {name} with the labels, but it has not.")
-        yield from records
-        return
-    with opened(path) as lines:
-        labels = [line.strip() for line in lines if line.strip()]
-    count = 0
-    for record in records:
-        if count < len(labels):
-            yield {**record, column: labels[count]}
-        count += 1
-    if count != len(labels):
-        raise InputError(f"{path} must have a label for each of {count} examples, but it has {len(labels)}.")
 
 
 def _has_files(card: Card, data: str) -> bool:
@@ -295,12 +214,12 @@ def _from_one(card: Card, data: str, seed: int) -> Task:
         # Raises an error that lists the expected files.
         find_files(card, data)
         raise must("data", "a folder", data)
-    records = Records(path=path, format=card.local.format)
-    undivided = _make(
+    undivided = build_task(
         card,
-        {"whole": records},
-        card.local.form,
-        str(path),
-        notes=lambda split, n: (f"read from {path.name}",),
+        {"whole": Records(path=path, format=card.local.format)},
+        card.local,
+        source=str(path),
+        notes=lambda split, count: (f"read from {path.name}",),
+        facts=_pins(card),
     )
     return cut(undivided, "whole", _SHARES, seed=seed)

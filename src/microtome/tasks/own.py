@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from ..corpora.packed import split_name
 from ..errors import InputError, check_plain, must
+from .building import build_task
 from .card import Card, Form, Local
-from .items import Split
 from .reading.formats import Records
-from .reading.shaping import Shaping, as_label, shape
+from .reading.shaping import as_label
 from .subset import cut
 from .task import Task
 
@@ -193,8 +192,7 @@ def _task(
     path: Path, kind: str, files: Mapping[str, Records], form: Form, labels: tuple[str, ...], note: str
 ) -> Task:
     name = split_name(path.name)[0] if path.is_file() else path.absolute().name
-    scores = SCORES[kind] + (("f1",) if len(labels) == 2 else ())
-    local = Local(folders=(), format="csv", files={}, form=form)
+    columns = form.columns
     card = Card(
         name=name,
         title=name,
@@ -202,45 +200,18 @@ def _task(
         kind=kind,  # pyright: ignore[reportArgumentType]
         shape="texts",
         labels=labels,
-        scores=scores,
+        scores=SCORES[kind] + (("f1",) if len(labels) == 2 else ()),
         main=("accuracy",) if kind == "classification" else ("pearson", "spearman"),
-        range=None,
-        validation="validation",
         hidden=("test",),
         license="unknown",
         citation="none",
-        sizes=MappingProxyType({}),
-        hub=None,
-        local=local,
+        local=Local(folders=(), format="csv", files={}, columns=columns),
     )
 
-    def read(split: str) -> Split:
-        records = files[split]
-        how = Shaping(
-            split=split,
-            kind=kind,
-            shape="texts",
-            labels=labels,
-            form=form,
-            hidden=split == "test",
-            refuse=records.refuse,
-        )
-        items, _ = shape(card, form, records, how)
-        return Split(name=split, items=items, notes=(f"read from {records.path.name}", *filter(None, [note])))
+    def notes(split: str, count: int) -> tuple[str, ...]:
+        return (f"read from {files[split].path.name}", *filter(None, [note]))
 
-    return Task(
-        name=name,
-        title=name,
-        kind=card.kind,
-        labels=labels,
-        scores=scores,
-        main=card.main,
-        readers=MappingProxyType({split: partial(read, split) for split in files}),
-        source=str(path),
-        card=MappingProxyType(
-            {"about": card.about, "license": card.license, "citation": card.citation, "note": note or None}
-        ),
-    )
+    return build_task(card, files, form, source=str(path), notes=notes, facts={"note": note or None})
 
 
 def _ranged(task: Task, split: str) -> Task:

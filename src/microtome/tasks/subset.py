@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from types import MappingProxyType
 
 import numpy as np
 
 from ..arguments import checked
+from ..checks import whole_number
 from ..errors import InputError, must
 from ..randomness import generator
 from .items import Split
@@ -41,8 +42,7 @@ def subset(split: Split, size: int, seed: int = 0) -> Split:
     Split
         In the order of the split.
     """
-    if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= len(split):
-        raise must("size", f"a whole number between 1 and {len(split):,}, the size of {split.name}", size)
+    whole_number(f"the size of a subset of {split.name}", size, 1, len(split))
     if size == len(split):
         return split
     indices = _first(split, size, seed)
@@ -83,8 +83,7 @@ def held_out(task: Task, size: int, *, source: str = "validation", seed: int = 0
     >>> len(task.split("train")), len(task.split("validation"))
     (800, 200)
     """
-    if size < 1:
-        raise must("size", "a whole number above 0", size)
+    whole_number("size", size, 1)
     if source not in task.readers:
         task.split(source)
     readers = {n: r for n, r in task.readers.items() if n not in (source, "train", "validation")}
@@ -155,23 +154,6 @@ def _cut(part: Split, total: int, source: str, seed: int) -> str:
     return f"{len(part):,} of the {total:,} examples of {where}, cut with seed {seed}, groups kept whole"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Strata:
-    """
-    Groups stratified by their labels.
-
-    Parameters
-    ----------
-    queues : list of (list of int)
-        The groups of each stratum in random order.
-    vectors : array of shape (strata, labels)
-        The number of examples of each label in a group of the stratum.
-    """
-
-    queues: list[list[int]]
-    vectors: np.ndarray
-
-
 def _first(split: Split, size: int, seed: int) -> list[int]:
     """Return the indices of the examples of the first groups."""
     members: dict[int, list[int]] = {}
@@ -192,6 +174,7 @@ def _order(split: Split, members: Mapping[int, list[int]], seed: int) -> Iterato
     shuffled = generator(seed, "subset").permutation(len(members)).tolist()
     width = int(labels.max()) + 1
     numbers: dict[bytes, int] = {}
+    # Groups with the same number of examples of each label form a stratum, in random order.
     queues: list[list[int]] = []
     vectors: list[np.ndarray] = []
     for group in shuffled:
@@ -201,12 +184,11 @@ def _order(split: Split, members: Mapping[int, list[int]], seed: int) -> Iterato
             queues.append([])
             vectors.append(vector)
         queues[stratum].append(group)
-    strata = _Strata(queues=queues, vectors=np.array(vectors))
     if len(queues) == 1:
         return iter(queues[0])
     if len(members) == len(split):
-        return _by_turns(strata)
-    return _balanced(strata)
+        return _by_turns(queues)
+    return _balanced(queues, np.array(vectors, dtype=np.float64))
 
 
 def _labels(split: Split) -> np.ndarray:
@@ -221,14 +203,14 @@ def _labels(split: Split) -> np.ndarray:
     return np.searchsorted(edges, values, side="right").astype(np.int64)
 
 
-def _by_turns(strata: _Strata) -> Iterator[int]:
+def _by_turns(queues: list[list[int]]) -> Iterator[int]:
     """
     Iterate over single examples so that each label has its share of every prefix to within one.
 
     This is Tijdeman's algorithm for the chairman assignment problem: among the labels that are due, the one
     with the earliest deadline comes next.
     """
-    counts = np.array([len(queue) for queue in strata.queues], dtype=np.float64)
+    counts = np.array([len(queue) for queue in queues], dtype=np.float64)
     share = counts / counts.sum()
     least = 1 / (2 * len(counts) - 2)
     taken = np.zeros(len(counts))
@@ -237,19 +219,19 @@ def _by_turns(strata: _Strata) -> Iterator[int]:
         wait = np.where(due >= least - 1e-9, (1 - least - due) / share, np.inf)
         wait[taken >= counts] = np.inf
         stratum = int(np.argmin(wait if np.isfinite(wait).any() else np.where(taken < counts, -due, np.inf)))
-        yield strata.queues[stratum][int(taken[stratum])]
+        yield queues[stratum][int(taken[stratum])]
         taken[stratum] += 1
 
 
-def _balanced(strata: _Strata) -> Iterator[int]:
+def _balanced(queues: list[list[int]], vectors: np.ndarray) -> Iterator[int]:
     """
     Iterate over groups so that labels stay near their shares.
 
     Among the strata that are due by their own share, the one after which the labels are nearest to their
-    shares comes next; a subset thus resembles the split in its labels and its sizes of groups.
+    shares comes next; a subset thus resembles the split in its labels and its sizes of groups. The vector of
+    a stratum is the number of examples of each label in its groups.
     """
-    counts = np.array([len(queue) for queue in strata.queues], dtype=np.float64)
-    vectors = strata.vectors.astype(np.float64)
+    counts = np.array([len(queue) for queue in queues], dtype=np.float64)
     share = counts / counts.sum()
     total = counts @ vectors
     goal = total / total.sum()
@@ -266,6 +248,6 @@ def _balanced(strata: _Strata) -> Iterator[int]:
         small = available & (sizes <= max(label_counts.sum() / PATIENCE, sizes[available].min()))
         ready = small & (due > 1e-9)
         stratum = int(np.argmin(np.where(ready if ready.any() else small, after, np.inf)))
-        yield strata.queues[stratum][int(taken[stratum])]
+        yield queues[stratum][int(taken[stratum])]
         taken[stratum] += 1
         label_counts += vectors[stratum]

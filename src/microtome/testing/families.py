@@ -7,11 +7,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..encoders.family import submodule
+from ..lazy import torch
 from .measures import ContractError
 
 if TYPE_CHECKING:
-    import torch
-
     from ..encoders.encoder import TransformerEncoder
     from ..encoders.tokens import Tokens
 
@@ -77,8 +76,6 @@ def _parts(encoder: TransformerEncoder) -> Claims:
 
 
 def _library(encoder: TransformerEncoder) -> Claims:
-    import torch
-
     batch = encoder.words(SENTENCES)
     layers = states(encoder, batch)
     yield sorted(layers) == list(range(len(encoder.layers))), "every layer must be seen once."

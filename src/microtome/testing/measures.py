@@ -16,6 +16,7 @@ from ..comparison.rowwise import footprint
 from ..comparison.similarity import similarity_matrix
 from ..errors import MicrotomeError, SmallSampleWarning
 from ..findings.maps import Map
+from ..lazy import torch
 from ..measures.citations import CITATIONS
 from ..measures.declare import TRANSFORMATIONS, Chosen, Measure, choose
 from ..measures.table import chosen
@@ -235,8 +236,6 @@ def _many_layers(choice: Chosen) -> Claims:
 
 
 def _number_formats(choice: Chosen) -> Claims:
-    import torch
-
     x, y = (torch.from_numpy(z) for z in related())
     for kind in (torch.float16, torch.bfloat16, torch.float32):
         a, b = x.to(kind), y.to(kind)
@@ -247,8 +246,6 @@ def _number_formats(choice: Chosen) -> Claims:
 
 
 def _memory_layouts(choice: Chosen) -> Claims:
-    import torch
-
     x, y = related()
     turned = torch.from_numpy(np.ascontiguousarray(x.T)).T
     apart = np.repeat(np.repeat(x, 2, axis=0), 3, axis=1)[::2, ::3]

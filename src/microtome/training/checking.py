@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import must
 from ..runtime import name_device
 from ..tasks.task import Task
-from .optimization.loop import check_dtype
+from .precision import check_dtype
 from .recipe import Recipe
 from .request import TuningRequest, ask
 

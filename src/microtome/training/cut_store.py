@@ -1,29 +1,28 @@
-"""Stored predictions of a model's cuts: the digest of the model, the address and the table."""
+"""Predictions of a model's cuts in the store: the digest of the model, the address and the table."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..context import Context
 from ..errors import InputError
+from ..inference.answers import Answers
 from ..store.shelf import Shelf
 from ..tasks.items import Split
 from ..tasks.task import Task
 from .cuts import Cut, predict_cuts
 from .evaluating import tuples
-from .precision import products_in
+from .sentences import embedded_cuts
 
 if TYPE_CHECKING:
     from .models.taskmodel import TaskModel
+    from .opening import Model
 
 KIND, TABLE = "cuts", "answers.parquet"
-Predict = Callable[..., list[list[Any]]]
 
 
 def digest_model(model: TaskModel, tokenizer: Any) -> str:
@@ -56,95 +55,87 @@ def digest_model(model: TaskModel, tokenizer: Any) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CutModel:
-    """
-    A model whose cuts predict.
-
-    Parameters
-    ----------
-    model : TaskModel
-    tokenizer : Tokenizer
-    name, digest : str
-        See `digest_model`.
-    longest, stride : int, optional
-        Maximum number of tokens per example in training, and the overlap of windows.
-    dtype : {"float32", "tf32", "bfloat16", "float16"}
-        Arithmetic of matrix products; see `read_precision`.
-    """
-
-    model: TaskModel = field(repr=False)
-    tokenizer: Any = field(repr=False)
-    name: str
-    digest: str
-    longest: int | None
-    stride: int | None
-    dtype: str
-
-
-def answer_cuts(
-    source: CutModel,
-    task: Task,
-    split: Split,
-    cuts: Sequence[Cut],
-    *,
-    context: Context,
-    predict: Predict | None = None,
-    more: Mapping[str, Any] = MappingProxyType({}),
+def cut_answers(
+    model: Model, task: Task, split: Split, cuts: Sequence[Cut], *, context: Context
 ) -> list[list[Any]]:
     """
     Predict a split with many cuts of a model, or read the predictions from the store.
 
     Parameters
     ----------
-    source : CutModel
+    model : Model
+        With its head, or a sentence encoder.
     task : Task
     split : Split
     cuts : sequence of tuple of int
         The blocks that run; see `predict_cuts`.
     context : Context
-    predict : callable, optional
-        Replaces `predict_cuts`, with the same arguments.
-    more : mapping
-        Further values of that function that determine the predictions.
 
     Returns
     -------
     list of list
         For each cut, one prediction per example.
     """
-    device = source.model.device.type
     specification = {
         "version": 2,
-        "model": source.digest,
+        "model": model.digest,
         "kind": task.kind,
         "labels": list(task.labels),
         "examples": split.digest,
-        "longest": source.longest,
-        "stride": source.stride,
-        "device": device,
-        "precision": source.dtype,
+        "longest": model.longest,
+        "stride": model.stride,
+        "device": model.device,
+        "precision": model.precision,
         "cuts": [list(cut) for cut in cuts],
-        **more,
+        **({} if model.pooling is None else {"pooling": model.pooling}),
     }
-    with Shelf(context.store).work(kind=KIND, specification=specification, command=context.command) as work:
+    with Shelf(context.store, context.command).work(kind=KIND, specification=specification) as work:
         entry = work.entry
         if entry is None:
-            answers = (predict or predict_cuts)(
-                source.model,
-                split,
-                task,
-                source.tokenizer,
-                cuts,
-                longest=source.longest,
-                stride=source.stride,
-                progress=context.progress,
-                autocast=products_in(source.dtype, device),
-            )
-            write_cuts(work.folder / TABLE, split, answers)
-            provenance = {"model": source.name, "task": task.name, "split": split.name, "cuts": len(cuts)}
-            entry = work.finish({**provenance, "device": device})
+            write_cuts(work.folder / TABLE, split, _predict(model, task, split, cuts, context))
+            provenance = {"model": model.name, "task": task.name, "split": split.name, "cuts": len(cuts)}
+            entry = work.finish({**provenance, "device": model.device})
     return read_cuts(Path(entry.folder) / TABLE, split)
+
+
+def _predict(
+    model: Model, task: Task, split: Split, cuts: Sequence[Cut], context: Context
+) -> list[list[Any]]:
+    shared: dict[str, Any] = {"longest": model.longest, "context": context}
+    if model.pooling is not None:
+        return embedded_cuts(
+            model.task_model, split, task, model.tokenizer, cuts, pooling=model.pooling, **shared
+        )
+    options = {"stride": model.stride, "autocast": model.autocast, **shared}
+    return predict_cuts(model.task_model, split, task, model.tokenizer, cuts, **options)
+
+
+def as_answers(
+    split: Split, predictions_by_seed: Sequence[Sequence[Any]], seeds: Sequence[int | str] = ()
+) -> Answers:
+    """
+    Put predictions into the form that intervals and tests take.
+
+    Parameters
+    ----------
+    split : Split
+    predictions_by_seed : sequence of sequence
+        For each seed, one prediction per example.
+    seeds : sequence of int or str
+        Names of the seeds, which are needed to pair them.
+
+    Returns
+    -------
+    Answers
+    """
+    return Answers(
+        ids=tuple(item.id for item in split),
+        # In language modeling the predictions hold likelihoods of the text itself, and there is no target.
+        targets=tuple(item.target for item in split),
+        predictions=tuple(predictions_by_seed),
+        groups=tuple(item.group for item in split),
+        seeds=tuple(seeds),
+    )
 
 
 def write_cuts(path: Path, split: Split, predictions: Sequence[Sequence[Any]]) -> None:

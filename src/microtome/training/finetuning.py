@@ -22,14 +22,15 @@ from ..tasks.loading import as_task
 from ..tasks.task import Task
 from ..version import VERSION
 from .evaluating import Evaluation, guessed_from, predict, score_answers, write_answers, write_windows
+from .opening import open_tuned
 from .optimization.cuda_graphs import LENGTHS
 from .optimization.frozen_features import Bottom
-from .optimization.loop import STATE_SECONDS, TrainingCourse, TrainingRecords, make_accelerator, train
+from .optimization.loop import STATE_SECONDS, TrainingCourse, TrainingRecords, train
 from .optimization.progress import STATE
-from .precision import products_in
+from .precision import make_accelerator, products_in
 from .recipe import Recipe
 from .request import TuningOptions, TuningRequest, ask, split_context
-from .tuned import ANSWERS, RUN, Failure, Tuned, open_tuned
+from .tuned import ANSWERS, RUN, Failure, Tuned
 
 if TYPE_CHECKING:
     import os
@@ -115,7 +116,7 @@ def finetune(
 
 def _run(request: TuningRequest, records: TrainingRecords, accelerator: Any, context: Context) -> Tuned:
     """Train what a request asks for, or read it from the store."""
-    shelf = Shelf(context.store)
+    shelf = Shelf(context.store, context.command)
 
     def begin(folder: Path) -> TrainingRun:
         return TrainingRun.begin(request, folder, accelerator=accelerator, context=context)
@@ -129,7 +130,7 @@ def _run(request: TuningRequest, records: TrainingRecords, accelerator: Any, con
         if not stored:
             begin(Path(folder)).train(records)
         return opened(*_agree(accelerator))
-    with shelf.work(kind=KIND, specification=request.specification, command=context.command) as work:
+    with shelf.work(kind=KIND, specification=request.specification) as work:
         entry = work.entry
         _agree(accelerator, (entry is not None, "" if entry is not None else str(work.folder)))
         if entry is None:
@@ -234,7 +235,7 @@ class TrainingRun:
                     folder=self.folder,
                     save=self._keep,
                     save_at=save_at,
-                    progress=self.context.progress,
+                    context=self.context,
                 ),
                 cuda_graphs=not request.cached,
                 tf32=request.specification["precision"] == "tf32",
@@ -258,7 +259,7 @@ class TrainingRun:
             # Several processes share a folder, but each has its own states.
             folder=self.folder if accelerator.num_processes == 1 else None,
             autocast=accelerator.autocast,
-            progress=self.context.progress,
+            context=self.context,
         ) as bottom:
             yield lambda examples: bottom.add(collate(examples, accelerator.device), examples)
 
@@ -272,7 +273,7 @@ class TrainingRun:
             request.encoder.tokenizer,
             longest=request.longest,
             stride=request.stride,
-            progress=self.context.progress,
+            context=self.context,
             autocast=products_in(request.specification["precision"], self.accelerator.device.type),
         )
         return score_answers(request.task, request.judged, answers, train=guessed_from(request.task))

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from ..encoders.tokens import Tokenizer, Tokens, TokenWindow
 from ..errors import InputError, must
+from ..lazy import torch
 from ..randomness import generator
 from ..tasks.items import Item
 from ..tasks.task import Task
 from .heads.losses import HIDDEN
 from .heads.spans import span_targets
-
-if TYPE_CHECKING:
-    import torch
 
 MASKED = 0.15
 _STRIDE = 128
@@ -63,6 +61,11 @@ class Features:
 
     def __len__(self) -> int:
         return max(len(tokens) for tokens in self.tokens)
+
+    @property
+    def padded_size(self) -> int:
+        """Number of tokens with those that pad the choices to one length."""
+        return len(self) * len(self.tokens)
 
 
 def encode(
@@ -262,6 +265,18 @@ def _guessed(
     return hidden, labels
 
 
+def by_length(
+    features: Sequence[Features], budget: int, size: Callable[[Features], int] = len
+) -> Iterator[list[int]]:
+    """Group examples of similar length, the longest first: memory runs out at once or not at all."""
+    order = sorted(range(len(features)), key=lambda index: -len(features[index]))
+    done = 0
+    while done < len(order):
+        count = max(1, budget // max(1, size(features[order[done]])))
+        yield order[done : done + count]
+        done += count
+
+
 def collate(
     features: Sequence[Features], device: Any = "cpu", *, multiple: int = 1, longest: int | None = None
 ) -> dict[str, torch.Tensor]:
@@ -286,8 +301,6 @@ def collate(
         (examples, choices), where some examples have fewer than others; `words`, of shape (examples,
         words); the targets, where all examples have them.
     """
-    import torch
-
     most = max(len(feature.tokens) for feature in features)
     length = max(len(feature) for feature in features)
     filled = -(-length // multiple) * multiple

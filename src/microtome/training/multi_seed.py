@@ -14,16 +14,18 @@ from ..encoders.encoder import Encoder, TransformerEncoder
 from ..errors import InputError, must
 from ..inference.estimate import Estimate
 from ..inference.seeds import SeedOutcome, mean_over_seeds
+from ..lazy import torch
 from ..runtime import using_threads
 from ..store.shelf import Shelf
 from ..tasks.task import Task
 from .checking import UNSUPPORTED, check_many
 from .finetuning import KIND, TrainingRun, finetune
-from .optimization.loop import make_accelerator
+from .opening import open_model, open_task, open_tuned
 from .optimization.stopping import in_child, stopping_children
+from .precision import make_accelerator
 from .recipe import Recipe
 from .request import ask, split_context
-from .tuned import Tuned, open_tuned
+from .tuned import Tuned
 
 
 def finetune_seeds(
@@ -59,19 +61,17 @@ def finetune_seeds(
     list of Tuned
         In the order of the seeds.
     """
-    import torch
-
     context, options = split_context(options)
     check_many(seeds, at_once=at_once, vectorized=vectorized, **options)
     with using_threads(context.threads):
         if vectorized:
             shared_options = {name: value for name, value in options.items() if name not in UNSUPPORTED}
-            encoder, opened = open_both(model, task)
+            encoder, opened = _open_both(model, task, context)
             return finetune_vectorized([encoder], opened, seeds=seeds, context=context, **shared_options)
         if at_once > 1 and len(seeds) > 1:
             _in_processes((model, task, torch.get_num_threads()), seeds, at_once, context, options)
         # The runs of the processes are in the store by now, and are only opened here.
-        encoder, opened = open_both(model, task)
+        encoder, opened = _open_both(model, task, context)
         return [
             finetune(
                 encoder,
@@ -136,12 +136,10 @@ def finetune_vectorized(
         for rate in rate_values
         for seed in seeds
     ]
-    shelf = Shelf(context.store)
+    shelf = Shelf(context.store, context.command)
     with ExitStack() as stack:
         works = [
-            stack.enter_context(
-                shelf.work(kind=KIND, specification=request.specification, command=context.command)
-            )
+            stack.enter_context(shelf.work(kind=KIND, specification=request.specification))
             for request in requests
         ]
         pending = [
@@ -159,7 +157,7 @@ def finetune_vectorized(
                 seeds=[run.request.seeds.order for run in runs],
                 longest=runs[0].request.longest,
                 tf32=dtype == "tf32",
-                progress=context.progress,
+                context=context,
             )
             for (_, work), run, course in zip(pending, runs, courses, strict=True):
                 work.finish(run.finish(course, []))
@@ -177,35 +175,10 @@ def _at(options: Mapping[str, Any], seed: int) -> dict[str, Any]:
     return {**options, "board": None if board is None else str(Path(board) / f"seed-{seed}")}
 
 
-def open_both(model: Any, task: Any) -> tuple[Any, Task]:
+def _open_both(model: Any, task: Any, context: Context) -> tuple[Any, Task]:
     """Load an encoder and open a task, where they are given as mappings."""
-    from ..encoders.loading import load
-
-    encoder = load(**model) if isinstance(model, Mapping) else model
-    return encoder, open_asked(task) if isinstance(task, Mapping) else task
-
-
-def open_asked(reference: Mapping[str, Any]) -> Task:
-    """
-    Open a task from a mapping of arguments.
-
-    Parameters
-    ----------
-    reference : mapping
-        Arguments of `task`, and `held_out`: the number of examples of the validation split that are scored
-        while the others are trained on, for tasks whose training split is not available.
-
-    Returns
-    -------
-    Task
-    """
-    from ..tasks.loading import task as open_task
-    from ..tasks.subset import held_out
-
-    options = dict(reference)
-    size = options.pop("held_out", None)
-    opened = open_task(**options)
-    return opened if size is None else held_out(opened, size)
+    encoder = open_model(model, context=context).encoder if isinstance(model, Mapping) else model
+    return encoder, open_task(task)
 
 
 def _in_processes(
@@ -230,16 +203,13 @@ def _in_processes(
         ]
         for done, finished in enumerate(as_completed(running), start=1):
             finished.result()
-            if context.progress is not None:
-                context.progress("seeds", done, len(seeds))
+            context.report("seeds", done, len(seeds))
 
 
 def _train(references: tuple[Any, Any, int], seed: int, context: Context, options: dict[str, Any]) -> str:
-    import torch
-
     model, task, threads = references
     torch.set_num_threads(threads)
-    encoder, opened = open_both(model, task)
+    encoder, opened = _open_both(model, task, context)
     return finetune(encoder, opened, seed=seed, context=context, **_at(options, seed)).address
 
 

@@ -1,13 +1,16 @@
-"""Precision of a fine-tuned model's matrix products: the same in evaluation as in training."""
+"""Device and arithmetic of a training, and of evaluations of the trained model."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from ..errors import must
+from ..lazy import torch
 from ..store.entry import RECORD
 
 # Files that `finetune` and `prune` write beside a model, and the keys of the precision in them.
@@ -16,6 +19,8 @@ _PLACES = (
     (RECORD, ("specification", "precision")),
     ("microtome.json", ("provenance", "precision")),
 )
+Autocast = Callable[[], contextlib.AbstractContextManager[Any]]
+DTYPES = ("float32", "tf32", "bfloat16", "float16")
 DEFAULT = "float32"
 
 
@@ -43,7 +48,7 @@ def read_precision(folder: Path | None) -> str:
     return DEFAULT
 
 
-def products_in(precision: str, device: str) -> Callable[[], Any] | None:
+def products_in(precision: str, device: str) -> Autocast:
     """
     Choose the precision in which a model predicts.
 
@@ -55,26 +60,94 @@ def products_in(precision: str, device: str) -> Callable[[], Any] | None:
 
     Returns
     -------
-    callable or None
-        Returns the context in which the model runs; None where nothing has to be changed.
+    callable
+        Returns the context in which the model runs.
     """
     if precision == "tf32":
-        return _rounded if device == "cuda" else None
+        return _tf32 if device == "cuda" else contextlib.nullcontext
     if precision == DEFAULT:
-        return None
-    import torch
-
+        return contextlib.nullcontext
     return lambda: torch.autocast(device, dtype=getattr(torch, precision))
 
 
-@contextlib.contextmanager
-def _rounded() -> Iterator[None]:
-    """Let matrix products on a GPU use TF32."""
-    import torch
+def training_kernels(device: torch.device, tf32: bool) -> Callable[[], Any]:
+    """
+    Choose attention kernels with deterministic gradients, which not all kernels on a GPU have.
 
+    Parameters
+    ----------
+    device : torch.device
+    tf32 : bool
+        Whether matrix products on a GPU use TF32.
+
+    Returns
+    -------
+    callable
+        Returns a context in which they are used.
+    """
+    if device.type == "cpu":
+        return contextlib.nullcontext
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    @contextlib.contextmanager
+    def deterministic() -> Iterator[None]:
+        with _tf32(tf32), sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
+            yield
+
+    return deterministic
+
+
+@contextlib.contextmanager
+def _tf32(allowed: bool = True) -> Iterator[None]:
+    """Let matrix products on a GPU use TF32, or not."""
     before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = True
+    torch.backends.cuda.matmul.allow_tf32 = allowed
     try:
         yield
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
+
+
+def check_dtype(device: str, dtype: str) -> None:
+    """Check that a device and a dtype support training."""
+    if device not in ("cpu", "cuda"):
+        raise must(
+            "device", "'cpu' or 'cuda' for training (CUDA_VISIBLE_DEVICES chooses among several)", device
+        )
+    if dtype not in DTYPES:
+        raise must("dtype", f"one of {', '.join(DTYPES)}", dtype)
+    if dtype == "tf32" and device == "cpu":
+        raise must("dtype", "float32, bfloat16 or float16 on a CPU", dtype)
+
+
+def make_accelerator(device: str, dtype: str) -> Any:
+    """
+    Make the accelerator, which manages the devices.
+
+    Parameters
+    ----------
+    device : str
+        "cpu" or "cuda".
+    dtype : {"float32", "tf32", "bfloat16", "float16"}
+        Of matrix products; weights are always float32. "tf32" rounds the factors, and needs a GPU.
+
+    Returns
+    -------
+    accelerate.Accelerator
+    """
+    from accelerate import Accelerator
+    from accelerate.state import AcceleratorState
+
+    check_dtype(device, dtype)
+    mixed = {"bfloat16": "bf16", "float16": "fp16"}.get(dtype, "no")
+    if device != "cpu":
+        # Bit-identical results: kernels that add in a nondeterministic order are excluded.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        # Nothing here reads uninitialized memory, and filling it would take one kernel per tensor.
+        settings: Any = torch.utils.deterministic
+        settings.fill_uninitialized_memory = False
+    # The accelerator's state is global and cannot be changed, so it is reset for each training, except among
+    # several processes, which were set up together.
+    AcceleratorState._reset_state(reset_partial_state=int(os.environ.get("WORLD_SIZE", "1")) == 1)
+    return Accelerator(cpu=device == "cpu", mixed_precision=mixed)

@@ -10,6 +10,7 @@ from ..context import Context
 from ..encoders.encoder import Encoder, TransformerEncoder
 from ..errors import InputError, must
 from ..interventions.freeze import frozen_names
+from ..lazy import torch
 from ..runtime import name_device
 from ..store.address import address
 from ..tasks.items import Split
@@ -126,8 +127,6 @@ def ask(
     -------
     TuningRequest
     """
-    import torch
-
     if not isinstance(encoder, TransformerEncoder):
         raise InputError(f"{encoder.name} must be a model of transformers to be fine-tuned, but is an ELMo.")
     settings = TuningOptions(

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
-from ..arguments import checked
 from ..encoders.encoder import TransformerEncoder
-from ..errors import InputError, must
+from ..errors import must
 from ..inference.estimate import Estimate
-from ..store.reading import as_written, read_record
-from ..store.shelf import Shelf
-from ..tasks.task import Task
-from .evaluating import Evaluation, guessed_from, read_answers, score_answers
+from .evaluating import Evaluation
 from .recipe import Recipe
 
 if TYPE_CHECKING:
-    import os
-
     from .models.modeling import TaskModel
 
 RUN, ANSWERS = "run.json", "predictions.parquet"
@@ -146,82 +139,3 @@ class Tuned:
     def predictions(self) -> tuple[Any, ...]:
         """Predictions on the validation split, in its order."""
         return self.evaluation.predictions
-
-
-@checked
-def open_tuned(
-    folder: str | os.PathLike[str],
-    task: Task,
-    *,
-    address: str = "",
-    shelf: Shelf | None = None,
-    device: str = "cpu",
-) -> Tuned:
-    """
-    Open a fine-tuned model written by `finetune`.
-
-    Parameters
-    ----------
-    folder : path
-    task : Task
-        The one it was trained on.
-    address : str
-    shelf : Shelf, optional
-        The store of the intermediate checkpoints.
-    device : str
-
-    Returns
-    -------
-    Tuned
-
-    Examples
-    --------
-    >>> import microtome as mt
-    >>> base = mt.apply(mt.load("zoo:masked"), mt.Truncate(keep=2))
-    >>> task = mt.task("polarity", sizes={"train": 16, "validation": 20})
-    >>> tuned = mt.finetune(base, task, epochs=1)
-    >>> mt.open_tuned(tuned.folder, task).task
-    'polarity'
-    """
-    from ..encoders.loading import load
-    from .models.saving import load_task_model
-
-    path = Path(folder)
-    if not (path / RUN).is_file():
-        raise InputError(f"{path} must hold what finetune wrote ({RUN}), but it does not.")
-    record = read_record(path / RUN)
-    with as_written(path / RUN):
-        values = {**record["recipe_values"], "betas": tuple(record["recipe_values"]["betas"])}
-        run_fields: dict[str, Any] = {
-            "task": str(record["task"]),
-            "recipe": Recipe(name=record["recipe"], **values),
-            "seeds": Seeds(**record["seeds"]),
-            "train_size": int(record["train"]["examples"]),
-            "longest": int(record["longest"]),
-            "course": MappingProxyType(dict(record["course"])),
-            "failure": read_failure(record),
-        }
-        notes, addresses = (
-            tuple(record["evaluation"]["notes"]),
-            [str(checkpoint) for checkpoint in record["checkpoints"]],
-        )
-        label = f"{record['model']}-{record['task']}"
-    model = load_task_model(path, task, device=device)
-    encoder: Any = load(path, name=label, device=device)
-    split = task.split(task.validation)
-    answers = read_answers(path / ANSWERS, split)
-    evaluation = score_answers(task, split, answers, train=guessed_from(task))
-    paths = []
-    for checkpoint_address in addresses:
-        entry = None if shelf is None else shelf.get(checkpoint_address)
-        if entry is not None:
-            paths.append(Path(entry.folder))
-    return Tuned(
-        encoder=encoder,
-        model=model,
-        evaluation=replace(evaluation, notes=notes),
-        **run_fields,
-        folder=path,
-        address=address,
-        checkpoints=tuple(paths),
-    )

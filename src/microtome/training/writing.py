@@ -18,6 +18,7 @@ from ..findings.record import check_earlier, make_folder, replace_file
 from ..findings.results import RESULT
 from ..findings.results import plain as plain_data
 from ..findings.words import counted
+from ..lazy import torch
 from ..store.entry import read_entry
 from ..store.outfolder import TABLE, check_foreign, deliver, forget, kind_of, listed
 from .evaluating import Evaluation, plain
@@ -126,8 +127,6 @@ class TunedRuns:
     @cached_property
     def provenance(self) -> Mapping[str, Any]:
         """What it takes to reproduce the runs, under the names that other results use."""
-        import torch
-
         specifications = [read_entry(run.folder).specification for run in self.runs]
         spent = sum(run.course["seconds"] for run in self.runs)
         first, record = specifications[0], self._run_documents[0]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..encoders.load_errors import quiet
+from ..lazy import torch
 from ..randomness import generator
 from .designs import Design
 from .wordpiece import CLS, MASK, PAD, SEP
-
-if TYPE_CHECKING:
-    import torch
 
 
 def build(design: Design, entries: int, *, seed: int) -> torch.nn.Module:
@@ -31,8 +29,6 @@ def build(design: Design, entries: int, *, seed: int) -> torch.nn.Module:
         RoBERTa's classes for masked and causal models, ALBERT's where layers share a block, ELECTRA's
         discriminator for replaced tokens.
     """
-    import torch
-
     with torch.random.fork_rng(devices=[]), quiet():
         torch.manual_seed(int(generator(seed, "zoo", "encoder").integers(2**62)))
         model = _drawn(design, _shape(design, entries))
@@ -59,8 +55,6 @@ def _drawn(design: Design, shape: dict[str, Any]) -> Any:
 
 def _focus(net: Any, times: float) -> None:
     """Scale up the initial queries and keys."""
-    import torch
-
     with torch.no_grad():
         for name, weight in net.named_parameters():
             if name.endswith((".query.weight", ".key.weight")):
@@ -69,8 +63,6 @@ def _focus(net: Any, times: float) -> None:
 
 def _wave(weight: torch.Tensor, spread: float) -> None:
     """Fill position embeddings with sinusoids of the standard deviation of random ones."""
-    import torch
-
     positions, width = weight.shape
     lengths = 10_000.0 ** (torch.arange(0, width, 2) / width)
     angles = torch.arange(positions)[:, None] / lengths
@@ -94,7 +86,6 @@ def build_generator(design: Design, encoder: Any, *, seed: int) -> torch.nn.Modu
     -------
     torch.nn.Module
     """
-    import torch
     import transformers
 
     layers, width = design.generator

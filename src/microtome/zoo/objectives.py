@@ -7,15 +7,12 @@ the number of the update.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..encoders.elmo.latemodule import LateModule
+from ..lazy import LateModule, torch
 from .designs import Design
 from .models import build, build_generator
 from .wordpiece import MASK
-
-if TYPE_CHECKING:
-    import torch
 
 
 class Learner(LateModule):
@@ -51,8 +48,6 @@ class Learner(LateModule):
         backend : str
             The backend of torch.compile.
         """
-        import torch
-
         for net in (self.net, self.generator):
             for block in [] if net is None else _blocks(net):
                 block.compile(backend=backend)
@@ -95,7 +90,6 @@ class Learner(LateModule):
         return loss, loss.detach()
 
     def _replaced(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        import torch
         from torch.nn.functional import binary_cross_entropy_with_logits
 
         assert self.generator is not None
@@ -137,8 +131,6 @@ def hide(ids: torch.Tensor, count: int, shown: int = 0) -> tuple[torch.Tensor, t
     hidden : Tensor of shape (sequences, tokens)
         [MASK] at the other positions; no random tokens are inserted.
     """
-    import torch
-
     order = torch.rand(ids.shape[0], ids.shape[1] - 2, device=ids.device).argsort(dim=1)
     positions = order[:, :count] + 1
     hidden = positions[:, shown:]
@@ -147,8 +139,6 @@ def hide(ids: torch.Tensor, count: int, shown: int = 0) -> tuple[torch.Tensor, t
 
 def _rows(positions: torch.Tensor, length: int) -> torch.Tensor:
     """Return the positions as indices into the flattened batch."""
-    import torch
-
     return (positions + length * torch.arange(len(positions), device=positions.device)[:, None]).flatten()
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,24 +17,21 @@ from ..encoders.versions import provenance
 from ..errors import InputError, must
 from ..findings.record import make_folder, replace_file
 from ..findings.results import plain
+from ..lazy import torch
 from ..randomness import generator, repeatable
 from ..store.address import address, is_address
 from ..store.outfolder import RESULT, check_foreign
-from ..training.optimization.cuda_graphs import CudaGraphs
-from ..training.optimization.progress import LOG, Log, read_state, write_state
-from ..training.optimization.stopping import Stopping
+from ..training.optimization.cuda_graphs import TrainingStep
+from ..training.optimization.loop import STATE_SECONDS, TrainingRecords, run_updates
+from ..training.optimization.progress import read_state, write_state
 from .designs import Design
 from .objectives import Learner
 from .saving import save_encoder
 from .text import Text
 from .wordpiece import CLS, SEP
 
-if TYPE_CHECKING:
-    import torch
-
 RUN, ASKED = "pretraining.json", "asked"
 LOG_STEPS = 50
-STATE_SECONDS = 60.0
 # Cross-entropy of a unigram model: the plateau of failed runs.
 PLATEAU = 5.6
 _SAME = "a run of the same design, text and seed"
@@ -164,7 +159,6 @@ def pretrain(
     checkpoints: Iterable[int] = (),
     context: Context | None = None,
     state_seconds: float = STATE_SECONDS,
-    stop_after: int | None = None,
 ) -> Pretrained:
     """
     Pretrain a small encoder.
@@ -188,15 +182,11 @@ def pretrain(
         On a GPU, matrix products are computed in bfloat16; weights and sums stay in float32.
     state_seconds : float
         The interval between saved states.
-    stop_after : int, optional
-        Return after so many updates as if the run had been interrupted.
 
     Returns
     -------
     Pretrained
     """
-    import torch
-
     context = (context or Context()).resolved()
     path, device = Path(folder), context.device
     path.mkdir(parents=True, exist_ok=True)
@@ -212,61 +202,52 @@ def pretrain(
     with repeatable(device):
         learner = Learner(design, entries, seed=seed).to(device)
         optimizer = _optimizer(learner, design, device)
-        done, accumulated = read_state(path, learner, optimizer)
-        log = Log(path / LOG, done)
-        losses = [(line["update"], line["loss"]) for line in log.lines if line.get("loss") is not None]
-        recent = accumulated.get("sum", torch.zeros(2)).to(device)
-        since = int(accumulated.get("count", 0))
+        done, sums = read_state(path, learner, optimizer)
         if device == "cuda" if compiled is None else compiled:
             learner.hasten()
         tokens = torch.from_numpy(text.train.astype(np.int32)).to(device)
-        learn = _learning(learner, design, device)
-        start = saved = time.monotonic()
-        failure = None
-        with Stopping() as stopping:
-            for step in range(done, design.steps if stop_after is None else min(stop_after, design.steps)):
-                for group in optimizer.param_groups:
-                    group["lr"] = design.rate * scheduled(step, design)
-                torch.manual_seed(int(generator(seed, "zoo", "step", step).integers(2**62)))
-                batch = sequences(tokens, _starts(len(text.train), design, seed, step), inside)
-                recent += learn(batch)
-                optimizer.step()
-                since += 1
-                done = step + 1
-                last = done == design.steps
-                if done % LOG_STEPS == 0 or last:
-                    mean, reported = (recent / since).tolist()
-                    recent.zero_()
-                    since = 0
-                    losses.append((done, reported))
-                    log.add(
-                        update=done, loss=reported, learned=mean, seconds=round(time.monotonic() - start, 3)
-                    )
-                    if not math.isfinite(mean):
-                        failure = f"the loss was no number at update {done} of {design.steps}"
-                        break
-                    if context.progress is not None:
-                        context.progress(f"{design.name}, loss {reported:.3f}", done, design.steps)
-                if done in kept_steps:
-                    save_encoder(learner, text.tokenizer, path / f"step-{done}")
-                if last or stopping.asked or time.monotonic() - saved >= state_seconds:
-                    write_state(path, learner, optimizer, done, {"sum": recent, "count": torch.tensor(since)})
-                    saved = time.monotonic()
-                if stopping.asked:
-                    log.close()
-                    break
-        log.close()
-    seconds = time.monotonic() - start
-    failure = failure or _failure(design, losses, done)
-    if done == design.steps:
+        training_step = _training_step(learner, design, device)
+
+        def step(update: int) -> list[torch.Tensor]:
+            for group in optimizer.param_groups:
+                group["lr"] = design.rate * scheduled(update, design)
+            torch.manual_seed(int(generator(seed, "zoo", "step", update).integers(2**62)))
+            starts = _starts(len(text.train), design, seed, update)
+            losses = training_step({"ids": sequences(tokens, starts, inside)})
+            optimizer.step()
+            return [losses]
+
+        def summarize(loss_sums: torch.Tensor, count: int, _: int) -> dict[str, float]:
+            learned, reported = (loss_sums / count).tolist()
+            return {"loss": reported, "learned": learned}
+
+        course = run_updates(
+            step,
+            design.steps,
+            TrainingRecords(
+                folder=path,
+                save=lambda update: save_encoder(learner, text.tokenizer, path / f"step-{update}"),
+                save_at=kept_steps,
+                context=context,
+                label=design.name,
+                state_seconds=state_seconds,
+                log_updates=LOG_STEPS,
+            ),
+            summarize=summarize,
+            done=done,
+            sums=sums,
+            write=lambda folder, update, sums: write_state(folder, learner, optimizer, update, sums),
+        )
+    failure = course.diverged or _failure(design, course.losses)
+    if course.updates == design.steps:
         save_encoder(learner, text.tokenizer, path)
     record = {
         "address": address(specification),
         **specification,
-        "losses": losses,
-        "updates": done,
-        "tokens": done * design.batch * inside,
-        "seconds": round(seconds, 1),
+        "losses": course.losses,
+        "updates": course.updates,
+        "tokens": course.updates * design.batch * inside,
+        "seconds": round(course.seconds, 1),
         "failure": failure,
         "command": context.command,
         "torch": torch.__version__,
@@ -276,39 +257,25 @@ def pretrain(
         folder=path,
         design=design,
         seed=seed,
-        losses=tuple(losses),
+        losses=course.losses,
         tokens=record["tokens"],
-        seconds=seconds,
+        seconds=course.seconds,
         failure=failure,
-        checkpoints=tuple(path / f"step-{step}" for step in sorted(kept_steps) if step <= done),
+        checkpoints=tuple(path / f"step-{step}" for step in sorted(kept_steps) if step <= course.updates),
         text=text.digest,
         context=replace(context, progress=None),
     )
 
 
-def _learning(learner: Learner, design: Design, device: str) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return the function that computes gradients of a batch and returns its training and reported losses."""
-    import torch
+def _training_step(learner: Learner, design: Design, device: str) -> TrainingStep:
+    """Make the function that computes the gradients of a batch, and its training and reported losses."""
 
     def losses_of(batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
         # Weights that were cast for one update must not be reused for the next.
         with torch.autocast(device, torch.bfloat16, enabled=device == "cuda", cache_enabled=False):
             return torch.stack(learner(batch["ids"]))
 
-    weights = list(learner.parameters())
-    if device == "cuda":
-        graph = CudaGraphs(losses_of, weights, design.clip)
-        return lambda batch: graph({"ids": batch})
-
-    def learn(batch: torch.Tensor) -> torch.Tensor:
-        for weight in weights:
-            weight.grad = None
-        losses = losses_of({"ids": batch})
-        losses[0].backward()
-        torch.nn.utils.clip_grad_norm_(weights, design.clip)
-        return losses.detach()
-
-    return learn
+    return TrainingStep(losses_of, learner.parameters(), clip=design.clip, capture=device == "cuda")
 
 
 def scheduled(step: int, design: Design) -> float:
@@ -335,8 +302,6 @@ def sequences(tokens: torch.Tensor, starts: torch.Tensor, inside: int) -> torch.
     Tensor of int64 of shape (sequences, inside + 2)
         With [CLS] in front and [SEP] at the end.
     """
-    import torch
-
     positions = starts.to(tokens.device)[:, None] + torch.arange(inside, device=tokens.device)
     ids = tokens[positions].long()
     first, last = torch.full_like(ids[:, :1], CLS), torch.full_like(ids[:, :1], SEP)
@@ -345,8 +310,6 @@ def sequences(tokens: torch.Tensor, starts: torch.Tensor, inside: int) -> torch.
 
 def _starts(length: int, design: Design, seed: int, step: int) -> torch.Tensor:
     """Return the starts of the sequences of an update: each pass over the text is shifted and reshuffled."""
-    import torch
-
     inside = design.length - 2
     starts = np.empty(0, dtype=np.int64)
     while len(starts) < design.batch:
@@ -364,8 +327,6 @@ def _one_pass(length: int, inside: int, seed: int, epoch: int) -> np.ndarray:
 
 
 def _optimizer(learner: torch.nn.Module, design: Design, device: str) -> Any:
-    import torch
-
     decayed = [p for p in learner.parameters() if p.ndim > 1]
     plain = [p for p in learner.parameters() if p.ndim <= 1]
     return torch.optim.AdamW(
@@ -377,9 +338,7 @@ def _optimizer(learner: torch.nn.Module, design: Design, device: str) -> Any:
     )
 
 
-def _failure(design: Design, losses: list[tuple[int, float]], done: int) -> str | None:
-    if done < design.steps:
-        return f"stopped after {done} of {design.steps} updates"
+def _failure(design: Design, losses: Sequence[tuple[int, float]]) -> str | None:
     if design.objective in ("masked", "every", "causal") and losses[-1][1] > PLATEAU:
         return f"still on the plateau of word frequencies: loss {losses[-1][1]:.2f}"
     return None

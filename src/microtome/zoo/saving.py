@@ -12,7 +12,7 @@ from .text import TOKENIZER
 from .wordpiece import SPECIAL
 
 
-def save_encoder(learner: Any, tokenizer: str, folder: str | Path) -> Path:
+def save_encoder(learner: Any, tokenizer: str, folder: str | Path) -> None:
     """
     Save an encoder with its pretraining head.
 
@@ -22,11 +22,6 @@ def save_encoder(learner: Any, tokenizer: str, folder: str | Path) -> Path:
     tokenizer : str
         As JSON.
     folder : path
-
-    Returns
-    -------
-    Path
-        The folder.
     """
     import copy
 
@@ -48,4 +43,3 @@ def save_encoder(learner: Any, tokenizer: str, folder: str | Path) -> Path:
         "mask_token": mask,
     }
     (path / "tokenizer_config.json").write_text(json.dumps(config, indent=1) + "\n")
-    return path

@@ -7,9 +7,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ..encoders.sentence import read_json
 from ..encoders.shipped import shipped_names, zoo_folder
 from ..errors import InputError, must
+from ..store.reading import read_json
 from .designs import DESIGNS
 
 FORMAT = "microtome/zoo-card/1"

@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 
 from encoders.elmo.slow import lstm_layers, lstm_word
 from encoders.elmo.written import lstm_options, lstm_tensors, write_lstm
-from microtome.encoders.elmo.bilstm import ElmoState
 from microtome.encoders.elmo.characters import character_ids
 from microtome.encoders.elmo.model import ElmoModel
 from microtome.encoders.elmo.reading import read_elmo
-from microtome.errors import InputError
 
 SENTENCES = [["A", "slice", "is", "thin", "."], [], ["né"], ["w" * 70, "<S>", "!"], ["x", "y"]]
 OPTIONS = {
@@ -102,95 +100,10 @@ def test_a_padded_batch_equals_its_sentences(model: ElmoModel, sentences: list[l
         assert not together[:, i, alone.shape[1] :].any()
 
 
-def test_nothing_is_remembered_without_a_state(model: ElmoModel) -> None:
+def test_nothing_is_remembered(model: ElmoModel) -> None:
     first = layers_of(model, SENTENCES)
     layers_of(model, SENTENCES[::-1])
     np.testing.assert_array_equal(layers_of(model, SENTENCES), first)
-
-
-def test_state_goes_on_row_by_row(model: ElmoModel) -> None:
-    # The batches shrink and grow: a row that is left out keeps its state, a new one starts from zero.
-    batches = [SENTENCES[:3], SENTENCES[3:4], SENTENCES[1:5], [[], []], SENTENCES[:2]]
-    tensors, options = lstm_tensors(lstm_options()), lstm_options()
-    state, slow = ElmoState(), [{} for _ in range(4)]
-    for batch in batches:
-        layers = layers_of(model, batch, state=state)
-        for i, sentence in enumerate(batch):
-            expected = lstm_layers(tensors, options, sentence, slow[i])
-            np.testing.assert_allclose(layers[:, i, : expected.shape[1]], expected, atol=1e-12)
-    for place, memory in state.blocks.items():
-        assert memory.h is not None
-        assert memory.c is not None
-        for i, rows in enumerate(slow):
-            for direction in (0, 1):
-                h, c = rows[direction, place]
-                np.testing.assert_allclose(memory.h[direction, i], h, atol=1e-12)
-                np.testing.assert_allclose(memory.c[direction, i], c, atol=1e-12)
-
-
-def test_a_row_without_tokens_keeps_its_state(model: ElmoModel) -> None:
-    state, other = ElmoState(), ElmoState()
-    ids = character_ids([["a", "b"], ["c"]])
-    with torch.inference_mode():
-        model(ids, state=state)
-        model(ids, state=other)
-        nothing = ids.clone()
-        nothing[0] = 0
-        layers = model(nothing, state=state)
-        model(torch.zeros_like(ids), state=state)
-        model(ids[:0], state=state)
-    assert not any(layer[0].any() for layer in layers)
-    for place in (0, 1):
-        before, after = other.blocks[place], state.blocks[place]
-        assert before.h is not None
-        assert after.h is not None
-        assert torch.equal(before.h[:, 0], after.h[:, 0])
-        assert not torch.equal(before.h[:, 1], after.h[:, 1])
-
-
-def test_a_call_that_fails_leaves_the_state_alone(model: ElmoModel) -> None:
-    state = ElmoState()
-    layers_of(model, SENTENCES, state=state)
-    before = dict(state.blocks)
-    copies = {place: memory.h.clone() for place, memory in before.items() if memory.h is not None}
-
-    def stop(*_: object) -> None:
-        raise RuntimeError("stopped in the second block")
-
-    hook = model.blocks[1].register_forward_hook(stop)
-    try:
-        with pytest.raises(RuntimeError, match="second block"):
-            layers_of(model, SENTENCES, state=state)
-    finally:
-        hook.remove()
-    assert state.blocks == before
-    assert all(
-        torch.equal(memory.h, copies[place]) for place, memory in before.items() if memory.h is not None
-    )
-
-
-def test_a_state_carries_no_gradient(model: ElmoModel) -> None:
-    state = ElmoState()
-    for _ in range(2):
-        model(character_ids([["a"]]), state=state)[-1].sum().backward()
-    assert model.blocks[0].get_parameter("recurrent").grad is not None
-    model.zero_grad()
-
-
-def test_a_state_of_another_model(tmp_path: Path, model: ElmoModel) -> None:
-    other = read_elmo(write_lstm(tmp_path, lstm_options(lstm__dim=9)))
-    state = ElmoState()
-    layers_of(other, [["a"]], state=state)
-    with pytest.raises(InputError) as caught:
-        layers_of(model, [["a"]], state=state)
-    assert str(caught.value) == (
-        "state must come from this model, with 5 features and 7 cells a direction, but got 5 and 9."
-    )
-
-
-def test_a_state_that_is_none(model: ElmoModel) -> None:
-    with pytest.raises(InputError, match=r"^state must be an ElmoState, but got \{\}\.$"):
-        layers_of(model, [["a"]], state={})
 
 
 def test_raw_last_changes_nothing(model: ElmoModel) -> None:

@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 
 from encoders.elmo.slow import transformer_layers
 from encoders.elmo.written import transformer_config, transformer_tensors, write_transformer
-from microtome.encoders.elmo.bilstm import ElmoState
 from microtome.encoders.elmo.characters import character_ids
 from microtome.encoders.elmo.model import ElmoModel
 from microtome.encoders.elmo.reading import read_elmo
-from microtome.errors import InputError
 
 SENTENCES = [["A", "slice", "is", "thin", "."], [], ["né"], ["w" * 70, "<S>", "!"]]
 CONFIGS = {
@@ -114,14 +112,6 @@ def test_half_precision_stays_near(tmp_path: Path, model: ElmoModel) -> None:
         layers = torch.stack(half(character_ids(SENTENCES)))
     assert layers.dtype == torch.float16
     np.testing.assert_allclose(layers.double().numpy(), layers_of(model, SENTENCES), atol=0.1)
-
-
-def test_it_has_no_state(model: ElmoModel) -> None:
-    with pytest.raises(InputError) as caught:
-        layers_of(model, [["a"]], state=ElmoState())
-    assert str(caught.value) == (
-        "state must be None for a Transformer ELMo, which remembers nothing, but got one."
-    )
 
 
 def test_no_sentence_and_no_word(model: ElmoModel) -> None:

@@ -62,16 +62,19 @@ def test_only_layers_above_the_moved_block_change(place: Path, tmp_path: Path) -
         assert found.more["average"][measure]["base to tuned"]["value"] == pytest.approx(
             similar.values.mean()
         )
-    assert any(
-        "significantly more similar to the base than to each other in layer 3" in said
-        for said in found.findings
-    )
-    assert any("Layer 3 changed most" in said for said in found.findings)
+    kinds = [(claim.subject, claim.kind, claim.layers) for claim in found.claims]
+    for measure in ("rsa", "debiased_cka"):
+        assert [
+            layers for subject, kind, layers in kinds if (subject, kind) == (measure, "beyond seeds")
+        ] == [(), (3,)]
+        assert (measure, "change center", (3,)) in kinds
+        assert (measure, "mean similarity", ()) in kinds
     assert found.warnings == ()
     assert any("@inproceedings{merchant2020" in entry for entry in found.references)
     found.save(tmp_path / "out")
     again = open_result(tmp_path / "out")
     assert again.findings == found.findings
+    assert [claim.document() for claim in again.claims] == [claim.document() for claim in found.claims]
     assert len(again.rows) == 2 * 4 * 6
     # Rows are in the store by now: no model runs again.
     heard.clear()
@@ -106,7 +109,7 @@ def test_a_copy_has_not_changed(place: Path, tmp_path: Path) -> None:
     assert curve.x == (1, 2, 3)
     assert curve.values.tolist() == curve.low.tolist() == [1, 1, 1]
     assert curve.unit == "example"
-    assert found.findings[-1].endswith("The center of change is undefined: no layer changed.")
+    assert (found.claims[-1].kind, found.claims[-1].facts["reason"]) == ("change center", "no layer changed")
     assert found.more["change"]["debiased_cka"]["center"] is None
 
 

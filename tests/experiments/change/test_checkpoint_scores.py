@@ -23,7 +23,7 @@ def readings_of(
     checkpoints: Sequence[Checkpoint], task: Any, context: Context, **options: Any
 ) -> tuple[Scoring, list[Reading]]:
     scoring = plan_scoring(checkpoints, task, **options)
-    return scoring, [score_checkpoint(scoring, each, each.load(), context) for each in checkpoints]
+    return scoring, [score_checkpoint(scoring, each, each.open(context), context) for each in checkpoints]
 
 
 def test_readouts_of_a_model_that_tells_cats_from_tea_and_of_one_that_cannot(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import cats
 import tiny
+from microtome.context import Context
 from microtome.encoders.loading import load
 from microtome.encoders.series import series
 from microtome.errors import InputError
@@ -24,6 +25,7 @@ from microtome.zoo.text import read_text
 from zoo.test_text import written
 
 Encoders = Callable[..., Any]
+CPU = Context(device="cpu")
 
 
 def test_a_folder_of_steps_as_pretraining_leaves_it(tmp_path: Path) -> None:
@@ -37,9 +39,9 @@ def test_a_folder_of_steps_as_pretraining_leaves_it(tmp_path: Path) -> None:
     (tmp_path / "pretraining.json").write_text(json.dumps({"updates": 40}))
     last = find_checkpoints(tmp_path)[-1]
     assert last.step == 40
-    assert last.load().digest == load(tmp_path).digest
+    assert last.open(CPU).digest == load(tmp_path).digest
     first = find_checkpoints(tmp_path, start=tmp_path / "step-5")[0]
-    assert (first.step, first.load().digest) == (0, found[0].load().digest)
+    assert (first.step, first.open(CPU).digest) == (0, found[0].open(CPU).digest)
     # The last state may be among the steps already.
     (tmp_path / "pretraining.json").write_text(json.dumps({"updates": 20}))
     assert [one.step for one in find_checkpoints(tmp_path)] == [5, 20]
@@ -62,7 +64,7 @@ def test_what_pretraining_wrote(tmp_path: Path) -> None:
     run = pretrain(find_design("masked", **shape), text, tmp_path / "run", checkpoints=[2, 4])
     found = find_checkpoints(run.folder)
     assert [one.step for one in found] == [2, 4, 6]
-    assert len({one.load().digest for one in found}) == 3
+    assert len({one.open(CPU).digest for one in found}) == 3
     result = trajectory(run.folder, ["the red cat runs", "a blue dog", "never"] * 25, store=tmp_path / "s")
     assert result.more["steps"] == [2, 4, 6]
     assert result.model == "run"
@@ -72,14 +74,17 @@ def test_what_pretraining_wrote(tmp_path: Path) -> None:
 def test_a_fine_tuning_that_kept_checkpoints(encoder_of: Encoders, tmp_path: Path) -> None:
     encoder, task = encoder_of("bert"), cats.cats_task(32, 20)
     given: dict[str, Any] = {**cats.QUICK, "steps": 6, "store": tmp_path / "s"}
-    tuned = finetune(encoder, task, "wu2020", checkpoints=[2, 4], **given)
+    tuned, store = (
+        finetune(encoder, task, "wu2020", checkpoints=[2, 4], **given),
+        Context(store=tmp_path / "s"),
+    )
     for handed in (tuned, tuned.folder):
-        found = find_checkpoints(handed, start=encoder, store=tmp_path / "s")
+        found = find_checkpoints(handed, store, start=encoder)
         assert [one.step for one in found] == [0, 2, 4, 6]
         assert [one.tuned for one in found] == [False, True, True, True]
-        assert len({one.load().digest for one in found}) == 4
+        assert len({one.open(CPU).digest for one in found}) == 4
     with pytest.raises(InputError, match="must be in the store"):
-        find_checkpoints(tuned.folder, store=tmp_path / "elsewhere")
+        find_checkpoints(tuned.folder, Context(store=tmp_path / "elsewhere"))
 
 
 @pytest.mark.parametrize(("kept", "lost", "left"), [
@@ -92,13 +97,14 @@ def test_checkpoints_that_are_gone_are_named(
 ) -> None:
     given: dict[str, Any] = {**cats.QUICK, "steps": 6, "store": tmp_path / "s"}
     tuned = finetune(encoder_of("bert"), cats.cats_task(32, 20), "wu2020", checkpoints=kept, **given)
-    assert missing_checkpoints(tuned.folder, store=tmp_path / "s") == ()
+    store = Context(store=tmp_path / "s")
+    assert missing_checkpoints(tuned.folder, store) == ()
     for place in lost:
         shutil.rmtree(tuned.checkpoints[place])
     for handed in (tuned, tuned.folder):
-        (said,) = missing_checkpoints(handed, store=tmp_path / "s")
+        (said,) = missing_checkpoints(handed, store)
         assert said.endswith(f"left out: {left}.")
-        found = [one.step for one in find_checkpoints(handed, store=tmp_path / "s")]
+        found = [one.step for one in find_checkpoints(handed, store)]
         assert len(found) == len(tuned.checkpoints) + (kept != "epochs") - len(lost)
     result = trajectory(tuned, ["the red cat runs", "a blue dog", "never"] * 25, store=tmp_path / "s")
     assert result.warnings[0] == said

@@ -33,10 +33,7 @@ def test_a_text_does_not_differ_from_itself(place: Path, tmp_path: Path) -> None
         average = found.more["average"][measure]["difference"]
         assert average == {"value": 0, "low": 0, "high": 0, "p": 1}
     assert found.more["matched"]["pairs"] == 70
-    assert (
-        sum("of the task is not significantly different from that of others" in s for s in found.findings)
-        == 2
-    )
+    assert [(claim.kind, claim.verdict) for claim in found.claims] == [("domains", "inconclusive")] * 2
 
 
 def test_words_that_moved_show_on_the_text_that_has_them(place: Path, tmp_path: Path) -> None:
@@ -51,9 +48,8 @@ def test_words_that_moved_show_on_the_text_that_has_them(place: Path, tmp_path: 
         np.testing.assert_array_equal(found[f"{measure}: out of domain"].values, 1)
         assert (found[f"{measure}: difference, out of domain from in domain"].band_low > 0).all()
         assert found.more["average"][measure]["difference"]["p"] < 0.001
-    said = [one for one in found.findings if "stay closer to the base than those of the task" in one]
-    assert len(said) == 2
-    assert any("significantly above 0 in layers 0 to 3" in one for one in found.findings)
+    claims = [(claim.kind, claim.verdict, claim.layers) for claim in found.claims]
+    assert claims == [("domains", "holds", ()), ("domain layers", "holds", (0, 1, 2, 3))] * 2
     assert {row["domain"] for row in found.rows} == {"in", "out"}
     assert found.warnings == ("Nothing can be said about other seeds: one fine-tuned model was given.",)
     assert "were paired by their number of tokens" in found.methods

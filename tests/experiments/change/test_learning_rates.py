@@ -15,12 +15,12 @@ from microtome.experiments.change.learning_rates import (
     check_match,
     check_methods,
     choose_rates,
+    compare_methods,
     rates_of,
-    score_documents,
-    score_findings,
 )
 from microtome.experiments.change.tuning_methods import TuningMethods
 from microtome.experiments.runs import Done, Run
+from microtome.findings.claims.render import evidence, headline
 from microtome.training.tuned import Failure
 
 
@@ -109,28 +109,35 @@ def test_scores_that_stay_apart_are_told() -> None:
         "head": replace(ways["head"], done=(answered("head", half, 0.5),)),
         "lora": replace(ways["head"], name="lora", done=()),
     }
-    told = score_documents(task, found, 0.95)
+    told, claims = compare_methods(task, found, 0.95)
     assert told["full"]["apart"] is None
     assert told["head"]["apart"]["value"] == pytest.approx(-50)
     assert told["head"]["apart"]["high"] < 0
     assert math.isnan(told["lora"]["score"])
-    said = score_findings(task, told)
+    matched, apart = claims
     n = len(right)
-    assert said[0].startswith(f"accuracy on cats, in points, n = {n}: full 100.0 [")
-    assert "majority baseline: 48.3" in said[0], "29 of 60"
+    assert (matched.kind, matched.verdict, matched.n) == ("matched scores", "does not hold", n)
+    assert matched.estimate is not None
+    assert matched.estimate.value == pytest.approx(50)
+    assert list(matched.beside) == ["full at rate 0.001", "head at rate 0.01", "majority baseline"]
+    assert matched.beside["majority baseline"].value == pytest.approx(100 * 29 / 60)
+    assert headline(matched).endswith(
+        "not matched, they lie 50.0 points of accuracy apart: other rates may bring them closer."
+    )
+    assert evidence(matched).startswith("Largest difference: 50.0; full at rate 0.001: 100.0 [")
     # Wilson's interval of half of them, by hand.
     z = 1.959964
     arm = 100 * z * math.sqrt(0.25 / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
     assert told["head"]["low"] == pytest.approx(50 - arm, abs=0.01)
     assert told["head"]["high"] == pytest.approx(50 + arm, abs=0.01)
     assert told["lora"]["low"] is None
-    assert said[1].startswith("Scores are not matched, they lie 50.0 points apart: ")
-    assert "head stays 50.0 points below full" in said[2]
+    assert headline(apart).startswith("Head tuning stays 50.0 points of accuracy below full tuning")
+    assert evidence(apart).startswith("Difference: -50.0 [")
     few = [*right[:20], *wrong[20:]]
     poor = {name: replace(found[name], done=(answered(name, few, 20 / 60),)) for name in ("full", "head")}
-    said = score_findings(task, score_documents(task, poor, 0.95))
-    assert said[1].startswith("No tuning method scores above the majority baseline: nothing was learned")
-    assert said[2] == "Scores are matched to within 0.0 points."
+    matched, nothing = compare_methods(task, poor, 0.95)[1]
+    assert headline(nothing).startswith("No tuning method scores above the majority baseline: nothing was")
+    assert headline(matched).endswith("are matched to within 0.0 points of accuracy.")
 
 
 def test_what_scores_are_matched_to() -> None:

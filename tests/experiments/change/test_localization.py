@@ -54,7 +54,7 @@ def test_scores_of_all_layers_with_their_doubt(tmp_path: Path) -> None:
     off = ~np.eye(8, dtype=bool)
     expected = np.where(off, turned.value, 0).sum(0) / 7
     np.testing.assert_allclose([row["beyond rotations"] for row in found.rows], expected, atol=1e-6)
-    assert found.findings[0].startswith("Beyond rotations, single neurons (in) count most in layer")
+    assert found.findings[0].startswith("Beyond random rotations, single neurons (in) count most in layer")
     mine, described, coded = (
         [row[name] for row in found.rows]
         for name in ("beyond rotations", "published, as described", "published, as coded")

@@ -10,6 +10,7 @@ import pytest
 
 from microtome.errors import InputError
 from microtome.experiments.change.onset import which_first
+from microtome.findings.claims.render import evidence, headline
 from microtome.randomness import generator
 
 STEPS = (0, 10, 100, 1000, 10_000, 100_000)
@@ -37,21 +38,20 @@ def test_before_after_and_with() -> None:
     assert first.score == pytest.approx(2.5)
     assert first.difference == pytest.approx(-2.0)
     assert first.low <= first.difference <= first.high < 0
-    assert (
-        "Blocks appear before the score rises: a block is certain from between steps 0 and 10 on"
-        in first.sentence()
-    )
+    claim = first.claim("accuracy")
+    assert headline(claim) == "Blocks appear before the score rises."
+    assert evidence(claim).startswith("A block is certain from between steps 0 and 10 on, and half of")
     assert told(late).verdict == "after"
     both = told(same)
     assert both.verdict == "with"
-    assert "as far as the checkpoints can tell" in both.sentence()
+    assert "as far as the checkpoints can tell" in headline(both.claim("accuracy"))
     json.dumps(both.document(), allow_nan=False)
     assert told(early).document() == told(early).document()
 
 
 def test_a_block_that_is_there_from_the_first_on_and_one_that_comes_and_goes() -> None:
     assert told([1.0] * 6).block == 0
-    assert "certain from step 0 on" in told([1.0] * 6).sentence()
+    assert "certain from step 0 on" in evidence(told([1.0] * 6).claim("accuracy"))
     # What falls again is not there yet.
     assert told([1.0, 1.0, 0.1, 0.1, 0.1, 0.9]).block > 4
 
@@ -61,7 +61,7 @@ def test_wide_errors_leave_it_open() -> None:
     assert found.verdict == "inconclusive"
     assert found.reason is None
     assert found.high - found.low > 1
-    assert "inconclusive: a block is certain from" in found.sentence()
+    assert headline(found.claim("accuracy")).endswith("score rises is inconclusive.")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_what_is_not_there_has_no_order(evidence: Any, scores: Any, why: str) ->
     found = told(evidence, scores)
     assert found.verdict == "inconclusive"
     assert found.reason == why
-    assert found.sentence().endswith(f"inconclusive: {why}.")
+    assert headline(found.claim("accuracy")).endswith(f"inconclusive: {why}.")
 
 
 def test_two_checkpoints_and_other_shapes() -> None:

@@ -15,6 +15,7 @@ from microtome.errors import InputError
 from microtome.experiments import layer_heads as headarms
 from microtome.experiments.change.trajectory import trajectory
 from microtome.figures.trajectories import save_trajectory
+from microtome.findings.claims.render import headline
 from microtome.findings.results import open_result
 from microtome.tasks.items import Split
 from microtome.tasks.subset import subset
@@ -68,7 +69,7 @@ def test_only_the_layers_that_move_change(place: Path, tmp_path: Path) -> None:
     assert 7 < centers[2]["value"] < 8
     np.testing.assert_allclose(found.more["change"]["last"]["values"][0], similar[2], atol=1e-9)
     np.testing.assert_allclose(found.curves[0].values, similar.mean(1))
-    assert "layer 8 changed most" in found.findings[0]
+    assert (found.claims[0].kind, found.claims[0].layers) == ("course change", (8,))
     maps = np.array(found.more["maps"])
     assert maps.shape == (3, 9, 9)
     np.testing.assert_allclose(maps[0][:7, :7], maps[2][:7, :7])
@@ -114,7 +115,10 @@ def test_the_order_in_which_blocks_and_score_came(
     values = dict(zip(steps, found.curves[0].values, strict=True))
     assert all((value > 0.9) == (step >= score) for step, value in values.items())
     assert found.more["order"]["verdict"] == verdict
-    assert any(said.startswith(f"Blocks appear {verdict} the score rises") for said in found.findings)
+    assert (found.claims[-1].kind, found.claims[-1].facts["order"]) == ("onset", verdict)
+    blocks = found.claims[1]
+    assert [entry["step"] for entry in blocks.facts["certain"]] == [step for step in steps if step >= block]
+    assert headline(blocks).endswith("at step 80 layers 5-8 form a block.")
     assert len(found.more["readouts"]) == 5
     assert len(found.more["readouts"][0]["values"]) == 8
     assert found.more["heads"] == []

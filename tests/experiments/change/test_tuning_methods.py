@@ -53,11 +53,13 @@ def test_each_way_changes_what_it_can(tmp_path: Path) -> None:
     assert ways["lora"]["change"]["debiased_cka"]["center_apart"]["from"] == "full"
     scores = [one["score"] for one in ways.values()]
     assert max(scores) - min(scores) > MATCHED
-    assert f"not matched, they lie {max(scores) - min(scores):.1f} points apart" in found.findings[1]
-    assert any(
-        said.startswith("Head tuning. By debiased_cka: The center of change is undefined")
-        for said in found.findings
-    )
+    matched = found.claims[0]
+    assert matched.estimate is not None
+    assert (matched.kind, matched.verdict) == ("matched scores", "does not hold")
+    assert matched.estimate.value == pytest.approx(max(scores) - min(scores))
+    centers = {claim.facts["method"]: claim for claim in found.claims if claim.kind == "change center"}
+    assert list(centers) == ["full", "lora", "bitfit", "head"]
+    assert centers["head"].facts["reason"] == "no layer changed"
     assert len(found.rows) == 8
     assert found.task == "cats"
     json.dumps(found.document(), allow_nan=False)

@@ -15,16 +15,17 @@ import torch
 
 import microtome as mt
 import tiny
+from microtome.context import Context
 from microtome.encoders.cutting import keep_blocks
 from microtome.encoders.loading import load
 from microtome.errors import InputError, UnknownNameError
-from microtome.experiments.models import opened
 from microtome.experiments.surgery.skipping import skip
 from microtome.findings.results import Result, SpanMap, open_result
 from microtome.randomness import generator
 from microtome.tasks.items import Item, Split
 from microtome.tasks.task import Task
 from microtome.training.evaluating import predict, score_answers
+from microtome.training.opening import open_models
 
 QUICK: dict[str, Any] = {"steps": 60, "batch": 16, "rate": 1e-3, "longest": 32}
 STILL: dict[str, Any] = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -207,7 +208,7 @@ def test_what_makes_no_sense_is_refused(runs: list[Any], task: Task, tmp_path: P
 
 
 def test_opened_models_can_be_handed_on(runs: list[Any], task: Task, tmp_path: Path) -> None:
-    models = opened(runs, task)
+    models = open_models(runs, task, context=Context())
     one: Callable[..., Result] = skip
     np.testing.assert_array_equal(
         one(models, task, store=tmp_path).spans[0].values, one(runs, task, store=tmp_path).spans[0].values

@@ -16,6 +16,7 @@ from scipy import stats
 import cats
 import microtome as mt
 import tiny
+from microtome.context import Context
 from microtome.encoders.cutting import keep_blocks
 from microtome.errors import InputError, UnknownNameError
 from microtome.experiments import layer_heads as headarms
@@ -30,7 +31,8 @@ from microtome.tasks.items import Kind
 from microtome.tasks.subset import subset
 from microtome.training.evaluating import predict
 from microtome.training.models.modeling import build
-from microtome.training.models.saving import load_task_model, save
+from microtome.training.models.saving import save
+from microtome.training.opening import open_model
 from samples import task_of
 
 QUICK: dict[str, Any] = dict(cats.QUICK)
@@ -83,7 +85,7 @@ def test_untuned_scores_are_those_of_really_cut_models(
     curve: Any = found["UNTUNED"]
     assert curve.x == (1, 2, 3)
     for kept in (1, 2, 3):
-        model = load_task_model(runs[0].folder, task)
+        model = open_model(runs[0].folder, task, context=Context()).task_model
         keep_blocks(model.net, model.family, range(1, kept + 1))
         answers = predict(model, task.split("validation"), task, runs[0].encoder.tokenizer, longest=16)
         assert curve.values[kept - 1] == pytest.approx(scores(task, answers))
@@ -221,12 +223,11 @@ def test_heads_learn_from_what_their_model_was_trained_on(
 
 
 def test_the_whole_model_is_scored_in_the_precision_of_its_run(folder: Path, task: Any, store: Path) -> None:
-    from microtome.experiments.models import opened
 
     run = mt.finetune(mt.load(folder), task, "wu2020", seed=1, store=store, dtype="bfloat16", **QUICK)
     found = truncate(run.folder, task, store=store, arms=["untuned"])
     assert found.provenance["precision"] == "bfloat16"
-    assert opened(run, task)[0].precision == "bfloat16"
+    assert open_model(run, task, context=Context()).precision == "bfloat16"
     assert found["UNTUNED"].values[-1] == run.score.value
     specifications = [e.specification for e in Shelf(store).entries() if e.kind == "cuts"]
     assert {(each["device"], each["precision"]) for each in specifications} >= {("cpu", "bfloat16")}

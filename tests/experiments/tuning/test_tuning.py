@@ -15,7 +15,7 @@ from microtome.encoders import loading
 from microtome.experiments.tuning.evaluation import ModelEvaluation
 from microtome.experiments.tuning.finetuning import FineTuning
 from microtome.experiments.tuning.pruning import Pruning
-from microtome.training import evaluating
+from microtome.training import opening
 
 Encoders = Callable[..., Any]
 RECIPE = cats.QUICK
@@ -46,18 +46,18 @@ def test_results_have_one_protocol_and_models_are_opened_once(
         == mt.finetune(encoder, task, "wu2020", seed=1, store=tmp_path / "store", **RECIPE).address
     )
 
-    opened = []
-    original = evaluating.open_scored
+    models = []
+    original = opening.open_model
     monkeypatch.setattr(
-        "microtome.experiments.tuning.evaluation.open_scored",
-        lambda *given, **more: opened.append(given) or original(*given, **more),
+        "microtome.experiments.tuning.evaluation.open_model",
+        lambda *given, **more: models.append(given) or original(*given, **more),
     )
     folder = tmp_path / "runs" / "seed-1"
     evaluation = ModelEvaluation(model=str(folder), task=task, against=runs.runs[0])
     plan = evaluation.plan(context)
     monkeypatch.setattr(loading, "load", None)
     result = evaluation.run(plan, context)
-    assert len(opened) == 2
+    assert len(models) == 2
     assert result.comparison is not None
     assert result.comparison.difference == 0
     protocol(result, tmp_path / "evaluation")

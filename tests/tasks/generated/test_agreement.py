@@ -5,9 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from microtome.tasks.generated.agreement import AGREEMENT, agreement
-from microtome.tasks.generated.agreement_words import DOES, PEOPLE, PLACES
-from microtome.tasks.generated.draws import draws
+from microtome.tasks.generated.agreement import AGREEMENT, DOES, PEOPLE, PLACES
+from microtome.tasks.generated.grammar import build, draws, vocabulary
 
 PLACE = r"(?:near|behind|outside|opposite) the (?P<place{0}>\w+)"
 CLAUSE = (
@@ -50,7 +49,7 @@ def last_noun(found: re.Match[str], clause: int) -> str:
 
 @pytest.fixture(scope="module")
 def task():
-    return agreement()
+    return build(AGREEMENT)
 
 
 @pytest.mark.parametrize("split", ["train", "validation", "test", "held_out"])
@@ -90,7 +89,7 @@ def test_swapped_verbs_turn_the_label_round_with_the_same_words(task) -> None:
 
 
 def test_a_pair_is_never_torn() -> None:
-    words = AGREEMENT.words(False)
+    words = vocabulary(AGREEMENT, held_out=False)
     for place in range(200):
         wrong, right = (AGREEMENT.draft(words, label, draws(place, "pair")) for label in (0, 1))
         assert wrong.key == right.key == right.texts[0] != wrong.texts[0]

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from microtome.tasks.generated import agreement_words, entailment_words, polarity_words
-from microtome.tasks.generated.english import part, with_article, with_s
+from microtome.tasks.generated import agreement, entailment, polarity
+from microtome.tasks.generated.english import with_article, with_s
+from microtome.tasks.generated.grammar import part
 
 
 @pytest.mark.parametrize(
@@ -27,16 +28,16 @@ def test_with_s(word: str, bent: str) -> None:
 
 
 def test_no_word_needs_a_rule_that_is_missing() -> None:
-    nouns = (*agreement_words.PEOPLE, *agreement_words.PLACES, *entailment_words.PEOPLE)
-    members = [word for family in entailment_words.PEOPLE.values() for word in family]
-    for word in (*nouns, *members, *agreement_words.DOES):
+    nouns = (*agreement.PEOPLE, *agreement.PLACES, *entailment.PEOPLE)
+    members = [word for family in entailment.PEOPLE.values() for word in family]
+    for word in (*nouns, *members, *agreement.DOES):
         assert not word.endswith(("o", "lf", "fe", "quy"))
         assert not word.endswith("man") or with_s(word).endswith("men")
 
 
 def test_articles_follow_the_sound() -> None:
-    words = [*entailment_words.ADJECTIVES]
-    for families in (entailment_words.PEOPLE, entailment_words.ANIMALS):
+    words = [*entailment.ADJECTIVES]
+    for families in (entailment.PEOPLE, entailment.ANIMALS):
         words += [*families, *(word for family in families.values() for word in family)]
     assert with_article("owl") == "an owl"
     for word in words:
@@ -47,18 +48,18 @@ def test_articles_follow_the_sound() -> None:
 def test_lexicons_have_no_word_twice() -> None:
     opinions = ("PRAISE", "BLAME", "LIKED", "DISLIKED", "PLEASED", "DISPLEASED")
     lists = [
-        [word for name in opinions for word in getattr(polarity_words, name)],
-        [word for aspects in polarity_words.SUBJECTS.values() for word in aspects],
-        [*agreement_words.PEOPLE],
-        [*agreement_words.DOES],
-        [*agreement_words.DID],
-        [*agreement_words.STATES, *agreement_words.LOOKS],
-        [*agreement_words.PLACES],
-        [*entailment_words.ADJECTIVES],
-        [*entailment_words.ADVERBS],
+        [word for name in opinions for word in getattr(polarity, name)],
+        [word for aspects in polarity.SUBJECTS.values() for word in aspects],
+        [*agreement.PEOPLE],
+        [*agreement.DOES],
+        [*agreement.DID],
+        [*agreement.STATES, *agreement.LOOKS],
+        [*agreement.PLACES],
+        [*entailment.ADJECTIVES],
+        [*entailment.ADVERBS],
         [
             word
-            for table in (entailment_words.PEOPLE, entailment_words.ANIMALS, entailment_words.VERBS)
+            for table in (entailment.PEOPLE, entailment.ANIMALS, entailment.VERBS)
             for head, members in table.items()
             for word in (head, *members)
         ],
@@ -68,7 +69,7 @@ def test_lexicons_have_no_word_twice() -> None:
 
 
 def test_parts_share_nothing_and_lose_nothing() -> None:
-    words = agreement_words.PEOPLE
+    words = agreement.PEOPLE
     seen, held = part(words, False), part(words, True)
     assert not set(seen) & set(held)
     assert sorted((*seen, *held)) == sorted(words)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from microtome.tasks.generated import entailment_words as lexicon
-from microtome.tasks.generated.draws import draws
-from microtome.tasks.generated.entailment import ENTAILMENT, entailment
+from microtome.tasks.generated import entailment as lexicon
+from microtome.tasks.generated.entailment import ENTAILMENT
+from microtome.tasks.generated.grammar import build, draws, vocabulary
 
 COUNTS = {"two": 2, "three": 3, "four": 4}
 BENT = {"child": "children", "freshman": "freshmen", "craftsman": "craftsmen", "baby": "babies"}
@@ -122,7 +122,7 @@ def _clause(words: list[str], models: Models) -> tuple[np.ndarray, list[str]]:
 
 @pytest.fixture(scope="module")
 def task():
-    return entailment()
+    return build(ENTAILMENT)
 
 
 def test_the_checker_knows_what_it_should() -> None:
@@ -183,7 +183,7 @@ def every_model(texts: tuple[str, ...], bits: int) -> Models | None:
 
 
 def test_the_hypothesis_is_written_before_the_label_is_known() -> None:
-    words = ENTAILMENT.words(False)
+    words = vocabulary(ENTAILMENT, held_out=False)
     for place in range(300):
         entailed, other = (ENTAILMENT.draft(words, label, draws(place, "pair")) for label in (0, 1))
         assert entailed.texts[1] == other.texts[1]

@@ -6,21 +6,19 @@ import time
 from collections import Counter
 from functools import cache
 from itertools import islice, product
-from typing import Any
 
 import numpy as np
 import pytest
 
 from microtome.errors import InputError, UnknownNameError
 from microtome.tasks.generated.agreement import AGREEMENT
-from microtome.tasks.generated.draws import draws
 from microtome.tasks.generated.entailment import ENTAILMENT
-from microtome.tasks.generated.grammar import Draft, Grammar, build
+from microtome.tasks.generated.grammar import Draft, Grammar, build, draws, vocabulary
 from microtome.tasks.generated.polarity import POLARITY
 from microtome.tasks.generated.table import GENERATED
 from microtome.tasks.task import Task
 
-GRAMMARS: dict[str, Grammar[Any]] = {grammar.name: grammar for grammar in (POLARITY, ENTAILMENT, AGREEMENT)}
+GRAMMARS: dict[str, Grammar] = {grammar.name: grammar for grammar in (POLARITY, ENTAILMENT, AGREEMENT)}
 SPLITS = ("train", "validation", "test", "held_out")
 
 # Whoever changes a sentence raises the version of its grammar, and writes both here.
@@ -55,7 +53,7 @@ def texts(name: str, split: str) -> list[tuple[str, ...]]:
     return [item.texts for item in made(name).split(split)]
 
 
-def vocabulary(name: str, split: str) -> set[str]:
+def vocabulary_of(name: str, split: str) -> set[str]:
     return {word.strip(".,").lower() for each in texts(name, split) for t in each for word in t.split()}
 
 
@@ -122,7 +120,7 @@ def test_there_are_far_more_sentences_than_training_needs(name: str) -> None:
     # As many pairs agree as if all sentences were equally likely and there were this many of them; where
     # some are likelier, there are more.
     grammar = GRAMMARS[name]
-    words, numbers = grammar.words(False), draws(0, "variety")
+    words, numbers = vocabulary(grammar, held_out=False), draws(0, "variety")
     drawn = [grammar.draft(words, i % 2, numbers).key for i in range(20_000)]
     pairs = sum(count * (count - 1) / 2 for count in Counter(drawn).values())
     effective = len(drawn) * (len(drawn) - 1) / 2 / max(pairs, 1)
@@ -131,7 +129,7 @@ def test_there_are_far_more_sentences_than_training_needs(name: str) -> None:
 
 @every_task
 def test_held_out_words_are_not_in_train(name: str) -> None:
-    held, seen = vocabulary(name, "held_out"), vocabulary(name, "train")
+    held, seen = vocabulary_of(name, "held_out"), vocabulary_of(name, "train")
     assert len(held - seen) > 50
     assert held & seen <= set(SHARED[name].split())
 
@@ -156,7 +154,7 @@ def test_nothing_is_written_before_it_is_read() -> None:
         tests="",
         labels=("no", "yes"),
         version=1,
-        words=lambda held_out: None,
+        lexicon={},
         draft=refuse,
     )
     assert build(grammar).splits == SPLITS
@@ -169,7 +167,7 @@ def test_a_grammar_that_runs_dry_says_so() -> None:
         tests="",
         labels=("no", "yes"),
         version=1,
-        words=lambda held_out: None,
+        lexicon={},
         draft=lambda words, label, numbers: Draft(key=(t := str(int(next(numbers) * 10))), texts=(t,)),
     )
     with pytest.raises(InputError, match=r"sizes\['held_out'\] must be at most about 10 for digits"):
@@ -180,7 +178,7 @@ def test_a_grammar_that_runs_dry_says_so() -> None:
 def test_bad_input_is_told(name: str) -> None:
     with pytest.raises(UnknownNameError, match=rf"split of {name} must be one of .* Did you mean train\?"):
         GENERATED[name](sizes={"trian": 3})
-    with pytest.raises(InputError, match=r"sizes\['train'\] must be a whole number of at least 1, but got 0"):
+    with pytest.raises(InputError, match=r"sizes\['train'\] must be a whole number above 0, but got 0"):
         GENERATED[name](sizes={"train": 0})
     with pytest.raises(InputError, match="seed must be a whole number of at least 0, but got -1"):
         GENERATED[name](seed=-1)

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from microtome.tasks.generated import polarity_words as lexicon
-from microtome.tasks.generated.polarity import polarity
+from microtome.tasks.generated import polarity as lexicon
+from microtome.tasks.generated.grammar import build
 
 GOOD = {*lexicon.PRAISE, *lexicon.LIKED, *lexicon.PLEASED}
 POOR = {*lexicon.BLAME, *lexicon.DISLIKED, *lexicon.DISPLEASED}
@@ -12,7 +12,7 @@ POOR = {*lexicon.BLAME, *lexicon.DISLIKED, *lexicon.DISPLEASED}
 
 @pytest.fixture(scope="module")
 def task():
-    return polarity(sizes={"held_out": 8000})
+    return build(lexicon.POLARITY, sizes={"held_out": 8000})
 
 
 def counts(text: str) -> tuple[int, int]:

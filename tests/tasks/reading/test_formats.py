@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from microtome.errors import InputError
-from microtome.tasks.reading.formats import FormatOptions, Records
+from microtome.tasks.reading.formats import Records
 
 
 def read(path: Path, content: str, kind: str, **options: object) -> list:
     path.write_bytes(content.encode())
-    return list(Records(path=path, format=kind, options=FormatOptions(**options)))  # pyright: ignore[reportArgumentType]
+    return list(Records(path=path, format=kind, **options))  # pyright: ignore[reportArgumentType]
 
 
 def test_a_quote_in_a_tsv_does_not_merge_rows(tmp_path: Path) -> None:

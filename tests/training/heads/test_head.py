@@ -12,6 +12,7 @@ import transformers
 
 import samples
 import tiny
+from microtome.context import Context
 from microtome.encoders.table import FAMILIES, family_of
 from microtome.errors import InputError, UnknownNameError
 from microtome.tasks.items import Kind
@@ -19,7 +20,8 @@ from microtome.training.heads.head import HEADS, Head, describe, resolve
 from microtome.training.heads.losses import counted
 from microtome.training.inputs import collate, encode
 from microtome.training.models.modeling import build
-from microtome.training.models.saving import load_task_model, save
+from microtome.training.models.saving import save
+from microtome.training.opening import open_model
 from training.heads.test_head_inputs import READ, same_at_all_layers
 from training.heads.test_head_inputs import features_of as row_features
 from training.optimization.test_frozen_features import difference, frozen_model, outputs
@@ -106,7 +108,7 @@ def test_no_head_of_a_decoder_is_blind(
         alone = model(collate(features[:1]))
         torch.testing.assert_close(alone[0], found[0], atol=1e-5, rtol=1e-5)
         save(model, tmp_path, encoder.tokenizer)
-        assert torch.equal(load_task_model(tmp_path, task)(batch), found)
+        assert torch.equal(open_model(tmp_path, task, context=Context()).task_model(batch), found)
     base, report = transformers.AutoModel.from_pretrained(tmp_path, output_loading_info=True)
     assert base.config.is_decoder
     assert not report["missing_keys"]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from microtome.context import Context
 from microtome.encoders.encoder import digest_weights
 from microtome.errors import InputError
 from microtome.tasks.generated.table import GENERATED
@@ -19,7 +20,8 @@ from microtome.training.heads.layer_heads import apply_heads, failures, head_wei
 from microtome.training.inputs import collate, encode
 from microtome.training.models.methods import set_head_dropout, trainable
 from microtome.training.models.modeling import TaskModel, build
-from microtome.training.optimization.loop import make_accelerator, train
+from microtome.training.optimization.loop import train
+from microtome.training.precision import make_accelerator
 from microtome.training.recipe import Recipe, find_recipe
 from samples import task_of
 
@@ -193,7 +195,7 @@ def test_progress_counts_all_seeds(encoder_of: Callable[..., Any], task: Any) ->
         rows_of(encoder, model, task)[0],
         recipe_of(),
         seeds=(0, 1),
-        progress=lambda *each: told.append(each),
+        context=Context(progress=lambda *each: told.append(each)),
     )
     assert told[-1] == ("heads of all layers", 14, 14)
     assert [done for _, done, _ in told] == list(range(1, 15))

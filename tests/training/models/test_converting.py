@@ -11,12 +11,14 @@ import torch
 import transformers
 
 import samples
+from microtome.context import Context
 from microtome.tasks.items import Kind
 from microtome.training.heads.head import Head
 from microtome.training.inputs import collate, encode
 from microtome.training.models.converting import as_stock
 from microtome.training.models.modeling import build
-from microtome.training.models.saving import load_task_model, said_of_head, save
+from microtome.training.models.saving import said_of_head, save
+from microtome.training.opening import open_model
 
 POOLED = Head(reads="pooler", dense=0, pooler="fresh", dropout=0.3)
 
@@ -55,7 +57,7 @@ def test_stock_transformers_read_the_head(
     assert not report["missing_keys"]
     assert not report["unexpected_keys"]
     batch = collate(encode(samples.items_of(kind), task, encoder.tokenizer))
-    again = load_task_model(tmp_path, task)
+    again = open_model(tmp_path, task, context=Context()).task_model
     with torch.inference_mode():
         ours, theirs = model(batch), net.eval()(**again._inputs(batch)).logits
         torch.testing.assert_close(theirs, ours, atol=1e-5, rtol=1e-4)

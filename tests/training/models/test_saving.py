@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 import cats
 import samples
 import tiny
+from microtome.context import Context
 from microtome.encoders.loading import load
 from microtome.errors import InputError
 from microtome.tasks.items import Kind
@@ -22,7 +23,8 @@ from microtome.training.heads.head import Head
 from microtome.training.inputs import collate, encode
 from microtome.training.models.methods import trainable
 from microtome.training.models.modeling import build
-from microtome.training.models.saving import load_task_model, said_of_head, save
+from microtome.training.models.saving import said_of_head, save
+from microtome.training.opening import open_model
 
 Encoders = Callable[..., Any]
 AUTO = {
@@ -68,7 +70,7 @@ def test_a_saved_classifier_is_the_librarys_with_its_tokenizer(
     batch = collate(encode(singles, samples.task_of("regression"), encoder.tokenizer))
     with torch.inference_mode():
         assert torch.equal(net(**inputs).logits, model(batch))
-        again = load_task_model(folder, task)
+        again = open_model(folder, task, context=Context()).task_model
         assert torch.equal(again(batch), model(batch))
     assert net.config.id2label == dict(enumerate(samples.LABELS))
     assert not list(folder.glob("*.bin"))
@@ -88,7 +90,7 @@ def test_other_kinds_are_saved_as_their_own_classes(
         assert torch.equal(net.state_dict()[name], tensor)
     batch = batch_of(encoder, kind)
     with torch.inference_mode():
-        assert torch.equal(load_task_model(tmp_path, task)(batch), model(batch))
+        assert torch.equal(open_model(tmp_path, task, context=Context()).task_model(batch), model(batch))
 
 
 @pytest.mark.parametrize("kind", ["classification", "multiple_choice"])
@@ -110,7 +112,7 @@ def test_other_heads_lie_beside_the_base_model(
     assert not report["unexpected_keys"]
     assert type(base) is type(model.base)
     batch = batch_of(encoder, kind)
-    again = load_task_model(tmp_path, task)
+    again = open_model(tmp_path, task, context=Context()).task_model
     with torch.inference_mode():
         assert torch.equal(again(batch), model(batch))
     assert again.head == model.head
@@ -128,12 +130,14 @@ def test_a_parser_is_read_back(encoder_of: Encoders, tmp_path: Path) -> None:
     save(model, tmp_path, encoder.tokenizer)
     batch = batch_of(encoder, "parsing")
     with torch.inference_mode():
-        for one, two in zip(load_task_model(tmp_path, task)(batch), model(batch), strict=True):
+        for one, two in zip(
+            open_model(tmp_path, task, context=Context()).task_model(batch), model(batch), strict=True
+        ):
             assert torch.equal(one, two)
     with pytest.raises(InputError, match="must be a model for tagging, but it is one for parsing"):
-        load_task_model(tmp_path, samples.task_of("tagging"))
+        open_model(tmp_path, samples.task_of("tagging"), context=Context())
     with pytest.raises(InputError, match=r"must have the labels of parsing \(x\), but it has no, yes, maybe"):
-        load_task_model(tmp_path, samples.task_of("parsing", ("x",)))
+        open_model(tmp_path, samples.task_of("parsing", ("x",)), context=Context())
 
 
 def test_adapters_are_merged_on_the_way(encoder_of: Encoders, tmp_path: Path) -> None:
@@ -171,7 +175,7 @@ def test_a_folder_that_held_another_head_forgets_it(encoder_of: Encoders, tmp_pa
     encoder, task = encoder_of("bert"), samples.task_of("classification")
     save(build(encoder, task, "jiant"), tmp_path, encoder.tokenizer)
     save(build(encoder, task), tmp_path, encoder.tokenizer)
-    assert load_task_model(tmp_path, task).stock
+    assert open_model(tmp_path, task, context=Context()).task_model.stock
     assert said_of_head(tmp_path) is None
     assert not (tmp_path / "README.md").exists()
 
@@ -182,4 +186,4 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
     weights["classifier.bias"][0] = float("nan")
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     with pytest.raises(InputError, match=r"of m must be finite numbers, but classifier\.bias has NaN"):
-        load_task_model(folder, cats.cats_task())
+        open_model(folder, cats.cats_task(), context=Context())

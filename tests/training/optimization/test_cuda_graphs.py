@@ -29,7 +29,7 @@ def test_played_updates_give_the_same_bits_with_dropout(
     task = GENERATED["polarity"](sizes=SIZES)
     recorded = []
     monkeypatch.setattr(
-        cuda_graphs.CudaGraphs, "_capture", _counting(cuda_graphs.CudaGraphs._capture, recorded)
+        cuda_graphs.TrainingStep, "_capture", _counting(cuda_graphs.TrainingStep._capture, recorded)
     )
 
     def tuned(place: str) -> Any:

@@ -12,7 +12,7 @@ from microtome.training.recipe import Recipe, find_recipe
 def moved(recipe: Recipe, updates: int) -> torch.Tensor:
     torch.manual_seed(0)
     layer = torch.nn.Linear(3, 2)
-    optimizer = make_optimizer(layer, recipe)
+    optimizer = make_optimizer(dict(layer.named_parameters()), recipe)
     for update in range(updates):
         set_rate(optimizer, recipe, update, updates)
         layer.weight.grad = torch.full_like(layer.weight, 0.1 * (update + 1))
@@ -50,7 +50,7 @@ def test_updates_are_those_of_the_formula(name: str) -> None:
 def test_frozen_weights_and_norms() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.LayerNorm(4), torch.nn.Linear(4, 2))
     model[0].requires_grad_(False)
-    optimizer = make_optimizer(model, find_recipe("phang2021"))
+    optimizer = make_optimizer(dict(model.named_parameters()), find_recipe("phang2021"))
     decayed, plain = optimizer.param_groups
     assert [tuple(w.shape) for w in decayed["params"]] == [(2, 4)]
     assert [tuple(w.shape) for w in plain["params"]] == [(4,), (4,), (2,)]

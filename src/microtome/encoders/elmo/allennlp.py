@@ -9,18 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from ...errors import InputError
+from ...lazy import torch
 from .archive import WEIGHTS, open_files
-from .characters import CHARACTERS
+from .characters import CHARACTERS, CharacterNetwork, embed
+from .layers import HEADS, bitransformer, final_norm
 from .model import ElmoModel, ElmoPart
 from .options import ElmoOptions, parse_options
-from .token_vectors import CharacterNetwork, embed
-from .transformer import BiTransformer, bitransformer, final_norm
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 CONTEXTUALIZER = "bidirectional_language_model_transformer"
 MODELS = ("language_model", "bidirectional_language_model", "bidirectional-language-model")
@@ -48,10 +45,8 @@ class _AllenWeights:
     source: str
     taken: set[str] = field(default_factory=set)
 
-    def take(self, name: str, *shape: int) -> Tensor:
+    def take(self, name: str, *shape: int) -> torch.Tensor:
         """Return a tensor as float32; raise if its shape is another."""
-        import torch
-
         self.taken.add(name)
         tensor = self.tensors.get(name)
         if tensor is None:
@@ -72,10 +67,8 @@ class _AllenWeights:
             raise InputError(f"{name} in {self.source} must hold finite numbers, but some are not.")
         return numbers
 
-    def both(self, name: str, *shape: int) -> Tensor:
+    def both(self, name: str, *shape: int) -> torch.Tensor:
         """Return the tensors of the two directions, stacked."""
-        import torch
-
         return torch.stack([self.take(f"{side}.{name}", *shape) for side in _SIDES])
 
     def refuse_more(self, *prefixes: str) -> None:
@@ -113,12 +106,12 @@ def read_transformer(path: Path) -> ElmoModel:
         raise options.wrong(
             f"{name}.encoder.projection_dim", f"the contextualizer's input_dim, {width}", projected
         )
-    if width % BiTransformer().heads:
-        raise options.wrong("model.contextualizer.input_dim", f"a multiple of {BiTransformer().heads}", width)
+    if width % HEADS:
+        raise options.wrong("model.contextualizer.input_dim", f"a multiple of {HEADS}", width)
     prefix = f"_text_field_embedder.token_embedder_{name.rpartition('.')[2]}"
     embeddings = ElmoPart(embed, network, _character_weights(weights, prefix, network, size, width))
     blocks = [
-        ElmoPart(bitransformer, BiTransformer(), _block_weights(weights, index, width, hidden))
+        ElmoPart(bitransformer, None, _block_weights(weights, index, width, hidden))
         for index in range(options.whole("model.contextualizer.num_layers"))
     ]
     last = {f"final_{part}": weights.both(f"norm.{part}", width) for part in ("gamma", "beta")}
@@ -166,8 +159,6 @@ def _network(options: ElmoOptions) -> tuple[str, int, CharacterNetwork]:
 
 def _load(file: IO[bytes], source: str) -> Mapping[str, Any]:
     """Load tensors without running code from the pickle."""
-    import torch
-
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns of old pickles although it reads them
@@ -185,7 +176,7 @@ def _load(file: IO[bytes], source: str) -> Mapping[str, Any]:
 
 def _character_weights(
     weights: _AllenWeights, prefix: str, network: CharacterNetwork, size: int, width: int
-) -> dict[str, Tensor]:
+) -> dict[str, torch.Tensor]:
     part = f"{prefix}._encoder._module"
     tensors = {"characters": weights.take(f"{prefix}._embedding._module.weight", CHARACTERS, size)}
     for i, (span, number) in enumerate(network.filters):
@@ -204,7 +195,7 @@ def _character_weights(
     return tensors
 
 
-def _block_weights(weights: _AllenWeights, index: int, width: int, hidden: int) -> dict[str, Tensor]:
+def _block_weights(weights: _AllenWeights, index: int, width: int, hidden: int) -> dict[str, torch.Tensor]:
     tensors = {}
     for name, part in _MATRICES.items():
         outputs, inputs = {"inner": (hidden, width), "outer": (width, hidden)}.get(name, (width, width))

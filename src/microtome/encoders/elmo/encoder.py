@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...errors import InputError, must
+from ...lazy import torch
+from ...randomness import generator
 from ..encoder import Source, Visit, digest_weights
 from ..families.elmo import ELMO, TRANSFORMER_ELMO
 from ..family import Family
 from ..tokens import Tokens
 from .characters import character_ids
-from .random_init import reinitialize
 from .reading import read_elmo
+
+if TYPE_CHECKING:
+    from ..loading import LoadOptions
 
 CUTS = "one token a word, between the begin and the end of a sentence"
 
@@ -116,8 +121,6 @@ class ElmoEncoder:
 
     def run(self, batch: Sequence[Tokens], visit: Visit) -> None:
         """Run sentences through the model; see `TransformerEncoder.run`."""
-        import torch
-
         ids = np.zeros(
             (len(batch), max(len(sentence) for sentence in batch), batch[0].ids.shape[1]), np.int64
         )
@@ -135,27 +138,48 @@ class ElmoEncoder:
         """One, as a placeholder: an ELMo has no attention maps to read."""
         return 1
 
+    def initialize(self, seed: int, *, keep_embeddings: bool) -> None:
+        """
+        Re-initialize all weights, with the distributions of the published models.
+
+        Character embeddings are uniform in [-1, 1] and their filters in [-0.05, 0.05]; highways and the
+        projection are normal with variance 1 / inputs; matrices of the blocks are uniform as in Glorot and
+        Bengio 2010; norms start at 1 and 0, biases at 0, and the biases of highway gates at 1.
+        """
+        with torch.no_grad():
+            for name, weight in self.model.state_dict().items():
+                if keep_embeddings and name.startswith("embeddings."):
+                    continue
+                values = _draw(name.rpartition(".")[2], tuple(weight.shape), generator(seed, "twin", name))
+                weight.copy_(torch.from_numpy(values))
+
     def attend(self, batch: Sequence[Tokens]) -> list[Any]:
         """Raise: attention is not read from an ELMo."""
         raise InputError(f"attention must be asked of other models, but {self.name} is an ELMo.")
 
 
-def load_elmo(
-    address: str,
-    *,
-    name: str | None,
-    device: Any,
-    random_init: bool = False,
-    seed: int = 0,
-    keep_embeddings: bool = False,
-) -> ElmoEncoder:
-    """Load an ELMo of either kind from its folder, options or archive, or a randomly initialized copy."""
-    path = Path(address)
+def load_elmo(location: str, options: LoadOptions) -> ElmoEncoder:
+    """Load an ELMo of either kind from its folder, options or archive."""
+    if options.tokenizer is not None or options.dtype != "float32" or options.autocast is not None:
+        raise InputError(f"{location} is an ELMo, which must keep its own tokens and float32.")
+    path = Path(location)
     label = path.parent.name if path.name.endswith("options.json") else path.name.split(".")[0]
-    model, changes = read_elmo(address), ()
-    if random_init:
-        changes = (reinitialize(model, seed=seed, keep_embeddings=keep_embeddings),)
-        label = f"{label}-random{seed}"
-    return ElmoEncoder(
-        name=name or label, model=model.to(device), source=Source(given=address, changes=changes)
-    )
+    return ElmoEncoder(name=options.name or label, model=read_elmo(location), source=Source(given=location))
+
+
+def _draw(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """Draw one tensor; matrices of the blocks have the shape (directions, inputs, outputs)."""
+    if name.endswith("gamma"):
+        return np.ones(shape)
+    if name.startswith("highway_bias"):
+        return np.repeat([0.0, 1.0], shape[0] // 2)
+    if "bias" in name or name.endswith("beta"):
+        return np.zeros(shape)
+    if name == "characters":
+        return rng.uniform(-1, 1, shape)
+    if name.startswith("filter"):
+        return rng.uniform(-0.05, 0.05, shape)
+    if len(shape) == 2:
+        return rng.normal(0, 1 / math.sqrt(shape[1]), shape)
+    bound = math.sqrt(6 / (shape[-2] + shape[-1]))
+    return rng.uniform(-bound, bound, shape)

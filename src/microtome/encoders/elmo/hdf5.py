@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import InputError, MicrotomeError, MissingExtraError
-from .bilstm import BiLstm, bilstm
-from .characters import CHARACTERS, WORD
+from ...lazy import torch
+from .characters import CHARACTERS, WORD, CharacterNetwork, embed
+from .layers import BiLstm, bilstm
 from .model import ElmoModel, ElmoPart
 from .options import ElmoOptions, content_of, parse_options
-from .token_vectors import CharacterNetwork, embed
 
 if TYPE_CHECKING:
     import h5py
-    from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,10 +25,9 @@ class _Hdf5Weights:
     path: Path
     taken: set[str] = field(default_factory=set)
 
-    def take(self, name: str, *shape: int) -> Tensor:
+    def take(self, name: str, *shape: int) -> torch.Tensor:
         """Read a dataset as float32; raise if its shape is another."""
         import numpy as np
-        import torch
 
         self.taken.add(name)
         dataset = self._find(name)
@@ -121,8 +119,6 @@ def read_bilstm(options_path: Path, weights_path: Path) -> ElmoModel:
 
 
 def _embeddings(options: ElmoOptions, weights: _Hdf5Weights) -> ElmoPart:
-    import torch
-
     # The number counts the row for "no token" that the file does not have; some options leave it out.
     options.characters("char_cnn.n_characters", (CHARACTERS, CHARACTERS - 1))
     if options.whole("char_cnn.max_characters_per_token", default=WORD) != WORD:
@@ -161,8 +157,6 @@ def _embeddings(options: ElmoOptions, weights: _Hdf5Weights) -> ElmoPart:
 
 
 def _blocks(options: ElmoOptions, weights: _Hdf5Weights) -> list[ElmoPart]:
-    import torch
-
     if not options.flag("bidirectional", default=True):
         raise options.wrong("bidirectional", "true", False)
     cells, width = options.whole("lstm.dim"), options.whole("lstm.projection_dim")

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
-from ...errors import InputError, must
-from .bilstm import ElmoState, Memory
+from ...lazy import LateModule, torch
 from .characters import real_tokens
-from .latemodule import LateModule
-from .transformer import with_positions
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
+from .layers import Weights, with_positions
 
 
 class ElmoPart(LateModule):
@@ -27,15 +22,13 @@ class ElmoPart(LateModule):
     weights : mapping of str to tensor
     """
 
-    def __init__(self, work: Callable[..., Tensor], options: object, weights: Mapping[str, Tensor]) -> None:
-        from torch import nn
-
+    def __init__(self, work: Callable[..., torch.Tensor], options: object, weights: Weights) -> None:
         super().__init__()
         self.work, self.options = work, options
         for name, weight in weights.items():
-            self.register_parameter(name, nn.Parameter(weight.contiguous()))
+            self.register_parameter(name, torch.nn.Parameter(weight.contiguous()))
 
-    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
+    def forward(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """Compute the output of the part."""
         return self.work(self.options, dict(self.named_parameters()), *args, **kwargs)
 
@@ -60,7 +53,7 @@ class ElmoModel(LateModule):
     kind: Literal["elmo", "transformer-elmo"]
     width: int
     embeddings: ElmoPart
-    blocks: nn.ModuleList
+    blocks: torch.nn.ModuleList
     final_norm: ElmoPart | None
 
     def __init__(
@@ -72,11 +65,9 @@ class ElmoModel(LateModule):
         blocks: Sequence[ElmoPart],
         final_norm: ElmoPart | None,
     ) -> None:
-        from torch import nn
-
         super().__init__()
         self.kind, self.width = kind, width
-        self.embeddings, self.blocks, self.final_norm = embeddings, nn.ModuleList(blocks), final_norm
+        self.embeddings, self.blocks, self.final_norm = embeddings, torch.nn.ModuleList(blocks), final_norm
         self.eval()
 
     @property
@@ -84,7 +75,7 @@ class ElmoModel(LateModule):
         """Number of blocks; the model has one more layer, layer 0."""
         return len(self.blocks)
 
-    def forward(self, ids: Tensor, *, state: ElmoState | None = None, raw_last: bool = False) -> list[Tensor]:
+    def forward(self, ids: torch.Tensor, *, raw_last: bool = False) -> list[torch.Tensor]:
         """
         Compute every layer.
 
@@ -92,9 +83,6 @@ class ElmoModel(LateModule):
         ----------
         ids : integer tensor of shape (sentences, tokens, 50)
             As `character_ids` writes them, on the device of the model.
-        state : ElmoState, optional
-            The initial state of the LSTMs, replaced by the final one; None to start each sentence from zero.
-            Only for a biLSTM ELMo.
         raw_last : bool
             Whether the last layer is the output of the last block itself. The released Transformer ELMo
             normalizes it; a biLSTM ELMo has no such norm, and the option has no effect.
@@ -105,26 +93,14 @@ class ElmoModel(LateModule):
             Layer 0, the vector of each token repeated, and then the forward and backward halves concatenated;
             zero where there is no token.
         """
-        if state is not None and not isinstance(state, ElmoState):
-            raise must("state", "an ElmoState", state)
-        if state is not None and self.kind != "elmo":
-            raise InputError(
-                "state must be None for a Transformer ELMo, which remembers nothing, but got one."
-            )
         mask = real_tokens(ids)
         x = self.embeddings(ids, mask)
-        layers, after = [x], dict(state.blocks if state is not None else {})
+        layers = [x]
         if self.kind == "transformer-elmo":
             x = with_positions(x)
-        for index, block in enumerate(self.blocks):
-            before = after.get(index, Memory())
-            memory = None if state is None else Memory(h=before.h, c=before.c)
-            x = block(x, mask, memory)
+        for block in self.blocks:
+            x = block(x, mask)
             layers.append(x)
-            if memory is not None:
-                after[index] = memory
         if self.final_norm is not None and self.layers and not raw_last:
             layers[-1] = self.final_norm(x)
-        if state is not None:
-            state.blocks = after
         return [layer.masked_fill(~mask[..., None], 0) for layer in layers]

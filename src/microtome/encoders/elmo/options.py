@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
-from .characters import CHARACTERS, WORD
-from .token_vectors import ACTIVATIONS
+from .characters import ACTIVATIONS, CHARACTERS, WORD
 
 _ABSENT: Any = object()
 # What float32 can hold.

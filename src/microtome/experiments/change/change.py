@@ -3,62 +3,40 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from ...context import Context
 from ...errors import must
-from ...extraction.texts import Texts
+from ...findings.claims.claim import Claim
 from ...findings.results import Curve, Result
+from ...findings.words import counted
 from ...measures.table import chosen_all
-from ...rows.cost import row_cost
-from ...rows.planning import Rows
+from ...rows.planning import row_cost
+from ...version import VERSION
 from ..base import Experiment, Plan, as_function, option
-from ..cell_errors import Points, points_of
+from ..cell_errors import Points, Sample, points_of
 from ..citations import cited
+from ..comparison_options import MeasureOptions, TextInputs
 from ..inputs import RowSelection, TextOptions
-from ..layer_similarity import compare_layers, plan_text, record_models
-from ..tuned_models import (
-    RANDOM,
-    SEEDS,
-    TUNED,
-    MeasureOptions,
-    TunedModels,
-    TunedOptions,
-    change_methods,
-    layer_curve,
-    long_table,
-    series_of,
-    text_provenance,
+from ..layer_similarity import (
+    LayerSimilarity,
+    Recorded,
+    compare_layers,
+    plan_text,
+    record_models,
 )
-from .claims import beyond_seeds, change_center, mean_levels
+from ..tuned_models import RANDOM, SEEDS, TUNED, TunedModels, TunedOptions
+from .claims import beyond_seeds_claims, center_claim, mean_claim
 
 
 def _read_count(typed: str) -> int:
     if not typed.isdigit():
         raise must("--random-baselines", "a whole number of at least 0", typed)
     return int(typed)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeInputs:
-    """
-    What a change experiment has opened.
-
-    Parameters
-    ----------
-    models : TunedModels
-    texts : Texts
-    rows : Rows
-    """
-
-    models: TunedModels
-    texts: Texts
-    rows: Rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,66 +81,96 @@ class LayerChange(MeasureOptions, RowSelection, TextOptions, TunedOptions, Exper
         models = self.open_tuned(context, self.random_baselines, self.seed)
         rows = plan_text(models.all, texts, self.row_options(self.longest))
         sentence, summary = row_cost(list(models.all.values()), rows, storage=self.storage)
-        inputs = ChangeInputs(models=models, texts=texts, rows=rows)
+        inputs = TextInputs(models=models, texts=texts, rows=rows)
         return Plan(name=texts.name, summary=summary, sentence=sentence, inputs=inputs)
 
     def run(self, plan: Plan, context: Context) -> Result:
         """Record the rows, compare the layers, and describe the change."""
-        started, inputs, level = time.monotonic(), plan.inputs, context.level
-        models, texts = inputs.models, inputs.texts
-        recorded = record_models(models.all, texts, inputs.rows, storage=self.storage, context=context)
+        started, level = time.monotonic(), context.level
+        models, texts, rows = plan.inputs.models, plan.inputs.texts, plan.inputs.rows
+        recorded = record_models(models.all, texts, rows, storage=self.storage, context=context)
         similarities = compare_layers(recorded, self.measures, **self.comparing(context))
         curves: list[Curve] = []
-        findings: list[str] = []
-        more: dict[str, Any] = {
-            "tuned_on": models.task,
-            "layers": list(recorded.layers),
-            "change": {},
-            "average": {},
-        }
-        for label, similarity in similarities.items():
-            series = series_of(similarity, models)
+        claims: list[Claim] = []
+        change: dict[str, Any] = {}
+        average: dict[str, Any] = {}
+        for measure, similarity in similarities.items():
+            series = _series_of(similarity, models)
             limits: dict[str, Any] = {"level": level, "bounds": similarity.bounds}
             points = {name: points_of(sample, **limits) for name, sample in series.items()}
-            average = {name: points_of(sample.mean(), **limits) for name, sample in series.items()}
-            more["average"][label] = {name: mean.plain() for name, mean in average.items()}
-            curves += [layer_curve(f"{label}: {name}", recorded, curve) for name, curve in points.items()]
-            findings.append(mean_levels(label, average, recorded.unit))
+            means = {name: points_of(sample.mean(), **limits) for name, sample in series.items()}
+            average[measure] = {name: mean.plain() for name, mean in means.items()}
+            curves += [recorded.curve(f"{measure}: {name}", curve) for name, curve in points.items()]
+            claims.append(mean_claim(measure, means, recorded.unit))
             if SEEDS in series:
                 beyond = points_of(series[TUNED].together(), series[SEEDS], level=level)
-                note = "similarity of base and tuned minus that of two seeds, for these models"
-                about = f"{TUNED} minus {SEEDS}"
-                facts: dict[str, Any] = {"role": "difference", "label": f"{label}: {about}", "against": SEEDS}
                 curves.append(
-                    layer_curve(f"{label}: difference, {about}", recorded, beyond, note=note, **facts)
+                    recorded.curve(
+                        f"{measure}: difference, {TUNED} minus {SEEDS}",
+                        beyond,
+                        note="similarity of base and tuned minus that of two seeds, for these models",
+                        role="difference",
+                        label=f"{measure}: {TUNED} minus {SEEDS}",
+                        against=SEEDS,
+                    )
                 )
-                findings += beyond_seeds(label, beyond, recorded.layers)
-            center, sentence = change_center(label, series[TUNED], recorded, level)
-            more["change"][label] = {**center, "rescaled": _rescaled(points)}
-            findings.append(sentence)
-        return Result(
-            experiment=self.name,
+                claims += beyond_seeds_claims(measure, beyond, recorded)
+            center, claim = center_claim(measure, series[TUNED], recorded, level)
+            change[measure] = {**center, "rescaled": _rescaled(points)}
+            claims.append(claim)
+        return self.result(
+            [recorded],
+            [texts],
+            context,
+            started=started,
             model=models.base.name,
             task=models.task_of(texts.name),
             split=texts.name,
-            score="similarity",
-            points=1.0,
             curves=tuple(curves),
-            rows=tuple(long_table(similarities)),
-            findings=tuple(findings),
+            rows=tuple(record for similarity in similarities.values() for record in similarity.records()),
+            claims=tuple(claims),
             methods=change_methods(models, [recorded], list(similarities), self.halves, level),
             references=cited("merchant2020", measures=self.measures),
             warnings=(*recorded.warnings, *_warnings(models)),
-            more=MappingProxyType(more),
-            provenance=MappingProxyType(
-                text_provenance(
-                    [recorded], [texts], context, started=started, seeds=list(models.seeds), seed=self.seed
-                )
-            ),
+            more={
+                "tuned_on": models.task,
+                "layers": list(recorded.layers),
+                "change": change,
+                "average": average,
+            },
+            provenance_facts={"seeds": list(models.seeds)},
         )
 
 
 change = as_function(LayerChange, "change")
+
+
+def _series_of(similarity: LayerSimilarity, models: TunedModels) -> dict[str, Sample]:
+    """
+    Similarities of base and tuned, of two seeds, and of base and random baseline.
+
+    Pairs of seeds share models and do not vary independently, so only their mean is given.
+    """
+    samples = {name: similarity.sample(pairs) for name, pairs in models.pairs.items()}
+    return {name: sample.together() if name == SEEDS else sample for name, sample in samples.items()}
+
+
+def change_methods(
+    models: TunedModels, recorded: Sequence[Recorded], measures: Sequence[str], halves: int, level: float
+) -> str:
+    """How models were compared, on one text or two, for the methods of a paper."""
+    units = " or ".join(dict.fromkeys(f"{text.unit}s" for text in recorded))
+    count = len(models.tuned)
+    task = f" (on {models.task})" if models.task else ""
+    random = "A randomly initialized copy of the base is the lower reference. " if models.random else ""
+    return (
+        f"{models.base.name} was compared with {counted(count, 'fine-tuned model')}{task} in "
+        f"{len(recorded[0].layers)} layers by {' and '.join(measures)} (Merchant et al. 2020), on "
+        f"{' and on '.join(dict.fromkeys(text.sentence for text in recorded))}. {random}Intervals of "
+        f"{level * 100:g} % are over {units}{' and fine-tuning seeds' if count > 1 else ''}: by influence "
+        f"scores for debiased CKA (by a jackknife where there are few {units}) and by {halves} half-samples "
+        f"for RSA and similar measures; bands hold for all layers at once. Computed with microtome {VERSION}."
+    )
 
 
 def _rescaled(points: Mapping[str, Points]) -> list[float] | None:
@@ -176,12 +184,9 @@ def _rescaled(points: Mapping[str, Points]) -> list[float] | None:
 
 
 def _warnings(models: TunedModels) -> tuple[str, ...]:
-    warnings = []
-    if len(models.tuned) < 2:
-        warnings.append(
-            "There is no upper reference, and nothing can be said about other seeds: one fine-tuned model "
-            "was given."
-        )
-    if not models.random:
-        warnings.append("There is no lower reference: no random baseline was requested.")
-    return tuple(warnings)
+    absent = {
+        "There is no upper reference, and nothing can be said about other seeds: one fine-tuned model was "
+        "given.": len(models.tuned) < 2,
+        "There is no lower reference: no random baseline was requested.": not models.random,
+    }
+    return tuple(warning for warning, holds in absent.items() if holds)

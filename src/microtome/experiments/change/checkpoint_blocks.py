@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any
@@ -42,13 +43,13 @@ class CheckpointBlocks:
     @property
     def margin(self) -> float:
         """Margin of the run with the most evidence of being a block; NaN where nothing can be tested."""
-        return float("nan") if self.finding.best is None else self.finding.best.margin
+        return math.nan if self.finding.best is None else self.finding.best.margin
 
     @property
     def evidence(self) -> float:
         """Lower end of that margin: positive where a block is certain."""
         best = self.finding.best
-        return float("nan") if best is None or best.interval is None else best.interval.low
+        return math.nan if best is None or best.interval is None else best.interval.low
 
 
 def find_checkpoint_blocks(recorded: Recorded, model: str, **options: Any) -> CheckpointBlocks:
@@ -77,31 +78,20 @@ def find_checkpoint_blocks(recorded: Recorded, model: str, **options: Any) -> Ch
     finding = map_blocks(layer_map)
     assert layer_map.resamples is not None
     errors, _ = cell_errors(layer_map.resamples, layer_map.values)
-    count = len(errors)
+    count, layers = len(errors), recorded.layers
     shares = np.zeros(count)
     if finding.best is not None:
         # As influence shares: their variance is scaled where they are drawn from.
         shares = margin_errors(layer_map.values, errors, finding.best) * np.sqrt((count - 1) / count)
-    return CheckpointBlocks(map=layer_map.values, finding=_numbered(finding, recorded.layers), errors=shares)
 
+    def numbered(places: tuple[int, ...]) -> tuple[int, ...]:
+        """Number layers as the model does, also where rows of layer 0 are left out."""
+        return tuple(layers[place] for place in places)
 
-def _numbered(finding: BlockFinding, layers: tuple[int, ...]) -> BlockFinding:
-    """Number layers as the model does, also where rows of layer 0 are left out."""
+    def renumbered(block: Block) -> Block:
+        without = numbered(block.without)
+        return replace(block, first=layers[block.first], last=layers[block.last], without=without)
 
-    def moved(block: Block) -> Block:
-        return replace(
-            block,
-            first=layers[block.first],
-            last=layers[block.last],
-            without=tuple(layers[k] for k in block.without),
-            cores=tuple(moved(core) for core in block.cores),
-        )
-
-    return replace(
-        finding,
-        layers=layers[-1] + 1,
-        used=tuple(layers[k] for k in finding.used),
-        left_out=tuple(layers[k] for k in finding.left_out),
-        blocks=tuple(moved(block) for block in finding.blocks),
-        best=None if finding.best is None else moved(finding.best),
-    )
+    used, left_out = numbered(finding.used), numbered(finding.left_out)
+    finding = finding.replaced(renumbered, layers=layers[-1] + 1, used=used, left_out=left_out)
+    return CheckpointBlocks(map=layer_map.values, finding=finding, errors=shares)

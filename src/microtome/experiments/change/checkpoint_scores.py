@@ -15,9 +15,10 @@ from ...tasks.baselines import baseline
 from ...tasks.items import Split
 from ...tasks.subset import subset
 from ...tasks.task import Task
-from ...training.cuts import depth_of, every_truncation
+from ...training.cut_store import as_answers, cut_answers
+from ...training.cuts import every_truncation
+from ...training.opening import Model, open_model
 from ..layer_heads import Vectors, converged_arm, fitting_size, readout_refusal
-from ..models import Opened, as_answers, cut_answers, opened
 from .checkpoints import Checkpoint
 
 Scorer = Literal["own head", "majority baseline", "linear probe"]
@@ -123,7 +124,7 @@ def plan_scoring(
     fitted = refusal is None and (linear_probes or not heads)
     if fitted and train_size is not None:
         most = len(task.split(task.train, labeled=True))
-        if not isinstance(train_size, int) or not 1 <= train_size <= most:
+        if not 1 <= train_size <= most:
             limits = f"a whole number between 1 and {most:,}, the size of {task.name}/{task.train}"
             raise must("train_size", limits, train_size)
     return Scoring(
@@ -148,13 +149,8 @@ def score_checkpoint(scoring: Scoring, checkpoint: Checkpoint, encoder: Any, con
     Reading
     """
     task, split = scoring.task, scoring.split
-    model = _open(scoring, checkpoint, encoder, context.device)
+    model = _open(scoring, checkpoint, encoder, context)
     facts: dict[str, Any] = {"step": checkpoint.step}
-    cuts = layer = probes = None
-    if checkpoint.tuned:
-        truncations = list(every_truncation(depth_of(model.model)).values())
-        answers = cut_answers(model, task, split, truncations, context=context)
-        cuts = facts["heads"] = tuple(as_answers(split, [layer_answers]) for layer_answers in answers)
     if scoring.linear_probes:
         train, notes = _train(scoring, model)
         arm = converged_arm(Vectors(model, task, train, split, context=context))
@@ -162,15 +158,16 @@ def score_checkpoint(scoring: Scoring, checkpoint: Checkpoint, encoder: Any, con
         # By held-out training examples: the split that is scored chooses nothing.
         layer = int(np.argmin(np.nanmin(np.array(arm.told["held_out_loss"], dtype=float), axis=1))) + 1
         facts |= {"readouts": probes, "layer": layer, "converged": bool(np.all(arm.told["converged"]))}
-        facts |= {"learned": train, "notes": notes}
-    if cuts is not None:
-        return Reading(answers=cuts[-1], by="own head", **facts)
-    if scoring.heads:
+        facts |= {"learned": train, "notes": notes, "by": "linear probe", "answers": probes[layer - 1]}
+    if checkpoint.tuned:
+        truncations = list(every_truncation(model.depth).values())
+        answers = cut_answers(model, task, split, truncations, context=context)
+        heads = tuple(as_answers(split, [layer_answers]) for layer_answers in answers)
+        facts |= {"heads": heads, "by": "own head", "answers": heads[-1]}
+    elif scoring.heads:
         # Before the first update the head is as it was initialized: it does no better than this.
-        return Reading(answers=_majority(task, split), by="majority baseline", **facts)
-    assert probes is not None
-    assert layer is not None
-    return Reading(answers=probes[layer - 1], by="linear probe", **facts)
+        facts |= {"by": "majority baseline", "answers": _majority(task, split)}
+    return Reading(**facts)
 
 
 def _majority(task: Task, split: Split) -> Answers | None:
@@ -179,25 +176,24 @@ def _majority(task: Task, split: Split) -> Answers | None:
     return None if answers is None else as_answers(split, [answers])
 
 
-def _open(scoring: Scoring, checkpoint: Checkpoint, encoder: Any, device: str) -> Opened:
+def _open(scoring: Scoring, checkpoint: Checkpoint, encoder: Any, context: Context) -> Model:
     """The model of a checkpoint: with its own head, or with one that nobody reads."""
     from ...training.models.modeling import build
 
     if checkpoint.tuned:
-        return opened(checkpoint.folder, scoring.task, device=device)[0]
+        return open_model(checkpoint.folder, scoring.task, context=context)
     model = build(encoder, scoring.task, "stock", seed=0)
     lengths = [length for length in (scoring.longest, encoder.tokenizer.longest) if length is not None]
-    return Opened(
+    return Model(
         name=checkpoint.name,
-        model=model,
-        tokenizer=encoder.tokenizer,
+        task_model=model,
         longest=min(lengths) if lengths else None,
         digest=f"{encoder.digest}|readout",
         encoder=encoder,
     )
 
 
-def _train(scoring: Scoring, model: Opened) -> tuple[Split, tuple[str, ...]]:
+def _train(scoring: Scoring, model: Model) -> tuple[Split, tuple[str, ...]]:
     """What linear probes are fitted on: `train_size` examples, or as many as fit into memory."""
     train = scoring.task.split(scoring.task.train, labeled=True)
     if scoring.train_size is not None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...context import Context
 from ...encoders.series import Series, series
 from ...errors import InputError, must
-from ...extraction.extracting import as_encoder
 from ...store.entry import RECORD
 from ...store.reading import as_written, read_record
 from ...store.shelf import Shelf
 from ...training.evaluating import WINDOWS, read_windows
+from ...training.opening import open_model
 from ...training.tuned import RUN
 from ...zoo.pretraining import RUN as PRETRAINING
 
@@ -29,15 +30,19 @@ class Checkpoint:
     ----------
     step : int
         Updates that were done.
-    load : callable
-        Gives the encoder.
+    model : Encoder, path or mapping
+        The encoder, or what `open_model` opens.
     folder : Path, optional
         Where it lies.
     """
 
     step: int
-    load: Callable[[], Any] = field(repr=False)
+    model: Any = field(repr=False)
     folder: Path | None = None
+
+    def open(self, context: Context) -> Any:
+        """The encoder."""
+        return open_model(self.model, context=context).encoder
 
     @property
     def name(self) -> str:
@@ -63,11 +68,7 @@ def checkpoint_length(checkpoints: Iterable[Checkpoint], longest: int | None = N
 
 
 def find_checkpoints(
-    training: Any,
-    *,
-    start: Any = None,
-    store: str | os.PathLike[str] | None = None,
-    device: str = "cpu",
+    training: Any, context: Context | None = None, *, start: Any = None
 ) -> tuple[Checkpoint, ...]:
     """
     Find the checkpoints of one training.
@@ -78,38 +79,38 @@ def find_checkpoints(
         A folder with a folder for each step, as `microtome pretrain --checkpoints` writes them, the last
         state beside them; the folder of a fine-tuning that kept checkpoints, or what `finetune` returned;
         or encoders by their steps.
+    context : Context, optional
+        Its store has the checkpoints of a fine-tuning that is given by its folder; models are loaded onto its
+        device.
     start : Encoder or path, optional
         The model before the first update: step 0, where no checkpoint is of it.
-    store : path, optional
-        Where the checkpoints of a fine-tuning are, for one that is given by its folder.
-    device : str
-        For models that are loaded.
 
     Returns
     -------
     tuple of Checkpoint
         At least two, in the order of their steps.
     """
-    checkpoints = _by_step(training, store, device)
+    context = context or Context(device="cpu")
+    checkpoints = _by_step(training, context)
     if start is not None:
         if 0 in checkpoints:
             raise InputError(
                 f"start must be left out where a checkpoint is of step 0, but one of {_label(training)} is."
             )
-        checkpoints = {0: _checkpoint(0, start, device), **checkpoints}
+        checkpoints[0] = _checkpoint(0, start, context)
     if len(checkpoints) < 2:
         count = f"{len(checkpoints)} in {_label(training)}"
         raise must("a training", "of at least two checkpoints", count)
     return tuple(checkpoints[step] for step in sorted(checkpoints))
 
 
-def missing_checkpoints(training: Any, *, store: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
+def missing_checkpoints(training: Any, context: Context | None = None) -> tuple[str, ...]:
     """
     Name the checkpoints of a fine-tuning that the store no longer has.
 
     Parameters
     ----------
-    training, store
+    training, context
         As in `find_checkpoints`.
 
     Returns
@@ -119,12 +120,11 @@ def missing_checkpoints(training: Any, *, store: str | os.PathLike[str] | None =
     """
     if not _is_tuning(training):
         return ()
-    last, folders = _kept_folders(training, store)
+    last, folders = _stored_folders(training, context or Context())
     records = {k: read_record(folder / RECORD)["specification"] for k, folder in enumerate(folders) if folder}
     if not records:
         return ()
-    with as_written(last / RUN):
-        end = int(read_record(last / RUN)["course"]["updates"])
+    end = _updates(last)
     place, record = next(iter(records.items()))
     requested = record["run"]["checkpoints"]
     # They are kept in the order of their steps, and all epochs have as many.
@@ -142,38 +142,32 @@ def missing_checkpoints(training: Any, *, store: str | os.PathLike[str] | None =
     )
 
 
-def _by_step(training: Any, store: Any, device: str) -> dict[int, Checkpoint]:
+def _by_step(training: Any, context: Context) -> dict[int, Checkpoint]:
     if isinstance(training, Mapping):
-        return {step: _checkpoint(step, model, device) for step, model in training.items()}
+        return {step: _checkpoint(step, model, context) for step, model in training.items()}
     if isinstance(training, Series):
-        return _of_series(training, device)
+        return _of_series(training)
     if _is_tuning(training):
-        last, folders = _kept_folders(training, store)
-        if folders and not any(folders):
-            raise InputError(
-                f"the checkpoints of {last} must be in the store {Shelf(store).root}, but none is."
-            )
-        return _of_tuning(last, [folder for folder in folders if folder is not None], device)
+        return _of_tuning(training, context)
     if not isinstance(training, str | os.PathLike):
         raise must("checkpoints", "a folder, a fine-tuned model, or encoders by their steps", training)
     place = Path(training)
-    checkpoints = _of_series(series(place), device)
+    checkpoints = _of_series(series(place))
     record = read_record(place / PRETRAINING)
     if record and (place / "config.json").is_file():
         with as_written(place / PRETRAINING):
             last = operator.index(record["updates"])
-        if last not in checkpoints:
-            checkpoints[last] = _checkpoint(last, place, device)
+        checkpoints.setdefault(last, _checkpoint(last, place, context))
     return checkpoints
 
 
-def _of_series(models: Series, device: str) -> dict[int, Checkpoint]:
-    def loader(place: int) -> Callable[[], Any]:
-        return lambda: models.load(place, device=device)
-
+def _of_series(models: Series) -> dict[int, Checkpoint]:
+    parts = zip(models.steps, models.folders, models.revisions, strict=True)
     return {
-        step: Checkpoint(step=step, load=loader(place), folder=models.folders[place])
-        for place, step in enumerate(models.steps)
+        step: Checkpoint(
+            step=step, model={"source": str(folder or models.source), "revision": revision}, folder=folder
+        )
+        for step, folder, revision in parts
     }
 
 
@@ -184,43 +178,46 @@ def _is_tuning(training: Any) -> bool:
     return hasattr(training, "checkpoints") and hasattr(training, "folder")
 
 
-def _kept_folders(training: Any, store: Any) -> tuple[Path, list[Path | None]]:
+def _stored_folders(training: Any, context: Context) -> tuple[Path, list[Path | None]]:
     """The folder of a fine-tuning, and those of the checkpoints it kept, in order; None where one is lost."""
-    last = Path(getattr(training, "folder", training))
+    last, shelf = Path(getattr(training, "folder", training)), Shelf(context.store)
     by_address = {
         read_record(Path(folder) / RECORD).get("address"): Path(folder)
         for folder in getattr(training, "checkpoints", ())
     }
-    shelf, folders = Shelf(store), []
+    folders = []
     for address in read_record(last / RUN).get("checkpoints", ()):
         entry = None if address in by_address else shelf.get(address)
         folders.append(by_address.get(address) if entry is None else Path(entry.folder))
     return last, folders
 
 
-def _of_tuning(last: Path, folders: Sequence[Path], device: str) -> dict[int, Checkpoint]:
-    checkpoints = {}
-    for folder in folders:
+def _of_tuning(training: Any, context: Context) -> dict[int, Checkpoint]:
+    last, folders = _stored_folders(training, context)
+    if folders and not any(folders):
+        store = Shelf(context.store).root
+        raise InputError(f"the checkpoints of {last} must be in the store {store}, but none is.")
+    by_step = {}
+    for folder in filter(None, folders):
         with as_written(folder / RECORD):
-            step = int(read_record(folder / RECORD)["specification"]["update"])
-        checkpoints[step] = _checkpoint(step, folder, device)
-    with as_written(last / RUN):
-        end = int(read_record(last / RUN)["course"]["updates"])
-    return {**checkpoints, end: _checkpoint(end, last, device)}
+            by_step[int(read_record(folder / RECORD)["specification"]["update"])] = folder
+    by_step[_updates(last)] = last
+    return {step: _checkpoint(step, folder, context) for step, folder in by_step.items()}
 
 
-def _checkpoint(step: Any, model: Any, device: str) -> Checkpoint:
-    from ...encoders.loading import load
+def _updates(folder: Path) -> int:
+    """The number of updates of a fine-tuning."""
+    with as_written(folder / RUN):
+        return int(read_record(folder / RUN)["course"]["updates"])
 
+
+def _checkpoint(step: Any, model: Any, context: Context) -> Checkpoint:
     if not isinstance(step, int) or isinstance(step, bool) or step < 0:
         raise must("a step", "a whole number of at least 0", step)
     if isinstance(model, str | os.PathLike):
         place = Path(model)
-        return Checkpoint(
-            step=step, load=lambda: load(model, device=device), folder=place if place.is_dir() else None
-        )
-    encoder = as_encoder(model.encoder if hasattr(model, "evaluation") else model)
-    return Checkpoint(step=step, load=lambda: encoder)
+        return Checkpoint(step=step, model=model, folder=place if place.is_dir() else None)
+    return Checkpoint(step=step, model=open_model(model, context=context).encoder)
 
 
 def _label(training: Any) -> str:

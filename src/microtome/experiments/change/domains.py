@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,27 +12,19 @@ import numpy as np
 from ...context import Context
 from ...errors import InputError
 from ...extraction.texts import Texts, make_texts
+from ...findings.claims.claim import Claim
 from ...findings.results import Curve, Result
 from ...findings.words import counted
 from ...measures.table import chosen_all
-from ...rows.planning import Rows
-from ..base import Experiment, Plan, as_function, option
+from ..base import Experiment, Pieces, Plan, as_function, option
 from ..cell_errors import Sample, apart, points_of
 from ..citations import cited
+from ..comparison_options import MeasureOptions, TextInputs
 from ..inputs import RowSelection, open_texts
 from ..layer_similarity import Recorded, compare_layers, plan_text, record_models
-from ..tuned_models import (
-    BASE,
-    TUNED,
-    MeasureOptions,
-    TunedModels,
-    TunedOptions,
-    change_methods,
-    layer_curve,
-    long_table,
-    text_provenance,
-)
-from .claims import domain_difference
+from ..tuned_models import BASE, TUNED, TunedModels, TunedOptions
+from .change import change_methods
+from .claims import domain_claims
 from .length_matching import TEMPLATES, Matched, match_lengths
 
 
@@ -48,17 +39,14 @@ class DomainInputs:
     corpora : tuple of Texts
         As they were given: inside, outside.
     matched : Matched
-    texts : tuple of Texts
+    sides : tuple of TextInputs
         The matched inputs of both.
-    rows : tuple of Rows
-        Of both.
     """
 
     models: TunedModels
     corpora: tuple[Texts, Texts]
     matched: Matched
-    texts: tuple[Texts, Texts]
-    rows: tuple[Rows, Rows]
+    sides: tuple[TextInputs, TextInputs]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,109 +106,107 @@ class Domains(MeasureOptions, RowSelection, TunedOptions, Experiment):
         matched = match_lengths(
             models.base, *corpora, template=self.template, longest=self.longest, seed=self.seed
         )
-        texts = make_texts(matched.first), make_texts(matched.second)
         options = self.row_options(self.longest)
-        rows = plan_text(models.all, texts[0], options), plan_text(models.all, texts[1], options)
-        if not np.array_equal(np.unique(rows[0].examples), np.unique(rows[1].examples)):
+        inside, outside = (
+            TextInputs(models=models, texts=texts, rows=plan_text(models.all, texts, options))
+            for texts in (make_texts(matched.first), make_texts(matched.second))
+        )
+        if not np.array_equal(np.unique(inside.rows.examples), np.unique(outside.rows.examples)):
             raise InputError(
                 "both texts must have rows of the same inputs to be paired, but the sampled rows are of "
                 "different ones; use rows='token', or sample=None."
             )
         names, pairs = [model.name for model in models.all.values()], len(matched.lengths)
+        counts = f"{counted(len(names), 'model')}, {counted(pairs, 'pair')} of inputs"
         return Plan(
             name=corpora[0].name,
-            summary={"models": names, "pairs": pairs, "rows": [len(side) for side in rows]},
-            sentence=f"{counted(len(names), 'model')}, {counted(pairs, 'pair')} of inputs. "
-            f"{matched.sentence()}",
-            inputs=DomainInputs(models=models, corpora=corpora, matched=matched, texts=texts, rows=rows),
+            summary={"models": names, "pairs": pairs, "rows": [len(inside.rows), len(outside.rows)]},
+            sentence=f"{counts}. {matched.sentence()}",
+            inputs=DomainInputs(models=models, corpora=corpora, matched=matched, sides=(inside, outside)),
         )
+
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
+        """The rows of each model on each text."""
+        inside, outside = (self.recordings(side, context) for side in plan.inputs.sides)
+        return {**inside, **{f"{name}, out of domain": piece for name, piece in outside.items()}}
 
     def run(self, plan: Plan, context: Context) -> Result:
         """Record the rows of both texts, compare the layers, and test the difference."""
         started, inputs, level = time.monotonic(), plan.inputs, context.level
         models, matched = inputs.models, inputs.matched
         inside, outside = (
-            record_models(models.all, texts, rows, storage=self.storage, context=context)
-            for texts, rows in zip(inputs.texts, inputs.rows, strict=True)
+            record_models(models.all, side.texts, side.rows, storage=self.storage, context=context)
+            for side in inputs.sides
         )
         unit = " or ".join(dict.fromkeys((inside.unit, outside.unit)))
-        pairs = {"left": [BASE], "right": list(models.tuned)}
+        paired = _paired(inside, outside)
         sides = [
-            compare_layers(recorded, self.measures, **pairs, **self.comparing(context))
+            compare_layers(
+                recorded, self.measures, left=[BASE], right=list(models.tuned), **self.comparing(context)
+            )
             for recorded in (inside, outside)
         ]
         curves: list[Curve] = []
-        findings: list[str] = []
+        claims: list[Claim] = []
         average: dict[str, Any] = {}
-        for label, similarity in sides[0].items():
-            inner, outer = (side[label].sample(models.pairs[TUNED]) for side in sides)
+        for measure, similarity in sides[0].items():
+            inner, outer = (side[measure].sample(models.pairs[TUNED]) for side in sides)
             limits: dict[str, Any] = {"level": level, "bounds": similarity.bounds}
-            paired = _paired(inside, outside)
             samples: tuple[Sample, Sample] = (outer, inner) if paired else apart(outer, inner)
             difference = points_of(*samples, level=level)
             mean = points_of(*(sample.mean() for sample in samples), level=level)
             curves += [
-                layer_curve(f"{label}: in domain", inside, points_of(inner, **limits)),
-                layer_curve(f"{label}: out of domain", outside, points_of(outer, **limits)),
-                layer_curve(
-                    f"{label}: difference, out of domain from in domain",
-                    inside,
+                inside.curve(f"{measure}: in domain", points_of(inner, **limits)),
+                outside.curve(f"{measure}: out of domain", points_of(outer, **limits)),
+                inside.curve(
+                    f"{measure}: difference, out of domain from in domain",
                     difference,
                     unit=unit,
                     note=f"out of domain minus in domain, {'pair by pair' if paired else 'at equal lengths'}",
                     role="difference",
-                    label=f"{label}: out of domain from in domain",
+                    label=f"{measure}: out of domain from in domain",
                     against="in domain",
                 ),
             ]
-            average[label] = {
+            average[measure] = {
                 "in domain": points_of(inner.mean(), **limits).plain(),
                 "out of domain": points_of(outer.mean(), **limits).plain(),
                 "difference": mean.plain(tested=True),
             }
-            findings += domain_difference(label, mean, difference, inside.layers, unit)
+            claims += domain_claims(measure, mean, difference, inside, unit)
         methods = change_methods(models, [inside, outside], list(sides[0]), self.halves, level)
-        return Result(
-            experiment=self.name,
+        return self.result(
+            [inside, outside],
+            inputs.corpora,
+            context,
+            started=started,
             model=models.base.name,
             task=models.task_of(inputs.corpora[0].name),
             split=" against ".join(texts.name for texts in inputs.corpora),
-            score="similarity",
-            points=1.0,
             curves=tuple(curves),
             rows=tuple(
-                {"domain": name, **row}
+                {"domain": name, **record}
                 for name, side in zip(("in", "out"), sides, strict=True)
-                for row in long_table(side)
+                for similarity in side.values()
+                for record in similarity.records()
             ),
-            findings=(*findings, matched.sentence()),
+            claims=tuple(claims),
             methods=f"{methods} {matched.sentence()}",
             references=cited("merchant2020", measures=self.measures),
             warnings=_warnings(inside, outside, models),
-            more=MappingProxyType(
-                {
-                    "tuned_on": models.task,
-                    "layers": list(inside.layers),
-                    "average": average,
-                    "matched": {
-                        "pairs": len(matched.lengths),
-                        "given": list(matched.given),
-                        "tokens": float(np.mean(matched.lengths)),
-                        "tokens_before": list(matched.before),
-                        "template": self.template,
-                    },
-                }
-            ),
-            provenance=MappingProxyType(
-                text_provenance(
-                    [inside, outside],
-                    inputs.corpora,
-                    context,
-                    started=started,
-                    seeds=list(models.seeds),
-                    seed=self.seed,
-                )
-            ),
+            more={
+                "tuned_on": models.task,
+                "layers": list(inside.layers),
+                "average": average,
+                "matched": {
+                    "pairs": len(matched.lengths),
+                    "given": list(matched.given),
+                    "tokens": float(np.mean(matched.lengths)),
+                    "tokens_before": list(matched.before),
+                    "template": self.template,
+                },
+            },
+            provenance_facts={"seeds": list(models.seeds)},
         )
 
 

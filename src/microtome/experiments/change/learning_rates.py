@@ -12,12 +12,15 @@ import numpy as np
 
 from ...checks import several
 from ...errors import must, unknown
-from ...findings.words import between, number
+from ...findings.claims.claim import Claim, Quantity
+from ...inference.answers import Answers
 from ...inference.bands import score_bands
 from ...inference.pairing import compare_scores
+from ...scores.declare import Score
 from ...scores.table import find_score
 from ...tasks.task import Task
-from ..models import as_answers, guess_line
+from ...training.cut_store import as_answers
+from ..models import guess_line
 from ..run_curves import counts
 from ..runs import Done, Run
 
@@ -82,7 +85,7 @@ def rates_of(method: str, rates: Mapping[str, Any], rate: float) -> list[float]:
     """
     values = several(rates.get(method, [rate * times for times in MULTIPLES[method]]))
     for value in values:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        if not isinstance(value, int | float) or not value > 0:
             raise must(f"rates of {method}", "numbers above 0", value)
     return [float(value) for value in values]
 
@@ -104,10 +107,9 @@ def method_run(method: str, rate: float, seed: int, train_size: int | None) -> R
 
 def check_match(match: Any) -> str | float:
     """Check the score that methods are to have."""
-    number_ = isinstance(match, int | float) and not isinstance(match, bool) and math.isfinite(match)
-    if match in (WEAKEST, BEST) or number_:
-        return match
-    raise must("match", "'weakest', 'best' or a score in points", match)
+    if match not in (WEAKEST, BEST) and (type(match) not in (int, float) or not math.isfinite(match)):
+        raise must("match", "'weakest', 'best' or a score in points", match)
+    return match
 
 
 def read_match(typed: str) -> str | float:
@@ -139,21 +141,17 @@ def choose_rates(tried: Sequence[Done], task: Task, match: str | float = WEAKEST
         Without runs yet. Of rates that are equally near the smallest is taken.
     """
     score = find_score(task.main)
-    sign = 1.0 if score.higher_is_better else -1.0
     runs: dict[str, dict[float, list[Done]]] = {}
     for done in tried:
         runs.setdefault(done.run.arm, {}).setdefault(float(done.run.x), []).append(done)
     scores = {method: _sound(by_rate, score.points) for method, by_rate in runs.items()}
-    best = {
-        method: max(by_rate.values(), key=lambda v: sign * v) for method, by_rate in scores.items() if by_rate
-    }
-    weakest = min(best.values(), key=lambda v: sign * v) if best else math.nan
+    better, worse = (max, min) if score.higher_is_better else (min, max)
+    best = {method: better(by_rate.values()) for method, by_rate in scores.items() if by_rate}
+    weakest = worse(best.values(), default=math.nan)
     methods = {}
     for method, by_rate in scores.items():
-        if match == BEST:
-            target = best.get(method, math.nan)
-        else:
-            target = weakest if match == WEAKEST else float(match)
+        targets = {WEAKEST: weakest, BEST: best.get(method, math.nan)}
+        target = targets[match] if isinstance(match, str) else float(match)
         stable = [rate for rate in by_rate if rate <= max(r for r in by_rate if by_rate[r] == best[method])]
         rate = min(stable, key=lambda r: (abs(by_rate[r] - target), r), default=math.nan)
         methods[method] = TunedMethod(name=method, rate=rate, tried=by_rate, target=target)
@@ -173,9 +171,9 @@ def _sound(runs: Mapping[float, Sequence[Done]], points: float) -> dict[float, f
     return {}
 
 
-def score_documents(
+def compare_methods(
     task: Task, methods: Mapping[str, TunedMethod], level: float
-) -> dict[str, dict[str, Any]]:
+) -> tuple[dict[str, dict[str, Any]], list[Claim]]:
     """
     Score each method, and compare it with the first of them.
 
@@ -188,89 +186,86 @@ def score_documents(
 
     Returns
     -------
-    dict of str to dict
+    documents : dict of str to dict
         Plain data, scores in points of 100.
+    claims : list of Claim
+        How well scores are matched.
     """
     score, split = find_score(task.main), task.split(task.validation)
-    answers = {
-        name: as_answers(
-            split, [done.answers for done in method.done], [done.run.seed for done in method.done]
-        )
-        for name, method in methods.items()
-        if method.done
-    }
-    reference = next(iter(answers), None)
     documents: dict[str, dict[str, Any]] = {}
+    quantities: dict[str, Quantity] = {}
+    claims: list[Claim] = []
+    reference: tuple[str, Answers] | None = None
     for name, method in methods.items():
-        values = [score.points * done.score for done in method.done]
-        document: dict[str, Any] = {
+        values = {str(done.run.seed): score.points * done.score for done in method.done}
+        documents[name] = document = {
             "rate": method.rate,
             "tried": {f"{rate:g}": value for rate, value in method.tried.items()},
             "target": method.target,
-            "scores": {str(done.run.seed): value for done, value in zip(method.done, values, strict=True)},
-            "score": float(np.mean(values)) if values else math.nan,
+            "scores": values,
+            "score": float(np.mean([*values.values()])) if values else math.nan,
             "low": None,
             "high": None,
             "n": len(split),
             "apart": None,
         }
-        if name in answers:
-            band = score_bands(score, [answers[name]], task.labels, level=level)
-            for end, value in (("low", band.low[0]), ("high", band.high[0])):
-                document[end] = score.points * float(value) if math.isfinite(value) else None
-        if name in answers and reference is not None and name != reference:
-            difference = compare_scores(score, answers[name], answers[reference], task.labels, level=level)
-            interval = difference.interval
-            document["apart"] = {
-                "from": reference,
-                "value": score.points * difference.difference,
-                "low": None if interval is None else score.points * interval.low,
-                "high": None if interval is None else score.points * interval.high,
-                "p": difference.p,
-            }
-        documents[name] = document
-    return documents
+        if not method.done:
+            continue
+        seeds = [done.run.seed for done in method.done]
+        answers = as_answers(split, [done.answers for done in method.done], seeds)
+        band = score_bands(score, [answers], task.labels, level=level)
+        low, high = (score.points * float(end[0]) for end in (band.low, band.high))
+        document |= {"low": low, "high": high} if math.isfinite(low) else {}
+        quantities[f"{name} at rate {method.rate:g}"] = Quantity(
+            value=document["score"],
+            low=low,
+            high=high,
+            level=level,
+            unit=band.unit,
+            seeds=len(seeds),
+            by_seed=tuple(values.values()),
+        )
+        if reference is None:
+            reference = name, answers
+            continue
+        difference = compare_scores(score, answers, reference[1], task.labels, level=level)
+        value, ends = score.points * difference.difference, (math.nan, math.nan)
+        if difference.interval is not None:
+            ends = score.points * difference.interval.low, score.points * difference.interval.high
+            if ends[0] > 0 or ends[1] < 0:
+                apart = Quantity(value=value, low=ends[0], high=ends[1], level=level, unit=band.unit)
+                facts = {"reference": reference[0], "p": difference.p}
+                claims.append(_claim("score apart", score, subject=name, estimate=apart, facts=facts))
+        document["apart"] = {
+            "from": reference[0],
+            "value": value,
+            "low": ends[0],
+            "high": ends[1],
+            "p": difference.p,
+        }
+    return documents, [*_matched(task, score, quantities, len(split)), *claims]
 
 
-def _interval(document: Mapping[str, Any]) -> str:
-    return "" if document["low"] is None else f" {between(document['low'], document['high'], 1)}"
-
-
-def score_findings(task: Task, documents: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """State how well scores are matched."""
-    scored = {name: document for name, document in documents.items() if math.isfinite(document["score"])}
-    score, baselines = find_score(task.main), guess_line(task, task.split(task.validation))
-    parts = ", ".join(
-        f"{name} {number(document['score'], 1)}{_interval(document)} (rate {document['rate']:g})"
-        for name, document in scored.items()
+def _matched(task: Task, score: Score, quantities: Mapping[str, Quantity], n: int) -> list[Claim]:
+    """Claim how well scores are matched, and whether anything was learned."""
+    values = [quantity.value for quantity in quantities.values() if math.isfinite(quantity.value)]
+    lines = guess_line(task, task.split(task.validation))
+    baselines = {name: Quantity(value=score.points * value) for name, value in lines.items()}
+    gap = max(values) - min(values) if len(values) > 1 else 0.0
+    matched = _claim(
+        "matched scores",
+        score,
+        verdict="holds" if gap <= MATCHED else "does not hold",
+        subject=task.name,
+        estimate=Quantity(value=gap) if len(values) > 1 else None,
+        n=n,
+        beside={**quantities, **baselines},
     )
-    baseline = "".join(f"; majority baseline: {number(score.points * v, 1)}" for v in baselines.values())
-    count = len(task.split(task.validation))
-    findings = [f"{score.name} on {task.name}, in points, n = {count:,}: {parts}{baseline}."]
     sign = 1.0 if score.higher_is_better else -1.0
-    best = max((sign * document["score"] for document in scored.values()), default=math.nan)
-    floor = max((sign * score.points * value for value in baselines.values()), default=-math.inf)
-    if best <= floor:
-        findings.append(
-            "No tuning method scores above the majority baseline: nothing was learned, and the changes show "
-            "that."
-        )
-    if len(scored) > 1:
-        values = [document["score"] for document in scored.values()]
-        gap = max(values) - min(values)
-        findings.append(
-            f"Scores are matched to within {number(gap, 1)} points."
-            if gap <= MATCHED
-            else f"Scores are not matched, they lie {number(gap, 1)} points apart: other rates may bring "
-            "them closer."
-        )
-    for name, document in scored.items():
-        apart = document["apart"]
-        if apart is not None and apart["low"] is not None and (apart["low"] > 0 or apart["high"] < 0):
-            side = "above" if apart["value"] > 0 else "below"
-            findings.append(
-                f"{name} stays {number(abs(apart['value']), 1)} points {side} {apart['from']} "
-                f"{between(apart['low'], apart['high'], 1)}: what differs between them may be due to the "
-                "score."
-            )
-    return findings
+    best = max((sign * value for value in values), default=math.nan)
+    learned = not best <= max((sign * line.value for line in baselines.values()), default=-math.inf)
+    return [matched] if learned else [matched, _claim("nothing learned", score)]
+
+
+def _claim(kind: str, score: Score, **fields: Any) -> Claim:
+    return Claim(**{"kind": kind, "verdict": "holds", "score": score.name, "points": score.points, **fields})

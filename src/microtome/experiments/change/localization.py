@@ -4,56 +4,35 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ...checks import several
 from ...comparison.similarity import similarity_matrix
 from ...comparison.structure import find_localization
 from ...context import Context
 from ...errors import InputError, SmallSampleWarning, must
-from ...extraction.texts import Texts
 from ...findings.intervals import Unit
 from ...findings.localization import Localizations, localizations
 from ...findings.results import Curve, Result
 from ...inference.clusters import Clusters
-from ...inference.halves import half_interval, half_plan
+from ...inference.resampling import half_interval, half_plan
 from ...rows import options as row_choices
-from ...rows.cost import row_cost
-from ...rows.planning import Rows, plan_at_most
+from ...rows.planning import plan_at_most, row_cost
 from ...version import VERSION
 from ..base import Experiment, Plan, as_function, option
 from ..citations import cited
+from ..comparison_options import ComparisonOptions, TextInputs
 from ..inputs import SAMPLE, LoadingOptions, RowSelection, TextOptions
-from ..layer_similarity import ComparisonOptions, Recorded, called, record_models
-from ..tuned_models import text_provenance
+from ..layer_similarity import Recorded, called, record_models
 
 # SVCCA as the paper of Wu et al. 2020 describes it, and as its code has it.
 SVCCAS = ("svcca", "svcca:scaling=standardize:inclusive=False")
 # Rows that each half must have: of fewer, the correlations of rotated neurons are 1 but for rounding.
 LEAST = 4
 BEYOND, DESCRIBED, CODED = "beyond rotations", "published, as described", "published, as coded"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalizationInputs:
-    """
-    What a localization experiment has opened.
-
-    Parameters
-    ----------
-    encoders : mapping of str to Encoder
-    texts : Texts
-    rows : Rows
-    """
-
-    encoders: Mapping[str, Any]
-    texts: Texts
-    rows: Rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,92 +110,82 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
     def plan(self, context: Context) -> Plan:
         """Open models and text, and find the rows that all models have."""
         options, texts = self.row_options(self.longest), self.texts()
-        encoders = self._open(context)
-        rows = plan_at_most(texts.examples, list(encoders.values()), options)
-        sentence, summary = row_cost(list(encoders.values()), rows, storage=self.storage)
-        inputs = LocalizationInputs(encoders=encoders, texts=texts, rows=rows)
+        models = self._open(context)
+        rows = plan_at_most(texts.examples, list(models.values()), options)
+        sentence, summary = row_cost(list(models.values()), rows, storage=self.storage)
+        inputs = TextInputs(models=models, texts=texts, rows=rows)
         return Plan(name=texts.name, summary=summary, sentence=sentence, inputs=inputs)
 
     def _open(self, context: Context) -> dict[str, Any]:
         named = self.models if isinstance(self.models, Mapping) else None
-        models = several(self.models) if named is None else tuple(named.values())
-        opened = self.open_models(models, context.device)
-        names = [model.name for model in opened] if named is None else [str(name) for name in named]
-        if not names or len(set(names)) < len(names):
+        models = self.open_encoders(self.models if named is None else list(named.values()), context)
+        names = [model.name for model in models] if named is None else [str(name) for name in named]
+        if len(set(names)) < len(names):
             raise must("models", "one or more, named differently", names)
-        return {name: called(model, name) for name, model in zip(names, opened, strict=True)}
+        return {name: called(model, name) for name, model in zip(names, models, strict=True)}
 
     def run(self, plan: Plan, context: Context) -> Result:
         """Record the rows, and score the layers on all rows and on half-samples."""
         started, inputs = time.monotonic(), plan.inputs
         recorded = record_models(
-            inputs.encoders, inputs.texts, inputs.rows, storage=self.storage, same=False, context=context
+            inputs.models, inputs.texts, inputs.rows, storage=self.storage, same=False, context=context
         )
         names = [(model, layer) for model in recorded.activations for layer in recorded.layers_of(model)]
         if len(names) < 3:
             # Of two layers, each is compared with the other only, and published scores are the same for both.
             raise must("layers to localize", "at least 3, of all models together", len(names))
+        labels = [f"{model}/{layer}" for model, layer in names]
         units, halves = _halved(recorded, self.halves, self.seed)
         scores = self._score(recorded, names, None, context)
-        half_scores: list[Localizations] = []
+        resamples = []
         for place, half in enumerate(halves):
             leave_out = np.ones(len(recorded.rows), dtype=bool)
             leave_out[half] = False
-            half_scores.append(self._score(recorded, names, leave_out, context))
+            resamples.append(_readings(self._score(recorded, names, leave_out, context)))
             if context.progress is not None:
                 context.progress("half-samples", place + 1, self.halves)
-        values = {
-            BEYOND: (scores.beyond, [half.beyond for half in half_scores]),
-            DESCRIBED: (scores.described.scores, [half.described.scores for half in half_scores]),
-            CODED: (scores.coded.scores, [half.coded.scores for half in half_scores]),
-        }
+        readings = _readings(scores)
         notes = {CODED: f"both means z-scored over the {scores.coded.compared} layers of all models"}
-        curves = []
-        for name, (layer_scores, resamples) in values.items():
+        curves: list[Curve] = []
+        for name, values in readings.items():
+            replicates = np.stack([resample[name] for resample in resamples])
+            band = half_interval(values, replicates, units=units, unit=recorded.unit)
+            band = replace(band, level=context.level)
             for model in recorded.activations:
-                mask = [owner == model for owner, _ in names]
-                estimates = layer_scores[mask], np.stack([resample[mask] for resample in resamples])
-                note = notes.get(name, "")
-                curves.append(_curve(model, name, recorded, estimates, units, context.level, note))
+                places = [place for place, (owner, _) in enumerate(names) if owner == model]
+                ends = values[places], band.low[places], band.high[places]
+                curves.append(_curve(recorded, model, name, ends, context.level, notes.get(name, "")))
+        readings = {BEYOND: scores.beyond, "monte_carlo": scores.monte_carlo, **readings}
         table = [
-            {
-                "model": model,
-                "layer": layer,
-                BEYOND: float(scores.beyond[k]),
-                "monte_carlo": float(scores.monte_carlo[k]),
-                DESCRIBED: float(scores.described.scores[k]),
-                CODED: float(scores.coded.scores[k]),
-            }
+            {"model": model, "layer": layer, **{name: float(v[k]) for name, v in readings.items()}}
             for k, (model, layer) in enumerate(names)
         ]
-        labels = [f"{model}/{layer}" for model, layer in names]
-        return Result(
-            experiment=self.name,
+        labels = _labels(names)
+        return self.result(
+            [recorded],
+            [inputs.texts],
+            context,
+            started=started,
             model=", ".join(recorded.activations),
             task=inputs.texts.name,
             split=inputs.texts.name,
             score="localization",
-            points=1.0,
             curves=tuple(curves),
             rows=tuple({k: v if v == v else None for k, v in row.items()} for row in table),
-            findings=(scores.sentence(labels), scores.coded.sentence(labels)),
+            claims=(scores.claim(labels), scores.coded.claim(labels)),
             methods=self._methods(recorded, context.level),
             references=cited("wu2020", measures=["neuron_correlation", "svcca"]),
             warnings=recorded.warnings,
-            more=MappingProxyType(
-                {
-                    "layers": table,
-                    "agreement": scores.agreement,
-                    "agreement_described": scores.agreement_described,
-                    "rotations": self.rotations,
-                    "direction": self.direction,
-                    "published": self.published,
-                    "svcca": dict(zip((DESCRIBED, CODED), SVCCAS, strict=True)),
-                }
-            ),
-            provenance=MappingProxyType(
-                text_provenance([recorded], [inputs.texts], context, started=started, seed=self.seed)
-            ),
+            more={
+                "layers": table,
+                "agreement": scores.agreement,
+                "agreement_described": scores.agreement_described,
+                "rotations": self.rotations,
+                "direction": self.direction,
+                "published": self.published,
+                "svcca": dict(zip((DESCRIBED, CODED), SVCCAS, strict=True)),
+            },
+            provenance_facts={},
         )
 
     def _score(
@@ -227,8 +196,7 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
         context: Context,
     ) -> Localizations:
         layers = [recorded.layer(*name) for name in names]
-        labels = [f"{model}/{layer}" for model, layer in names]
-        options: dict[str, Any] = {**self.computing(context), "leave_out": leave_out, "names": labels}
+        options: dict[str, Any] = {**self.computing(context), "leave_out": leave_out, "names": _labels(names)}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SmallSampleWarning)
             rotated = find_localization(layers, rotations=self.rotations, **options)
@@ -239,7 +207,7 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
     def _methods(self, recorded: Recorded, level: float) -> str:
         return (
             f"Layers of {' and '.join(recorded.activations)} were compared by the mean largest absolute "
-            f"correlation of single neurons on {recorded.rows.sentence()} of {recorded.rows.extent()}. From "
+            f"correlation of single neurons on {recorded.sentence}. From "
             f"the value of each pair its mean over {self.rotations} random rotations of both layers was "
             f"subtracted, and the difference was averaged over the other layers (direction: "
             f"{self.direction}). Published scores (Wu et al. 2020) subtract the mean SVCCA instead: as "
@@ -254,8 +222,17 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
 localize = as_function(LayerLocalization, "localize")
 
 
-def _halved(recorded: Recorded, halves: int, seed: int) -> tuple[Clusters, list[np.ndarray]]:
-    """What is independent, and the rows of every half of it; refused where a half has too few."""
+def _labels(names: list[tuple[str, int]]) -> list[str]:
+    return [f"{model}/{layer}" for model, layer in names]
+
+
+def _readings(scores: Localizations) -> dict[str, np.ndarray]:
+    """The three scores of all layers."""
+    return {BEYOND: scores.beyond, DESCRIBED: scores.described.scores, CODED: scores.coded.scores}
+
+
+def _halved(recorded: Recorded, halves: int, seed: int) -> tuple[int, list[np.ndarray]]:
+    """How many units are independent, and the rows of every half of them; refused where one has too few."""
     count, ids = len(recorded.rows), recorded.clusters
     if count < 2 * LEAST:
         raise InputError(
@@ -269,31 +246,24 @@ def _halved(recorded: Recorded, halves: int, seed: int) -> tuple[Clusters, list[
             f"localization must have at least {LEAST} rows in every half of its {recorded.unit}s, but got "
             f"{fewest} of {count} in one."
         )
-    return units, plan
+    return len(units), plan
 
 
 def _curve(
-    model: str,
-    name: str,
-    recorded: Recorded,
-    estimates: tuple[np.ndarray, np.ndarray],
-    units: Clusters,
-    level: float,
-    note: str,
+    recorded: Recorded, model: str, arm: str, ends: Sequence[np.ndarray], level: float, note: str
 ) -> Curve:
-    """One score of one model over its layers, with its values on half-samples."""
-    values, resamples = estimates
-    band = half_interval(values, resamples, level, units=len(units), unit=recorded.unit)
+    """One score of one model over its layers, with its interval."""
+    values, low, high = ends
     blank = np.full(len(values), np.nan)
     return Curve(
-        name=f"{model}: {name}",
+        name=f"{model}: {arm}",
         model=model,
-        arm=name,
+        arm=arm,
         axis="layer",
         x=recorded.layers_of(model),
         values=values,
-        low=band.low,
-        high=band.high,
+        low=low,
+        high=high,
         band_low=blank,
         band_high=blank,
         level=level,

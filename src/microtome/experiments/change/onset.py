@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import must
-from ...findings.words import between, number
-from ...inference.scoring import quantile
+from ...findings.claims.claim import Claim, Quantity
+from ...inference.estimate import quantile
+from ...inference.scoring import standard_error
 from ...randomness import generator
 
 Array = NDArray[np.float64]
-Verdict = Literal["before", "with", "after", "inconclusive"]
 
 DRAWS = 2_000
 # Within so many checkpoints nobody can see which of two came first.
@@ -46,7 +46,7 @@ class Order:
     level : float
     """
 
-    verdict: Verdict
+    verdict: Literal["before", "with", "after", "inconclusive"]
     reason: str | None = None
     steps: tuple[int, ...]
     block: float = math.nan
@@ -56,35 +56,32 @@ class Order:
     high: float = math.nan
     level: float
 
-    def sentence(self) -> str:
-        """State which came first."""
-        if self.reason is not None:
-            return f"Whether blocks appear before or after the score rises is inconclusive: {self.reason}."
-        places = (
-            f"a block is certain from {self._at(self.block)} on, and half of the score's gain is reached "
-            f"{self._at(self.score, 'at ')}"
+    def claim(self, score: str) -> Claim:
+        """Claim which came first, by the name of the score."""
+        difference = Quantity(
+            value=self.difference,
+            low=self.low,
+            high=self.high,
+            level=self.level,
+            unit="sentence and example of one training",
         )
-        interval = (
-            f"{number(self.difference, 1)} {between(self.low, self.high, 1)} checkpoints "
-            f"({self.level * 100:g} %, sentences and examples of one training)"
+        return Claim(
+            kind="onset",
+            verdict="inconclusive" if self.verdict == "inconclusive" else "holds",
+            score=score,
+            estimate=None if self.reason else difference,
+            facts={
+                "order": self.verdict,
+                "reason": self.reason,
+                "steps": list(self.steps),
+                "block": self.block,
+                "score": self.score,
+            },
         )
-        start = {
-            "before": "Blocks appear before the score rises",
-            "with": "Blocks appear when the score rises, as far as the checkpoints can tell",
-            "after": "Blocks appear after the score rises",
-            "inconclusive": "Whether blocks appear before or after the score rises is inconclusive",
-        }[self.verdict]
-        return f"{start}: {places}; block minus score is {interval}."
 
     def document(self) -> dict[str, Any]:
         """The same as plain data."""
         return asdict(self)
-
-    def _at(self, place: float, word: str = "") -> str:
-        below = int(place)
-        if place == below:
-            return f"{word}step {self.steps[below]:,}"
-        return f"between steps {self.steps[below]:,} and {self.steps[below + 1]:,}"
 
 
 def which_first(
@@ -150,8 +147,9 @@ def which_first(
     tail = (1 - level) / 2
     low = float(places[int(tail * (len(places) - 1))])
     high = float(places[math.ceil((1 - tail) * (len(places) - 1))])
+    verdict = "before" if high < 0 else "after" if low > 0 else "inconclusive"
     return Order(
-        verdict=_verdict(low, high),
+        verdict="with" if low >= -RESOLUTION and high <= RESOLUTION else verdict,
         block=block,
         score=score,
         difference=block - score,
@@ -170,25 +168,9 @@ def _undecidable(evidence: Array, scores: Array, score_errors: Array, level: flo
         return "some checkpoints have no score"
     if evidence[-1] <= 0:
         return "no block is certain at the last checkpoint"
-    gain = scores[-1] - scores[0]
-    se = float(_errors_of((score_errors[-1] - score_errors[0])[None])[0])
-    if gain - quantile(level) * se <= 0:
-        return "the score does not rise significantly"
-    return None
-
-
-def _verdict(low: float, high: float) -> Verdict:
-    if low >= -RESOLUTION and high <= RESOLUTION:
-        return "with"
-    if high < 0:
-        return "before"
-    return "after" if low > 0 else "inconclusive"
-
-
-def _errors_of(errors: Array) -> Array:
-    """Standard errors from what each unit adds."""
-    count = errors.shape[-1]
-    return np.sqrt(count / (count - 1) * (errors**2).sum(axis=-1))
+    se = standard_error(score_errors[-1] - score_errors[0])
+    rises = scores[-1] - scores[0] - quantile(level) * se > 0
+    return None if rises else "the score does not rise significantly"
 
 
 def _draw(errors: Array, draws: int, rng: np.random.Generator) -> Array:

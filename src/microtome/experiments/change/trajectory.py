@@ -6,43 +6,30 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from ...context import Context
 from ...errors import must
-from ...extraction.texts import Texts
 from ...findings.results import Result
 from ...findings.words import counted
-from ...rows.cost import row_cost
-from ...rows.planning import Rows
+from ...rows.planning import row_cost
 from ...scores.table import find_score
+from ...training.opening import open_task
 from ...training.tuned import RUN
-from ..base import Experiment, Plan, as_function, option
+from ...version import VERSION
+from ..base import Experiment, Pieces, Plan, as_function, option
 from ..citations import cited
-from ..inputs import TASK_HELP, RowSelection, TaskOptions, TextOptions, open_task, task_notes
-from ..layer_similarity import ComparisonOptions, compare_layers, plan_text, record_models
-from ..tuned_models import text_provenance
+from ..comparison_options import ComparisonOptions, TextInputs
+from ..inputs import TASK_HELP, RowSelection, TaskOptions, TextOptions, task_notes
+from ..layer_similarity import compare_layers, plan_text, record_models
 from .checkpoint_blocks import MEASURE, find_checkpoint_blocks
 from .checkpoint_scores import Reading, Scoring, plan_scoring, score_checkpoint
 from .checkpoints import Checkpoint, checkpoint_length, find_checkpoints, missing_checkpoints
+from .course import ENDS, Course, curve_document
+from .course_claims import course_claims
 from .onset import DRAWS
-from .trajectory_summary import (
-    Course,
-    change_of,
-    checkpoint_documents,
-    course_findings,
-    course_methods,
-    course_warnings,
-    curve_document,
-    curves_of,
-    layer_curves,
-    long_rows,
-    order_of,
-    shown_curves,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +40,8 @@ class TrajectoryInputs:
     Parameters
     ----------
     checkpoints : tuple of Checkpoint
-    first : Encoder
-        Of the first checkpoint; the others are loaded one after the other.
-    texts : Texts
-    rows : Rows
+    text : TextInputs
+        The first model is open; the others are loaded one after the other.
     scoring : Scoring, optional
         Where there is a task.
     missing : tuple of str
@@ -64,9 +49,7 @@ class TrajectoryInputs:
     """
 
     checkpoints: tuple[Checkpoint, ...]
-    first: Any
-    texts: Texts
-    rows: Rows
+    text: TextInputs
     scoring: Scoring | None
     missing: tuple[str, ...]
 
@@ -121,45 +104,31 @@ class Trajectory(ComparisonOptions, RowSelection, TaskOptions, TextOptions, Expe
     def plan(self, context: Context) -> Plan:
         """Find the checkpoints, open text and task, and find the rows that are compared."""
         self._check_task_options()
-        checkpoints = find_checkpoints(
-            self.checkpoints, start=self.start, store=context.store, device=context.device
-        )
-        texts, task = self.texts(), None
-        scoring = None
+        checkpoints = find_checkpoints(self.checkpoints, context, start=self.start)
+        missing = missing_checkpoints(self.checkpoints, context)
+        texts, task, scoring = self.texts(), None, None
         if self.task is not None:
             task = open_task(self.task_reference(self.task))
-            scoring = plan_scoring(
-                checkpoints,
-                task,
-                split=self.split,
-                linear_probes=self.linear_probes,
-                train_size=self.train_size,
-                longest=self.longest,
-            )
-        first = checkpoints[0].load()
+            options = {"linear_probes": self.linear_probes, "train_size": self.train_size}
+            scoring = plan_scoring(checkpoints, task, split=self.split, longest=self.longest, **options)
+        models = {checkpoint.name: checkpoint.model for checkpoint in checkpoints}
+        first = models[checkpoints[0].name] = checkpoints[0].open(context)
         length = checkpoint_length(checkpoints, self.longest)
         rows = plan_text({checkpoints[0].name: first}, texts, self.row_options(length))
         cost, summary = row_cost([first] * len(checkpoints), rows, storage=self.storage)
         steps = [checkpoint.step for checkpoint in checkpoints]
-        summary |= {"models": [checkpoint.name for checkpoint in checkpoints], "steps": steps}
+        summary |= {"models": list(models), "steps": steps}
         sentence = f"{counted(len(steps), 'checkpoint')}: {', '.join(f'{step:,}' for step in steps)}; {cost}"
         if scoring is not None:
             examples = counted(len(scoring.split), "example")
             sentence += f"; scored on {examples} of {scoring.task.name}/{scoring.split.name}"
             summary["examples"] = len(scoring.split)
-        missing = missing_checkpoints(self.checkpoints, store=context.store)
+        text = TextInputs(models=models, texts=texts, rows=rows)
         return Plan(
             name=texts.name if task is None else task.name,
             summary=summary,
             sentence=sentence,
-            inputs=TrajectoryInputs(
-                checkpoints=checkpoints,
-                first=first,
-                texts=texts,
-                rows=rows,
-                scoring=scoring,
-                missing=missing,
-            ),
+            inputs=TrajectoryInputs(checkpoints=checkpoints, text=text, scoring=scoring, missing=missing),
             notes=(*missing, *(() if task is None else task_notes([task]))),
         )
 
@@ -168,98 +137,96 @@ class Trajectory(ComparisonOptions, RowSelection, TaskOptions, TextOptions, Expe
             if self.task is None and getattr(self, name):
                 raise must(name, "given with a task", getattr(self, name))
 
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
+        """For each checkpoint, its rows and its answers."""
+        inputs, pieces = plan.inputs, {}
+        for checkpoint, (name, model) in zip(inputs.checkpoints, inputs.text.models.items(), strict=True):
+
+            def score(label: str, encoder: Any, checkpoint: Any = checkpoint) -> None:
+                if inputs.scoring is not None:
+                    score_checkpoint(inputs.scoring, checkpoint, encoder, context.named(label))
+
+            text = replace(inputs.text, models={name: model})
+            pieces |= self.recordings(text, context, visit=score)
+        return pieces
+
     def run(self, plan: Plan, context: Context) -> Result:
         """Read every checkpoint, compare layers and find blocks, and describe the course of the training."""
-        started, inputs, level = time.monotonic(), plan.inputs, context.level
-        checkpoints, scoring = inputs.checkpoints, inputs.scoring
+        started, inputs = time.monotonic(), plan.inputs
+        course = self._follow(inputs, context)
+        texts, scoring, task = inputs.text.texts, inputs.scoring, course.task
+        order = course.order(draws=self.draws, seed=self.seed)
+        label, measure = _label(self.checkpoints, inputs.checkpoints), course.similarity.measure
+        scored: dict[str, Any] = {"score": measure}
+        if task is not None:
+            score = find_score(task.main)
+            scored = {"score": score.name, "points": score.points, "higher_is_better": score.higher_is_better}
+        return self.result(
+            [course.recorded],
+            [texts],
+            context,
+            started=started,
+            model=label,
+            task=texts.name if task is None else task.name,
+            split=texts.name if scoring is None else scoring.split.name,
+            **scored,
+            curves=(*course.curves, *course.layer_curves()),
+            rows=tuple(course.records()),
+            claims=tuple(course_claims(course, order)),
+            methods=_methods(course, label),
+            references=cited("phang2021"),
+            warnings=(*inputs.missing, *_warnings(course)),
+            more={
+                "steps": list(course.steps),
+                "layers": list(course.recorded.layers),
+                "measure": measure,
+                "maps": [blocks.map.tolist() for blocks in course.blocks],
+                "change": {end: course.change_document(end) for end in ENDS},
+                "blocks": course.block_documents(),
+                "margins": [blocks.margin for blocks in course.blocks],
+                "certain": [bool(blocks.finding.certain) for blocks in course.blocks],
+                "score": None if task is None else curve_document(course.curves[0]),
+                "read_layer": [reading.layer for reading in course.readings],
+                **{kind: list(map(curve_document, curves)) for kind, curves in course.layered.items()},
+                "order": None if order is None else order.document(),
+            },
+            provenance_facts={
+                "task": None if scoring is None else scoring.task.digest(scoring.split.name),
+                "task_source": None if task is None else task.source,
+                "train": _learned(course.readings),
+                "options": {**{name: getattr(self, name) for name in _OPTIONS}, "level": context.level},
+            },
+        )
+
+    def _follow(self, inputs: TrajectoryInputs, context: Context) -> Course:
+        """Record the rows of every checkpoint, score it, compare its layers, and find its blocks."""
+        text, scoring, checkpoints = inputs.text, inputs.scoring, iter(inputs.checkpoints)
         readings: list[Reading] = []
 
         def score(name: str, encoder: Any) -> None:
             if scoring is not None:
-                place = len(readings)
-                readings.append(score_checkpoint(scoring, checkpoints[place], encoder, context.named(name)))
+                readings.append(score_checkpoint(scoring, next(checkpoints), encoder, context.named(name)))
 
-        models = {checkpoint.name: checkpoint.load for checkpoint in checkpoints}
-        models[checkpoints[0].name] = inputs.first
         recorded = record_models(
-            models, inputs.texts, inputs.rows, storage=self.storage, visit=score, context=context
+            text.models, text.texts, text.rows, storage=self.storage, visit=score, context=context
         )
-        names, computing = list(models), self.computing(context)
+        names, computing = list(text.models), self.computing(context)
         similarity = compare_layers(
-            recorded,
-            MEASURE,
-            left=[names[0], names[-1]],
-            right=names,
-            progress=context.progress,
-            **computing,
-        )[MEASURE]
+            recorded, MEASURE, context, left=[names[0], names[-1]], right=names, **computing
+        )
         blocks = []
         for place, name in enumerate(names):
-            blocks.append(find_checkpoint_blocks(recorded, name, level=level, **computing))
+            blocks.append(find_checkpoint_blocks(recorded, name, level=context.level, **computing))
             if context.progress is not None:
                 context.progress("blocks", place + 1, len(names))
-        course = Course(
-            steps=tuple(checkpoint.step for checkpoint in checkpoints),
+        return Course(
+            steps=tuple(checkpoint.step for checkpoint in inputs.checkpoints),
             recorded=recorded,
-            similarity=similarity,
+            similarity=similarity[MEASURE],
             blocks=tuple(blocks),
             scoring=scoring,
             readings=tuple(readings),
-            level=level,
-        )
-        return self._result(course, inputs, context, started)
-
-    def _result(self, course: Course, inputs: TrajectoryInputs, context: Context, started: float) -> Result:
-        recorded, scoring, task = course.recorded, course.scoring, course.task
-        change = {end: change_of(course, end) for end in ("first", "last")}
-        curves, order = curves_of(course), order_of(course, draws=self.draws, seed=self.seed)
-        layered = {kind: layer_curves(course, kind) for kind in ("readouts", "heads")}
-        score = None if task is None else find_score(task.main)
-        label = _label(self.checkpoints, inputs.checkpoints)
-        measure = course.similarity.measure
-        return Result(
-            experiment=self.name,
-            model=label,
-            task=inputs.texts.name if task is None else task.name,
-            split=inputs.texts.name if scoring is None else scoring.split.name,
-            score=measure if score is None else score.name,
-            points=1.0 if score is None else score.points,
-            higher_is_better=True if score is None else score.higher_is_better,
-            curves=(*curves, *shown_curves(course, layered)),
-            rows=tuple(long_rows(course, change, layered)),
-            findings=tuple(course_findings(course, change, curves, order)),
-            methods=course_methods(course, label),
-            references=cited("phang2021"),
-            warnings=(*inputs.missing, *course_warnings(course)),
-            more=MappingProxyType(
-                {
-                    "steps": list(course.steps),
-                    "layers": list(recorded.layers),
-                    "measure": measure,
-                    "maps": [blocks.map.tolist() for blocks in course.blocks],
-                    "change": change,
-                    "blocks": checkpoint_documents(course),
-                    "margins": [blocks.margin for blocks in course.blocks],
-                    "certain": [bool(blocks.finding.certain) for blocks in course.blocks],
-                    "score": None if task is None else curve_document(curves[0]),
-                    "read_layer": [reading.layer for reading in course.readings],
-                    **{kind: [curve_document(curve) for curve in lines] for kind, lines in layered.items()},
-                    "order": None if order is None else order.document(),
-                }
-            ),
-            provenance=MappingProxyType(
-                text_provenance(
-                    [recorded],
-                    [inputs.texts],
-                    context,
-                    started=started,
-                    task=None if scoring is None else scoring.task.digest(scoring.split.name),
-                    task_source=None if task is None else task.source,
-                    train=_learned(course.readings),
-                    options={**{name: getattr(self, name) for name in _OPTIONS}, "level": context.level},
-                    seed=self.seed,
-                )
-            ),
+            level=context.level,
         )
 
 
@@ -289,3 +256,61 @@ def _label(training: Any, checkpoints: Sequence[Checkpoint]) -> str:
             return name
     folder = checkpoints[-1].folder
     return "checkpoints" if folder is None else folder.parent.name
+
+
+def _methods(course: Course, name: str) -> str:
+    """How it was done, for the methods of a paper."""
+    recorded = course.recorded
+    parts = [
+        f"{len(course.steps)} checkpoints of {name}, from step {course.steps[0]:,} to step "
+        f"{course.steps[-1]:,}, were read on {recorded.sentence}. Layers of each were compared with one "
+        f"another, and with those of the first and the last checkpoint, by {course.similarity.measure}. At "
+        "each, a run of at least three layers is a block if its least similar pair is more similar than any "
+        f"pair across its border, and certain if the simultaneous interval of this margin, over "
+        f"{recorded.unit}s and all runs, is positive."
+    ]
+    if course.task is not None:
+        scorers = dict.fromkeys(_SCORERS[reading.by] for reading in course.readings)
+        parts.append(f"Checkpoints were scored on {course.task.title} by {' and '.join(scorers)}.")
+        sizes = sorted({len(reading.learned) for reading in course.readings if reading.learned is not None})
+        if sizes:
+            parts.append(
+                "Linear probes are logistic (ridge, for numbers) regressions fitted to convergence on "
+                f"{' or '.join(f'{size:,}' for size in sizes)} training examples, with a penalty chosen by "
+                "cross-validation, and the layer that is scored is the one that predicts held-out training "
+                "examples best."
+            )
+        parts.append(
+            "Blocks appear before, with or after the score by the checkpoint from which on a block is "
+            "certain, and that from which on half of the final gain is kept; the interval is simulated from "
+            f"errors of {recorded.unit}s and examples, each shared by all checkpoints."
+        )
+    parts.append(
+        f"Intervals of {course.level * 100:g} % are over {recorded.unit}s or examples, and say nothing about "
+        f"another training. Computed with microtome {VERSION}."
+    )
+    return " ".join(parts)
+
+
+_SCORERS = {
+    "own head": "their own heads",
+    "majority baseline": "the majority baseline",
+    "linear probe": "linear probes",
+}
+
+
+def _warnings(course: Course) -> tuple[str, ...]:
+    """What went less well."""
+    untested = {
+        step: blocks.finding.reason
+        for step, blocks in zip(course.steps, course.blocks, strict=True)
+        if blocks.finding.reason is not None
+    }
+    # Where none could be tested, the claims say so.
+    tested = len(untested) < len(course.steps)
+    warnings = [f"At step {step:,} blocks could not be tested: {why}." for step, why in untested.items()]
+    slow = [str(reading.step) for reading in course.readings if not reading.converged]
+    if slow:
+        warnings.append(f"Linear probes did not all converge at step {', '.join(slow)}.")
+    notes = dict.fromkeys(note for reading in course.readings for note in reading.notes)
+    return (*course.recorded.warnings, *notes, *(warnings if tested else warnings[len(untested) :]))

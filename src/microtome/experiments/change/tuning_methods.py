@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 from ...context import Context
 from ...errors import InputError, MissingExtraError, must
-from ...extraction.texts import Texts, make_texts
+from ...extraction.texts import make_texts
 from ...findings.results import Curve, Result
 from ...measures.table import chosen_all
-from ...rows.planning import Rows
 from ...scores.table import find_score
 from ...tasks.corpus import split_corpus
+from ...tasks.task import Task
 from ...training.recipe import Recipe
 from ...version import VERSION
-from ..base import Plan, as_function, option
-from ..cell_errors import Sample, center_of, points_of
+from ..base import Pieces, Plan, as_function, option
+from ..cell_errors import points_of
 from ..citations import cited
-from ..grid import RECIPE_HELP, GridInputs, GridRuns, TrainingGrid
+from ..comparison_options import MeasureOptions, TextInputs
+from ..grid import RECIPE_HELP, GridInputs, TrainingGrid
 from ..inputs import TextOptions
 from ..layer_similarity import Recorded, compare_layers, plan_text, record_models
 from ..run_curves import counts, failures, rows_of
 from ..runs import Done, Run
-from ..tuned_models import BASE, MeasureOptions, layer_curve, text_provenance
-from .claims import change_center, unit_text, value_text
+from ..tuned_models import BASE
+from .claims import center_claim, center_differences
 from .learning_rates import (
     BEST,
     METHODS,
@@ -37,30 +37,13 @@ from .learning_rates import (
     check_match,
     check_methods,
     choose_rates,
+    compare_methods,
     method_run,
     rates_of,
     read_match,
-    score_documents,
-    score_findings,
 )
 
 CITED: Mapping[str, str] = MappingProxyType({"lora": "hu2022", "bitfit": "benzaken2022"})
-
-
-@dataclass(frozen=True, kw_only=True)
-class TuningInputs(GridInputs):
-    """
-    What the experiment has opened.
-
-    Parameters
-    ----------
-    texts : Texts
-        To compare models on.
-    rows : Rows
-    """
-
-    texts: Texts
-    rows: Rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,128 +133,131 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
             plan,
             sentence=f"{plan.sentence}; compared on {rows.sentence()}",
             summary={**plan.summary, "rows": len(rows)},
-            inputs=TuningInputs(**vars(grid), texts=texts, rows=rows),
+            inputs=(grid, TextInputs(models={BASE: grid.encoder}, texts=texts, rows=rows)),
         )
+
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
+        """The trials of the rates; then the other seeds of the rates that follow; then rows of the models."""
+        grid, text = plan.inputs
+        trials = self.run_pieces(grid, 0, self._trial_runs(grid), context)
+        if trials:
+            return trials
+        runs = self._runs(self._choose(grid, context)[1])
+        missing = self.run_pieces(grid, 0, runs, context)
+        if missing:
+            return missing
+        done = [run for run in self.fine_tune(grid, 0, runs, context) if counts(run)]
+        models = {**text.models, **{_name(run): run.folder for run in done}}
+        return self.recordings(replace(text, models=models), context)
 
     def run(self, plan: Plan, context: Context) -> Result:
         """Try the rates, fine-tune at the chosen ones with all seeds, and compare models with the base."""
-        started, inputs, task = time.monotonic(), plan.inputs, plan.inputs.tasks[0]
-        tried = self.fine_tune(inputs, 0, [run for run in inputs.runs if run.seed in self._trials], context)
-        chosen = choose_rates(tried, task, self.match)
-        runs = [
-            method_run(method.name, method.rate, seed, self.train_size)
-            for method in chosen.values()
-            if method.tried
-            for seed in self.seeds
-        ]
-        done = self.fine_tune(inputs, 0, runs, context)
-        methods = {
-            name: replace(method, done=tuple(run for run in done if run.run.arm == name and counts(run)))
-            for name, method in chosen.items()
-        }
-        if not any(method.done for method in methods.values()):
-            raise InputError("tuning methods must leave sound runs to compare, but all of them diverged.")
-        # A run that was tried and then chosen is one.
-        distinct = list({run.address: run for run in [*tried, *done]}.values())
-        grid = GridRuns(
-            encoder=inputs.encoder,
-            task=task,
-            done=distinct,
-            recipe=inputs.recipe,
-            settings={},
-            context=context,
-            started=started,
-        )
-        return self._result(methods, grid, inputs)
-
-    @property
-    def _trials(self) -> Sequence[int]:
-        return self.seeds[: self.trial_seeds]
-
-    def _result(self, methods: Mapping[str, TunedMethod], grid: GridRuns, inputs: TuningInputs) -> Result:
-        task, context, level = grid.task, grid.context, grid.context.level
+        started, level, (grid, text) = time.monotonic(), context.level, plan.inputs
+        task: Task = grid.tasks[0]
+        methods, outcomes = self._tune(grid, context)
         sound = {name: method for name, method in methods.items() if method.done}
-        models = {
-            _name(run): _loader(run, context.device) for method in sound.values() for run in method.done
-        }
+        models = {_name(run): run.folder for method in sound.values() for run in method.done}
         recorded = record_models(
-            {BASE: inputs.encoder, **models}, inputs.texts, inputs.rows, storage=self.storage, context=context
+            {**text.models, **models}, text.texts, text.rows, storage=self.storage, context=context
         )
         similarities = compare_layers(
             recorded, self.measures, left=[BASE], right=list(models), **self.comparing(context)
         )
-        documents = score_documents(task, methods, level)
+        documents, claims = compare_methods(task, methods, level)
         curves: list[Curve] = []
-        findings = score_findings(task, documents)
-        for label, similarity in similarities.items():
+        for measure, similarity in similarities.items():
             samples = {
                 name: similarity.sample([(BASE, _name(run)) for run in method.done])
                 for name, method in sound.items()
             }
             for name, sample in samples.items():
                 points = points_of(sample, level=level, bounds=similarity.bounds)
-                curves.append(layer_curve(f"{label}: {name}", recorded, points))
-                center, sentence = change_center(label, sample, recorded, level)
-                documents[name].setdefault("change", {})[label] = center
-                findings.append(f"{name[:1].upper()}{name[1:]} tuning. {sentence}")
-            for name, (document, sentence) in _center_differences(label, samples, recorded, level).items():
-                documents[name]["change"][label]["center_apart"] = document
-                findings.append(sentence)
-        return Result(
-            experiment=self.name,
+                curves.append(recorded.curve(f"{measure}: {name}", points))
+                center, claim = center_claim(measure, sample, recorded, level, method=name)
+                documents[name].setdefault("change", {})[measure] = center
+                claims.append(claim)
+            for name, (apart, claim) in center_differences(measure, samples, recorded, level).items():
+                documents[name]["change"][measure]["center_apart"] = apart
+                claims.append(claim)
+        return self.result(
+            [recorded],
+            [text.texts],
+            context,
+            started=started,
             model=grid.encoder.name,
             task=task.name,
             split=task.validation,
-            score="similarity",
-            points=1.0,
             curves=tuple(curves),
-            rows=rows_of(grid.done, task=task.name),
-            findings=tuple(findings),
-            references=cited(
-                *(CITED[method] for method in methods if method in CITED), measures=self.measures
-            ),
-            methods=self._methods(grid, recorded, [name for name, method in methods.items() if method.tried]),
-            warnings=(*recorded.warnings, *_warnings(methods, self.seeds), *failures(grid.done)),
-            more=MappingProxyType(
-                {
-                    "layers": list(recorded.layers),
-                    "ways": documents,
-                    "match": self.match,
-                    "score": find_score(task.main).name,
-                }
-            ),
-            provenance=MappingProxyType(
-                text_provenance(
-                    [recorded],
-                    [inputs.texts],
-                    context,
-                    started=grid.started,
-                    task=task.digest(task.validation),
-                    task_source=task.source,
-                    runs=[run.address for run in grid.done],
-                    seeds=list(self.seeds),
-                    seed=self.seed,
-                )
-            ),
+            rows=rows_of(outcomes, task=task.name),
+            claims=tuple(claims),
+            references=cited(*(CITED[name] for name in methods if name in CITED), measures=self.measures),
+            methods=self._methods(grid, recorded, methods, level),
+            warnings=(*recorded.warnings, *_warnings(methods, self.seeds), *failures(outcomes)),
+            more={
+                "layers": list(recorded.layers),
+                "ways": documents,
+                "match": self.match,
+                "score": find_score(task.main).name,
+            },
+            provenance_facts={
+                "task": task.digest(task.validation),
+                "task_source": task.source,
+                "runs": [run.address for run in outcomes],
+                "seeds": list(self.seeds),
+            },
         )
 
-    def _methods(self, grid: GridRuns, recorded: Recorded, methods: Sequence[str]) -> str:
+    @property
+    def _trials(self) -> Sequence[int]:
+        return self.seeds[: self.trial_seeds]
+
+    def _trial_runs(self, grid: GridInputs) -> list[Run]:
+        return [run for run in grid.runs if run.seed in self._trials]
+
+    def _choose(self, grid: GridInputs, context: Context) -> tuple[list[Done], dict[str, TunedMethod]]:
+        """Try the rates, and choose one for each method."""
+        tried = self.fine_tune(grid, 0, self._trial_runs(grid), context)
+        return tried, choose_rates(tried, grid.tasks[0], self.match)
+
+    def _runs(self, chosen: Mapping[str, TunedMethod]) -> list[Run]:
+        """The runs of all seeds at the chosen rates."""
+        return [
+            method_run(method.name, method.rate, seed, self.train_size)
+            for method in chosen.values()
+            if method.tried
+            for seed in self.seeds
+        ]
+
+    def _tune(self, grid: GridInputs, context: Context) -> tuple[dict[str, TunedMethod], list[Done]]:
+        """The methods at the rates that are chosen for them, and the outcomes of all runs, each once."""
+        tried, chosen = self._choose(grid, context)
+        done = self.fine_tune(grid, 0, self._runs(chosen), context)
+        methods = {
+            name: replace(method, done=tuple(run for run in done if run.run.arm == name and counts(run)))
+            for name, method in chosen.items()
+        }
+        if not any(method.done for method in methods.values()):
+            raise InputError("tuning methods must leave sound runs to compare, but all of them diverged.")
+        return methods, list({run.address: run for run in [*tried, *done]}.values())
+
+    def _methods(
+        self, grid: GridInputs, recorded: Recorded, methods: Mapping[str, TunedMethod], level: float
+    ) -> str:
         targets = {WEAKEST: "the best score of the weakest method", BEST: "the best score of that method"}
         target = targets.get(str(self.match), f"{self.match} points")
         recipe = grid.recipe
         length = (
             f"at most {recipe.steps:,} updates" if recipe.steps is not None else f"{recipe.epochs:g} epochs"
         )
-        trials = ", ".join(map(str, self._trials))
+        names = [_DESCRIPTIONS[name] for name, method in methods.items() if method.tried]
         return (
-            f"{grid.encoder.name} was fine-tuned on {grid.task.title} by several tuning methods "
-            f"({', '.join(_DESCRIPTIONS.get(method, method) for method in methods)}) with the recipe "
-            f"{recipe.name} (batches of {recipe.batch}, {length}; seeds {', '.join(map(str, self.seeds))}), "
-            f"each at a learning rate of its own: of a few rates, tried with seed {trials} and not above the "
-            f"best of them, the one whose score is nearest to {target}. Base and tuned models were compared "
-            f"on {recorded.rows.sentence()} of {recorded.rows.extent()}. The center of the change is the "
-            f"mean layer, weighted by 1 - similarity; intervals of {grid.context.level * 100:g} % are over "
-            f"{recorded.unit}s and seeds. Computed with microtome {VERSION}."
+            f"{grid.encoder.name} was fine-tuned on {grid.tasks[0].title} by several tuning methods "
+            f"({', '.join(names)}) with the recipe {recipe.name} (batches of {recipe.batch}, {length}; seeds "
+            f"{', '.join(map(str, self.seeds))}), each at a learning rate of its own: of a few rates, tried "
+            f"with seed {', '.join(map(str, self._trials))} and not above the best of them, the one whose "
+            f"score is nearest to {target}. Base and tuned models were compared on {recorded.sentence}. The "
+            f"center of the change is the mean layer, weighted by 1 - similarity; intervals of "
+            f"{level * 100:g} % are over {recorded.unit}s and seeds. Computed with microtome {VERSION}."
         )
 
 
@@ -297,41 +283,6 @@ def _check_peft() -> None:
 
 def _name(run: Done) -> str:
     return f"{run.run.arm} {run.run.seed}"
-
-
-def _loader(run: Done, device: str) -> Callable[[], Any]:
-    from ...encoders.loading import load
-
-    folder: Path = run.folder
-    return lambda: load(folder, device=device)
-
-
-def _center_differences(
-    label: str, samples: Mapping[str, Sample], recorded: Recorded, level: float
-) -> dict[str, tuple[dict[str, Any], str]]:
-    """How far the center of the change of each method is from that of the first: plain data and sentence."""
-    centers = {name: center_of(sample, recorded.layers) for name, sample in samples.items()}
-    first = next(iter(centers))
-    reference, differences = centers[first], {}
-    for name, center in centers.items():
-        if name == first or center is None or reference is None:
-            continue
-        # Models of two methods are not pairs for having equal seeds.
-        difference = points_of(center, reference, level=level, pair_models=False)
-        low, high = float(difference.low[0]), float(difference.high[0])
-        side = "above" if low > 0 else "below" if high < 0 else ""
-        start = (
-            f"By {label}, the change of {name} is {side} that of {first}"
-            if side
-            else f"By {label}, the center of the change of {name} is not significantly different from that "
-            f"of {first}"
-        )
-        sentence = (
-            f"{start}: centers differ by {value_text(difference, 2)} layers ({level * 100:g} %, unit: "
-            f"{unit_text(recorded.unit, difference)})."
-        )
-        differences[name] = {"from": first, **difference.plain(tested=True)}, sentence
-    return differences
 
 
 def _warnings(methods: Mapping[str, TunedMethod], seeds: Sequence[int]) -> tuple[str, ...]:

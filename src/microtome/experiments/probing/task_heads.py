@@ -8,7 +8,7 @@ from typing import Any
 
 from ...tasks.task import Task
 from ...training.heads.head import Head
-from ..models import Opened
+from ...training.opening import Model
 from .inputs import RANDOM_BASELINE
 
 VECTOR = "the vector itself"
@@ -22,18 +22,18 @@ class HeadModel:
 
     Parameters
     ----------
-    opened : Opened
+    opened : Model
         With a head initialized from seed 0.
     head : Head
     """
 
-    opened: Opened
+    opened: Model
     head: Head
 
     @property
     def depth(self) -> int:
         """Number of blocks."""
-        return len(self.opened.model.family.blocks_of(self.opened.model.base))
+        return self.opened.depth
 
     def fresh(self, task: Task, seed: int) -> Any:
         """The same model with a head initialized from another seed."""
@@ -81,10 +81,9 @@ def _head_model(encoder: Any, task: Task, longest: int, head: Head) -> HeadModel
     from ...training.models.modeling import build
 
     model = build(encoder, task, head, seed=0)
-    opened = Opened(
+    opened = Model(
         name=encoder.name,
-        model=model,
-        tokenizer=encoder.tokenizer,
+        task_model=model,
         longest=longest,
         digest=digest_model(model, encoder.tokenizer),
         encoder=encoder,
@@ -102,7 +101,7 @@ def reads_of(head: Any, *, random: bool = False) -> str:
 
 def pooler_note(model: HeadModel) -> str | None:
     """Note on a model whose pooler was not pretrained; None where it was."""
-    name, family = model.opened.name, model.opened.model.family
+    name, family = model.opened.name, model.opened.task_model.family
     if model.head.reads == "cls":
         place = "last" if family.reads == "last" else "first"
         return (

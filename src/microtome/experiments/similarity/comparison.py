@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ...comparison.compare import ComparisonInputs, choose_measures, compare_layers
 from ...comparison.inputs import check_remove_top
 from ...comparison.plan import read_bytes
 from ...context import Context
-from ...encoders.encoder import Encoder
-from ...encoders.names import distinct_names
 from ...errors import must
+from ...extraction.recording import record
 from ...findings.maps import Maps
 from ...findings.record import with_source
 from ...rows.planning import plan_rows
-from ..base import Experiment, Plan, as_function, option
+from ...store.shelf import Shelf
+from ..base import Experiment, Pieces, Plan, as_function, option
+from ..layer_similarity import random_copy
 from .inputs import ExtractionOptions
 from .matrix import MatrixOptions
 
@@ -78,9 +79,10 @@ class ModelComparison(MatrixOptions, ExtractionOptions, Experiment):
         read_bytes(self.memory)
         self.row_rule()
         texts = self.texts()
-        encoders = self._encoders(context)
-        if encoders:
-            check_remove_top(self.remove_top, [width for encoder in encoders for width in encoder.widths])
+        encoders = self.open_encoders(self.models, context)
+        seeds = range(self.seed, self.seed + self.random_baselines)
+        encoders += [random_copy(encoders[0], seed) for seed in seeds]
+        check_remove_top(self.remove_top, [width for encoder in encoders for width in encoder.widths])
         rows = plan_rows(texts.examples, encoders, self.row_rule(encoders), progress=context.progress)
         return Plan(
             summary=self.cost(encoders, rows, keep=self.keep),
@@ -97,36 +99,24 @@ class ModelComparison(MatrixOptions, ExtractionOptions, Experiment):
             ),
         )
 
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
+        """The rows of each model, where they are recorded."""
+        inputs: ComparisonInputs = plan.inputs
+        options = {
+            "storage": self.storage,
+            "batch_tokens": self.batch_tokens,
+            "shelf": Shelf(context.store, context.command),
+        }
+        return {
+            encoder.name: partial(record, encoder, inputs.texts, inputs.rows, **options)
+            for encoder in inputs.encoders
+            if inputs.keep and inputs.of_rows
+        }
+
     def run(self, plan: Plan, context: Context) -> Maps:
         """Record the rows of each model, or find them in the store, and compare them."""
-        maps = compare_layers(
-            plan.inputs, self.similarity_options(context), store=context.store, command=context.command
-        )
+        maps = compare_layers(plan.inputs, self.similarity_options(context), context)
         return with_source(maps, command=context.command, inputs=[])
-
-    def _encoders(self, context: Context) -> list[Encoder]:
-        sources = [str(model) for model in self.models if isinstance(model, str | os.PathLike)]
-        labels = iter(distinct_names(sources))
-        encoders = [
-            self.open_encoder(model, context.device, name=next(labels))
-            if isinstance(model, str | os.PathLike)
-            else self.open_encoder(model, context.device)
-            for model in self.models
-        ]
-        return encoders + [
-            self._random_baseline(encoders[0], seed, context) for seed in self._baseline_seeds()
-        ]
-
-    def _baseline_seeds(self) -> range:
-        return range(self.seed, self.seed + (self.random_baselines if len(self.models) else 0))
-
-    def _random_baseline(self, encoder: Encoder, seed: int, context: Context) -> Encoder:
-        name = f"{encoder.name}-random{seed}"
-        if isinstance(self.models[0], str | os.PathLike):
-            return self.open_encoder(self.models[0], context.device, name=name, random_init=True, seed=seed)
-        from ..layer_similarity import twin_of
-
-        return twin_of(encoder, name, seed)
 
 
 compare = as_function(ModelComparison, "compare")

@@ -57,7 +57,7 @@ class Extraction(ExtractionOptions, Experiment):
         """Load the model, open the corpus, and find the rows."""
         self.row_rule()
         texts = self.texts()
-        encoder = self.open_encoder(self.model, context.device)
+        (encoder,) = self.open_encoders([self.model], context)
         rows = plan_rows(texts.examples, [encoder], self.row_rule([encoder]), progress=context.progress)
         return Plan(
             summary=self.cost([encoder], rows),
@@ -74,10 +74,9 @@ class Extraction(ExtractionOptions, Experiment):
             encoder,
             inputs.texts,
             rows,
-            shelf=Shelf(context.store),
+            shelf=Shelf(context.store, context.command),
             storage=self.storage,
             batch_tokens=self.batch_tokens,
-            command=context.command,
             progress=context.progress,
         )
         facts = {

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...encoders.encoder import Encoder
-from ...extraction.extracting import as_encoder
 from ...extraction.recording import STORAGE
 from ...rows.options import KINDS, SUBWORDS, row_options
 from ...rows.options import RowOptions as RowRule
@@ -55,15 +53,10 @@ class ExtractionOptions(LoadingOptions, TextOptions, RowSelection):
             published=self.published,
         )
 
-    def open_encoder(self, model: Any, device: str, **loading: Any) -> Encoder:
-        """Load a model that is given by its name or folder; take an open one as it is."""
-        reference = self.reference(model)
-        if not isinstance(model, str | os.PathLike):
-            return as_encoder(reference)
-        from ...encoders.loading import load
-
-        autocast = None if self.dtype == "float32" else self.dtype
-        return load(**{**reference, "device": device, "autocast": autocast, **loading})
+    def reference(self, model: Any, **more: Any) -> Any:
+        """Arguments of `load` for a model that is given by name, and its arithmetic; an open one as it is."""
+        autocast = {} if self.dtype == "float32" else {"autocast": self.dtype}
+        return super().reference(model, **autocast, **more)
 
     def cost(self, encoders: Sequence[Encoder], rows: Rows, *, keep: bool = True) -> dict[str, Any]:
         """Numbers of models, layers and rows, and the bytes that rows will take in the store."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ...comparison.request import PRECISIONS, Prepared, SimilarityOptions, prepare
+from ...comparison.request import PRECISIONS, Request, SimilarityOptions, prepare
 from ...comparison.similarity import compute_maps
 from ...context import Context
 from ...findings.maps import Maps
@@ -124,16 +124,16 @@ class SimilarityMatrix(MatrixOptions, Experiment):
         """Open the layers, check them against each other, and estimate time and memory; reads no rows."""
         own = ("clusters", "sample", "leave_out", "names", "right_names", "spectra")
         options = self.similarity_options(context, **{name: getattr(self, name) for name in own})
-        prepared = prepare(self.left, self.right, self.measures, options)
-        return Plan(summary=prepared.summary(), sentence=prepared.sentence(), inputs=prepared)
+        request = prepare(self.left, self.right, self.measures, options)
+        return Plan(summary=request.summary(), sentence=request.sentence(), inputs=request)
 
     def run(self, plan: Plan, context: Context) -> Maps:
         """Compute the maps."""
-        prepared: Prepared = plan.inputs
+        request: Request = plan.inputs
         paths = [path for path in (self.clusters, self.leave_out) if isinstance(path, str | os.PathLike)]
         # Hashing takes time, which only a result that a command reproduces is worth.
-        files = [describe_file(path) for path in (*prepared.files(), *paths)] if context.command else []
-        maps = compute_maps(prepared.reporting(context.progress))
+        files = [describe_file(path) for path in (*request.files(), *paths)] if context.command else []
+        maps = compute_maps(replace(request, progress=context.progress))
         return with_source(maps, command=context.command, inputs=files)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from ...checks import several
@@ -14,11 +15,12 @@ from ...tasks.items import Split
 from ...tasks.task import Task
 from ...training.checking import check_seeds
 from ...training.multi_seed import finetune_seeds
+from ...training.opening import Model, open_model, open_models, open_task
 from ...training.recipe import Recipe, find_recipe
-from ..base import Experiment, Plan, option
+from ..base import Experiment, Pieces, Plan, option
 from ..grid import TrainingOptions
-from ..inputs import TASK_HELP, LoadingOptions, TaskOptions, open_encoder, open_task, task_notes
-from ..models import Opened, opened
+from ..inputs import TASK_HELP, LoadingOptions, TaskOptions, task_notes
+from ..models import sound
 
 # The recipe of Phang et al. 2021, for models whose own is not known.
 RECIPE = "phang2021"
@@ -33,7 +35,7 @@ class TunedInputs:
     ----------
     task : Task
     scored : Split
-    models : list of Opened
+    models : list of Model
         The fine-tuned models; empty where they are to be fine-tuned first.
     encoder : Encoder, optional
         The model to fine-tune first.
@@ -44,7 +46,7 @@ class TunedInputs:
 
     task: Task
     scored: Split
-    models: list[Opened] = field(repr=False)
+    models: list[Model] = field(repr=False)
     encoder: Any = field(repr=False, default=None)
     depth: int
     request: Any = field(repr=False, default=None)
@@ -82,9 +84,9 @@ class FineTunedExperiment(TrainingOptions, TaskOptions, LoadingOptions, Experime
         task = open_task(self.task_reference(self.task))
         scored = task.split(self.split or task.validation, labeled=task.kind != "language_modeling")
         if self.seeds is None:
-            tuned = opened(list(models), task, device=context.device)
+            tuned = open_models(models, task, context=context)
             return TunedInputs(task=task, scored=scored, models=tuned, depth=tuned[0].depth)
-        encoder = open_encoder(self.reference(models[0]))
+        encoder = open_model(self.reference(models[0]), context=context).encoder
         request = check_seeds(encoder, task, self.seeds, **self._training(context))
         return TunedInputs(
             task=task, scored=scored, models=[], encoder=encoder, depth=encoder.depth, request=request
@@ -122,7 +124,23 @@ class FineTunedExperiment(TrainingOptions, TaskOptions, LoadingOptions, Experime
             notes=task_notes([task]),
         )
 
-    def fine_tuned(self, inputs: TunedInputs, context: Context) -> list[Opened]:
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
+        """One piece for each model: its fine-tuning where it comes first, and the same experiment on it."""
+        inputs, prepared = plan.inputs
+        models, pieces = sound(inputs.models)[0], {}
+        for place, seed in enumerate(self.seeds or range(len(models))):
+            alone = self if self.seeds is None else replace(self, seeds=(seed,), at_once=1)
+            narrow = replace(inputs, models=models[place : place + 1])
+            name = f"seed {seed}" if self.seeds else f"model {seed + 1}"
+            alone_plan = replace(plan, inputs=(narrow, self.prepared_alone(prepared, place)))
+            pieces[name] = partial(alone.run, alone_plan, context)
+        return pieces
+
+    def prepared_alone(self, prepared: Any, place: int) -> Any:
+        """What a plan has prepared, for a single model."""
+        return prepared
+
+    def fine_tuned(self, inputs: TunedInputs, context: Context) -> list[Model]:
         """The models of the plan; those to be fine-tuned first are, or come from the store."""
         if self.seeds is None:
             return inputs.models
@@ -136,7 +154,7 @@ class FineTunedExperiment(TrainingOptions, TaskOptions, LoadingOptions, Experime
             context=context,
             **self._training(context),
         )
-        return opened(list(tuned), inputs.task, device=context.device)
+        return open_models(tuned, inputs.task, context=context)
 
     def _recipe(self) -> Recipe:
         return find_recipe(RECIPE if self.recipe is None else self.recipe, **self.changes)

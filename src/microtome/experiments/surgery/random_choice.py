@@ -10,7 +10,8 @@ import numpy as np
 
 from ...findings.intervals import Unit
 from ...findings.results import Curve, X
-from ...inference.scoring import example_groups, freedom, quantile, unit_influence, unit_of
+from ...inference.estimate import quantile
+from ...inference.scoring import example_groups, freedom, unit_influence, unit_of
 from ...inference.simultaneous import spread
 from ...scores.table import find_score
 from ...tasks.task import Task

@@ -74,7 +74,7 @@ def freezing_costs(
         "cases": {name: repr(case) for name, case in cases.items()},
         "repeats": repeats,
     }
-    with Shelf(context.store).work(kind=KIND, specification=specification, command=context.command) as work:
+    with Shelf(context.store, context.command).work(kind=KIND, specification=specification) as work:
         entry = work.entry
         if entry is None:
             method = str(values.get("method", "full"))
@@ -95,7 +95,7 @@ def _measure(
     from ...training.inputs import collate, encode
     from ...training.models.methods import trainable
     from ...training.models.modeling import build
-    from ...training.optimization.loop import make_accelerator
+    from ...training.precision import make_accelerator
 
     encoder, task, batch_size = request.encoder, request.task, request.recipe.batch
     plain = apply(encoder)

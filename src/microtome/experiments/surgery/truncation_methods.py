@@ -11,8 +11,9 @@ from ...training.cuts import depth_of
 from ...training.heads.head import Head
 from ...training.heads.layer_heads import pooler_names
 from ...training.models.stock import trained_pooler
+from ...training.opening import Model
 from ...version import VERSION
-from ..models import Opened, named_seeds
+from ..models import named_seeds
 from .truncation_plan import PreparedTruncation
 
 
@@ -35,11 +36,11 @@ def methods(asked: PreparedTruncation, task: Task, curves: Mapping[str, Curve], 
     models, judged, recipe = asked.models, asked.judged, asked.recipe
     head_seeds, trains = asked.head_seeds, asked.trains
     score, one = find_score(task.main), models[0]
-    norm = " behind its final norm" if one.model.family.final_norm is not None else ""
+    norm = " behind its final norm" if one.task_model.family.final_norm is not None else ""
     count = f"{len(models)} models trained with seeds {', '.join(map(str, named_seeds(models)))}"
     parts = [
         f"{one.name} ({count if len(models) > 1 else 'one model'}) was cut after each of its "
-        f"{depth_of(one.model)} layers, and its tuned head read the states of that layer{norm} "
+        f"{depth_of(one.task_model)} layers, and its tuned head read the states of that layer{norm} "
         f"(UNTUNED; Phang et al. 2021){_said_length(one)}. One pass of the encoder fed the head at every "
         "layer."
     ]
@@ -74,14 +75,14 @@ def methods(asked: PreparedTruncation, task: Task, curves: Mapping[str, Curve], 
     return " ".join(parts)
 
 
-def _said_length(one: Opened) -> str:
+def _said_length(one: Model) -> str:
     """How long inputs were, where the model says how it was trained."""
     return "" if one.longest is None else f", on inputs of at most {one.longest} tokens, as in its training"
 
 
 def _said_pooler(asked: PreparedTruncation) -> str:
     """What is trained of a head that reads a pooler."""
-    if not pooler_names(asked.models[0].model):
+    if not pooler_names(asked.models[0].task_model):
         return ""
     if asked.still:
         return ", of which the pooler was kept as fine-tuning left it, and the rest was trained"
@@ -90,7 +91,7 @@ def _said_pooler(asked: PreparedTruncation) -> str:
 
 def _said_fresh(asked: PreparedTruncation) -> str:
     """What is newly initialized and what is trained, on the encoder before fine-tuning."""
-    like = asked.models[0].model
+    like = asked.models[0].task_model
     if not pooler_names(like):
         return "were newly initialized"
     drawn = isinstance(like.head, Head) and like.reader is not None and like.head.pooler == "fresh"

@@ -16,11 +16,12 @@ from ...tasks.subset import subset
 from ...tasks.task import Task
 from ...training.heads.head_inputs import heads_refusal
 from ...training.heads.layer_heads import pooler_names
+from ...training.opening import Model
 from ...training.recipe import Recipe, find_recipe
 from ...training.tuned import RUN
 from ..base import option
 from ..layer_heads import fitting_size, readout_refusal
-from ..models import Opened, sound, trained_on
+from ..models import sound, trained_on
 from .fine_tuned import RECIPE, FineTunedExperiment, TunedInputs, check_base
 
 ARMS = ("untuned", "tuned", "tunedorig", "converged")
@@ -60,7 +61,7 @@ class PreparedTruncation:
 
     Parameters
     ----------
-    models : list of Opened
+    models : list of Model
         The tuned models that are sound.
     judged : Split
         What is scored on.
@@ -80,7 +81,7 @@ class PreparedTruncation:
         What a reader must know.
     """
 
-    models: list[Opened]
+    models: list[Model]
     judged: Split
     recipe: Recipe
     head_seeds: tuple[int, ...]
@@ -93,7 +94,7 @@ class PreparedTruncation:
 
 
 def prepare(
-    truncation: TruncationOptions, inputs: TunedInputs, models: Sequence[Opened], base: Any
+    truncation: TruncationOptions, inputs: TunedInputs, models: Sequence[Model], base: Any
 ) -> PreparedTruncation:
     """
     Decide what the heads of a truncation are trained on, and refuse what cannot work.
@@ -103,7 +104,7 @@ def prepare(
     truncation : Truncation
         The options.
     inputs : TunedInputs
-    models : sequence of Opened
+    models : sequence of Model
         The fine-tuned models.
     base : Encoder, optional
         The encoder before fine-tuning.
@@ -137,7 +138,7 @@ def prepare(
         base=encoder,
         trains=train_splits,
         known=known,
-        still=pooler_names(sound_models[0].model) if truncation.pooler == "kept" else frozenset(),
+        still=pooler_names(sound_models[0].task_model) if truncation.pooler == "kept" else frozenset(),
         notes=tuple(notes),
     )
 
@@ -170,7 +171,7 @@ def _recipe_of(truncation: TruncationOptions) -> str | Recipe:
 
 
 def _train_splits(
-    task: Task, models: Sequence[Opened], size: int | None, seed: int | None
+    task: Task, models: Sequence[Model], size: int | None, seed: int | None
 ) -> tuple[list[Split], bool, list[str]]:
     """What heads of each model learn from: what the model itself did, where that is known."""
     splits, known, notes = [], True, []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,12 @@ from ...findings.record import check_earlier
 from ...findings.results import RESULT
 from ...store.outfolder import TABLE
 from ...tasks.task import Task
-from ...training.evaluating import ScoredModel, open_scored, score_model
+from ...training.evaluating import score_model
 from ...training.inputs import encode
+from ...training.opening import Model, open_model, open_task
 from ...training.writing import EVALUATION, EvaluationResult
-from ..base import Experiment, Plan, option
-from ..inputs import TASK_HELP, TaskOptions, open_task, task_notes
+from ..base import Experiment, Pieces, Plan, option
+from ..inputs import TASK_HELP, TaskOptions, task_notes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,12 +27,12 @@ class EvaluationInputs:
     Parameters
     ----------
     task : Task
-    models : mapping of str to ScoredModel
-        By name; the first is evaluated, and the second, if any, is what it is compared with.
+    models : list of (str, Model)
+        With their names; the first is evaluated, and the second, if any, is what it is compared with.
     """
 
     task: Task
-    models: list[tuple[str, ScoredModel]] = field(repr=False)
+    models: list[tuple[str, Model]] = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +63,8 @@ class ModelEvaluation(TaskOptions, Experiment):
         for source in (self.model, self.against):
             if source is None:
                 continue
-            model = open_scored(source, task, longest=self.longest, device=context.device)
+            model = open_model(source, task, context=context)
+            model = replace(model, longest=self.longest or model.longest)
             encode(split.items[:1], task, model.tokenizer, longest=model.longest, stride=model.stride)
             models.append((_name(source), model))
         sizes = ", ".join(f"{name} ({model.parameters:,} weights)" for name, model in models)
@@ -81,12 +83,14 @@ class ModelEvaluation(TaskOptions, Experiment):
             notes=task_notes([task]),
         )
 
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
+        """None: predictions of an evaluation are not stored."""
+        return {}
+
     def run(self, plan: Plan, context: Context) -> EvaluationResult:
         """Predict and score every example."""
         evaluations = [
-            score_model(
-                model, plan.inputs.task, split=self.split, level=context.level, progress=context.progress
-            )
+            score_model(model, plan.inputs.task, split=self.split, context=context)
             for _, model in plan.inputs.models
         ]
         names = [name for name, _ in plan.inputs.models]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ from ...tasks.task import Task
 from ...training.checking import check_seeds
 from ...training.models.methods import METHODS
 from ...training.multi_seed import finetune_seeds
+from ...training.opening import open_model, open_task
 from ...training.recipe import Recipe
 from ...training.writing import TUNING, TunedRuns, check_runs
-from ..base import Experiment, Plan, option
+from ..base import Experiment, Pieces, Plan, option
 from ..grid import TrainingOptions
-from ..inputs import TASK_HELP, LoadingOptions, TaskOptions, open_encoder, open_task, task_notes
+from ..inputs import TASK_HELP, LoadingOptions, TaskOptions, task_notes
 
 
 def read_checkpoints(typed: str) -> str | tuple[int, ...]:
@@ -88,7 +90,7 @@ class FineTuning(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
         weights = {"random_init": True} if self.random_init else {}
         references = self.reference(self.model, **weights), self.task_reference(self.task)
         recipe, task = self.chosen_recipe(), open_task(references[1])
-        encoder = open_encoder(references[0])
+        encoder = open_model(references[0], context=context).encoder
         parallel = {"at_once": self.at_once, "vectorized": self.vectorized}
         request = check_seeds(
             encoder, task, self.seeds, device=context.device, **parallel, **self._options(recipe)
@@ -104,6 +106,15 @@ class FineTuning(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
             inputs=FineTuningInputs(encoder=encoder, task=task, recipe=recipe, references=references),
             notes=task_notes([task]),
         )
+
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
+        """One fine-tuning for each seed; seeds of one vectorized model are trained together."""
+        if self.vectorized:
+            return super().pieces(plan, context)
+        return {
+            f"seed {seed}": partial(replace(self, seeds=(seed,), at_once=1).run, plan, context)
+            for seed in self.seeds
+        }
 
     def run(self, plan: Plan, context: Context) -> TunedRuns:
         """Fine-tune with the seeds that the store does not have yet."""

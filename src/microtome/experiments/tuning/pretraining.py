@@ -98,7 +98,7 @@ class Pretraining(Experiment):
             vocabulary=design.vocabulary,
             tokenizer=plan.inputs.tokenizer,
             folder=self.token_cache,
-            progress=context.progress,
+            context=context,
         )
         result = pretrain(
             design, text, self.out, seed=self.seed, checkpoints=self.checkpoints, context=context

@@ -11,9 +11,10 @@ from ...pruning.candidates import ALL_SPANS, BEAM, first_candidates
 from ...pruning.exporting import KIND, check_folder
 from ...pruning.pruned import Pruned
 from ...pruning.pruning import PruningRequest, open_pruning, run_pruning
+from ...training.opening import open_task
 from ..base import Experiment, Plan, as_function, option
 from ..grid import RecipeOptions
-from ..inputs import TASK_HELP, TaskOptions, open_task, task_notes
+from ..inputs import TASK_HELP, TaskOptions, task_notes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,17 +79,17 @@ class Pruning(RecipeOptions, TaskOptions, Experiment):
         request = self.request(context)
         task = open_task(self.task_reference(self.task))
         procedure = open_pruning(self.model, task, request, context)
-        subject, examples, cuts = procedure.subject, procedure.examples, None
-        sentence = f"{subject.name} has {subject.depth} blocks"
-        if subject.depth <= ALL_SPANS or subject.model.family.shared:
-            candidates, description = first_candidates(subject.model)
+        model, examples, cuts = procedure.model, procedure.examples, None
+        sentence = f"{model.name} has {model.depth} blocks"
+        if model.depth <= ALL_SPANS or model.task_model.family.shared:
+            candidates, description = first_candidates(model.task_model)
             cuts = len(candidates)
             sentence = f"{sentence}; {cuts} cuts would be scored first ({description})"
         chosen_on, certified_on = examples.said()
         return Plan(
             name=task.name,
             summary={
-                "depth": subject.depth,
+                "depth": model.depth,
                 "cuts": cuts,
                 "choose": len(examples.choose),
                 "certify": len(examples.certify),

@@ -2,45 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Any
 
-from ..task import Task
-from .agreement_words import DID, DOES, LOOKS, PEOPLE, PLACES, STATES
-from .draws import Draws, chance, pick, several
-from .english import part, sentence, with_s
-from .grammar import Draft, Grammar, build
+from .english import sentence, with_s, words_in
+from .grammar import Draft, Draws, Grammar, chance, pick, several
 
+PEOPLE = words_in(
+    "author critic teacher pilot lawyer nurse farmer painter singer dancer waiter banker driver guard "
+    "judge king queen doctor dentist surgeon actor baker barber butcher builder carpenter cashier chef "
+    "child clerk coach cook customer designer diplomat director editor engineer expert explorer gardener "
+    "guest guide hunter inspector janitor jeweler journalist juggler knight landlord leader lecturer "
+    "librarian magician manager mayor mechanic merchant minister model musician neighbor novelist officer "
+    "owner passenger patient pharmacist philosopher photographer physicist pianist plumber poet "
+    "president priest prince princess professor programmer publisher reporter researcher runner sailor "
+    "scientist sculptor secretary senator servant sheriff shopkeeper soldier student swimmer tailor "
+    "tourist traveler tutor violinist visitor wizard worker writer"
+)
+
+# Verbs that take a clause or a bare verb, such as see and believe, are left out: "the author that saw
+# the critics laugh" and "the author that the critics believed laughs" have a second reading.
+DID = words_in(
+    "admired met praised visited phoned trusted followed greeted thanked blamed ignored invited avoided "
+    "hired paid liked loved hated envied teased respected recognized scolded obeyed consulted called "
+    "interviewed criticized defended insulted welcomed married supported entertained amused annoyed bored "
+    "confused surprised contacted photographed painted mocked approached passed chased guided rescued "
+    "impressed questioned tricked copied congratulated hugged accused adored betrayed "
+    "comforted described disliked cheered"
+)
+
+DOES = words_in(
+    "laugh sing sleep dance smile wait work cook travel walk run swim read write listen study whisper "
+    "shout yawn sneeze cough cry argue complain relax exercise practice rest jog hike paint draw knit "
+    "sew ski skate drive juggle hum whistle mumble stutter snore dream worry hesitate panic celebrate "
+    "volunteer commute daydream gamble gossip grumble joke meditate giggle climb eat lie apologize "
+    "shiver tremble wander"
+)
+
+STATES = words_in(
+    "tired hungry happy sad angry calm busy late sick rich poor famous proud shy lonely bored nervous "
+    "quiet polite rude clever curious honest lazy punctual brave jealous cheerful thirsty sleepy careful "
+    "careless confident generous grateful greedy healthy helpful kind lucky modest noisy serious strong "
+    "stubborn sure talented thoughtful tidy weak wise worried excited friendly furious "
+    "anxious ready safe alone"
+)
+
+LOOKS = words_in(
+    "old young tall short thin blond bearded local foreign retired elegant gentle wealthy mysterious "
+    "popular skillful ambitious charming eager ordinary"
+)
+
+PLACES = words_in(
+    "museum station garden hotel school market library theater bridge hospital office restaurant castle "
+    "tower park harbor airport bank bakery factory farm forest fountain gate island kitchen lake mill "
+    "palace river shop stadium temple tunnel village"
+)
 WHERE = ("near", "behind", "outside", "opposite")
 OFTEN = ("often", "rarely", "always", "usually", "sometimes", "never")
 JOINTS = (" while", ", and", ", but", " because")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgreementWords:
-    """The words of the sentences: nouns in the singular, verbs in the base form or, in `did`, the past."""
-
-    people: tuple[str, ...]
-    did: tuple[str, ...]
-    does: tuple[str, ...]
-    states: tuple[str, ...]
-    looks: tuple[str, ...]
-    places: tuple[str, ...]
-
-
-def words(held_out: bool) -> AgreementWords:
-    """Return the training words, or the held-out ones."""
-    return AgreementWords(
-        people=part(PEOPLE, held_out),
-        did=part(DID, held_out),
-        does=part(DOES, held_out),
-        states=part(STATES, held_out),
-        looks=part(LOOKS, held_out),
-        places=part(PLACES, held_out),
-    )
-
-
-def draft(words: AgreementWords, label: int, numbers: Draws) -> Draft:
+def draft(words: Any, label: int, numbers: Draws) -> Draft:
     """
     Generate a sentence of two clauses, one with a singular and one with a plural subject.
 
@@ -51,7 +72,7 @@ def draft(words: AgreementWords, label: int, numbers: Draws) -> Draft:
 
     Parameters
     ----------
-    words : AgreementWords
+    words : vocabulary
     label : int
         1 if both verbs agree.
     numbers : iterator of float
@@ -79,7 +100,7 @@ def draft(words: AgreementWords, label: int, numbers: Draws) -> Draft:
     return Draft(key=acceptable, texts=(acceptable if label else unacceptable,))
 
 
-def _subject(words: AgreementWords, head: str, embedded: str, plural: bool, numbers: Draws) -> str:
+def _subject(words: Any, head: str, embedded: str, plural: bool, numbers: Draws) -> str:
     look = f"{pick(words.looks, numbers)} " if chance(0.25, numbers) else ""
     noun = with_s(head) if plural else head
     between = with_s(embedded) if chance(0.5, numbers) else embedded
@@ -95,7 +116,7 @@ def _subject(words: AgreementWords, head: str, embedded: str, plural: bool, numb
     return f"the {look}{noun} {clause}{place}"
 
 
-def _predicate(words: AgreementWords, numbers: Draws) -> tuple[str, str]:
+def _predicate(words: Any, numbers: Draws) -> tuple[str, str]:
     # The singular and the plural form.
     form = next(numbers)
     if form < 0.5:
@@ -110,7 +131,7 @@ def _predicate(words: AgreementWords, numbers: Draws) -> tuple[str, str]:
     return f"has been {state}", f"have been {state}"
 
 
-def _place(words: AgreementWords, numbers: Draws) -> str:
+def _place(words: Any, numbers: Draws) -> str:
     place = pick(words.places, numbers)
     return f"{pick(WHERE, numbers)} the {with_s(place) if chance(0.5, numbers) else place}"
 
@@ -122,29 +143,13 @@ AGREEMENT = Grammar(
     "has the other number",
     labels=("unacceptable", "acceptable"),
     version=1,
-    words=words,
+    lexicon={
+        "people": PEOPLE,
+        "did": DID,
+        "does": DOES,
+        "states": STATES,
+        "looks": LOOKS,
+        "places": PLACES,
+    },
     draft=draft,
 )
-
-
-def agreement(seed: int = 0, sizes: Mapping[str, int] | None = None) -> Task:
-    """
-    Generate the structural task: sentences, unacceptable or acceptable.
-
-    Parameters
-    ----------
-    seed : int
-    sizes : mapping of str to int, optional
-        Sizes of the splits train, validation, test and held_out.
-
-    Returns
-    -------
-    Task
-
-    Examples
-    --------
-    >>> task = agreement(sizes={"validation": 10})
-    >>> len(task.split("validation")), task.card["bayes"]
-    (10, 1.0)
-    """
-    return build(AGREEMENT, seed, sizes)

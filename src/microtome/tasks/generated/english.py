@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TypeVar
-
-T = TypeVar("T")
-
-# Every fifth word is held out for the split with words that are unseen in training.
-HELD_OUT_EVERY = 5
 
 IRREGULAR: Mapping[str, str] = MappingProxyType(
     {"child": "children", "freshman": "freshmen", "craftsman": "craftsmen"}
@@ -52,16 +46,3 @@ def with_article(phrase: str) -> str:
 def sentence(text: str) -> str:
     """Add a capital at the beginning and a period at the end."""
     return f"{text[0].upper()}{text[1:]}."
-
-
-def part(words: Sequence[T], held_out: bool) -> tuple[T, ...]:
-    """
-    Return the training words, or the held-out ones: every fifth.
-
-    Examples
-    --------
-    >>> part("abcdefgh", False), part("abcdefgh", True)
-    (('a', 'b', 'c', 'd', 'f', 'g', 'h'), ('e',))
-    """
-    last = HELD_OUT_EVERY - 1
-    return tuple(word for i, word in enumerate(words) if (i % HELD_OUT_EVERY == last) == held_out)

@@ -4,18 +4,94 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
-from ..task import Task
-from .draws import Draws, chance, pick, several
-from .english import part, sentence, with_article, with_s
-from .entailment_words import ADJECTIVES, ADVERBS, ANIMALS, PEOPLE, VERBS
-from .grammar import Draft, Grammar, build
+from .english import sentence, with_article, with_s, words_in
+from .grammar import Draft, Draws, Grammar, chance, pick, several
+
+# Strict hyponymy: each violinist is a musician.
+PEOPLE: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "musician": ("violinist", "pianist", "drummer", "guitarist", "cellist"),
+        "doctor": ("surgeon", "psychiatrist", "pediatrician", "cardiologist"),
+        "scientist": ("chemist", "biologist", "physicist", "geologist", "astronomer"),
+        "athlete": ("gymnast", "sprinter", "wrestler", "boxer", "footballer"),
+        "writer": ("poet", "novelist", "journalist", "playwright", "columnist"),
+        "artist": ("sculptor", "illustrator", "cartoonist"),
+        "child": ("boy", "girl", "toddler", "baby"),
+        "teacher": ("professor", "tutor", "lecturer"),
+        "politician": ("senator", "mayor", "governor"),
+        "craftsman": ("carpenter", "potter", "blacksmith", "weaver"),
+        "traveler": ("tourist", "pilgrim", "hitchhiker", "backpacker"),
+        "student": ("freshman", "undergraduate", "sophomore", "schoolgirl"),
+        "performer": ("actor", "dancer", "comedian", "magician", "juggler", "acrobat"),
+        "ruler": ("king", "queen", "emperor", "sultan"),
+        "employee": ("cashier", "receptionist", "secretary", "janitor"),
+        "lawyer": ("prosecutor", "barrister", "solicitor"),
+        "relative": ("aunt", "uncle", "cousin", "nephew"),
+    }
+)
+ANIMALS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "dog": ("poodle", "beagle", "terrier", "spaniel", "bulldog"),
+        "bird": ("robin", "sparrow", "parrot", "eagle", "owl", "pigeon"),
+        "horse": ("pony", "stallion", "mare", "foal"),
+        "reptile": ("lizard", "snake", "turtle", "crocodile"),
+        "insect": ("beetle", "ant", "butterfly", "wasp", "cricket"),
+        "cat": ("kitten", "tabby", "tomcat"),
+        "rodent": ("mouse", "rat", "squirrel", "hamster", "beaver"),
+        "ape": ("gorilla", "chimpanzee", "orangutan"),
+        "fish": ("salmon", "trout", "shark", "goldfish"),
+        "deer": ("stag", "fawn", "doe"),
+    }
+)
+
+# Each as "base past"; a member entails its family: whoever chases follows. Multiword verbs join their words
+# with "_".
+VERBS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "follow followed": ("chase chased", "pursue pursued", "shadow shadowed"),
+        "touch touched": ("hug hugged", "pat patted", "tickle tickled", "kiss kissed", "stroke stroked"),
+        "see saw": ("spot spotted", "glimpse glimpsed", "notice noticed"),
+        "move moved": ("carry carried", "lift lifted", "drag dragged", "haul hauled"),
+        "clean cleaned": ("wash washed", "scrub scrubbed", "rinse rinsed", "bathe bathed"),
+        "talk_to talked_to": (
+            "chat_with chatted_with",
+            "whisper_to whispered_to",
+            "gossip_with gossiped_with",
+        ),
+        "depict depicted": ("paint painted", "sketch sketched", "photograph photographed"),
+        "help helped": ("rescue rescued", "save saved", "comfort comforted", "protect protected"),
+        "teach taught": ("train trained", "coach coached", "tutor tutored"),
+        "praise praised": ("applaud applauded", "compliment complimented", "glorify glorified"),
+        "criticize criticized": ("scold scolded", "ridicule ridiculed", "denounce denounced"),
+        "approach approached": ("run_up_to ran_up_to", "walk_up_to walked_up_to", "creep_up_on crept_up_on"),
+        "frighten frightened": ("terrify terrified", "startle startled", "spook spooked"),
+        "imitate imitated": ("parody parodied", "impersonate impersonated"),
+        "greet greeted": ("salute saluted", "welcome welcomed", "bow_to bowed_to"),
+        "please pleased": ("delight delighted", "thrill thrilled", "enchant enchanted"),
+        "anger angered": ("infuriate infuriated", "enrage enraged"),
+    }
+)
+
+# No two are incompatible, since a contradictory premise would entail everything; and none is a hyponym of
+# another.
+ADJECTIVES = words_in(
+    "hungry thirsty sleepy wet muddy dusty lost lonely nervous cheerful shy silent curious proud jealous "
+    "confused sick cold trembling yawning limping lucky stranded masked bandaged sunburned "
+    "frightened injured sneezing friendly impatient suspicious stubborn clumsy blindfolded dizzy homesick "
+    "forgetful freckled breathless"
+)
+ADVERBS = words_in(
+    "secretly quietly stubbornly proudly curiously suddenly carefully deliberately repeatedly gently "
+    "nervously cheerfully eagerly patiently politely shyly thoughtfully immediately playfully briefly"
+)
 
 Family = tuple[str, tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
+class Frame(NamedTuple):
     """
     The quantifier of a sentence, with its number and negation.
 
@@ -35,45 +111,15 @@ class Frame:
 # By monotonicity: whether a more general word may replace another in the subject, and in the predicate;
 # otherwise a more specific one may. The four are equally likely, so each position is of each kind in half
 # of all sentences, whatever the words.
+_SOME = (Frame("some"), Frame("at least {}", plural=True), Frame("more than {}", plural=True))
+_NO = (Frame("no"), Frame("fewer than {}", plural=True), Frame("at most {}", plural=True))
+_EVERY = (Frame("every"), Frame("all", plural=True), Frame("it is not true that some", negated=True))
+_NOT_EVERY = (Frame("not every"), Frame("not all", plural=True), Frame("it is not true that every"))
 FRAMES: tuple[tuple[bool, bool, tuple[Frame, ...]], ...] = (
-    (
-        True,
-        True,
-        (
-            Frame(opening="some"),
-            Frame(opening="at least {}", plural=True),
-            Frame(opening="more than {}", plural=True),
-        ),
-    ),
-    (
-        False,
-        False,
-        (
-            Frame(opening="no"),
-            Frame(opening="fewer than {}", plural=True),
-            Frame(opening="at most {}", plural=True),
-            Frame(opening="it is not true that some"),
-        ),
-    ),
-    (
-        False,
-        True,
-        (
-            Frame(opening="every"),
-            Frame(opening="all", plural=True),
-            Frame(opening="it is not true that some", negated=True),
-        ),
-    ),
-    (
-        True,
-        False,
-        (
-            Frame(opening="not every"),
-            Frame(opening="not all", plural=True),
-            Frame(opening="it is not true that every"),
-            Frame(opening="some", negated=True),
-        ),
-    ),
+    (True, True, _SOME),
+    (False, False, (*_NO, Frame("it is not true that some"))),
+    (False, True, _EVERY),
+    (True, False, (*_NOT_EVERY, Frame("some", negated=True))),
 )
 NUMBERS = ("two", "three", "four")
 
@@ -95,30 +141,7 @@ class Phrase:
         return self.member or self.family[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntailmentWords:
-    """The words of the sentences, nouns and verbs in families."""
-
-    people: tuple[Family, ...]
-    anybody: tuple[Family, ...]
-    verbs: tuple[Family, ...]
-    adjectives: tuple[str, ...]
-    adverbs: tuple[str, ...]
-
-
-def words(held_out: bool) -> EntailmentWords:
-    """Return the training words, or the held-out ones: whole families."""
-    people = part(tuple(PEOPLE.items()), held_out)
-    return EntailmentWords(
-        people=people,
-        anybody=(*people, *part(tuple(ANIMALS.items()), held_out)),
-        verbs=part(tuple(VERBS.items()), held_out),
-        adjectives=part(ADJECTIVES, held_out),
-        adverbs=part(ADVERBS, held_out),
-    )
-
-
-def draft(words: EntailmentWords, label: int, numbers: Draws) -> Draft:
+def draft(words: Any, label: int, numbers: Draws) -> Draft:
     """
     Generate a hypothesis, and a premise that differs from it in one or two positions.
 
@@ -129,7 +152,7 @@ def draft(words: EntailmentWords, label: int, numbers: Draws) -> Draft:
 
     Parameters
     ----------
-    words : EntailmentWords
+    words : vocabulary
     label : int
         0 if the premise entails the hypothesis.
     numbers : iterator of float
@@ -176,11 +199,12 @@ def _soundness(label: int, count: int, numbers: Draws) -> list[bool]:
     return list(pick(((False, True), (True, False), (False, False)), numbers))
 
 
-def _phrases(words: EntailmentWords, changed: list[int], used: list[str], numbers: Draws) -> list[Phrase]:
+def _phrases(words: Any, changed: list[int], used: list[str], numbers: Draws) -> list[Phrase]:
     # Families and modifiers differ between positions, so no two positions can depend on each other.
-    subject, first, second = pick(words.people, numbers), *several(words.anybody, 2, numbers)
+    nouns = (*words.people, *words.animals)
+    subject, first, second = pick(words.people, numbers), *several(nouns, 2, numbers)
     while subject in (first, second):
-        first, second = several(words.anybody, 2, numbers)
+        first, second = several(nouns, 2, numbers)
     verbs = several(words.verbs, 2, numbers)
     phrases: list[Phrase] = []
     for position, family in enumerate((subject, verbs[0], first, verbs[1], second)):
@@ -196,7 +220,7 @@ def _phrases(words: EntailmentWords, changed: list[int], used: list[str], number
     return phrases
 
 
-def _modifier(words: EntailmentWords, position: int, used: list[str], numbers: Draws) -> str:
+def _modifier(words: Any, position: int, used: list[str], numbers: Draws) -> str:
     options = words.adverbs if position in VERB_PLACES else words.adjectives
     modifier = pick(options, numbers)
     while modifier in used:
@@ -246,29 +270,12 @@ ENTAILMENT = Grammar(
     tests="compositional: whether a change of one or two phrases is sound below quantifiers and negations",
     labels=("entailment", "not_entailment"),
     version=1,
-    words=words,
+    lexicon={
+        "people": PEOPLE,
+        "animals": ANIMALS,
+        "verbs": VERBS,
+        "adjectives": ADJECTIVES,
+        "adverbs": ADVERBS,
+    },
     draft=draft,
 )
-
-
-def entailment(seed: int = 0, sizes: Mapping[str, int] | None = None) -> Task:
-    """
-    Generate the compositional task: a premise and a hypothesis, entailment or not_entailment.
-
-    Parameters
-    ----------
-    seed : int
-    sizes : mapping of str to int, optional
-        Sizes of the splits train, validation, test and held_out.
-
-    Returns
-    -------
-    Task
-
-    Examples
-    --------
-    >>> task = entailment(sizes={"validation": 10})
-    >>> len(task.split("validation")), task.card["bayes"]
-    (10, 1.0)
-    """
-    return build(ENTAILMENT, seed, sizes)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from types import MappingProxyType, SimpleNamespace
+from typing import Any, TypeVar
 
-from ...errors import InputError, must, unknown
+from ...checks import whole_number
+from ...errors import InputError, unknown
+from ...randomness import generator
 from ..items import Item, Split
 from ..task import Task
-from .draws import Draws, chance, draws
 
-W = TypeVar("W")
+T = TypeVar("T")
+Draws = Iterator[float]
 
 SIZES: Mapping[str, int] = MappingProxyType(
     {"train": 8000, "validation": 1000, "test": 1000, "held_out": 1000}
@@ -28,6 +30,9 @@ TENTHS: Mapping[str, range] = MappingProxyType(
 
 # A tenth of the drafts fits even the smallest split; this many misses in a row mean that none is left.
 PATIENCE = 2000
+
+# Every fifth entry of a lexicon is held out for the split with words that are unseen in training.
+HELD_OUT_EVERY = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +52,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grammar(Generic[W]):
+class Grammar:
     """
     A generator of the examples of a task.
 
@@ -62,10 +67,11 @@ class Grammar(Generic[W]):
         The rate of flipped labels. The Bayes accuracy is 1 - noise.
     version : int
         Incremented by every change of the generated sentences.
-    words : callable
-        The training lexicon, or the held-out one: words(held_out) -> W.
+    lexicon : mapping of str to (sequence, or mapping)
+        Lists of words by their names; of a mapping, whole entries are held out.
     draft : callable
-        Generates an example with a given true label: draft(words, label, numbers) -> Draft.
+        Generates an example with a given true label: draft(words, label, numbers) -> Draft, where the
+        attributes of `words` are the lists of the lexicon.
     """
 
     name: str
@@ -74,11 +80,82 @@ class Grammar(Generic[W]):
     labels: tuple[str, str]
     noise: float = 0.0
     version: int
-    words: Callable[[bool], W]
-    draft: Callable[[W, int, Draws], Draft]
+    lexicon: Mapping[str, Sequence[Any] | Mapping[str, Any]]
+    draft: Callable[[Any, int, Draws], Draft]
 
 
-def build(grammar: Grammar[Any], seed: int = 0, sizes: Mapping[str, int] | None = None) -> Task:
+def draws(seed: int, *names: str | int) -> Draws:
+    """
+    Generate an infinite stream of uniform numbers.
+
+    A number from a list costs a fiftieth of a call to the generator, and a sentence needs dozens.
+
+    Parameters
+    ----------
+    seed : int
+    *names : str or int
+        The purpose of the numbers.
+
+    Returns
+    -------
+    iterator of float
+        Each at least 0 and below 1.
+    """
+    source = generator(seed, *names)
+    while True:
+        yield from source.random(4096).tolist()
+
+
+def chance(rate: float, numbers: Draws) -> bool:
+    """Return True with a given probability."""
+    return next(numbers) < rate
+
+
+def pick(options: Sequence[T], numbers: Draws) -> T:
+    """Choose one option uniformly."""
+    return options[int(next(numbers) * len(options))]
+
+
+def several(options: Sequence[T], count: int, numbers: Draws) -> list[T]:
+    """
+    Choose distinct options, in random order.
+
+    Examples
+    --------
+    >>> sorted(several("abc", 3, draws(0, "letters")))
+    ['a', 'b', 'c']
+    """
+    indices: list[int] = []
+    while len(indices) < count:
+        index = int(next(numbers) * len(options))
+        if index not in indices:
+            indices.append(index)
+    return [options[index] for index in indices]
+
+
+def part(words: Sequence[T], held_out: bool) -> tuple[T, ...]:
+    """
+    Return the training words, or the held-out ones: every fifth.
+
+    Examples
+    --------
+    >>> part("abcdefgh", False), part("abcdefgh", True)
+    (('a', 'b', 'c', 'd', 'f', 'g', 'h'), ('e',))
+    """
+    last = HELD_OUT_EVERY - 1
+    return tuple(word for i, word in enumerate(words) if (i % HELD_OUT_EVERY == last) == held_out)
+
+
+def vocabulary(grammar: Grammar, *, held_out: bool) -> SimpleNamespace:
+    """Return the training words of a grammar, or the held-out ones: one attribute per list of its lexicon."""
+    lists = {
+        name: tuple(entries.items()) if isinstance(entries, Mapping) else entries
+        for name, entries in grammar.lexicon.items()
+    }
+    return SimpleNamespace(**{name: part(entries, held_out) for name, entries in lists.items()})
+
+
+def build(grammar: Grammar, seed: int = 0, sizes: Mapping[str, int] | None = None) -> Task:
     """
     Build a task from a grammar.
 
@@ -95,15 +172,12 @@ def build(grammar: Grammar[Any], seed: int = 0, sizes: Mapping[str, int] | None 
     Task
         Its splits are train, validation, test and held_out, each generated when it is first read.
     """
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise must("seed", "a whole number of at least 0", seed)
+    seed = whole_number("seed", seed, 0)
     split_sizes = dict(SIZES)
     for name, size in (sizes or {}).items():
         if name not in SIZES:
             raise unknown(f"split of {grammar.name}", name, SIZES)
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise must(f"sizes[{name!r}]", "a whole number of at least 1", size)
-        split_sizes[name] = size
+        split_sizes[name] = whole_number(f"sizes[{name!r}]", size, 1)
     return Task(
         name=grammar.name,
         title=grammar.title,
@@ -126,9 +200,9 @@ def build(grammar: Grammar[Any], seed: int = 0, sizes: Mapping[str, int] | None 
     )
 
 
-def _write(grammar: Grammar[Any], seed: int, split: str, size: int) -> Split:
+def _write(grammar: Grammar, seed: int, split: str, size: int) -> Split:
     numbers = draws(seed, "tasks", grammar.name, split)
-    words = grammar.words(split == "held_out")
+    words = vocabulary(grammar, held_out=split == "held_out")
     seen_keys: set[str] = set()
     items: list[Item] = []
     first = 0
@@ -145,7 +219,7 @@ def _write(grammar: Grammar[Any], seed: int, split: str, size: int) -> Split:
 
 
 def _new(
-    grammar: Grammar[Any], words: object, label: int, split: str, seen_keys: set[str], numbers: Draws
+    grammar: Grammar, words: object, label: int, split: str, seen_keys: set[str], numbers: Draws
 ) -> Draft:
     for _ in range(PATIENCE):
         draft = grammar.draft(words, label, numbers)

@@ -3,25 +3,85 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
-from ..task import Task
-from .draws import Draws, chance, pick, several
-from .english import part, sentence
-from .grammar import Draft, Grammar, build
-from .polarity_words import (
-    BLAME,
-    DAYS,
-    DISLIKED,
-    DISPLEASED,
-    LIKED,
-    MONTHS,
-    PEOPLE,
-    PLEASED,
-    PRAISE,
-    STRENGTHS,
-    SUBJECTS,
+from .english import sentence, words_in
+from .grammar import Draft, Draws, Grammar, chance, pick, several
+
+# Subjects of reviews with their aspects. No aspect belongs to two subjects, because whole subjects are held
+# out: every fifth.
+SUBJECTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "ate at this restaurant": words_in(
+            "soup salad dessert menu waiter kitchen bread coffee steak sauce breakfast terrace pasta"
+        ),
+        "stayed at this hotel": words_in(
+            "room lobby bed pool shower balcony receptionist hallway view minibar elevator mattress bathroom"
+        ),
+        "watched this movie": words_in(
+            "plot ending acting soundtrack script cast dialogue camerawork editing director scenery "
+            "villain trailer"
+        ),
+        "read this novel": words_in(
+            "cover story prose narrator setting title introduction translation prologue epilogue "
+            "heroine printing binding"
+        ),
+        "took this train": words_in(
+            "seat carriage conductor platform ticket timetable compartment driver journey announcement "
+            "window table"
+        ),
+        "bought this phone": words_in(
+            "screen battery keyboard camera speaker case charger design manual software microphone packaging"
+        ),
+        "took this course": words_in(
+            "teacher classroom homework textbook lecture exam schedule material exercise tutor "
+            "syllabus feedback"
+        ),
+        "went to this concert": words_in(
+            "singer band stage sound lighting drummer audience hall encore guitarist choir venue"
+        ),
+        "shopped at this store": words_in(
+            "cashier parking selection entrance delivery manager checkout display stock website layout bakery"
+        ),
+        "joined this gym": words_in(
+            "trainer locker treadmill sauna equipment membership coach yoga music rower bench reception"
+        ),
+    }
 )
+
+PRAISE = words_in(
+    "wonderful excellent superb fantastic great amazing brilliant delightful lovely perfect outstanding "
+    "terrific marvelous magnificent splendid fabulous impressive remarkable charming pleasant good "
+    "exceptional stunning beautiful awesome incredible phenomenal flawless admirable enjoyable satisfying "
+    "exquisite sublime heavenly glorious sensational divine likable impeccable commendable praiseworthy "
+    "extraordinary enchanting nice spectacular"
+)
+BLAME = words_in(
+    "terrible awful horrible dreadful poor bad disappointing dismal lousy mediocre unpleasant annoying "
+    "disgusting pathetic horrid atrocious abysmal appalling ghastly miserable inferior unacceptable "
+    "ridiculous useless worthless frustrating irritating tedious inadequate shoddy sloppy unbearable "
+    "shameful laughable lamentable hideous nasty revolting repulsive deplorable wretched depressing "
+    "underwhelming woeful disastrous"
+)
+
+# "I loved the soup."
+LIKED = words_in("loved enjoyed liked adored admired appreciated treasured praised cherished valued")
+DISLIKED = words_in("hated disliked despised detested loathed resented deplored criticized regretted scorned")
+
+# "The soup delighted me."
+PLEASED = words_in("delighted impressed pleased thrilled charmed amazed captivated enchanted dazzled cheered")
+DISPLEASED = words_in(
+    "disappointed annoyed bored irritated disgusted frustrated upset bothered appalled angered"
+)
+
+# The following words carry no information about the label.
+PEOPLE = words_in(
+    "sister brother mother father cousin neighbor roommate colleague aunt uncle grandmother daughter son"
+)
+DAYS = words_in("Monday Tuesday Wednesday Thursday Friday Saturday Sunday")
+MONTHS = words_in("January February March April May June July August September October November December")
+STRENGTHS = ("really", "truly", "simply", "absolutely")
 
 # The numbers of opinions in a review, and of minority opinions among them.
 COUNTS = ((1, 0), (2, 0), (2, 0), (3, 0), (3, 1), (3, 1))
@@ -45,33 +105,13 @@ CLOSINGS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolarityWords:
-    """The words of reviews; of each pair, the negative ones come first, in the order of the labels."""
-
-    subjects: tuple[tuple[str, tuple[str, ...]], ...]
-    adjectives: tuple[tuple[str, ...], tuple[str, ...]]
-    felt: tuple[tuple[str, ...], tuple[str, ...]]
-    caused: tuple[tuple[str, ...], tuple[str, ...]]
-
-
-def words(held_out: bool) -> PolarityWords:
-    """Return the training words, or the held-out ones."""
-    return PolarityWords(
-        subjects=part(tuple(SUBJECTS.items()), held_out),
-        adjectives=(part(BLAME, held_out), part(PRAISE, held_out)),
-        felt=(part(DISLIKED, held_out), part(LIKED, held_out)),
-        caused=(part(DISPLEASED, held_out), part(PLEASED, held_out)),
-    )
-
-
-def draft(words: PolarityWords, label: int, numbers: Draws) -> Draft:
+def draft(words: Any, label: int, numbers: Draws) -> Draft:
     """
     Generate a review with a majority of opinions of a given polarity.
 
     Parameters
     ----------
-    words : PolarityWords
+    words : vocabulary
     label : int
         0 for negative, 1 for positive.
     numbers : iterator of float
@@ -102,15 +142,15 @@ def draft(words: PolarityWords, label: int, numbers: Draws) -> Draft:
     return Draft(key=text, texts=(text,))
 
 
-def _opinion(words: PolarityWords, kind: int, aspect: str, numbers: Draws) -> str:
+def _opinion(words: Any, kind: int, aspect: str, numbers: Draws) -> str:
     form = next(numbers)
     strength = f"{pick(STRENGTHS, numbers)} " if chance(0.3, numbers) else ""
     if form < 0.2:
-        return f"I {strength}{pick(words.felt[kind], numbers)} the {aspect}"
+        return f"I {strength}{pick((words.disliked, words.liked)[kind], numbers)} the {aspect}"
     if form < 0.4:
-        return f"the {aspect} {strength}{pick(words.caused[kind], numbers)} me"
+        return f"the {aspect} {strength}{pick((words.displeased, words.pleased)[kind], numbers)} me"
     lead = "I thought the" if form < 0.5 else "the"
-    return f"{lead} {aspect} was {strength}{pick(words.adjectives[kind], numbers)}"
+    return f"{lead} {aspect} was {strength}{pick((words.blame, words.praise)[kind], numbers)}"
 
 
 def _filler(forms: tuple[str, ...], did: str, numbers: Draws) -> str:
@@ -126,32 +166,14 @@ POLARITY = Grammar(
     labels=("negative", "positive"),
     noise=0.05,
     version=1,
-    words=words,
+    lexicon={
+        "subjects": SUBJECTS,
+        "praise": PRAISE,
+        "blame": BLAME,
+        "liked": LIKED,
+        "disliked": DISLIKED,
+        "pleased": PLEASED,
+        "displeased": DISPLEASED,
+    },
     draft=draft,
 )
-
-
-def polarity(seed: int = 0, sizes: Mapping[str, int] | None = None) -> Task:
-    """
-    Generate the shallow task: short reviews, negative or positive.
-
-    A review has one to three opinions, whose majority is the label; one label in twenty is then flipped, so
-    that the Bayes accuracy is 0.95.
-
-    Parameters
-    ----------
-    seed : int
-    sizes : mapping of str to int, optional
-        Sizes of the splits train, validation, test and held_out.
-
-    Returns
-    -------
-    Task
-
-    Examples
-    --------
-    >>> task = polarity(sizes={"validation": 10})
-    >>> len(task.split("validation")), task.card["bayes"]
-    (10, 0.95)
-    """
-    return build(POLARITY, seed, sizes)

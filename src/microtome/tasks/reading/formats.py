@@ -6,37 +6,21 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from ...corpora.conllu import read_conllu
+from ...corpora.jsonl import read_objects
 from ...corpora.lines import Lines
 from ...corpora.packed import unpacked
-from ...corpora.separated import split_quoted, split_tabs
+from ...corpora.separated import named_rows, split_quoted, split_tabs
 from ...errors import InputError, check_plain
 
 Record = Mapping[str, Any]
 
 _SENTENCE = re.compile(r'([0-9]+)\t"?(.*?)"?\s*')
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FormatOptions:
-    """
-    The options of a format.
-
-    Parameters
-    ----------
-    header : tuple of str
-        Names of the columns; empty if the first line has them.
-    broken : str
-        "refuse" or "skip" rows with a wrong number of columns.
-    """
-
-    header: tuple[str, ...] = ()
-    broken: str = "refuse"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,14 +32,24 @@ class Records:
     ----------
     path : Path
     format : str
-    options : FormatOptions
+    header : tuple of str
+        Names of the columns of a table; empty if the first line has them.
+    broken : str
+        "refuse" or "skip" rows with a wrong number of columns.
+    labels : Path, optional
+        A file with the label of each record, one per line.
+    label_column : str
+        The column for these labels.
     skipped : int
         The number of broken rows skipped in the last iteration.
     """
 
     path: Path
     format: str
-    options: FormatOptions = field(default_factory=FormatOptions)
+    header: tuple[str, ...] = ()
+    broken: str = "refuse"
+    labels: Path | None = None
+    label_column: str = ""
     skipped: int = 0
     _lines: Lines | None = None
 
@@ -63,7 +57,12 @@ class Records:
         self.skipped = 0
         with opened(self.path) as lines:
             self._lines = lines
-            yield from READ[self.format](lines, self)
+            records = READ[self.format](lines, self)
+            yield from records if self.labels is None else _labeled(self.labels, self.label_column, records)
+
+    def skip(self) -> None:
+        """Count a broken row."""
+        self.skipped += 1
 
     def refuse(self, must: str, but: str) -> InputError:
         """Return the error about the current line."""
@@ -84,20 +83,23 @@ def opened(path: Path) -> Iterator[Lines]:
         yield Lines(unpacked(stream, path.name), str(path))
 
 
+def _labeled(path: Path, column: str, records: Iterator[Record]) -> Iterator[Record]:
+    """Add the labels from a separate file."""
+    if not path.is_file():
+        raise InputError(f"{path.parent} must have {path.name} with the labels, but it has not.")
+    with opened(path) as lines:
+        labels = [line.strip() for line in lines if line.strip()]
+    count = 0
+    for count, record in enumerate(records, start=1):
+        if count <= len(labels):
+            yield {**record, column: labels[count - 1]}
+    if count != len(labels):
+        raise InputError(f"{path} must have a label for each of {count} examples, but it has {len(labels)}.")
+
+
 def _table(rows: Iterator[list[str]], lines: Lines, records: Records) -> Iterator[Record]:
-    names = records.options.header
-    for row in rows:
-        if not names:
-            names = tuple(row)
-            if len(set(names)) < len(names):
-                raise lines.refuse("name every column once", f"got {', '.join(names)}")
-            continue
-        if len(row) != len(names):
-            if records.options.broken == "skip":
-                records.skipped += 1
-                continue
-            raise lines.refuse(f"have {len(names)} columns", f"it has {len(row)}")
-        yield dict(zip(names, row, strict=True))
+    skip = records.skip if records.broken == "skip" else None
+    return named_rows(rows, list(records.header) or "yes", lines, skip)
 
 
 def _tsv(lines: Lines, records: Records) -> Iterator[Record]:
@@ -109,16 +111,7 @@ def _csv(lines: Lines, records: Records) -> Iterator[Record]:
 
 
 def _jsonl(lines: Lines, records: Records) -> Iterator[Record]:
-    for line in lines:
-        if not line.strip():
-            continue
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as problem:
-            raise lines.refuse("be a JSON object", f"got: {problem}") from problem
-        if not isinstance(value, dict):
-            raise lines.refuse("be a JSON object", f"it is of type {type(value).__name__}")
-        yield value
+    return read_objects(lines)
 
 
 def _squad(lines: Lines, records: Records) -> Iterator[Record]:

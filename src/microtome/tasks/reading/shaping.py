@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -9,10 +10,9 @@ from types import MappingProxyType
 from typing import Any
 
 from ...errors import InputError
-from ..card import Card, Columns, Form
+from ..card import Card, Form
 from ..items import Item
 from .grouping import documents, joined
-from .wikihow import plain_context, without_marks
 
 Record = Mapping[str, Any]
 Refuse = Callable[[str, str], InputError]
@@ -37,29 +37,29 @@ class Shaping:
 
     Parameters
     ----------
-    split : str
-    kind, shape : str
-    labels : tuple of str
+    card : Card
     form : Form
-    hidden : bool
-        Whether labels may be missing.
+        The form of the records.
+    labels : tuple of str
+        Those of the card, or those that were collected from the data.
+    split : str
     refuse : callable
         `refuse(must, but)` returns the error about the current record.
-    range : tuple of float, optional
-        The range of the targets of a regression task.
     joined : bool
         HellaSwag: whether context and ending are joined as in its preprocessed files.
     """
 
-    split: str
-    kind: str
-    shape: str
-    labels: tuple[str, ...]
+    card: Card
     form: Form
-    hidden: bool
+    labels: tuple[str, ...]
+    split: str
     refuse: Refuse
-    range: tuple[float, float] | None = None
     joined: bool = False
+
+    @property
+    def hidden(self) -> bool:
+        """Whether labels may be missing."""
+        return self.split in self.card.hidden
 
     def value(self, record: Record, column: str) -> Any:
         """Return the value of a required column."""
@@ -120,14 +120,12 @@ def as_label(value: Any) -> str:
     return str(value).strip()
 
 
-def shape(card: Card, form: Form, records: Iterable[Record], how: Shaping) -> tuple[tuple[Item, ...], int]:
+def shape(records: Iterable[Record], how: Shaping) -> tuple[tuple[Item, ...], int]:
     """
     Convert the records of a split into examples.
 
     Parameters
     ----------
-    card : Card
-    form : Form
     records : iterable of mappings
     how : Shaping
 
@@ -140,18 +138,20 @@ def shape(card: Card, form: Form, records: Iterable[Record], how: Shaping) -> tu
     items: list[Item] = []
     texts: list[tuple[str, ...]] = []
     skipped = 0
-    make_item = _SHAPE[card.shape]
+    form, kind = how.form, how.card.shape
     group = form.columns.get("group", ())
-    for record in _stream(card, records, how):
+    for record in _stream(records, how):
         if form.skip and how.label(record) in form.skip:
             skipped += 1
             continue
-        item = make_item(record, how, _name(record, form.columns, how, len(items)))
-        items.append(item)
+        name = f"{how.split}-{len(items)}"
+        if "id" in form.columns:
+            name = str(how.value(record, form.columns["id"][0]))
+        items.append(_SHAPE[kind](record, how, name))
         texts.append(tuple(how.cleaned(str(how.value(record, column))) for column in group))
     if group:
         items = [replace(item, group=name) for item, name in zip(items, joined(texts), strict=True)]
-    elif card.shape in _DOCUMENT:
+    elif kind in _DOCUMENT:
         items = documents(items)
     return tuple(items), skipped
 
@@ -181,8 +181,8 @@ def found_labels(form: Form, splits: Mapping[str, Iterable[Record]]) -> tuple[st
     return tuple(names)
 
 
-def _stream(card: Card, records: Iterable[Record], how: Shaping) -> Iterator[Record]:
-    if card.shape != "lines":
+def _stream(records: Iterable[Record], how: Shaping) -> Iterator[Record]:
+    if how.card.shape != "lines":
         yield from records
         return
     # A blank line ends a document, in files and in rows from the hub.
@@ -195,18 +195,12 @@ def _stream(card: Card, records: Iterable[Record], how: Shaping) -> Iterator[Rec
             document += 1
 
 
-def _name(record: Record, columns: Columns, how: Shaping, number: int) -> str:
-    if "id" in columns:
-        return str(how.value(record, columns["id"][0]))
-    return f"{how.split}-{number}"
-
-
 def _texts(record: Record, how: Shaping, name: str) -> Item:
     texts = (how.text(record, "text"), *((how.text(record, "pair"),) if "pair" in how.form.columns else ()))
     label = how.label(record)
     if label is None:
         return Item(id=name, texts=texts)
-    if how.kind != "regression":
+    if how.card.kind != "regression":
         return Item(id=name, texts=texts, target=how.number(label))
     try:
         # The hub stores single precision; the original numbers have at most a few digits.
@@ -215,8 +209,9 @@ def _texts(record: Record, how: Shaping, name: str) -> Item:
         raise how.refuse(
             f"have a number in the column {how.form.columns['label'][0]!r}", f"got {label!r}"
         ) from problem
-    if how.range is not None and not how.range[0] <= target <= how.range[1]:
-        raise how.refuse(f"have a number between {how.range[0]} and {how.range[1]}", f"got {target}")
+    limits = how.card.range
+    if limits is not None and not limits[0] <= target <= limits[1]:
+        raise how.refuse(f"have a number between {limits[0]} and {limits[1]}", f"got {target}")
     return Item(id=name, texts=texts, target=target)
 
 
@@ -341,3 +336,14 @@ _SHAPE: Mapping[str, Callable[[Record, Shaping, str], Item]] = MappingProxyType(
         "lines": _lines,
     }
 )
+
+
+def plain_context(first: str, second: str) -> str:
+    """Join the two parts of HellaSwag's context as evaluations do."""
+    return without_marks(f"{first} {second.capitalize()}").strip()
+
+
+def without_marks(text: str) -> str:
+    """Remove WikiHow markup: a title ends a sentence, other marks are dropped."""
+    text = re.sub(r"\.? \[title\]", ". ", text.strip())
+    return re.sub(r"\[.*?\]", "", text).replace("  ", " ")

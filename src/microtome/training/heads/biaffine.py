@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import torch
+from ...lazy import torch
 
 ARC_WIDTH, RELATION_WIDTH, DROPOUT = 500, 100, 0.33
 
@@ -38,7 +37,6 @@ def biaffine_parser(
         words + 1), and of relations, shape (examples, words, words + 1, relations). Index 0 of a word's
         possible heads is the root, which has a learned vector.
     """
-    import torch
     from torch import nn
 
     def narrow(width: int) -> nn.Module:
@@ -76,6 +74,4 @@ def biaffine_parser(
 
 
 def _one_more(rows: Any) -> Any:
-    import torch
-
     return torch.cat([rows, torch.ones_like(rows[..., :1])], dim=-1)

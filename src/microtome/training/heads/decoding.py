@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import InputError
+from ...lazy import torch
 from ...tasks.items import Item
 from ...tasks.task import Task
 from ..inputs import Features
@@ -17,8 +18,6 @@ from .spans import LONGEST_ANSWER, best_span, cut
 from .trees import best_tree
 
 if TYPE_CHECKING:
-    import torch
-
     from ..models.taskmodel import TaskModel
 
 
@@ -62,8 +61,6 @@ def _rows(kind: str, features: Features) -> int | None:
 
 
 def _likelihoods(outputs: torch.Tensor, labels: torch.Tensor, causal: bool) -> np.ndarray:
-    import torch
-
     if causal:
         outputs, labels = outputs[:, :-1], labels[:, 1:]
     # One example at a time: log-probabilities of a whole vocabulary are large.

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...context import SILENT, Context
+from ...lazy import torch
 from ..cuts import Cut, depth_of, every_truncation, outputs_of_cuts
 from ..models.stock import SEQUENCE, has_pooler
+from ..precision import Autocast
 from .head import Head
 from .reading import at_words, vector
 
 if TYPE_CHECKING:
-    import torch
-
     from ..inputs import Features
     from ..models.taskmodel import TaskModel
 
-Progress = Callable[[str, int, int], None]
 # Maximum number of rows to which heads are applied at once.
 TOGETHER = 4_096
 
@@ -97,8 +98,6 @@ class HeadRows:
 
     def at(self, chosen: np.ndarray) -> torch.Tensor:
         """Vectors of the given examples, shape (layers, rows of all of them, features)."""
-        import torch
-
         return self.vectors[:, torch.from_numpy(self._flat(chosen)).to(self.vectors.device)]
 
     def batch(self, chosen: np.ndarray) -> dict[str, torch.Tensor]:
@@ -115,8 +114,6 @@ class HeadRows:
         dict of str to Tensor
             All that `TaskModel.read` and `TaskModel.loss` use.
         """
-        import torch
-
         device = self.vectors.device
         shape = (
             (*self._places(chosen).shape, 1)
@@ -162,8 +159,8 @@ def head_rows(
     features: Sequence[Features],
     *,
     cuts: Sequence[Cut] | None = None,
-    progress: Progress | None = None,
-    autocast: Any = None,
+    context: Context = SILENT,
+    autocast: Autocast = contextlib.nullcontext,
 ) -> HeadRows:
     """
     Read the inputs of the head at every layer, in one pass.
@@ -174,15 +171,13 @@ def head_rows(
     features : sequence of Features
     cuts : sequence of tuple of int, optional
         Cuts whose last states are read; every truncation, from one block on, when absent.
-    progress, autocast
+    context, autocast
         As in `microtome.training.evaluating.predict`.
 
     Returns
     -------
     HeadRows
     """
-    import torch
-
     layer_cuts = list(every_truncation(depth_of(model)).values()) if cuts is None else list(cuts)
     counts = np.array([_count(model.kind, feature) for feature in features], dtype=np.int64)
     starts = np.cumsum(counts) - counts
@@ -209,7 +204,7 @@ def head_rows(
         layer_cuts,
         use,
         read=pick,
-        progress=progress,
+        context=context,
         autocast=autocast,
         name="states of all layers",
     )
@@ -240,8 +235,6 @@ def read_vectors(model: TaskModel, states: torch.Tensor, batch: dict[str, torch.
     -------
     Tensor of shape (rows, features), or (rows, words, features) in tagging
     """
-    import torch
-
     if model.kind == "tagging":
         return at_words(states, batch["words"])
     flat = {name: value.flatten(0, 1) if value.ndim == 3 else value for name, value in batch.items()}
@@ -270,8 +263,6 @@ def _count(kind: str, features: Features) -> int:
 
 
 def _targets(model: TaskModel, features: Sequence[Features]) -> torch.Tensor | None:
-    import torch
-
     if not all("labels" in feature.targets for feature in features):
         return None
     targets = [feature.targets["labels"] for feature in features]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,22 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...encoders.elmo.latemodule import LateModule
+from ...context import SILENT, Context
 from ...errors import InputError, must
-from ...randomness import generator
+from ...lazy import LateModule, torch
 from ..models.methods import head_names, idle_names, set_head_dropout
-from ..optimization.cuda_graphs import CudaGraphs
-from ..optimization.optimizer import adamw, is_decayed, set_rate
+from ..optimization.cuda_graphs import TrainingStep
+from ..optimization.loop import TrainingRecords, run_updates, seed_dropout
+from ..optimization.optimizer import make_optimizer, set_rate
 from ..optimization.sampler import updates as in_updates
 from ..recipe import Recipe
 from .head_inputs import HeadRows, heads_refusal
 
 if TYPE_CHECKING:
-    import torch
-
     from ..models.taskmodel import TaskModel
 
-Progress = Callable[[str, int, int], None]
 Weights = Mapping[str, "torch.Tensor"]
 # Key in a batch of the inputs of the heads, beside their targets.
 VECTORS = " vectors"
@@ -75,7 +74,7 @@ def train_heads(
     seeds: Sequence[int] = (0, 1, 2),
     starts: Sequence[Weights] | None = None,
     still: Collection[str] = (),
-    progress: Progress | None = None,
+    context: Context = SILENT,
 ) -> list[Heads]:
     """
     Train one head per layer and seed with a recipe; the encoder is frozen.
@@ -97,7 +96,7 @@ def train_heads(
         For each seed, the initial weights, as `head_weights` returns them; the model's own when absent.
     still : collection of str
         Names of frozen weights of the head, such as `pooler_names`; not part of `starts`.
-    progress : callable, optional
+    context : Context
 
     Returns
     -------
@@ -121,8 +120,7 @@ def train_heads(
         start = first if starts is None else starts[number]
         if set(start) != set(first):
             raise must("names of the weights of a head", ", ".join(sorted(first)), ", ".join(sorted(start)))
-        seed_progress = None if progress is None else _shifted(progress, number, len(seeds))
-        trained.append(_train(model, rows, recipe, seed, start, seed_progress))
+        trained.append(_train(model, rows, recipe, seed, start, _as_all_seeds(context, number, len(seeds))))
     return trained
 
 
@@ -143,8 +141,6 @@ def apply_heads(model: TaskModel, heads: Heads, rows: HeadRows) -> list[list[np.
     list of list of ndarray
         For each layer and example, an input of `microtome.training.heads.decoding.decode`.
     """
-    import torch
-
     layers, count = rows.vectors.shape[0], len(rows.counts)
     outputs: list[list[np.ndarray]] = [[] for _ in range(layers)]
     reading = _Reading(model)
@@ -164,10 +160,8 @@ def _train(
     recipe: Recipe,
     seed: int,
     start: Weights,
-    progress: Callable[[int, int], None] | None,
+    context: Context,
 ) -> Heads:
-    import torch
-
     layers, planned = rows.vectors.shape[0], recipe.updates(len(rows.counts))
     weights = {
         name: start[name]
@@ -178,60 +172,44 @@ def _train(
         .requires_grad_()
         for name in sorted(start)
     }
-    optimizer = _optimizer(weights, recipe)
+    optimizer = make_optimizer(weights, recipe, stacked=True)
     order = in_updates(rows.lengths.tolist(), batch=recipe.batch, seed=seed, bucket=recipe.bucket)
-    reading, last = _Reading(model), []
-    forked = [model.device] if model.device.type == "cuda" else []
-    with _mode(model, training=True, dropout=recipe.dropout), torch.random.fork_rng(devices=forked):
-        apply, batched = _reader(reading, weights, rows, layers)
+    reading, recent = _Reading(model), deque[torch.Tensor](maxlen=LAST)
+    on_gpu = model.device.type == "cuda"
+    with (
+        _mode(model, training=True, dropout=recipe.dropout),
+        torch.random.fork_rng(devices=[model.device] if on_gpu else []),
+    ):
+        apply, together = _reader(reading, weights, rows, layers)
 
-        def wrong(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        def losses_of(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
             batch = {name: value for name, value in inputs.items() if name != VECTORS}
             outputs = apply(weights, inputs[VECTORS], batch)
             losses = torch.stack([model.loss(logits, batch) for logits in outputs])
             # Each loss depends only on its own head, so the gradient of the sum is that of each loss.
             return torch.cat([losses.sum()[None], losses.detach()])
 
-        def step() -> None:
+        def clip_and_update() -> None:
             if recipe.clip is not None:
                 _clip(weights.values(), recipe.clip)
             optimizer.step()
 
-        cuda_graphs = CudaGraphs(wrong, weights.values(), None, step) if can_capture(model, batched) else None
-        for update in range(planned):
+        # Heads are small, and a GPU would wait for the CPU.
+        training_step = TrainingStep(
+            losses_of, weights.values(), update=clip_and_update, capture=together and on_gpu
+        )
+
+        def step(update: int) -> list[torch.Tensor]:
             examples = next(order)
             set_rate(optimizer, recipe, update, planned)
-            torch.manual_seed(int(generator(seed, "dropout", update).integers(2**62)))
-            inputs = {VECTORS: rows.at(examples), **rows.batch(examples)}
-            if cuda_graphs is not None:
-                losses = cuda_graphs(inputs).clone()
-            else:
-                losses = wrong(inputs)
-                losses[0].backward()
-                step()
-                optimizer.zero_grad(set_to_none=True)
-            last = [*last[1 - LAST :], losses[1:].detach()]
-            if progress is not None:
-                progress(update + 1, planned)
-    mean = torch.stack(last).mean(0).double().cpu().numpy()
+            seed_dropout(seed, update)
+            losses = training_step({VECTORS: rows.at(examples), **rows.batch(examples)})
+            recent.append(losses[1:].detach().clone())
+            return []
+
+        run_updates(step, planned, TrainingRecords(context=context))
+    mean = torch.stack(list(recent)).mean(0).double().cpu().numpy()
     return Heads(seed=seed, weights={n: w.detach() for n, w in weights.items()}, losses=mean, updates=planned)
-
-
-def can_capture(model: TaskModel, together: bool) -> bool:
-    """
-    Whether updates of heads run as CUDA graphs: they are small, and a GPU would wait for the CPU.
-
-    Parameters
-    ----------
-    model : TaskModel
-    together : bool
-        Whether all heads are applied in one call.
-
-    Returns
-    -------
-    bool
-    """
-    return together and model.device.type == "cuda"
 
 
 class _Reading(LateModule):
@@ -260,7 +238,6 @@ def _reader(
     together : bool
         Whether it is one call.
     """
-    import torch
     from torch.func import functional_call
 
     # Detached, since frozen weights need no gradients.
@@ -291,21 +268,8 @@ def _reader(
     return together, True
 
 
-def _optimizer(weights: Weights, recipe: Recipe) -> torch.optim.AdamW:
-    """Make AdamW with the groups of `make_optimizer`: one vector per head is a bias or a norm."""
-    free = {n for n, w in weights.items() if not is_decayed(n, w.ndim - 1)}
-    groups = [
-        {"params": [w for n, w in weights.items() if n not in free], "weight_decay": recipe.decay},
-        {"params": [w for n, w in weights.items() if n in free], "weight_decay": 0.0},
-    ]
-    # The heads of all layers are large together: one fused kernel, not one per operation.
-    return adamw(groups, recipe, fused=True)
-
-
 def _clip(weights: Any, most: float) -> None:
     """Clip the gradient of each head separately."""
-    import torch
-
     gradients = [weight.grad for weight in weights if weight.grad is not None]
     norms = torch.stack([g.flatten(1).square().sum(1) for g in gradients]).sum(0).sqrt()
     shares = (most / (norms + 1e-6)).clamp(max=1.0)
@@ -316,8 +280,6 @@ def _clip(weights: Any, most: float) -> None:
 @contextmanager
 def _mode(model: TaskModel, *, training: bool, dropout: float | None) -> Iterator[None]:
     """Set the mode of the model, and the dropout of its head if given, within a context."""
-    import torch
-
     before = [(m, m.p) for m in model.modules() if isinstance(m, torch.nn.Dropout)]
     was_training = model.training
     if dropout is not None:
@@ -331,8 +293,13 @@ def _mode(model: TaskModel, *, training: bool, dropout: float | None) -> Iterato
             module.p = share
 
 
-def _shifted(progress: Progress, number: int, seeds: int) -> Callable[[int, int], None]:
-    return lambda done, planned: progress("heads of all layers", number * planned + done, seeds * planned)
+def _as_all_seeds(context: Context, number: int, seeds: int) -> Context:
+    """Report the progress of one seed as that of all."""
+    return context.reporting(
+        lambda _, done, planned: context.report(
+            "heads of all layers", number * planned + done, seeds * planned
+        )
+    )
 
 
 def failures(heads: Sequence[Heads]) -> list[tuple[int, int, str]]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import torch
+from ...lazy import torch
 
 Loss = Callable[[Any, "dict[str, torch.Tensor]", bool], "torch.Tensor"]
 
@@ -17,8 +16,6 @@ HIDDEN = -100
 
 def _entropy(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """Mean cross-entropy in float32; 0 where all targets are ignored, instead of 0 / 0."""
-    import torch
-
     rows = logits.float().flatten(0, -2)
     total = torch.nn.functional.cross_entropy(rows, targets.flatten(), ignore_index=HIDDEN, reduction="sum")
     return total / (targets != HIDDEN).sum().clamp(min=1)
@@ -40,8 +37,6 @@ def _spans(outputs: Any, batch: dict[str, torch.Tensor], _: bool) -> torch.Tenso
 
 def _trees(outputs: Any, batch: dict[str, torch.Tensor], _: bool) -> torch.Tensor:
     """Cross-entropy of the head of each word, and of the relation to the correct head."""
-    import torch
-
     arcs, relations = outputs
     # A word's possible heads are the root and the words that have a token.
     present = torch.nn.functional.pad(batch["words"] >= 0, (1, 0), value=True)

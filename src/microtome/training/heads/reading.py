@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ...encoders.elmo.latemodule import LateModule
+from ...lazy import LateModule, torch
 from ...tasks.items import Kind
 from .biaffine import biaffine_parser
 from .head import Head
-
-if TYPE_CHECKING:
-    import torch
 
 # Names in the configurations of the dropout before the classifier, or else of that of the states.
 _DROPOUTS = (
@@ -55,8 +52,6 @@ def vector(
     -------
     Tensor of shape (examples, features)
     """
-    import torch
-
     if reads == "mean":
         real = mask.bool()
         selected = real & ~special
@@ -89,8 +84,6 @@ def at_words(rows: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
 
 def rolled_left(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Move padding from the end of each example to its beginning; values (examples, tokens, ...)."""
-    import torch
-
     tokens = mask.shape[1]
     positions = torch.arange(tokens, device=values.device)[None] - (tokens - mask.sum(1, keepdim=True))
     index = positions % tokens

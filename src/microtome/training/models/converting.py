@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...encoders.family import Family
+from ...lazy import torch
 from ..heads.head import Head
 from .stock import drawing, stock_class
 from .taskmodel import TaskForm, TaskModel
-
-if TYPE_CHECKING:
-    import torch
 
 # Largest relative difference of outputs of the same function.
 _CLOSE = 1e-4
@@ -106,8 +104,6 @@ def _linear(model: TaskModel) -> list[Any]:
 
 def _same(model: TaskModel, stock_model: TaskModel) -> bool:
     """Whether two models give the same outputs on texts of random tokens, one of them padded."""
-    import torch
-
     with drawing(0, "trial"):
         tokens = torch.randint(0, int(model.config.vocab_size), (2, 8))
     mask = torch.ones_like(tokens)

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 from ...encoders.load_errors import telling
 from ...encoders.sentence import unpack
 from ...errors import InputError
+from ...lazy import torch
 from .stock import made
 
 if TYPE_CHECKING:
-    import torch
-
     from ...encoders.encoder import TransformerEncoder
 
 _MASKS = ("[MASK]", "<mask>")

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...errors import InputError, MissingExtraError, unknown
+from ...lazy import torch
 from ..heads.head import Head
 from .stock import SEQUENCE, drawing
 
 if TYPE_CHECKING:
-    import torch
-
     from .taskmodel import TaskModel
 
 METHODS = ("full", "head", "bitfit", "lora")
@@ -194,8 +193,6 @@ def merged(model: TaskModel) -> TaskModel:
 
 def set_head_dropout(model: TaskModel, share: float) -> None:
     """Set the dropout of all modules between the last states and the output."""
-    import torch
-
     inside = {id(module) for module in model.base.modules()}
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout) and id(module) not in inside:

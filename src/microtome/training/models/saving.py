@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...encoders.load_errors import quiet
-from ...encoders.loading import load
-from ...errors import InputError, must
+from ...errors import InputError
 from ...store.files import writing_weights
 from ...store.reading import as_written, read_record
 from ...tasks.task import Task
@@ -148,35 +147,30 @@ def _save_tokenizer(model: TaskModel, folder: Path, tokenizer: Tokenizer) -> Non
     _write(folder / "tokenizer_config.json", config)
 
 
-def load_task_model(
-    folder: str | os.PathLike[str], task: Task, *, device: Any = "cpu", name: str | None = None
-) -> TaskModel:
+def read_head(encoder: Any, task: Task, folder: Path | None = None) -> TaskModel:
     """
-    Load a model written by `save`, or any checkpoint of the library trained for the kind of task.
+    Put the head of a checkpoint on a copy of its encoder: one written by `save`, or the checkpoint's own.
 
     Parameters
     ----------
-    folder : str or path
-        Or a hub id.
+    encoder : TransformerEncoder
+        Loaded from the folder.
     task : Task
         Its labels are matched with those of the model by name.
-    device : str
-    name : str, optional
-        Name of the model in error messages.
+    folder : Path, optional
+        Absent for an encoder that is open already, whose weights are not checked.
 
     Returns
     -------
     TaskModel
         In evaluation mode.
     """
-    encoder: Any = load(folder, device=device, name=name)
-    path = Path(folder)
-    if not read_record(path / "run.json").get("failure"):  # expected after a training that diverged
-        _check_weights(encoder)
-    if not (path / HEAD_JSON).is_file():
+    if folder is not None and not read_record(folder / "run.json").get("failure"):
+        _check_weights(encoder)  # a training that diverged is expected to have others
+    if folder is None or not (folder / HEAD_JSON).is_file():
         return build(encoder, task, "own")
-    with as_written(path / HEAD_JSON):
-        return _with_head(path, encoder, task)
+    with as_written(folder / HEAD_JSON):
+        return _with_head(folder, encoder, task)
 
 
 def _check_weights(encoder: Any) -> None:
@@ -210,36 +204,3 @@ def _with_head(folder: Path, encoder: Any, task: Task) -> TaskModel:
     model.reader.load_state_dict(state)
     model.notes = tuple(description["notes"])
     return model
-
-
-def open_model(
-    model: Any, task: Task, *, longest: int | None = None, device: str = "cpu"
-) -> tuple[TaskModel, Any, int | None, int | None]:
-    """
-    Open a fine-tuned model for a task.
-
-    Parameters
-    ----------
-    model, task, longest, device
-        As in `evaluate`.
-
-    Returns
-    -------
-    model : TaskModel
-    encoder : Encoder
-    longest, stride : int, optional
-        Maximum number of tokens per example, and the overlap of windows of a passage.
-    """
-    if isinstance(model, (str, Path)):
-        from ..evaluating import read_windows
-
-        # Any other name may be a hub id.
-        if Path(model).is_absolute() and not Path(model).is_dir():
-            raise must("a fine-tuned model", "a folder that exists", str(model))
-        net = load_task_model(model, task, device=device)
-        trained, stride = read_windows(Path(model))
-        return net, load(model), trained if longest is None else longest, stride
-    if hasattr(model, "model") and hasattr(model, "encoder"):
-        stride = model.recipe.stride if task.kind == "span" else None
-        return model.model, model.encoder, model.longest if longest is None else longest, stride
-    return build(model, task, "own"), model, longest, None

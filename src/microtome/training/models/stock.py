@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 from ...encoders.load_errors import telling
 from ...encoders.sentence import unpack
 from ...errors import InputError, WorkError, must
+from ...lazy import torch
 from ...randomness import generator
 from ...tasks.items import Kind
 from ...tasks.task import Task
 
 if TYPE_CHECKING:
-    import torch
-
     from ...encoders.encoder import TransformerEncoder
 
 SEQUENCE = ("classification", "regression", "multiple_choice")
@@ -112,8 +111,6 @@ def pad_of(encoder: TransformerEncoder) -> int:
 @contextmanager
 def drawing(seed: int, name: str) -> Iterator[None]:
     """Let the library initialize weights from a seed and a name alone, whatever the global random state."""
-    import torch
-
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise must("seed", "a whole number of at least 0", seed)
     with torch.random.fork_rng(devices=[]):

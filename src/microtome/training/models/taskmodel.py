@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ...encoders.elmo.latemodule import LateModule
 from ...encoders.family import Family
+from ...lazy import LateModule, torch
 from ...tasks.items import Kind
 from ..heads.head import Head
 from ..heads.losses import LOSSES
 from ..heads.reading import at_words, given_states, rolled_left, vector
 from .stock import SEQUENCE, has_pooler, pool
-
-if TYPE_CHECKING:
-    import torch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,8 +170,6 @@ class TaskModel(LateModule):
         dict of str to Tensor of shape (examples, tokens)
             In multiple choice the rows are the choices one after the other. Padding is at the end.
         """
-        import torch
-
         names = [n for n in ("input_ids", "attention_mask", "token_type_ids") if n in batch]
         inputs = {name: _flat(batch[name]) for name in names}
         mask = inputs["attention_mask"].bool()
@@ -214,8 +209,6 @@ class TaskModel(LateModule):
 
     def _answers(self, outputs: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
         """Bring the outputs of the library's class into the shape of the task's kind."""
-        import torch
-
         if self.kind == "span":
             return torch.stack([outputs.start_logits, outputs.end_logits], dim=-1)
         logits = outputs.logits

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import torch
+from ...lazy import torch
 
 # Lengths are padded to a multiple of this, so that shapes recur.
 LENGTHS = 16
@@ -30,9 +29,9 @@ class _Captured:
     gradients: tuple[torch.Tensor | None, ...]
 
 
-class CudaGraphs:
+class TrainingStep:
     """
-    CUDA graphs of a model's updates, one per shape of a batch.
+    Forward and backward pass of a batch, as CUDA graphs where requested: one per shape of a batch.
 
     Parameters
     ----------
@@ -42,30 +41,33 @@ class CudaGraphs:
         Trainable weights.
     clip : float, optional
         Maximum norm of the gradient.
-    step : callable, optional
-        Updates the weights within the graph; what it reads, such as the rate, must be on the device.
+    update : callable, optional
+        Updates the weights; what it reads, such as the rate, must be on the device to be captured.
+    capture : bool
+        Whether a batch whose shape recurs runs as a CUDA graph.
     """
 
     def __init__(
         self,
         loss: Callable[[Any], torch.Tensor],
         weights: Iterable[torch.Tensor],
-        clip: float | None,
-        step: Callable[[], Any] | None = None,
+        *,
+        clip: float | None = None,
+        update: Callable[[], Any] | None = None,
+        capture: bool,
     ) -> None:
-        import torch
-
         self._loss, self._weights, self._clip = loss, tuple(weights), clip
-        self._step = step
+        self._update, self._capturing = update, capture
         self._seen: set[Any] = set()
         self._graphs: dict[Any, _Captured] = {}
-        # Everything runs on a separate stream: work that began on another one cannot be captured.
-        self._stream = torch.cuda.Stream()
-        self._pool = torch.cuda.graph_pool_handle()
+        if capture:
+            # Everything runs on a separate stream: work that began on another one cannot be captured.
+            self._stream = torch.cuda.Stream()
+            self._pool = torch.cuda.graph_pool_handle()
 
     def __call__(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """
-        Compute the loss of a batch, and leave its clipped gradient in the weights, or make the step.
+        Compute the loss of a batch, and leave its clipped gradient in the weights, or update them.
 
         Parameters
         ----------
@@ -76,8 +78,8 @@ class CudaGraphs:
         Tensor of shape () or (numbers,)
             The value of `loss`, to be read before the next call.
         """
-        import torch
-
+        if not self._capturing:
+            return self._run(batch)
         shape = tuple((name, value.shape, value.dtype) for name, value in sorted(batch.items()))
         if shape not in self._graphs and (shape not in self._seen or len(self._graphs) >= MOST):
             # The first batch of a shape runs without a graph, since libraries initialize themselves.
@@ -93,28 +95,24 @@ class CudaGraphs:
         for name, value in batch.items():
             captured.inputs[name].copy_(value, non_blocking=True)
         captured.graph.replay()
-        if self._step is not None:
+        if self._update is not None:
             return captured.loss
         for weight, gradient in zip(self._weights, captured.gradients, strict=True):
             weight.grad = gradient
         return captured.loss
 
     def _run(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        import torch
-
         for weight in self._weights:
             weight.grad = None
         loss = self._loss(batch)
         loss.flatten()[0].backward()
         if self._clip is not None:
             torch.nn.utils.clip_grad_norm_(self._weights, self._clip)
-        if self._step is not None:
-            self._step()
+        if self._update is not None:
+            self._update()
         return loss.detach()
 
     def _capture(self, batch: Mapping[str, torch.Tensor]) -> _Captured:
-        import torch
-
         inputs = {name: value.clone() for name, value in batch.items()}
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):

@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ...context import Progress
-from ...errors import must
+from ...context import SILENT, Context
+from ...lazy import torch
 from ...randomness import generator
 from ..heads.losses import counted
+from ..precision import training_kernels
 from ..recipe import Recipe
-from .cuda_graphs import CudaGraphs, can_capture
+from .cuda_graphs import TrainingStep, can_capture
 from .optimizer import make_optimizer, set_rate
 from .progress import LOG, Log, read_state, write_state
 from .sampler import updates as in_updates
 from .stopping import Stopping
 
-if TYPE_CHECKING:
-    import torch
-
-DTYPES = ("float32", "tf32", "bfloat16", "float16")
 # Intervals at which the loss is logged (in updates) and the state of a training is saved (in seconds).
 LOG_UPDATES = 10
 STATE_SECONDS = 60.0
+
+Write = Callable[[Path, int, "Mapping[str, torch.Tensor]"], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingCourse:
     """
-    TrainingCourse of a training.
+    Course of a training.
 
     Parameters
     ----------
@@ -71,23 +69,122 @@ class TrainingRecords:
     folder : Path, optional
         Folder of the state and the log; an interrupted training in it is resumed.
     save : callable, optional
-        Called after each update in `save_at`, with the number of updates done; returns the current score.
+        Called after each update in `save_at`, with the number of updates done; returns the current score, if
+        there is one.
     save_at : frozenset of int
-    progress : callable, optional
-        Called with a label, the number of updates done and their total.
+    context : Context
+        To which the number of updates done and their total are reported.
+    label : str
     state_seconds : float
         Interval between saved states. A signal to stop (Ctrl-C, SIGTERM, SIGHUP) takes effect after the
         current update, once the state is saved.
+    log_updates : int
+        Interval between lines of the log, in updates.
     board : path, optional
         Folder for TensorBoard.
     """
 
     folder: Path | None = None
-    save: Callable[[int], float] | None = None
+    save: Callable[[int], float | None] | None = None
     save_at: frozenset[int] = frozenset()
-    progress: Progress | None = None
+    context: Context = SILENT
+    label: str = "training"
     state_seconds: float = STATE_SECONDS
+    log_updates: int = LOG_UPDATES
     board: str | os.PathLike[str] | None = None
+
+
+def run_updates(
+    step: Callable[[int], Sequence[torch.Tensor]],
+    planned: int,
+    records: TrainingRecords,
+    *,
+    summarize: Callable[[Any, int, int], Mapping[str, float]] = lambda *_: {},
+    done: int = 0,
+    sums: Mapping[str, torch.Tensor] | None = None,
+    write: Write | None = None,
+    defer: bool = True,
+) -> TrainingCourse:
+    """
+    Make updates in order, and keep the log, the checkpoints and the state of the training.
+
+    Parameters
+    ----------
+    step : callable
+        Makes the update of a number, counted from 0, and returns the losses of its parts.
+    planned : int
+    records : TrainingRecords
+    summarize : callable
+        `summarize(sum, count, update)` turns the sum of the losses of some updates into a line of the log,
+        with "loss" among its values. The training stops if one of them is not finite.
+    done : int
+        Number of updates that were made before an interruption.
+    sums : mapping of str to Tensor, optional
+        The sum and the count of the losses that were not logged by then.
+    write : callable, optional
+        `write(folder, done, sums)` saves the state.
+    defer : bool
+        Whether signals to stop take effect between two updates.
+
+    Returns
+    -------
+    TrainingCourse
+    """
+    sums, resumed, start = sums or {}, done, time.monotonic()
+    log = Log(None if records.folder is None else records.folder / LOG, done, records.board)
+    losses = [(line["update"], line["loss"]) for line in log.lines if line.get("loss") is not None]
+    loss_sum, loss_count = sums.get("sum"), int(sums.get("count", 0))
+    saved_at, diverged, score = start, None, None
+    with Stopping(defer) as stopping:
+        for update in range(done, planned):
+            for loss in step(update):
+                loss_sum = loss.clone() if loss_sum is None else loss_sum.to(loss.device) + loss
+            loss_count += 1
+            done = update + 1
+            last = done == planned
+            if done % records.log_updates == 0 or last:
+                line = summarize(loss_sum, loss_count, update)
+                loss_sum, loss_count = None, 0
+                if line:
+                    losses.append((done, line["loss"]))
+                    log.add(update=done, **line, seconds=round(time.monotonic() - start, 3))
+                if not all(math.isfinite(value) for value in line.values()):
+                    diverged = f"the loss was no number at update {done} of {planned}"
+                    break
+            records.context.report(_label(records.label, losses, score), done, planned)
+            if records.save is not None and done in records.save_at:
+                score = records.save(done)
+                if score is not None:
+                    log.add(update=done, score=score)
+            # The last state too: what follows the training can be interrupted as well.
+            due = last or stopping.asked or time.monotonic() - saved_at >= records.state_seconds
+            if records.folder is not None and write is not None and due:
+                since = {} if loss_sum is None else {"sum": loss_sum, "count": torch.tensor(loss_count)}
+                write(records.folder, done, since)
+                saved_at = time.monotonic()
+            if stopping.asked:
+                log.close()
+                break
+    log.close()
+    return TrainingCourse(
+        updates=done,
+        planned=planned,
+        seconds=time.monotonic() - start,
+        resumed=resumed,
+        losses=tuple(losses),
+        diverged=diverged,
+    )
+
+
+def _label(name: str, losses: list[tuple[int, float]], score: float | None) -> str:
+    parts = [f"loss {losses[-1][1]:.3f}"] if losses else []
+    parts += [f"score {score:.3f}"] if score is not None else []
+    return ", ".join([name, *parts])
+
+
+def seed_dropout(seed: int, update: int) -> None:
+    """Seed the dropout of an update, so that no random state has to be saved."""
+    torch.manual_seed(int(generator(seed, "dropout", update).integers(2**62)))
 
 
 def train(
@@ -106,7 +203,6 @@ def train(
     Train a model.
 
     The same model, features, recipe, seed and device give the same weights, even after an interruption.
-    Dropout is drawn from the seed and the number of the update, so no random state has to be saved.
 
     Parameters
     ----------
@@ -133,114 +229,82 @@ def train(
     -------
     TrainingCourse
     """
-    import torch
-
     records = records or TrainingRecords()
-    planned = recipe.updates(len(features))
-    optimizer = make_optimizer(model, recipe)
-    done, extra_state = (0, {}) if records.folder is None else read_state(records.folder, model, optimizer)
+    planned, optimizer = recipe.updates(len(features)), make_optimizer(dict(model.named_parameters()), recipe)
+    done, sums = read_state(records.folder, model, optimizer)
     # Of several processes, all restore the state, and only the first one writes.
     accelerator.wait_for_everyone()
-    state_folder = records.folder if accelerator.is_main_process else None
-    board_folder = records.board if accelerator.is_main_process else None
-    log = Log(None if state_folder is None else state_folder / LOG, done, board_folder)
-    resumed, start, saved_at = done, time.monotonic(), time.monotonic()
     prepared, prepared_optimizer = accelerator.prepare(model, optimizer)
     prepared.train()
-    kernel_context = kernels(accelerator.device, tf32)
-    order = in_updates(
-        [len(feature) for feature in features],
-        batch=recipe.batch,
-        seed=seed,
-        bucket=recipe.bucket,
-        start=done,
-    )
-    losses = [(line["update"], line["loss"]) for line in log.lines if line.get("loss") is not None]
-    loss_sum = extra_state.get("sum", torch.zeros(())).to(accelerator.device)
-    loss_count = int(extra_state.get("count", 0))
-    _restore_scale(accelerator.scaler, extra_state)
-    diverged, score = None, None
+    _restore_scale(accelerator.scaler, sums)
+    lengths = [len(feature) for feature in features]
+    order = in_updates(lengths, batch=recipe.batch, seed=seed, bucket=recipe.bucket, start=done)
+    kernel_context = training_kernels(accelerator.device, tf32)
 
-    def wrong(batch: Any) -> Any:
+    def loss_of(batch: Any) -> Any:
         with accelerator.autocast():
             return model.loss(prepared(batch), batch)  # pyright: ignore[reportCallIssue]
 
-    graphs = None
+    learning = [weight for weight in model.parameters() if weight.requires_grad]
+    captured = None
     if cuda_graphs and can_capture(model, accelerator, recipe.accumulate):
-        learning = [weight for weight in model.parameters() if weight.requires_grad]
-        graphs = CudaGraphs(wrong, learning, recipe.clip, optimizer.step)
-    # Several processes must stop together, but each would stop at its own update.
-    with Stopping(accelerator.num_processes == 1) as stopping:
-        for update in range(done, planned):
-            examples = next(order)
-            rate = set_rate(optimizer, recipe, update, planned)
-            torch.manual_seed(int(generator(seed, "dropout", update).integers(2**62)))
-            batches = _parts(examples, recipe.accumulate, accelerator)
-            ready = [
-                collate([features[index] for index in (part if len(part) else examples[:1])])
-                for part in batches
-            ]
-            if graphs is not None:
-                with kernel_context():
-                    loss_sum += graphs(ready[0])
-            else:
-                for batch, share in zip(ready, _shares(model, ready, batches, accelerator), strict=True):
-                    with kernel_context():
-                        loss = wrong(batch) if share is None else wrong(batch) * share
-                        accelerator.backward(loss)
-                    loss_sum += loss.detach()
-                if recipe.clip is not None:
-                    accelerator.clip_grad_norm_(prepared.parameters(), recipe.clip)
-                prepared_optimizer.step()
-                optimizer.zero_grad(set_to_none=True)
-            loss_count += 1
-            done = update + 1
-            last = done == planned
-            if done % LOG_UPDATES == 0 or last:
-                mean = float(accelerator.reduce(loss_sum, reduction="mean")) / loss_count
-                loss_sum.zero_()
-                loss_count = 0
-                losses.append((done, mean))
-                log.add(update=done, loss=mean, rate=rate, seconds=round(time.monotonic() - start, 3))
-                if not math.isfinite(mean):
-                    diverged = f"the loss was no number at update {done} of {planned}"
-                    break
-            if records.progress is not None:
-                records.progress(_label(losses, score), done, planned)
-            if records.save is not None and done in records.save_at and accelerator.is_main_process:
-                prepared.eval()
-                score = records.save(done)
-                log.add(update=done, score=score)
-                prepared.train()
-            # The last state too: what follows the training can be interrupted as well.
-            due = last or stopping.asked or time.monotonic() - saved_at >= records.state_seconds
-            if state_folder is not None and due:
-                extra_state = {
-                    "sum": loss_sum,
-                    "count": torch.tensor(loss_count),
-                    **_scale(accelerator.scaler),
-                }
-                write_state(state_folder, model, optimizer, done, extra_state)
-                saved_at = time.monotonic()
-            if stopping.asked:
-                log.close()
-                break
-    prepared.eval()
-    log.close()
-    return TrainingCourse(
-        updates=done,
-        planned=planned,
-        seconds=time.monotonic() - start,
-        resumed=resumed,
-        losses=tuple(losses),
-        diverged=diverged,
+        captured = TrainingStep(loss_of, learning, clip=recipe.clip, update=optimizer.step, capture=True)
+
+    def step(update: int) -> list[torch.Tensor]:
+        examples = next(order)
+        set_rate(optimizer, recipe, update, planned)
+        seed_dropout(seed, update)
+        parts = _parts(examples, recipe.accumulate, accelerator)
+        batches = [
+            collate([features[index] for index in (part if len(part) else examples[:1])]) for part in parts
+        ]
+        if captured is not None:
+            with kernel_context():
+                return [captured(batches[0])]
+        losses = []
+        for batch, share in zip(batches, _shares(model, batches, parts, accelerator), strict=True):
+            with kernel_context():
+                loss = loss_of(batch) if share is None else loss_of(batch) * share
+                accelerator.backward(loss)
+            losses.append(loss.detach())
+        if recipe.clip is not None:
+            accelerator.clip_grad_norm_(prepared.parameters(), recipe.clip)
+        prepared_optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return losses
+
+    def summarize(loss_sum: torch.Tensor, count: int, update: int) -> dict[str, float]:
+        mean = float(accelerator.reduce(loss_sum, reduction="mean")) / count
+        return {"loss": mean, "rate": recipe.rate * recipe.factor(update, planned)}
+
+    def save(update: int, evaluate: Any = records.save) -> float | None:
+        prepared.eval()
+        score = evaluate(update)
+        prepared.train()
+        return score
+
+    def write(folder: Path, done: int, sums: Mapping[str, torch.Tensor]) -> None:
+        write_state(folder, model, optimizer, done, {**sums, **_scale(accelerator.scaler)})
+
+    if not accelerator.is_main_process:
+        records = replace(records, folder=None, save=None, board=None)
+    course = run_updates(
+        step,
+        planned,
+        records if records.save is None else replace(records, save=save),
+        summarize=summarize,
+        done=done,
+        sums=sums,
+        write=write,
+        # Several processes must stop together, but each would stop at its own update.
+        defer=accelerator.num_processes == 1,
     )
+    prepared.eval()
+    return course
 
 
 def _scale(scaler: Any) -> dict[str, Any]:
     """State of the gradient scaler of half precision."""
-    import torch
-
     if scaler is None:
         return {}
     state = scaler.state_dict()
@@ -266,101 +330,14 @@ def _parts(examples: np.ndarray, accumulate: int, accelerator: Any) -> list[np.n
     return [local[i::parts] for i in range(parts)]
 
 
-def _shares(model: Any, ready: list[Any], parts: list[np.ndarray], accelerator: Any) -> list[Any]:
+def _shares(model: Any, batches: list[Any], parts: list[np.ndarray], accelerator: Any) -> list[Any]:
     """Weight the parts by their number of targets, such that together they equal one large batch."""
-    if len(ready) == 1 and accelerator.num_processes == 1:
+    if len(batches) == 1 and accelerator.num_processes == 1:
         return [None]
-    import torch
-
     counts = [
         counted(batch, causal=model.family.causal) * (len(part) > 0)
-        for batch, part in zip(ready, parts, strict=True)
+        for batch, part in zip(batches, parts, strict=True)
     ]
     total = accelerator.reduce(torch.stack(counts).sum(), reduction="sum").clamp(min=1)
     # Gradients of several processes are averaged, not added.
     return [count * accelerator.num_processes / total for count in counts]
-
-
-def _label(losses: list[tuple[int, float]], score: float | None) -> str:
-    parts = [f"loss {losses[-1][1]:.3f}"] if losses else []
-    parts += [f"score {score:.3f}"] if score is not None else []
-    return ", ".join(["training", *parts])
-
-
-def kernels(device: torch.device, tf32: bool) -> Callable[[], Any]:
-    """
-    Choose attention kernels with deterministic gradients, which not all kernels on a GPU have.
-
-    Parameters
-    ----------
-    device : torch.device
-    tf32 : bool
-        Whether matrix products on a GPU use TF32.
-
-    Returns
-    -------
-    callable
-        Returns a context in which they are used.
-    """
-    if device.type == "cpu":
-        return contextlib.nullcontext
-    import torch
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    @contextlib.contextmanager
-    def deterministic() -> Iterator[None]:
-        before = torch.backends.cuda.matmul.allow_tf32
-        torch.backends.cuda.matmul.allow_tf32 = tf32
-        try:
-            with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
-                yield
-        finally:
-            torch.backends.cuda.matmul.allow_tf32 = before
-
-    return deterministic
-
-
-def check_dtype(device: str, dtype: str) -> None:
-    """Check that a device and a dtype support training."""
-    if device not in ("cpu", "cuda"):
-        raise must(
-            "device", "'cpu' or 'cuda' for training (CUDA_VISIBLE_DEVICES chooses among several)", device
-        )
-    if dtype not in DTYPES:
-        raise must("dtype", f"one of {', '.join(DTYPES)}", dtype)
-    if dtype == "tf32" and device == "cpu":
-        raise must("dtype", "float32, bfloat16 or float16 on a CPU", dtype)
-
-
-def make_accelerator(device: str, dtype: str) -> Any:
-    """
-    Make the accelerator, which manages the devices.
-
-    Parameters
-    ----------
-    device : str
-        "cpu" or "cuda".
-    dtype : {"float32", "tf32", "bfloat16", "float16"}
-        Of matrix products; weights are always float32. "tf32" rounds the factors, and needs a GPU.
-
-    Returns
-    -------
-    accelerate.Accelerator
-    """
-    import torch
-    from accelerate import Accelerator
-    from accelerate.state import AcceleratorState
-
-    check_dtype(device, dtype)
-    mixed = {"bfloat16": "bf16", "float16": "fp16"}.get(dtype, "no")
-    if device != "cpu":
-        # Bit-identical results: kernels that add in a nondeterministic order are excluded.
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.use_deterministic_algorithms(True, warn_only=True)
-        # Nothing here reads uninitialized memory, and filling it would take one kernel per tensor.
-        settings: Any = torch.utils.deterministic
-        settings.fill_uninitialized_memory = False
-    # The accelerator's state is global and cannot be changed, so it is reset for each training, except among
-    # several processes, which were set up together.
-    AcceleratorState._reset_state(reset_partial_state=int(os.environ.get("WORLD_SIZE", "1")) == 1)
-    return Accelerator(cpu=device == "cpu", mixed_precision=mixed)

@@ -7,13 +7,11 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import MissingExtraError
+from ...lazy import torch
 from ...store.files import temporary_name, writing_weights
-
-if TYPE_CHECKING:
-    import torch
 
 STATE = "state.safetensors"
 LOG = "log.jsonl"
@@ -62,13 +60,15 @@ def write_state(
         raise
 
 
-def read_state(folder: Path, model: torch.nn.Module, optimizer: Any) -> tuple[int, dict[str, torch.Tensor]]:
+def read_state(
+    folder: Path | None, model: torch.nn.Module, optimizer: Any
+) -> tuple[int, dict[str, torch.Tensor]]:
     """
     Restore a model and its optimizer from an interrupted training.
 
     Parameters
     ----------
-    folder : Path
+    folder : Path, optional
     model, optimizer
         Changed in place.
 
@@ -81,11 +81,10 @@ def read_state(folder: Path, model: torch.nn.Module, optimizer: Any) -> tuple[in
     """
     from safetensors import SafetensorError, safe_open
 
-    path = folder / STATE
-    if not path.is_file():
+    if folder is None or not (folder / STATE).is_file():
         return 0, {}
     try:
-        with safe_open(str(path), framework="pt") as file:
+        with safe_open(str(folder / STATE), framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
             update = int(file.metadata()["update"])
     except (SafetensorError, KeyError, TypeError, ValueError):

@@ -9,27 +9,23 @@ and the dropout masks.
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from ...encoders.elmo.latemodule import LateModule
+from ...context import SILENT, Context
 from ...errors import InputError
-from ...randomness import generator
+from ...lazy import LateModule, torch
 from ..models.taskmodel import TaskModel
+from ..precision import training_kernels
 from ..recipe import Recipe
-from .cuda_graphs import CudaGraphs
-from .loop import LOG_UPDATES, TrainingCourse, kernels
+from .cuda_graphs import LENGTHS, TrainingStep
+from .loop import TrainingCourse, TrainingRecords, run_updates, seed_dropout
 from .optimizer import is_decayed
 from .sampler import updates as in_updates
 
-if TYPE_CHECKING:
-    import torch
-
-# Lengths are padded to a multiple of this, so that shapes recur.
-LENGTHS = 16
 KINDS = ("classification", "regression")
 
 
@@ -41,7 +37,7 @@ def train_vectorized(
     seeds: Sequence[int],
     longest: int,
     tf32: bool = False,
-    progress: Callable[[str, int, int], None] | None = None,
+    context: Context = SILENT,
 ) -> list[TrainingCourse]:
     """
     Train several models as one, batched with vmap.
@@ -60,15 +56,13 @@ def train_vectorized(
         Maximum number of tokens per example.
     tf32 : bool
         Whether matrix products on a GPU use TF32.
-    progress : callable, optional
-        Called with a label, the number of updates done and their total.
+    context : Context
 
     Returns
     -------
     list of TrainingCourse
         One per model.
     """
-    import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     recipe, device = recipes[0], models[0].device
@@ -84,53 +78,38 @@ def train_vectorized(
     for model in models:
         model.train()
     joined = Joined(models, recipe, [model_recipe.rate for model_recipe in recipes])
-    kernel_context = kernels(device, tf32)
+    kernel_context = training_kernels(device, tf32)
+    histories: list[list[tuple[int, float]]] = [[] for _ in models]
 
-    def wrong(batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        model_losses = joined.losses(batch)
-        return torch.cat([model_losses.sum()[None], model_losses.detach()])
+    def losses_of(batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        losses = joined.losses(batch)
+        return torch.cat([losses.sum()[None], losses.detach()])
 
-    cuda_graphs = CudaGraphs(wrong, joined.weights, None, joined.step) if device.type == "cuda" else None
-    start, loss_count = time.monotonic(), 0
-    loss_sums = torch.zeros(len(models), device=device)
-    losses: list[list[tuple[int, float]]] = [[] for _ in models]
-    for update in range(planned):
+    training_step = TrainingStep(
+        losses_of, joined.weights, update=joined.update, capture=device.type == "cuda"
+    )
+
+    def step(update: int) -> list[torch.Tensor]:
         indices = np.stack([next(order) for order in orders])
         joined.set_rate(recipe.factor(update, planned))
-        torch.manual_seed(int(generator(seeds[0], "dropout", update).integers(2**62)))
+        seed_dropout(seeds[0], update)
         batch = _batch(tensors, indices, int(lengths[indices].max()), longest)
         # Only the math implementation of attention can be batched with vmap.
         with kernel_context(), sdpa_kernel([SDPBackend.MATH]):
-            if cuda_graphs is not None:
-                loss_sums += cuda_graphs(batch)[1:]
-            else:
-                joined.forget()
-                batch_losses = wrong(batch)
-                batch_losses[0].backward()
-                joined.step()
-                loss_sums += batch_losses[1:].detach()
-        loss_count += 1
-        if (update + 1) % LOG_UPDATES == 0 or update + 1 == planned:
-            for history, mean in zip(losses, (loss_sums / loss_count).tolist(), strict=True):
-                history.append((update + 1, mean))
-            loss_sums.zero_()
-            loss_count = 0
-        if progress is not None:
-            progress("training, vectorized", update + 1, planned)
+            return [training_step(batch)[1:]]
+
+    def summarize(loss_sums: torch.Tensor, count: int, update: int) -> dict[str, float]:
+        for history, mean in zip(histories, (loss_sums / count).tolist(), strict=True):
+            history.append((update + 1, mean))
+        return {}
+
+    records = TrainingRecords(context=context, label="training, vectorized")
+    course = run_updates(step, planned, records, summarize=summarize)
     joined.give_back(models)
     for model in models:
         model.eval()
-    seconds = time.monotonic() - start
     return [
-        TrainingCourse(
-            updates=planned,
-            planned=planned,
-            seconds=seconds,
-            resumed=0,
-            losses=tuple(history),
-            diverged=_diverged(history, planned),
-        )
-        for history in losses
+        replace(course, losses=tuple(history), diverged=_diverged(history, planned)) for history in histories
     ]
 
 
@@ -167,8 +146,6 @@ def _batch(
     tensors: Mapping[str, torch.Tensor], indices: np.ndarray, length: int, longest: int
 ) -> dict[str, torch.Tensor]:
     """Gather a batch of shape (models, examples, ...), cut to the length that its examples need."""
-    import torch
-
     ids = tensors["input_ids"]
     filled = min(-(-length // LENGTHS) * LENGTHS, max(longest, length), ids.shape[1])
     index = torch.from_numpy(indices).to(ids.device, non_blocking=True)
@@ -192,8 +169,6 @@ class _Losing(LateModule):
 
     def forward(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
         """Compute the loss of a batch, shape ()."""
-        import torch
-
         mask = batch["attention_mask"].bool()
         # The full mask, one row per token: the library would expand a single row only after a data-dependent
         # check for padding, which vmap does not support.
@@ -216,8 +191,6 @@ class Joined:
     """
 
     def __init__(self, models: Sequence[TaskModel], recipe: Recipe, rates: Sequence[float]) -> None:
-        import torch
-
         self._recipe, self._losing = recipe, _Losing(models[0])
         parameters = [dict(_Losing(model).named_parameters()) for model in models]
         named = [
@@ -291,15 +264,8 @@ class Joined:
         """Set the learning rates of an update: each model's own rate times the factor of the schedule."""
         self._rate.copy_(self._rates * factor)
 
-    def forget(self) -> None:
-        """Drop the gradients."""
-        for weight in self.weights:
-            weight.grad = None
-
-    def step(self) -> None:
+    def update(self) -> None:
         """Update all weights, each model with its own gradient clipping and learning rate."""
-        import torch
-
         recipe, (beta1, beta2) = self._recipe, self._recipe.betas
         with torch.no_grad():
             for name, weight in zip(self._names, self.weights, strict=True):
@@ -335,8 +301,6 @@ class Joined:
         ----------
         models : sequence of TaskModel
         """
-        import torch
-
         with torch.no_grad():
             for index, model in enumerate(models):
                 for name, weight in _Losing(model).named_parameters():

@@ -1,0 +1,243 @@
+"""Claims about change, domains, tuning methods, single neurons and trainings as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..blocks import form_blocks, layer_span
+from ..intervals import with_own_interval
+from ..words import amount, between, layer_list, number, p_value, small_number
+from .claim import Claim, Quantity
+from .writing import ClaimKind, Writer, no_evidence
+
+STEP = "step {:,}".format
+
+
+def _about(sentence: Writer) -> Writer:
+    """Name the measure, and where there are several the tuning method, before a sentence."""
+
+    def write(claim: Claim) -> str:
+        method = claim.facts.get("method")
+        return f"By {claim.subject}, {f'with {method} tuning, ' if method else ''}{sentence(claim)}"
+
+    return write
+
+
+def _measured(label: str, digits: int = 3, noun: str = "") -> Writer:
+    """Write the estimate, its p, further quantities, the number of examples, and layers left out."""
+
+    def write(claim: Claim) -> str:
+        parts = []
+        if claim.estimate is not None:
+            p = f", {p_value(claim.facts['p'])}" if "p" in claim.facts else ""
+            parts.append(f"{label}: {_interval(claim.estimate, digits, noun)}{p}")
+        parts += [f"{name}: {_interval(quantity, digits)}" for name, quantity in claim.beside.items()]
+        parts += [f"n = {claim.n:,}"] if claim.n else []
+        left_out = claim.facts.get("left_out")
+        parts += [f"left out as undefined: {layer_list(left_out)}"] if left_out else []
+        text = "; ".join(parts)
+        return f"{text[:1].upper()}{text[1:]}." if parts else ""
+
+    return write
+
+
+def _interval(quantity: Quantity, digits: int, noun: str = "") -> str:
+    ends = {
+        "level": quantity.level,
+        "unit": quantity.unit,
+        "seeds": quantity.seeds,
+        "by_seed": quantity.by_seed,
+    }
+    return with_own_interval(quantity.value, quantity.low, quantity.high, noun=noun, digits=digits, **ends)
+
+
+def _value(claim: Claim, digits: int, scale: float = 1.0) -> str:
+    return "undefined" if claim.estimate is None else number(claim.estimate.value * scale, digits)
+
+
+def _side(claim: Claim) -> str:
+    return "above" if claim.estimate is not None and claim.estimate.value > 0 else "below"
+
+
+def _level(claim: Claim) -> str:
+    return f"the similarity of base and tuned is {_value(claim, 3)}, averaged over layers."
+
+
+def _beyond_seeds(claim: Claim) -> str:
+    if claim.verdict == "inconclusive":
+        return "no layer is shown to have changed more than two fine-tuning seeds differ."
+    side, reason = ("less", "") if claim.facts["further"] else ("more", ": seeds changed them differently")
+    where = layer_list(claim.layers)
+    return f"tuned models are significantly {side} similar to the base than to each other in {where}{reason}."
+
+
+def _center(claim: Claim) -> str:
+    if claim.facts["reason"] is not None:
+        return f"the center of the change is undefined: {claim.facts['reason']}."
+    first, last = claim.facts["span"]
+    return (
+        f"layer {claim.layers[0]} changed most ({small_number(claim.facts['largest'])}); the center of the "
+        f"change is at layer {_value(claim, 1)} of {first} to {last}."
+    )
+
+
+def _domains(claim: Claim) -> str:
+    if claim.verdict == "inconclusive":
+        return "the change of sentences of the task is not significantly different from that of others."
+    if claim.verdict == "holds":
+        return "sentences from outside stay closer to the base than those of the task."
+    return "sentences of the task stay closer to the base than those from outside."
+
+
+def _domain_layers(claim: Claim) -> str:
+    where = layer_list(claim.layers)
+    return f"out of domain minus in domain is significantly {claim.facts['side']} 0 in {where}."
+
+
+def _matched(claim: Claim) -> str:
+    if claim.estimate is None:
+        scores = [f"{name} {number(score.value, 1)}" for name, score in claim.beside.items()]
+        return f"{claim.score} on {claim.subject}: {', '.join(scores)}."
+    gap = amount(_value(claim, 1), claim.points, claim.score)
+    if claim.verdict == "holds":
+        return f"The scores of the tuning methods on {claim.subject} are matched to within {gap}."
+    return (
+        f"The scores of the tuning methods on {claim.subject} are not matched, they lie {gap} apart: other "
+        "rates may bring them closer."
+    )
+
+
+def _score_apart(claim: Claim) -> str:
+    gap = amount(_value(claim, 1).removeprefix("-"), claim.points, claim.score)
+    return (
+        f"{claim.subject.capitalize()} tuning stays {gap} {_side(claim)} {claim.facts['reference']} tuning: "
+        "what differs between them may be due to the score."
+    )
+
+
+def _center_apart(claim: Claim) -> str:
+    reference = f"that of {claim.facts['reference']} tuning"
+    if claim.verdict == "holds":
+        return f"the change lies {_side(claim)} {reference}."
+    return f"the center of the change is not significantly different from {reference}."
+
+
+def _neurons(claim: Claim) -> str:
+    (most, least), direction = claim.facts["extremes"], claim.facts["direction"]
+    where = f"most in layer {most} and least in layer {least}"
+    return f"Beyond random rotations, single neurons ({direction}) count {where}."
+
+
+def _published(claim: Claim) -> str:
+    most, least = claim.facts["extremes"]
+    form = f"{claim.facts['direction']}, {'' if claim.facts['zscore'] else 'not '}z-scored"
+    return (
+        f"The published localization score ({form}) is highest in layer {most} and lowest in layer {least}; "
+        f"scores depend on the set of {claim.facts['compared']} layers compared and mean nothing beside "
+        "those of another set."
+    )
+
+
+def _course_change(claim: Claim) -> str:
+    first, last = map(STEP, claim.facts["steps"])
+    if claim.facts["reason"] is not None:
+        return f"How far {last} is from {first} is undefined: {claim.facts['reason']}."
+    if not claim.layers:
+        return f"No layer changed from {first} to {last}."
+    largest = small_number(claim.facts["largest"])
+    return f"From {first} to {last}, layer {claim.layers[0]} changed most ({largest} by {claim.subject})."
+
+
+def _course_blocks(claim: Claim) -> str:
+    certain, count = claim.facts["certain"], claim.facts["checkpoints"]
+    if claim.facts["reason"] is not None:
+        return f"Blocks of layers are undefined: {claim.facts['reason']}."
+    if not certain:
+        return f"At none of {count} checkpoints is a block of layers certain."
+    blocks = form_blocks([block["layers"] for block in certain[-1]["blocks"]])
+    last = STEP(certain[-1]["step"])
+    return f"Blocks of layers are certain at {len(certain)} of {count} checkpoints; at {last} {blocks}."
+
+
+def _course_blocks_evidence(claim: Claim) -> str:
+    margins = [
+        f"{STEP(entry['step'])}, {layer_span(*block['layers'])}: {number(block['margin'])} "
+        f"{between(block['low'], block['high'])}"
+        for entry in claim.facts["certain"]
+        for block in entry["blocks"]
+    ]
+    level, unit = claim.facts["level"] * 100, claim.facts["unit"]
+    return f"Margins: {'; '.join(margins)} ({level:g} %, simultaneous, unit: {unit})." if margins else ""
+
+
+def _course_score(claim: Claim) -> str:
+    first, last = map(STEP, claim.facts["steps"])
+    baseline = " (the majority baseline)" if claim.facts["baseline"] else ""
+    start, end = number(claim.beside["start"].value / claim.points, 3), _value(claim, 3, 1 / claim.points)
+    task, by = claim.facts["task"], claim.subject
+    return f"{claim.score} on {task} ({by}) goes from {start} at {first}{baseline} to {end} at {last}."
+
+
+_ORDERS = {
+    "before": "Blocks appear before the score rises",
+    "with": "Blocks appear when the score rises, as far as the checkpoints can tell",
+    "after": "Blocks appear after the score rises",
+    "inconclusive": "Whether blocks appear before or after the score rises is inconclusive",
+}
+
+
+def _onset(claim: Claim) -> str:
+    reason = claim.facts["reason"]
+    return f"{_ORDERS[claim.facts['order']]}{'' if reason is None else f': {reason}'}."
+
+
+def _onset_evidence(claim: Claim) -> str:
+    if claim.estimate is None:
+        return ""
+    steps = claim.facts["steps"]
+
+    def place(value: float, word: str = "") -> str:
+        below = int(value)
+        if value == below:
+            return f"{word}{STEP(steps[below])}"
+        return f"between steps {steps[below]:,} and {steps[below + 1]:,}"
+
+    block, score = place(claim.facts["block"]), place(claim.facts["score"], "at ")
+    value, ends = claim.estimate.value, (claim.estimate.low, claim.estimate.high)
+    difference = f"{number(value, 1)} {between(*ends, 1)} checkpoints"
+    level, unit = claim.estimate.level * 100, claim.estimate.unit
+    return (
+        f"A block is certain from {block} on, and half of the score's gain is reached {score}; block minus "
+        f"score: {difference} ({level:g} %, unit: {unit})."
+    )
+
+
+KINDS: Mapping[str, ClaimKind] = {
+    "mean similarity": ClaimKind(headline=_about(_level), evidence=_measured("Base and tuned")),
+    "beyond seeds": ClaimKind(
+        headline=_about(_beyond_seeds),
+        evidence=_measured("Base and tuned minus two seeds, in the layer where this is most extreme"),
+    ),
+    "change center": ClaimKind(headline=_about(_center), evidence=_measured("Center", 2)),
+    "domains": ClaimKind(
+        headline=_about(_domains),
+        evidence=_measured("Out of domain minus in domain, averaged over layers"),
+    ),
+    "domain layers": ClaimKind(headline=_about(_domain_layers), evidence=no_evidence),
+    "matched scores": ClaimKind(headline=_matched, evidence=_measured("Largest difference", 1)),
+    "nothing learned": ClaimKind(
+        headline=lambda _: (
+            "No tuning method scores above the majority baseline: nothing was learned, and the "
+            "changes show that."
+        ),
+        evidence=no_evidence,
+    ),
+    "score apart": ClaimKind(headline=_score_apart, evidence=_measured("Difference", 1)),
+    "center apart": ClaimKind(headline=_about(_center_apart), evidence=_measured("Difference", 2, "layers")),
+    "single neurons": ClaimKind(headline=_neurons, evidence=_measured("")),
+    "published localization": ClaimKind(headline=_published, evidence=_measured("")),
+    "course change": ClaimKind(headline=_course_change, evidence=_measured("Center of the change", 2)),
+    "course blocks": ClaimKind(headline=_course_blocks, evidence=_course_blocks_evidence),
+    "course score": ClaimKind(headline=_course_score, evidence=no_evidence),
+    "onset": ClaimKind(headline=_onset, evidence=_onset_evidence),
+}
