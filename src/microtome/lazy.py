@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -21,6 +22,12 @@ class LazyModule(ModuleType):
     >>> LazyModule("math").sqrt(9.0)
     3.0
     """
+
+    def __getattribute__(self, name: str) -> Any:
+        own = super().__getattribute__
+        # The short way for a module that is imported: loops over small tensors read names often.
+        module = None if name.startswith("__") else sys.modules.get(own("__name__"))
+        return own(name) if module is None else getattr(module, name)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(import_module(self.__name__), name)

@@ -68,7 +68,7 @@ def tune(bench: Bench, encoder: Any, seeds: Sequence[int], folder: str) -> list[
         finetune(encoder, bench.task, seed=seed, context=bench.context.named(f"seed {seed}"), **options)
         for seed in seeds
     ]
-    TunedRuns(runs=tuple(runs), command=bench.context.command).save(bench.out / folder)
+    TunedRuns(runs=tuple(runs), facts={"command": bench.context.command}).save(bench.out / folder)
     return runs
 
 
@@ -199,7 +199,7 @@ def prune_first(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> Unseen | N
         reference=full_scores,
         model=f"{name} with {unseen.kept} of {unseen.depth} blocks",
         against=f"{name} with all {unseen.depth}",
-        command=bench.context.command,
+        facts={"command": bench.context.command},
     )
     result.save(beside)
     return unseen
@@ -228,6 +228,6 @@ def hold_against_floor(bench: Bench, run: Tuned, baseline: Tuned) -> None:
         reference=evaluations[1],
         model=f"{name} (seed {run.seeds.order})",
         against=f"{random_name(bench.plan)} (seed {baseline.seeds.order})",
-        command=bench.context.command,
+        facts={"command": bench.context.command},
     )
     result.save(bench.out / FLOOR / "evaluate")

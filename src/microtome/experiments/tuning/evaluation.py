@@ -100,7 +100,6 @@ class ModelEvaluation(TaskOptions, Experiment):
             reference=evaluations[1] if len(evaluations) > 1 else None,
             against=names[1] if len(names) > 1 else "",
             level=context.level,
-            command=context.command,
         )
 
 
