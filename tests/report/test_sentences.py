@@ -349,7 +349,7 @@ def test_nothing_is_concluded_of_an_arm_whose_reference_is_a_guess() -> None:
     arms = tuple(make_curve(f"difference {arm}", [0.0], axis="blocks frozen") for arm in ("bottom", "top"))
     result = make_result(experiment="freezing", curves=arms, claims=(claim, claim))
     assert sentences(told(result)) == [
-        "bert on rte: Nothing is concluded about freezing: the model with nothing frozen does not beat the "
+        "Nothing is concluded about freezing: the model with nothing frozen does not beat the "
         "majority baseline (accuracy 0.500 against 0.510)."
     ]
 

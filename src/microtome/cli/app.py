@@ -11,7 +11,7 @@ import typer
 
 from ..experiments.table import EXPERIMENTS, Entry
 from ..version import VERSION
-from .call import Call
+from .call import CallTool
 from .demo import Demo
 from .ls import Ls
 from .parsing import Verb
@@ -19,7 +19,9 @@ from .report import Report
 from .store import STORE
 from .tools import Tool, tool
 
-TOOLS: Mapping[str, type[Tool]] = MappingProxyType({"report": Report, "demo": Demo, "ls": Ls, "call": Call})
+TOOLS: Mapping[str, type[Tool]] = MappingProxyType(
+    {"report": Report, "demo": Demo, "ls": Ls, "call": CallTool}
+)
 PANEL = "Reports and tools"
 
 

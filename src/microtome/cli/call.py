@@ -13,7 +13,7 @@ from .tools import Tool
 
 
 @dataclass(frozen=True, kw_only=True)
-class Call(QuietOption, Tool):
+class CallTool(QuietOption, Tool):
     """Compute one piece of an experiment, and leave its outcome in the store."""
 
     text: str = option("The call, as Experiment.calls writes it.", argument=True, metavar="JSON")

@@ -77,15 +77,10 @@ def _note_head(screen: Screen, folder: Path) -> None:
 
 def _figures_of(result: Any) -> Callable[[Any, Path], Sequence[Path]] | None:
     """The function that draws a result; None for one that has no figures."""
+    from ..figures import heatmap, panels
     from ..findings.maps import Maps
     from ..findings.results import Result
 
     if isinstance(result, Maps):
-        from ..figures.heatmap import save_figures as save_maps
-
-        return save_maps
-    if isinstance(result, Result):
-        from ..figures.panels import save_figures as save_panels
-
-        return save_panels
-    return None
+        return heatmap.save_figures
+    return panels.save_figures if isinstance(result, Result) else None
