@@ -15,7 +15,7 @@ from microtome.pruning.claims import PruningClaims
 from microtome.pruning.margin import Drop
 
 
-def step(needed: int | None, *, upper: float = 3.5, p: float = 0.4) -> Step[tuple[int, ...]]:
+def step(needed: int | None, *, upper: float = 3.5, p: float = 0.4) -> Step:
     found = Drop(
         score="accuracy",
         full=0.9,
@@ -35,7 +35,7 @@ def step(needed: int | None, *, upper: float = 3.5, p: float = 0.4) -> Step[tupl
     return Step(candidate=Candidate(what=(1, 2), removed=1, cost=1.0), found=found)
 
 
-def texts(steps: list[Step[tuple[int, ...]]], cheapest: Any = None, **options: Any) -> list[str]:
+def texts(steps: list[Step], cheapest: Any = None, **options: Any) -> list[str]:
     return [render(claim) for claim in PruningClaims(depth=3, **options).of(steps, cheapest)]
 
 

@@ -39,7 +39,7 @@ class PruningClaims:
     chose: int = 0
     standing: Standing | None = None
 
-    def of(self, steps: Sequence[Step[Cut]], cheapest: tuple[Cut, Drop] | None) -> tuple[Claim, ...]:
+    def of(self, steps: Sequence[Step], cheapest: tuple[Cut, Drop] | None) -> tuple[Claim, ...]:
         """
         Claim what the tests show.
 
