@@ -11,6 +11,7 @@ import numpy as np
 from tuned_layers_change import plain_curve
 from zoo_job import once
 
+from microtome.context import Context
 from microtome.experiments.probing.curves import layer_differences
 from microtome.experiments.probing.inputs import RANDOM_BASELINE
 from microtome.inference.answers import Answers
@@ -156,7 +157,7 @@ def base_readouts(
         run = PROBES["structural" if trees else "linear"].function()
         found = {name: run(asked, X) for name, X in stacks.items()}
         base, twin = found[BASE], found[RANDOM_BASELINE]
-        against = layer_differences("base from twin", base, twin, LEVEL, base.score)
+        against = layer_differences(base, twin, Context(level=LEVEL), name="base from twin")
         told = {
             **sizes_of(asked, base),
             "base": scores_of(base)[0],
@@ -213,7 +214,9 @@ def tuned_readouts(
             **sizes_of(asked, base),
             "base": scores_of(base)[0],
             "tuned": scores_of(tuned),
-            "difference": plain_curve(layer_differences("tuned from base", tuned, base, LEVEL, base.score)),
+            "difference": plain_curve(
+                layer_differences(tuned, base, Context(level=LEVEL), name="tuned from base")
+            ),
             "mean": mean_difference(tuned, base),
             "top": mean_difference(tuned, base, top),
             "last": mean_difference(tuned, base, [last]),

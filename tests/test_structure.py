@@ -190,4 +190,4 @@ def test_models_are_loaded_in_one_place() -> None:
         and (node.module or "").endswith("encoders.loading")
         and any(alias.name == "load" for alias in node.names)
     }
-    assert {name for name in calls if not name.startswith("encoders/")} == LOADERS | {"__init__.py"}
+    assert {name for name in calls if not name.startswith("encoders/")} == LOADERS

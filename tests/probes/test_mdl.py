@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from microtome.errors import InputError
-from microtome.probes.mdl import Code, code_difference, code_interval, online_code
+from microtome.probes.mdl import Code, code_interval, online_code
 
 QUARTERS = (25.0, 50.0, 75.0, 100.0)
 
@@ -146,22 +146,22 @@ def test_differences_of_layers_have_intervals_over_sentences() -> None:
     told = y[:, None] + rng.normal(size=(900, 3))
     X = np.stack([told, told, rng.normal(size=(900, 3))])
     found = online_code(X, y, 2, groups=groups, portions=QUARTERS, penalties=[1.0])
-    difference, band = code_difference(found, reference=0)
+    band = code_interval(found, 0)
+    difference = band.center
     np.testing.assert_allclose(difference[:2], 0, atol=1e-9)
     np.testing.assert_allclose(band.se[:2], 0, atol=1e-9)
     assert difference[2] == pytest.approx(found.bits[2] - found.bits[0])
     assert 0 < band.low[2] < difference[2] < band.high[2]
     other = online_code(X[::-1].copy(), y, 2, groups=groups, portions=QUARTERS, penalties=[1.0])
-    np.testing.assert_allclose(
-        code_difference(found, other)[0], [-difference[2], 0, difference[2]], atol=1e-6
-    )
+    apart = code_interval(found, other).center
+    np.testing.assert_allclose(apart, [-difference[2], 0, difference[2]], atol=1e-6)
     around = code_interval(found)
     assert ((around.low < found.bits) & (found.bits < around.high)).all()
     # What is easy for both layers cancels in the difference of like ones, which independent errors do not.
     near = X.copy()
     near[1] += 0.05 * rng.normal(size=near[1].shape)
     pair = online_code(near, y, 2, groups=groups, portions=QUARTERS, penalties=[1.0])
-    assert code_difference(pair)[1].se[1] < 0.3 * code_interval(pair).se[1]
+    assert code_interval(pair, 0).se[1] < 0.3 * code_interval(pair).se[1]
 
 
 def test_the_interval_holds_what_other_sentences_cost() -> None:
@@ -233,9 +233,9 @@ def test_bad_input_gets_a_sentence() -> None:
         (lambda: online_code(X, y, 2, groups=y), "rows must be of at least 3 groups"),
         (lambda: online_code(X, y, 2, portions=(50.0, 20.0, 100.0)), "portions must be rising percentages"),
         (lambda: online_code(X, y, 2, portions=(50.0, 90.0)), "portions must be rising percentages"),
-        (lambda: code_difference(found, reference=2), "reference must be a layer from 0 to 1"),
+        (lambda: code_interval(found, 2), "the layer to subtract must be from 0 to 1"),
         (
-            lambda: code_difference(found, online_code(X, y, 2, penalties=[1.0], seed=1)),
+            lambda: code_interval(found, online_code(X, y, 2, penalties=[1.0], seed=1)),
             "both codes must be of the same layers and groups",
         ),
         (lambda: code_interval(found, level=2.0), "level must be between 0 and 1"),

@@ -190,7 +190,7 @@ def pruned(tested: Sequence[Drop], *, confirmed: Drop | None = None) -> Pruned:
     )
     safe = [step for step in steps if step.found.safe]
     passed = steps[: len(safe)][-1] if safe else None
-    subject: Any = None
+    whole: Any = None
     return Pruned(
         name="tuned",
         task="rte",
@@ -208,7 +208,7 @@ def pruned(tested: Sequence[Drop], *, confirmed: Drop | None = None) -> Pruned:
         chosen_on="Chosen on 5,000 examples",
         certified_on="Certified on 5,000 others",
         findings=("As it was said.",),
-        subject=subject,
+        whole=whole,
         provenance={"command": "microtome prune tuned --task rte"},
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import tempfile
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType
@@ -18,11 +17,14 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from figures.resulting import make_curve, make_result
+from microtome.experiments.surgery.claims import baseline_claim
 from microtome.findings.blocks import Block, BlockFinding
+from microtome.findings.claims.claim import Claim, Quantity
 from microtome.findings.maps import Map, Maps
-from microtome.findings.results import Curve, Result
+from microtome.findings.results import Result
 from microtome.findings.stackblocks import StackBlocks
 from microtome.findings.words import at_least, at_most
+from microtome.inference.baselines import Standing
 from microtome.inference.estimate import Interval
 from microtome.report.collecting import collect
 from microtome.training.evaluating import plain
@@ -64,46 +66,6 @@ def is_bound(text: str, value: float, digits: int, side: int) -> bool:
     return -1e-10 <= beyond < 10**-digits + 1e-9
 
 
-def loss_of(
-    text: str,
-    value: float,
-    low: float,
-    high: float,
-    digits: int,
-    each: np.ndarray | None = None,
-    *,
-    most: float = math.nan,
-) -> None:
-    """Check a loss with its own interval, the bound of all points, and what each seed lost."""
-    number = re.match(rf"{NUMBER} ", text)
-    assert number is not None
-    assert close(number[1], value, digits)
-    interval, limit = re.search(BAND, text), re.search(rf", at most {NUMBER} for all ", text)
-    if math.isfinite(low) and math.isfinite(high):
-        assert interval is not None
-        assert is_bound(interval[1], low, digits, -1)
-        assert is_bound(interval[2], high, digits, 1)
-    else:
-        assert "without an interval" in text
-    if math.isfinite(most):
-        assert limit is not None
-        assert is_bound(limit[1], most, digits, 1)
-    if each is None or not (len(each) <= 3 and high - low > 20):
-        return
-    known = each[np.isfinite(each)]
-    count = f"{len(known) or len(each)} seed{'' if len(known) == 1 else 's'}"
-    if found := re.search(rf"; from {NUMBER} to {NUMBER} over {count}\)", text):
-        assert close(found[1], known.min(), digits)
-        assert close(found[2], known.max(), digits)
-        assert float(found[1]) < float(found[2])
-    elif found := re.search(rf"; {NUMBER} with each of {count}\)", text):
-        assert close(found[1], known.min(), digits)
-        assert close(found[1], known.max(), digits)
-    else:
-        assert len(known) < 2
-        assert f"; {count})" in text
-
-
 @pytest.mark.parametrize("value", [0.0, 0.005, -0.005, 1.0, 0.1 + 0.2, 2 / 3, -1e-9, 99.999])
 def test_bounds_are_rounded_away_from_the_claim(value: float) -> None:
     assert float(at_least(value)) <= value <= float(at_most(value))
@@ -113,83 +75,6 @@ def test_bounds_are_rounded_away_from_the_claim(value: float) -> None:
 def spread(points: list[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:
     value, width = (np.array([one[k] for one in points]) for k in (0, 1))
     return value, width
-
-
-@QUICK
-@given(st.lists(st.tuples(LOSSES, WIDTHS), min_size=1, max_size=6), st.booleans(), st.data())
-def test_frozen_and_dropped_blocks(points: list[tuple[float, float]], higher: bool, data: Any) -> None:
-    value, width = spread(points)
-    axis, arm = data.draw(
-        st.sampled_from(
-            [("blocks frozen", "bottom"), ("blocks dropped", "top"), ("blocks kept", "progressive")]
-        )
-    )
-    rising = axis != "blocks kept"
-    order = list(range(len(points) + 1)) if rising else list(range(len(points), -1, -1))
-    sign = -1.0 if higher else 1.0
-    ends = sign * np.stack([value - width, value + width])
-    curve = make_curve(
-        f"difference {arm}",
-        [0.0, *(sign * value)],
-        x=tuple(order),
-        axis=axis,
-        low=[0.0, *(sign * value - width / 2)],
-        high=[0.0, *(sign * value + width / 2)],
-        band_low=[0.0, *ends.min(axis=0)],
-        band_high=[0.0, *ends.max(axis=0)],
-    )
-    name = {"blocks frozen": "freezing", "blocks dropped": "dropping"}.get(axis, "reinitialization")
-    document = told(make_result(experiment=name, curves=(curve,), higher_is_better=higher))
-    said = sentences(document)
-    value, width = 100 * value, 100 * width
-    with np.errstate(invalid="ignore"):
-        most = value + width
-        safe = [k for k in range(len(value)) if most[k] <= 1]
-    if np.isnan(value).all():
-        assert said == []
-        return
-    [text] = said
-    told_at = re.search(r"with (?:the \w+ )?(\d+) blocks? (?:frozen|dropped|kept)", text)
-    assert told_at is not None
-    k = order[1:].index(int(told_at[1]))
-    if found := re.search(rf": at most {NUMBER} points of accuracy are lost", text):
-        assert k == max(safe)
-        assert is_bound(found[1], max(0.0, most[k]), 1, 1)
-        later = np.isfinite(value[k + 1 :]).any()
-        assert ("at no point beyond it" in text) == later
-        assert sure(document, text)
-    else:
-        assert not safe
-        assert value[k] == np.nanmin(value)
-        found = re.search(r", is (.*)\.$", text)
-        assert found is not None
-        loss_of(found[1], value[k], value[k] - width[k] / 2, value[k] + width[k] / 2, 1, most=most[k])
-        assert not sure(document, text)
-
-
-@QUICK
-@given(st.lists(st.tuples(LOSSES, WIDTHS), min_size=2, max_size=6))
-def test_orders_of_blocks(points: list[tuple[float, float]]) -> None:
-    value, width = spread(points)
-    curve: Curve = make_curve(
-        "difference random",
-        -value,
-        axis="seed of the order",
-        low=-value - width / 2,
-        high=-value + width / 2,
-        band_low=-value - width,
-        band_high=-value + width,
-    )
-    said = sentences(told(make_result(experiment="permutation", curves=(curve,))))
-    if np.isnan(value).all():
-        assert said == []
-        return
-    match = re.search(r"at seed of the order (\d+) \(random\): (?:least is lost, )?(.*)", said[0])
-    assert match is not None
-    k = int(match[1]) - 1
-    assert value[k] == np.nanmin(value)
-    half = width[k] / 2
-    loss_of(match[2], 100 * value[k], 100 * (value[k] - half), 100 * (value[k] + half), 1)
 
 
 def make_map(values: np.ndarray, width: np.ndarray | None, *, method: str, names: list[str]) -> Map:
@@ -464,13 +349,14 @@ def test_a_table_says_bounds_as_the_sentence_above_it_does() -> None:
 
 
 def test_nothing_is_concluded_of_an_arm_whose_reference_is_a_guess() -> None:
-    weak = {"value": 0.5, "baseline": 0.51, "ahead": False}
-    arms = [make_curve(f"difference {arm}", [0.0, 0.0], axis="blocks frozen") for arm in ("bottom", "top")]
-    result = make_result(experiment="freezing", curves=tuple(arms))
-    assert len(sentences(told(result))) == 2
-    named = {"not_above_baseline": {one.name: weak for one in arms}}
-    [text] = sentences(told(replace(result, more=named)))
-    assert text.startswith("Nothing is concluded: bert on rte does not beat the majority baseline")
+    standing = Standing(score="accuracy", value=0.5, baseline=0.51, beats=False, ahead=False)
+    claim = baseline_claim(standing, "freezing", "the model with nothing frozen")
+    arms = tuple(make_curve(f"difference {arm}", [0.0], axis="blocks frozen") for arm in ("bottom", "top"))
+    result = make_result(experiment="freezing", curves=arms, claims=(claim, claim))
+    assert sentences(told(result)) == [
+        "bert on rte: Nothing is concluded about freezing: the model with nothing frozen does not beat the "
+        "majority baseline (accuracy 0.500 against 0.510)."
+    ]
 
 
 def test_a_pruned_model_that_is_a_guess_is_not_promised() -> None:
@@ -605,15 +491,29 @@ def test_tasks_that_agree_on_orders_speak_for_themselves() -> None:
     one = {"value": 0.5, "low": 0.1, "high": 0.8, "reason": None}
     two = {"value": None, "low": None, "high": None, "reason": "fewer than 4 orders"}
     record = {"tasks": ["rte", "sst2"], "n": 9, "over": "random orders", "pearson": one, "spearman": two}
+    orders = Claim(
+        kind="orders",
+        verdict="holds",
+        score="accuracy",
+        subject="reverse",
+        task="sst2",
+        estimate=Quantity(value=1.0),
+        facts={"orders": 1, "worse": 1, "unit": "example"},
+    )
     result = make_result(
         experiment="permutation",
+        claims=(orders,),
         task="rte, sst2",
         curves=(make_curve("rte: difference random", [-0.1, 0.1], axis="seed of the order"),),
         findings=("rte: something.",),
         more={"correlations": [record]},
     )
     document = told(result)
-    assert sentences(document) == ["bert: rte: something."]
+    assert sentences(document) == [
+        "bert on sst2: The reversed order of the blocks costs 1.0 points of accuracy; it is significantly "
+        "worse than the original order. Single orders by the 95 % band of all of them, unit: example.",
+        "bert: rte: something.",
+    ]
     [table] = [one for one in document["sections"] if one["kind"] == "scores"]
     assert table["rows"] == [["rte and sst2", "9 random orders", "0.50 [0.10, 0.80]", "undefined"]]
 

@@ -9,6 +9,7 @@ import typer
 
 from ..experiments.table import EXPERIMENTS, Entry
 from ..version import VERSION
+from .call import call
 from .demo import demo
 from .ls import ls
 from .parsing import Verb
@@ -47,7 +48,7 @@ def command(verb: str | None = None) -> Any:
             "rich_help_panel": entry.group,
         }
         app.command(entry.verb, **options)(_call(entry) if verb in (None, entry.verb) else _stub)
-    for tool in (report, demo, ls):
+    for tool in (report, demo, ls, call):
         app.command(cls=Verb, no_args_is_help=tool is not demo, rich_help_panel=TOOLS)(tool)
     app.add_typer(store, rich_help_panel=TOOLS)
     return typer.main.get_command(app)

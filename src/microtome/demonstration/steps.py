@@ -76,7 +76,7 @@ def tune(bench: Bench, encoder: Any, seeds: Sequence[int], folder: str) -> list[
     runs = [
         finetune(encoder, bench.task, seed=seed, **options, **_named(bench, f"seed {seed}")) for seed in seeds
     ]
-    TunedRuns(runs=tuple(runs), command=bench.command).save(bench.out / folder)
+    TunedRuns(runs=tuple(runs), facts={"command": bench.command}).save(bench.out / folder)
     return runs
 
 
@@ -207,7 +207,7 @@ def prune_first(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> Unseen | N
         reference=full_scores,
         model=f"{name} with {unseen.kept} of {unseen.depth} blocks",
         against=f"{name} with all {unseen.depth}",
-        command=bench.command,
+        facts={"command": bench.command},
     )
     result.save(beside)
     return unseen
@@ -236,7 +236,7 @@ def hold_against_floor(bench: Bench, run: Tuned, baseline: Tuned) -> None:
         reference=evaluations[1],
         model=f"{name} (seed {run.seeds.order})",
         against=f"{random_name(bench.plan)} (seed {baseline.seeds.order})",
-        command=bench.command,
+        facts={"command": bench.command},
     )
     result.save(bench.out / FLOOR / "evaluate")
 

@@ -6,6 +6,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -14,7 +15,7 @@ from ..arguments import check_value
 from ..checks import several
 from ..context import Context
 from ..errors import must, unknown
-from ..findings.record import check_earlier
+from ..findings.record import check_earlier, with_facts
 from ..runtime import using_threads
 from ..store.outfolder import FILES
 
@@ -22,6 +23,8 @@ Panel = Literal["Input", "Rows", "Model", "Statistics", "Output"]
 # Recipe values and other settings that a function takes by name, as `finetune` does.
 CHANGES = "changes"
 _KEY = "option"
+# Parts of the work of an experiment, by name.
+Pieces = Mapping[str, Callable[[], object]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,15 +189,37 @@ class Experiment(ABC):
     def run(self, plan: Plan, context: Context) -> Any:
         """Do what was planned, and give a result; what the store already has is read from there."""
 
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
+        """
+        Name the independent pieces of the work that can be computed next and whose outcomes the store keeps.
+
+        Where they follow from one another, there is one piece: the run. Without a store there is none.
+        """
+        return {} if "store" in self.unused else {"run": partial(self.complete, plan, context)}
+
+    def calls(self, plan: Plan, context: Context) -> list[dict[str, Any]]:
+        """The pieces as plain JSON, which `microtome call` computes anywhere; see `calls_of`."""
+        from .calls import calls_of
+
+        return calls_of(self, plan, context)
+
     def check_out(self, folder: Path) -> None:
         """Refuse a folder with files of others that the result would replace."""
         check_earlier(folder, self.name, self.files)
+
+    def complete(self, plan: Plan, context: Context) -> Any:
+        """Run, and add to the provenance of the result what reproduces it: command, options and level."""
+        from .calls import options_as_json
+
+        options = options_as_json(self, named=True)
+        result = self.run(plan, context)
+        return with_facts(result, command=context.command, level=context.level, options=options)
 
     def execute(self, context: Context | None = None) -> Any:
         """Plan and run."""
         context = (context or Context()).resolved()
         with using_threads(context.threads):
-            return self.run(self.plan(context), context)
+            return self.complete(self.plan(context), context)
 
 
 def _plain(value: Any) -> Any:

@@ -18,13 +18,15 @@ from ..errors import InputError, must
 from ..inference.clusters import cluster_sums
 from ..inference.estimate import Band
 from ..randomness import generator
-from .linear import SAMPLE, check_labels, fit_logistic
+from .linear import check_labels, fit_logistic
 from .logistic.scaling import as_layers
 
 PORTIONS: tuple[float, ...] = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25, 12.5, 25.0, 50.0, 100.0)
 BYTES = 1 << 30  # of layers that are reordered at a time
 ROUNDING = 1e-12  # relative tolerance of a portion of the rows
 METHOD = "spread within blocks"
+# What two codes of the same labels in the same order share.
+_ORDER = ("groups", "blocks", "rows")
 TARGET = "codelength of other labels and rows, with probes of the same training"
 
 
@@ -91,9 +93,7 @@ def online_code(
     penalties: Sequence[float] | None = None,
     folds: int = 5,
     seed: int = 0,
-    tolerance: float = 1e-6,
     device: Any = None,
-    sample: int | None = SAMPLE,
 ) -> Code:
     """
     Compute the online codelength of labels given each layer.
@@ -109,7 +109,7 @@ def online_code(
     portions : sequence of float
         Ends of the blocks, in percent of the rows; the last is 100. Blocks consist of whole groups, and the
         first has at least two, so the first blocks of a small corpus are merged.
-    penalties, folds, tolerance, device, sample
+    penalties, folds, device
         As in `fit_logistic`. The penalty is chosen for each block, from the labels sent before it.
     seed : int
         Seed of the order of the groups, and of the folds.
@@ -150,9 +150,7 @@ def online_code(
                 folds=folds,
                 groups=unit[:end],
                 seed=seed,
-                tolerance=tolerance,
                 device=device if device is not None else getattr(X, "device", "cpu"),
-                sample=sample,
             )
             new, seen = slice(end, next_end), np.bincount(label_array[:end], minlength=classes)
             bits[layers, new] = _bits(fit.decision(rows[:, new]), label_array[new], seen)
@@ -172,25 +170,18 @@ def online_code(
     )
 
 
-def code_difference(
-    one: Code,
-    other: Code | None = None,
-    *,
-    reference: int = 0,
-    clusters: Any = None,
-    level: float = 0.95,
-) -> tuple[np.ndarray, Band]:
+def code_interval(
+    code: Code, minus: Code | int | None = None, *, clusters: Any = None, level: float = 0.95
+) -> Band:
     """
-    Subtract codelengths of the same labels, with an interval over groups.
+    Compute confidence intervals of codelengths, or of their differences.
 
     Parameters
     ----------
-    one : Code
-    other : Code, optional
-        Code of the same labels in the same order, such as that of the fine-tuned model, subtracted layer by
-        layer. When absent, the reference layer of the first code is subtracted from all its layers.
-    reference : int
-        Index of the reference layer.
+    code : Code
+    minus : Code or int, optional
+        What is subtracted: a code of the same labels in the same order, such as that of the fine-tuned model,
+        layer by layer, or one layer of this code from all its layers.
     clusters : array of int of shape (groups,), optional
         Clusters of correlated groups, such as the sentences of one document, counted from 0; each group is
         its own cluster when absent.
@@ -198,51 +189,23 @@ def code_difference(
 
     Returns
     -------
-    difference : ndarray of shape (layers,)
-        In bits.
-    band : Band
-        Interval for the sum over other groups in blocks of the same number of rows, sent with the same
-        probes: it does not include the variance from the groups trained on. Run several seeds for that.
+    Band
+        Around the bits of each layer, for the sum over other groups in blocks of the same number of rows,
+        sent with the same probes: it does not include the variance from the groups trained on. Run several
+        seeds for that.
     """
-    if other is None:
-        if not -len(one.bits) <= reference < len(one.bits):
-            raise must("reference", f"a layer from 0 to {len(one.bits) - 1}", reference)
-        minus = one.parts[reference]
-    else:
-        same = one.parts.shape == other.parts.shape and np.array_equal(one.groups, other.groups)
-        if (
-            not same
-            or not np.array_equal(one.blocks, other.blocks)
-            or not np.array_equal(one.rows, other.rows)
-        ):
+    parts = code.parts
+    if isinstance(minus, Code):
+        same = (np.array_equal(getattr(code, name), getattr(minus, name)) for name in _ORDER)
+        if parts.shape != minus.parts.shape or not all(same):
             raise InputError(
                 "both codes must be of the same layers and groups in the same order, but they differ."
             )
-        minus = other.parts
-    return _summed(one, one.parts - minus, level, clusters)
-
-
-def code_interval(found: Code, *, clusters: Any = None, level: float = 0.95) -> Band:
-    """
-    Compute a confidence interval of each codelength.
-
-    Parameters
-    ----------
-    found : Code
-    clusters : array of int of shape (groups,), optional
-        As in `code_difference`.
-    level : float
-
-    Returns
-    -------
-    Band
-        As in `code_difference`.
-    """
-    return _summed(found, found.parts, level, clusters)[1]
-
-
-def _summed(code: Code, parts: np.ndarray, level: float, clusters: Any) -> tuple[np.ndarray, Band]:
-    """Sum over groups, with a standard error from the variance of bits per row within blocks."""
+        parts = parts - minus.parts
+    elif minus is not None:
+        if not -len(parts) <= minus < len(parts):
+            raise must("the layer to subtract", f"from 0 to {len(parts) - 1}", minus)
+        parts = parts - parts[minus]
     strata = _strata(code.blocks)
     sums, rows = cluster_sums(parts, strata), cluster_sums(code.rows, strata)
     # The length of a group varies between samples, so the residual is relative to its number of rows.
@@ -262,9 +225,8 @@ def _summed(code: Code, parts: np.ndarray, level: float, clusters: Any) -> tuple
         together, sizes = cluster_sums(off, codes), cluster_sums(code.rows, codes)
         variance = (together**2).sum(1) * len(sizes) / max(1, len(sizes) - 1)
         dof, unit = max(1.0, float(sizes.sum() ** 2 / (sizes**2).sum() - 1)), "cluster of groups"
-    total: np.ndarray = parts.sum(1)
-    band = Band(
-        center=total,
+    return Band(
+        center=parts.sum(1),
         se=np.sqrt(variance),
         dof=dof,
         level=level,
@@ -272,7 +234,6 @@ def _summed(code: Code, parts: np.ndarray, level: float, clusters: Any) -> tuple
         unit=unit,
         target=TARGET,
     )
-    return total, band
 
 
 def _strata(blocks: np.ndarray) -> np.ndarray:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import must, unknown
-
-if TYPE_CHECKING:
-    import torch
+from ..lazy import torch
 
 Array = NDArray[np.float64]
 
@@ -114,8 +112,6 @@ def layers_read(
     taken : Tensor of bool of shape (inputs, used layers)
     mixed : Tensor of bool of shape (inputs,), or None where nothing is mixed
     """
-    import torch
-
     used = sorted({layer for probe_input in inputs for layer in probe_input.layers})
     taken = torch.tensor(
         [[layer in probe_input.layers for layer in used] for probe_input in inputs], device=device
@@ -150,8 +146,6 @@ def mixed_rows(
     ----------
     Peters et al. (2018), Deep contextualized word representations, N18-1202
     """
-    import torch
-
     if mixed is None:
         return rows.index_select(1, taken.int().argmax(1))
     shares = gamma * scores.masked_fill(~taken, -torch.inf).softmax(-1)

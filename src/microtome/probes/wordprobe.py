@@ -32,6 +32,16 @@ def words_left_out(count: int) -> str:
     )
 
 
+def labels_of_rows(asked: Asked) -> np.ndarray:
+    """The label of each row, of the target or of its control task; -1 for words without one."""
+    labels = word_labels(asked.annotated, asked.examples, asked.units)
+    if asked.control is None:
+        return labels
+    sentences = asked.annotated.sentences
+    words = [sentences[row][unit] for row, unit in zip(asked.examples, asked.units, strict=True)]
+    return np.where(labels < 0, -1, control_labels(words, labels, seed=asked.control))
+
+
 def probe_words(asked: Asked, X: np.ndarray) -> Probed:
     """
     Probe every layer for labels of words.
@@ -47,13 +57,7 @@ def probe_words(asked: Asked, X: np.ndarray) -> Probed:
         Accuracy on words, clustered by sentence or document. The optimum of a linear probe is unique, so it
         has no seed.
     """
-    annotated = asked.annotated
-    labels = word_labels(annotated, asked.examples, asked.units)
-    if asked.control is not None:
-        words = [
-            annotated.sentences[row][unit] for row, unit in zip(asked.examples, asked.units, strict=True)
-        ]
-        labels = np.where(labels < 0, -1, control_labels(words, labels, seed=asked.control))
+    annotated, labels = asked.annotated, labels_of_rows(asked)
     train, judged = (rows[labels[rows] >= 0] for rows in map(asked.rows_of, (asked.train, asked.judged)))
     if not len(train) or not len(judged):
         raise InputError(

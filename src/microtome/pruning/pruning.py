@@ -267,7 +267,6 @@ def _provenance(procedure: Procedure, request: PruningRequest, seconds: float) -
     return MappingProxyType(
         provenance(
             {
-                "command": procedure.context.command,
                 "seed": request.seed,
                 "share": request.share if examples.share is not None else None,
                 "model": model.encoder.source.given,

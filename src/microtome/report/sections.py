@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..figures.curves import by_panel
+from ..findings.claims.claim import Claim
 from ..findings.claims.render import evidence, headline
 from ..findings.intervals import wide_for_seeds
 from ..findings.results import Curve, Result, SpanMap, plain
 from ..findings.words import listed, score_label
-from . import losses
 from .sentences import Statement, percent
 
 # Axes that count layers or blocks from the bottom, so that a layer of a map can be found on them.
@@ -53,8 +53,6 @@ _BEHIND = (":", " (", "/", " against ")
 _BASELINES = ("random baseline",)
 # Probes that nothing is drawn for, so that there are no seeds that could be covered.
 _UNSEEDED = ("linear", "online code")
-# Their differences are what an intervention costs; other experiments state theirs themselves.
-COSTS = ("freezing", "reinitialization", "permutation", "dropping")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,44 +126,31 @@ def result_parts(result: Result, file: str, label: str) -> list[Section]:
     list of Section
         Scores and differences apart, each by its axis; then spans.
     """
-    name = f"{model_of(result)}{label}"
-    # Curves of several tasks have several scores, and only the experiment knew which.
-    joined = bool(result.more.get("correlations"))
-    parts = []
+    statements = _own_statements(result, label)
+    parts: list[Section] = []
     for differences in (False, True):
         curves_of_kind = [curve for curve in result.curves if (curve.role == "difference") == differences]
         for (_, reading), curves in by_panel(result, curves_of_kind).items():
-            statements: list[Statement] = (
-                [] if joined else _statements(result, curves, name, differences=differences)
-            )
             kind = f", {reading}" if reading else ", differences" if differences else ""
-            parts.append(_curves(result, curves, file, label, statements, kind, differences=differences))
+            first = [] if parts else statements
+            parts.append(_curves(result, curves, file, label, first, kind, differences=differences))
     if result.spans:
-        parts.append(_spans(result, result.spans[0], file, label))
-    if parts and not joined and not any(part.statements for part in parts) and result.findings:
-        statements = _own_statements(result, label)
-        first = parts[0]
-        parts[0] = Section(
-            document={**first.document, "sentences": [statement.full for statement in statements]},
-            statements=tuple(statements),
-        )
+        parts.append(_spans(result, result.spans[0], file, label, [] if parts else statements))
     return parts
-
-
-def _statements(result: Result, curves: Sequence[Curve], name: str, *, differences: bool) -> list[Statement]:
-    if not differences or result.experiment not in COSTS:
-        return []
-    statements = [statement for curve in curves for statement in losses.points(curve, result, name)]
-    # That nothing is concluded is said once.
-    return list({statement.text: statement for statement in statements}.values())
 
 
 def _own_statements(result: Result, label: str) -> list[Statement]:
     """The claims of a result, and its sentences that are no claims."""
-    about = f"{model_of(result)}{label} on {result.task}"
+
+    def titled(claim: Claim) -> str:
+        text = headline(claim)
+        if claim.subject and text.startswith(claim.subject):
+            return with_models(text, result, label)
+        return f"{model_of(result)}{label} on {claim.task or result.task}: {text}"
+
     claims = [
         Statement(
-            text=f"{about}: {headline(claim)}",
+            text=titled(claim),
             evidence=evidence(claim),
             sure=claim.verdict != "inconclusive",
             headline=True,
@@ -312,7 +297,9 @@ def _span(counts: Sequence[int]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _spans(result: Result, span_map: SpanMap, file: str, label: str) -> Section:
+def _spans(
+    result: Result, span_map: SpanMap, file: str, label: str, statements: Sequence[Statement]
+) -> Section:
     further = [further_map.name for further_map in result.spans[1:]]
     note = "; ".join(
         part for part in (span_map.note, f"{file} also has {listed(further)}" if further else "") if part
@@ -327,7 +314,7 @@ def _spans(result: Result, span_map: SpanMap, file: str, label: str) -> Section:
         f"unit: {span_map.unit}; intervals: {percent(span_map.level)} for each span alone; "
         "bands: for all spans at once",
         file=file,
-        statements=[],
+        statements=statements,
         depth=span_map.depth,
         score=result.score,
         points=result.points,

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..findings.results import Result
 from ..findings.words import at_most, between, number, numbered
-from .sections import Section, section, tuned_name, with_models
+from .sections import Section, section, tuned_name
 from .sentences import Statement, doubt, percent
 from .verdicts import pruned, tuned, value_of
 
@@ -244,7 +244,7 @@ def more_parts(result: Result, file: str, label: str) -> list[Section]:
                 "scores",
                 title=f"Do tasks agree on orders of blocks? {result.model}{label}",
                 basis="correlation of the scores of the same orders between two tasks; unit: order",
-                statements=[Statement(text=with_models(text, result, label)) for text in result.findings],
+                statements=[],
                 columns=["tasks", "orders", "Pearson", "Spearman"],
                 rows=[
                     [

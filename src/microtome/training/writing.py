@@ -55,8 +55,8 @@ class TunedRuns:
     Parameters
     ----------
     runs : tuple of Tuned
-    command : str
-        The command that reproduces the runs.
+    facts : mapping
+        What reproduces the runs beside their own records: the command and its options.
     seconds : float, optional
         Total duration; the sum over the trainings when absent.
     level : float
@@ -65,7 +65,7 @@ class TunedRuns:
 
     kind: ClassVar[str] = TUNING
     runs: tuple[Tuned, ...]
-    command: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
     seconds: float | None = None
     level: float = 0.95
 
@@ -142,7 +142,7 @@ class TunedRuns:
                 "device": first["device"],
                 "precision": first["precision"],
                 "threads": first.get("threads") or torch.get_num_threads(),
-                "command": self.command,
+                **self.facts,
             }
         )
 
@@ -209,8 +209,8 @@ class EvaluationResult:
         The name of that model.
     level : float
         Of the interval of the difference.
-    command : str
-        The command that reproduces the evaluation.
+    facts : mapping
+        What reproduces the evaluation beside its own records: the command and its options.
     """
 
     kind: ClassVar[str] = EVALUATION
@@ -219,7 +219,7 @@ class EvaluationResult:
     reference: Evaluation | None = field(default=None, repr=False)
     against: str = ""
     level: float = 0.95
-    command: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @cached_property
     def comparison(self) -> Comparison | None:
@@ -259,7 +259,7 @@ class EvaluationResult:
             "models": [digest for record in records for digest in record.get("models", ())],
             "seconds": round(sum(record.get("seconds", 0.0) for record in records), 3),
         }
-        return {**(combined if records[0] else {}), "command": self.command}
+        return {**(combined if records[0] else {}), **self.facts}
 
     def document(self) -> dict[str, Any]:
         """Plain data of the format microtome/evaluate/1."""

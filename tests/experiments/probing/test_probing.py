@@ -15,10 +15,11 @@ import cats
 import microtome as mt
 import tiny
 from microtome.cli import main
+from microtome.context import Context
 from microtome.errors import InputError, MicrotomeError
+from microtome.experiments.probing.annotations import mix_facts
 from microtome.experiments.probing.curves import layer_differences
 from microtome.experiments.probing.inputs import RANDOM_BASELINE, open_annotations, record_rows
-from microtome.experiments.probing.layer_mixes import mix_findings
 from microtome.experiments.probing.probing import Probing
 from microtome.inference.answers import Answers
 from microtome.inference.pairing import compare_scores
@@ -66,7 +67,7 @@ def test_parts_of_speech_are_read_and_random_labels_of_types_are_learned_memoriz
     assert curve.values[0] == 1.0
     assert found[f"control, {name}"].values[0] == 1.0
     assert found[f"difference, selectivity of {name}"].values[0] == 0.0
-    assert any("the selectivity is 0.0 points" in sentence for sentence in found.findings)
+    assert any("selectivity 0.0 points" in sentence for sentence in found.findings)
     assert found.lines == {"always DET": pytest.approx(0.4)} or found.lines == {
         "always NOUN": pytest.approx(0.4)
     }
@@ -140,7 +141,7 @@ def test_the_band_of_all_layers_does_not_trust_seeds_that_agree_by_luck() -> Non
         return Probed(answers=tuple(answers), score=find_score("accuracy"))
 
     one, other = probed([0.25, 0.0]), probed([0.0, 0.0])
-    band = layer_differences(one, other, 0.95, one.score, name="d")
+    band = layer_differences(one, other, Context(), name="d")
     alone = [
         compare_scores(one.score, a, b, (), level=0.975, pair_seeds=True)
         for a, b in zip(one.answers, other.answers, strict=True)
@@ -167,7 +168,7 @@ def test_where_nothing_tells_the_spread_there_is_no_band() -> None:
         return Probed(answers=tuple(each), score=find_score("accuracy"))
 
     one, other = probed(1, 1), probed(0, 1)
-    found = layer_differences(one, other, 0.95, one.score, name="d")
+    found = layer_differences(one, other, Context(), name="d")
     assert found.values[0] == 1.0
     assert np.isnan([found.low[0], found.band_low[0], found.band_high[0]]).all()
     assert found.reasons[0] is not None
@@ -292,12 +293,11 @@ def test_layers_that_take_away_are_not_said_to_add() -> None:
         weights = tuple((1 / len(shares),) * len(shares) for _ in shares)
         return Probed(answers=tuple(map(answers, shares)), score=find_score("accuracy"), shares=weights)
 
-    def told(one: Probed) -> list[str]:
-        return mix_findings({"bert": one}, ["bert"], "upto")
+    def expected(one: Probed) -> float | None:
+        return mix_facts({"bert": one}, "upto")["bert"]["expected_layer"]
 
-    assert len(told(mixed(0.5, 0.6, 0.8))) == 2
-    assert "expected layer, by what each further layer adds, is 1.7" in told(mixed(0.5, 0.6, 0.8))[1]
-    assert len(told(mixed(0.8, 0.6, 0.5))) == 1
+    assert expected(mixed(0.5, 0.6, 0.8)) == pytest.approx(5 / 3)
+    assert expected(mixed(0.8, 0.6, 0.5)) is None
 
 
 def test_a_smaller_probe_learns_less_memorized(tmp_path: Path) -> None:

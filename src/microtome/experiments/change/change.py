@@ -15,7 +15,7 @@ from ...findings.claims.claim import Claim
 from ...findings.results import Curve, Result
 from ...findings.words import counted
 from ...measures.table import chosen_all
-from ...rows.cost import row_cost
+from ...rows.planning import row_cost
 from ...version import VERSION
 from ..base import Experiment, Plan, as_function, option
 from ..cell_errors import Points, Sample, points_of

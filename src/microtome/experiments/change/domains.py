@@ -16,7 +16,7 @@ from ...findings.claims.claim import Claim
 from ...findings.results import Curve, Result
 from ...findings.words import counted
 from ...measures.table import chosen_all
-from ..base import Experiment, Plan, as_function, option
+from ..base import Experiment, Pieces, Plan, as_function, option
 from ..cell_errors import Sample, apart, points_of
 from ..citations import cited
 from ..comparison_options import MeasureOptions, TextInputs
@@ -103,6 +103,12 @@ class Domains(MeasureOptions, RowSelection, TunedOptions, Experiment):
             sentence=f"{counts}. {matched.sentence()}",
             inputs=(models, corpora, matched, (inside, outside)),
         )
+
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
+        """The rows of each model on each text."""
+        *_, sides = plan.inputs
+        inside, outside = (self.recordings(side, context) for side in sides)
+        return {**inside, **{f"{name}, out of domain": piece for name, piece in outside.items()}}
 
     def run(self, plan: Plan, context: Context) -> Result:
         """Record the rows of both texts, compare the layers, and test the difference."""

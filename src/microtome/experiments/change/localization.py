@@ -20,8 +20,7 @@ from ...findings.results import Curve, Result
 from ...inference.clusters import Clusters
 from ...inference.resampling import half_interval, half_plan
 from ...rows import options as row_choices
-from ...rows.cost import row_cost
-from ...rows.planning import plan_at_most
+from ...rows.planning import plan_at_most, row_cost
 from ...version import VERSION
 from ..base import Experiment, Plan, as_function, option
 from ..cell_errors import Points

@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,12 @@ from ...context import Context
 from ...errors import must
 from ...findings.results import Result
 from ...findings.words import counted
-from ...rows.cost import row_cost
+from ...rows.planning import row_cost
 from ...scores.table import find_score
 from ...training.opening import open_task
 from ...training.tuned import RUN
 from ...version import VERSION
-from ..base import Experiment, Plan, as_function, option
+from ..base import Experiment, Pieces, Plan, as_function, option
 from ..citations import cited
 from ..comparison_options import ComparisonOptions, TextInputs
 from ..inputs import TASK_HELP, RowSelection, TaskOptions, TextOptions, task_notes
@@ -114,6 +114,18 @@ class Trajectory(ComparisonOptions, RowSelection, TaskOptions, TextOptions, Expe
             if self.task is None and getattr(self, name):
                 raise must(name, "given with a task", getattr(self, name))
 
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
+        """For each checkpoint, its rows and its answers."""
+        (checkpoints, text, scoring, _), pieces = plan.inputs, {}
+        for checkpoint, (name, model) in zip(checkpoints, text.models.items(), strict=True):
+
+            def score(label: str, encoder: Any, checkpoint: Checkpoint = checkpoint) -> None:
+                if scoring is not None:
+                    score_checkpoint(scoring, checkpoint, encoder, context.named(label))
+
+            pieces |= self.recordings(replace(text, models={name: model}), context, visit=score)
+        return pieces
+
     def run(self, plan: Plan, context: Context) -> Result:
         """Read every checkpoint, compare layers and find blocks, and describe the course of the training."""
         started, (checkpoints, text, scoring, missing) = time.monotonic(), plan.inputs
@@ -158,7 +170,6 @@ class Trajectory(ComparisonOptions, RowSelection, TaskOptions, TextOptions, Expe
                 "task": None if scoring is None else scoring.task.digest(scoring.split.name),
                 "task_source": None if task is None else task.source,
                 "train": _learned(course.readings),
-                "options": {**{name: getattr(self, name) for name in _OPTIONS}, "level": context.level},
             },
         )
 
@@ -197,12 +208,6 @@ class Trajectory(ComparisonOptions, RowSelection, TaskOptions, TextOptions, Expe
 
 
 trajectory = as_function(Trajectory, "trajectory")
-
-# What decides the numbers, beside the inputs.
-_OPTIONS = (
-    *("split", "linear_probes", "train_size", "rows", "sample", "longest", "draws"),
-    *("storage", "precision", "memory"),
-)
 
 
 def _learned(readings: Sequence[Reading]) -> list[dict[str, Any]]:

@@ -3,38 +3,41 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...context import Context
-from ...findings.results import Result
+from ...findings.claims.claim import Claim
+from ...findings.results import Curve, Result
 from ...findings.words import counted
-from ...probes.dataset import Asked, Probed
-from ...store.shelf import Shelf
+from ...probes.dataset import Probed
+from ...probes.mixing import center_of_gravity, expected_layer
 from ..base import Plan
 from ..citations import cited
-from ..curve_claims import said_lines
-from .claims import layer_findings, length_findings, methods_of
+from .claims import baseline_claims, length_claims, mix_claims, reading_claims
 from .control import control_questions, over_draws
-from .curves import probe_curves, with_unit
-from .facts import depth_notes, more_facts, probe_provenance, probe_rows, sizes_of
-from .inputs import AnnotationInputs, RecordedRows, annotation_plan, open_annotations, record_rows
-from .layer_mixes import LAYERS, called, mix_facts, mix_findings
-from .stored_probes import kept_probe, question
+from .curves import CONTROL, probe_curves, with_unit
+from .inputs import (
+    LAYERS,
+    AnnotationInputs,
+    RecordedRows,
+    annotation_plan,
+    open_annotations,
+    probe_provenance,
+    record_rows,
+)
+from .methods import annotation_methods
+from .stored_probes import stored_probe
 
 if TYPE_CHECKING:
     from .probing import Probing
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Probes:
-    """Probes of all models, by what they read ("single", "upto", "mix") and curve."""
-
-    targets: dict[str, dict[str, Probed]] = field(default_factory=dict)
-    controls: dict[str, dict[str, Probed]] = field(default_factory=dict)
+# Of the curves, behind the name of their model.
+_SUFFIXES = {"single": "", "upto": " (layers 0 to l)", "mix": " (all layers)"}
 
 
 def plan(experiment: Probing, context: Context) -> Plan:
@@ -51,26 +54,34 @@ def plan(experiment: Probing, context: Context) -> Plan:
 
 
 def run(experiment: Probing, plan: Plan, context: Context) -> Result:
-    """Record the activations, probe all layers, and make curves and findings."""
+    """Record the activations, probe all layers, and make curves and claims."""
     started, inputs = time.monotonic(), plan.inputs
     asked, recorded = record_rows(inputs, experiment.probe_seeds, context)
-    probes = _probe_all(experiment, inputs, recorded, context)
     names, target, draws = inputs.names, inputs.annotated.target.name, experiment.draws
-    first = next(iter(probes.targets[experiment.layers[0]].values()))
-    curves, findings = [], []
-    for kind, probed in probes.targets.items():
-        labels = [called(name, kind) for name in names]
-        scored = [
+    curves: list[Curve] = []
+    claims: list[Claim] = []
+    rows: list[dict[str, Any]] = []
+    notes: list[str] = []
+    facts: dict[str, Any] = {}
+    probes = {kind: _probe_all(experiment, inputs, recorded, kind, context) for kind in experiment.layers}
+    first = next(iter(probes[experiment.layers[0]][0].values()))
+    for kind, (probed, controls) in probes.items():
+        models = [f"{name}{_SUFFIXES[kind]}" for name in names]
+        own = [
             replace(with_unit(curve, asked, inputs.probe, draws=draws), arm=kind)
-            for curve in probe_curves(probed, probes.controls[kind], labels, level=context.level, draws=draws)
+            for curve in probe_curves(probed, controls, models, context)
         ]
-        curves += scored
-        findings += layer_findings(scored, labels, first.score, target, kind=kind, lines=first.lines)
-        findings += mix_findings(probed, labels, kind)
-    facts = more_facts(probes.targets)
-    findings += length_findings(facts, names)
-    depths = {name: len(activations.X) - 1 for name, activations in recorded.items() if name in names}
-    notes = [result.note for probed in probes.targets.values() for result in probed.values()]
+        curves += own
+        claims += reading_claims(own, models, first.score, target, first.lines)
+        if mixes := mix_facts(probed, kind):
+            claims += mix_claims(mixes, models, first.score)
+            facts.setdefault("mix", {}).update(mixes)
+        for name, result in probed.items():
+            notes.append(result.note)
+            for fact, value in result.more.items():
+                facts.setdefault(fact, {})[name] = value
+        rows += [*_rows(kind, "target", probed), *_rows(kind, CONTROL, controls)]
+    claims += [*length_claims(facts, names), *baseline_claims(first.lines, first.score)]
     return Result(
         experiment=experiment.name,
         model=", ".join(names),
@@ -81,27 +92,22 @@ def run(experiment: Probing, plan: Plan, context: Context) -> Result:
         higher_is_better=first.score.higher_is_better,
         curves=tuple(curves),
         lines=first.lines,
-        rows=tuple(
-            row
-            for kind, probed in probes.targets.items()
-            for row in probe_rows(kind, probed, probes.controls[kind])
-        ),
-        findings=(*findings, *said_lines(first.lines)),
-        methods=methods_of(experiment, inputs, asked, context.level),
+        rows=tuple(rows),
+        claims=tuple(claims),
+        methods=annotation_methods(experiment, inputs, asked, context),
         references=cited(
             "merchant2020",
             inputs.probe.cites,
             *(["tenney2019pipeline"] if "upto" in experiment.layers else []),
         ),
-        warnings=tuple(dict.fromkeys(filter(None, (asked.few, *depth_notes(depths), *notes)))),
+        warnings=tuple(dict.fromkeys(filter(None, (asked.few, *_depth_notes(inputs, recorded), *notes)))),
         more=MappingProxyType(
             {
                 "target": target,
                 "probe": inputs.probe.name,
                 "layers": list(experiment.layers),
                 "size": experiment.size,
-                "sentences": sizes_of(asked),
-                **mix_facts(probes.targets),
+                "sentences": inputs.sizes,
                 **facts,
             }
         ),
@@ -120,29 +126,99 @@ def run(experiment: Probing, plan: Plan, context: Context) -> Result:
 
 
 def _probe_all(
-    experiment: Probing, inputs: AnnotationInputs, recorded: dict[str, RecordedRows], context: Context
-) -> _Probes:
-    """Probe every encoder for the target, and the given ones for the control task too."""
-    train, shelf, probes = inputs.probe.function(), Shelf(context.store, context.command), _Probes()
-    for kind in experiment.layers:
-        targets, controls = probes.targets.setdefault(kind, {}), probes.controls.setdefault(kind, {})
-        for place, (name, activations) in enumerate(recorded.items()):
-            if context.progress is not None:
-                context.progress(f"probing {name}", place, len(recorded))
-            asked = replace(
-                activations.asked,
-                steps=experiment.steps,
-                size=experiment.size,
-                progress=context.progress,
-                inputs=LAYERS[kind],
-            )
+    experiment: Probing,
+    inputs: AnnotationInputs,
+    recorded: Mapping[str, RecordedRows],
+    kind: str,
+    context: Context,
+) -> tuple[dict[str, Probed], dict[str, Probed]]:
+    """Probe every encoder for the target, and the models for the control task too; by curve."""
+    train = inputs.probe.function()
+    targets, controls = {}, {}
+    for place, (name, activations) in enumerate(recorded.items()):
+        if context.progress is not None:
+            context.progress(f"probing {name}", place, len(recorded))
+        asked = replace(
+            activations.asked,
+            steps=experiment.steps,
+            size=experiment.size,
+            progress=context.progress,
+            inputs=LAYERS[kind],
+        )
+        tasks = [asked]
+        if name in inputs.names and experiment.draws:
+            tasks += control_questions(asked, experiment.draws)
+        target, *drawn = (
+            stored_probe(task, inputs.probe.name, activations, train, context) for task in tasks
+        )
+        curve = f"{name}{_SUFFIXES[kind]}"
+        targets[curve] = target
+        if drawn:
+            controls[curve] = over_draws(drawn)
+    return targets, controls
 
-            def stored(task: Asked, X: np.ndarray = activations.X, rows: str = activations.address) -> Probed:
-                specification = question(task, inputs.probe.name)
-                return kept_probe(shelf, specification, rows, lambda: train(task, X))
 
-            targets[called(name, kind)] = stored(asked)
-            if experiment.draws and name in inputs.names:
-                drawn = [stored(task) for task in control_questions(asked, experiment.draws)]
-                controls[called(name, kind)] = over_draws(drawn)
-    return probes
+def mix_facts(probed: Mapping[str, Probed], kind: str) -> dict[str, dict[str, Any]]:
+    """
+    Weights of the layers in the mix of all of them, averaged over seeds, by curve.
+
+    With their center of gravity, and for mixes of the layers up to one the expected layer.
+    """
+    facts: dict[str, dict[str, Any]] = {}
+    for name, result in probed.items():
+        if result.shares:
+            shares = result.shares[-1]
+            facts[name] = {"shares": list(shares), "center": float(center_of_gravity(shares))}
+            if kind == "upto":
+                facts[name]["expected_layer"] = _expected(result)
+    return facts
+
+
+def _expected(result: Probed) -> float | None:
+    """Expected layer of the mean score over seeds; None where layers above 0 add nothing."""
+    scores = [
+        np.mean(
+            [
+                result.score.compute(predicted, answers.targets, result.labels)
+                for predicted in answers.predictions
+            ]
+        )
+        for answers in result.answers
+    ]
+    # Where layers lower the score more than they raise it, the mean of what they add is undefined.
+    added = scores[-1] - scores[0]
+    if added <= 0 if result.score.higher_is_better else added >= 0:
+        return None
+    value = float(expected_layer(scores))
+    return value if np.isfinite(value) else None
+
+
+def _rows(kind: str, task: str, probed: Mapping[str, Probed]) -> list[dict[str, Any]]:
+    """One row per probe: its task and draw, model, layer, seed and score."""
+    return [
+        {
+            "labels": task,
+            "model": name.removesuffix(_SUFFIXES[kind]),
+            "layers": kind,
+            "layer": layer,
+            "seed": answers.seeds[place] if len(answers.seeds) else 0,
+            "draw": None if task == "target" else 0,
+            "score": float(result.score.compute(predictions, answers.targets, result.labels)),
+            **{key: value[place] if isinstance(value, tuple) else value for key, value in record.items()},
+        }
+        for name, result in probed.items()
+        for layer, answers, record in zip(
+            result.x, result.answers, result.rows or ({},) * len(result.answers), strict=True
+        )
+        for place, predictions in enumerate(answers.predictions)
+    ]
+
+
+def _depth_notes(inputs: AnnotationInputs, recorded: Mapping[str, RecordedRows]) -> list[str]:
+    """Notes on models with another depth than the first, so that their layers do not correspond."""
+    (first, depth), *others = ((name, len(recorded[name].X) - 1) for name in inputs.names)
+    return [
+        f"{name} has {blocks} blocks and {first} {depth}: they are not compared layer by layer."
+        for name, blocks in others
+        if blocks != depth
+    ]

@@ -1,100 +1,96 @@
-"""Findings and methods of probing annotation: sentences with bands of all layers, and a methods paragraph."""
+"""Claims of probing: which layer is read best, what it adds to layer 0, and how models differ."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ...findings.claims.claim import Claim
 from ...findings.results import Curve
-from ...findings.words import counted, number, with_article
-from ...probes.dataset import Asked
 from ...probes.structural.scores import DEPTH_SPEARMAN, DISTANCE_SPEARMAN, LONGEST, SHORTEST
 from ...scores.declare import Score
-from ...version import VERSION
-from ..curve_claims import (
-    above_lines,
-    best_place,
-    differences_from,
-    doubt,
-    reasons_at,
-    said_best,
-    said_difference,
-    said_nothing,
-    said_points,
-    without_interval,
+from ..curve_claims import above_lines, best_place, quantity_at
+from .curves import BOTTOM, SELECTIVITY
+from .inputs import LAYERS
+
+# Quantities beside the score of the best layer, by the role of their curve and what it is compared with.
+_BESIDE: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "from layer 0": ("difference", BOTTOM),
+        "control task": ("control", ""),
+        "selectivity": ("difference", SELECTIVITY),
+    }
 )
 
-if TYPE_CHECKING:
-    from .inputs import AnnotationInputs
-    from .probing import Probing
 
-
-def layer_findings(
-    curves: Sequence[Curve],
-    names: Sequence[str],
-    score: Score,
-    target: str,
-    *,
-    kind: str = "single",
-    lines: Mapping[str, float] | None = None,
-) -> tuple[str, ...]:
+def reading_claims(
+    curves: Sequence[Curve], names: Sequence[str], score: Score, target: str, lines: Mapping[str, float]
+) -> list[Claim]:
     """
-    Say which layer is read best, what the layers add to layer 0, and how other models differ.
+    Claim which layer is read best, what it adds to layer 0, and how curves differ.
 
     Parameters
     ----------
     curves : sequence of Curve
-        Of `probe_curves`, with their units.
+        Scores, scores on control tasks, and differences.
     names : sequence of str
-        Of the models, without the random baseline.
+        Curves of scores to claim the best layer of.
     score : Score
     target : str
-    kind : {"single", "upto", "mix"}
-        What was read at each place.
-    lines : mapping of str to float, optional
+    lines : mapping of str to float
         Baselines that read no layer.
 
     Returns
     -------
-    tuple of str
+    list of Claim
     """
-    by_name = {curve.name: curve for curve in curves}
-    findings = []
+    scores = {curve.name: curve for curve in curves if curve.role == "score"}
+    others = {(curve.model, curve.role, curve.against): curve for curve in curves}
+    claims = []
     for name in names:
-        curve, gain = by_name[name], by_name.get(f"difference, {name} from its layer 0")
-        best = best_place(curve, score)
-        if best is None:
-            why = reasons_at(curve, range(len(curve.x))) or f"its {score.name} is undefined"
-            findings.append(f"{name}: nothing can be said of {target}, since {why}.")
-            continue
-        if not above_lines(curve, best, score, lines or {}):
-            findings.append(f"{said_nothing(curve, best, score, target, lines or {})}.")
-            continue
-        where = {
-            "single": None,
-            "upto": f"best from layers 0 to {curve.x[best]}" if best else "best from layer 0 alone",
-            "mix": "from all layers at once",
-        }[kind]
-        sentence = said_best(curve, best, score, target, where)
-        if best and gain is not None:
-            sentence += f", {said_points(gain, best, score)} {_from_bottom(gain, best, score)}"
-        findings.append(f"{sentence}.")
-        selectivity = by_name.get(f"difference, selectivity of {name}")
-        if selectivity is not None:
-            findings.append(
-                f"{name}: the control task has {number(by_name[f'control, {name}'].values[best], 3)} there, "
-                f"so that the selectivity is {said_points(selectivity, best, score)}"
-                f"{without_interval(selectivity, best)}."
-            )
-    return (*findings, *(said_difference(pair, score) for pair in differences_from(curves, names[0])))
+        beside = {fact: others.get((name, *key)) for fact, key in _BESIDE.items()}
+        claims.append(_best_layer(scores[name], score, target, lines, beside))
+    differences = [curve for curve in curves if curve.role == "difference" and curve.against in scores]
+    return claims + [_model_difference(curve, score) for curve in differences]
 
 
-def length_findings(facts: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+def mix_claims(mixes: Mapping[str, Mapping[str, Any]], names: Sequence[str], score: Score) -> list[Claim]:
     """
-    Say at which layer trees are read best by the correlation that is averaged over lengths of sentences.
+    Claim which layers a mix of all of them reads, and the expected layer of a target.
+
+    Parameters
+    ----------
+    mixes : mapping of str to mapping
+        From `mix_facts`, by curve.
+    names : sequence of str
+        Of curves, without the random baseline.
+    score : Score
+
+    Returns
+    -------
+    list of Claim
+    """
+    claims = []
+    for name in names:
+        if name not in mixes:
+            continue
+        shares, expected = mixes[name]["shares"], mixes[name].get("expected_layer")
+        most = int(np.argmax(shares))
+        # Where layers lower the score, the mean can lie outside of all of them and means nothing.
+        if expected is not None and not 0 <= expected < len(shares):
+            expected = None
+        facts = {"center": mixes[name]["center"], "share": shares[most], "expected": expected}
+        claims.append(_described("layer mix", name, score, facts=facts, layers=(most,), depth=len(shares)))
+    return claims
+
+
+def length_claims(facts: Mapping[str, Any], names: Sequence[str]) -> list[Claim]:
+    """
+    Claim at which layer trees are read best by the correlation that is averaged over lengths of sentences.
 
     Parameters
     ----------
@@ -105,90 +101,123 @@ def length_findings(facts: Mapping[str, Any], names: Sequence[str]) -> list[str]
 
     Returns
     -------
-    list of str
+    list of Claim
         None where no sentence has such a length.
     """
-    findings = []
+    claims = []
     for score, noun in ((DISTANCE_SPEARMAN, "distances"), (DEPTH_SPEARMAN, "depths")):
-        by_name = facts.get(score.name, {})
-        for name in names:
-            means = np.array(by_name[name]["mean"], dtype=float) if name in by_name else np.empty(0)
-            if not np.isfinite(means).any():
+        for name, values in facts.get(score.name, {}).items():
+            means = np.array(values["mean"], dtype=float)
+            if name not in names or not np.isfinite(means).any():
                 continue
             best = int(np.nanargmax(means))
-            findings.append(
-                f"{name}: correlation of {noun} by length (Spearman, mean over lengths {SHORTEST} to "
-                f"{LONGEST} that occur) is highest at layer {best}, {number(means[best], 3)}."
-            )
-    return findings
+            about = {"noun": noun, "lengths": [SHORTEST, LONGEST], "value": float(means[best])}
+            claims.append(_described("length correlation", name, score, facts=about, layers=(best,)))
+    return claims
 
 
-def _from_bottom(gain: Curve, best: int, score: Score) -> str:
-    """How the best layer stands to layer 0, with doubt where it is not shown to be better."""
-    better = gain.band_low[best] > 0 if score.higher_is_better else gain.band_high[best] < 0
-    if not better:
-        return f"from layer 0{doubt(gain, best)}"
-    return "above layer 0" if score.higher_is_better else "from layer 0"
+def baseline_claims(lines: Mapping[str, float], score: Score) -> list[Claim]:
+    """Claim what is reached without any layer."""
+    known = _finite(lines, score)
+    return [_described("baselines", "", score, facts={"baselines": known})] if known else []
 
 
-_SUBWORDS = MappingProxyType(
-    {
-        "last": "A word is represented by its last subword.",
-        "mean": "A word is represented by the mean of its subwords.",
-        "each": "A span is pooled over all subwords of its words.",
+def _finite(lines: Mapping[str, float], score: Score) -> dict[str, float]:
+    """Defined baselines, in points of the score."""
+    return {name: score.points * value for name, value in lines.items() if math.isfinite(value)}
+
+
+def _described(kind: str, subject: str, score: Score, *, facts: Mapping[str, Any], **fields: Any) -> Claim:
+    """A claim that describes probes and tests nothing."""
+    about = {"score": score.name, "points": score.points, "subject": subject, "verdict": "holds"}
+    return Claim(kind=kind, facts=MappingProxyType(dict(facts)), **about, **fields)
+
+
+def _best_layer(
+    curve: Curve,
+    score: Score,
+    target: str,
+    lines: Mapping[str, float],
+    others: Mapping[str, Curve | None],
+) -> Claim:
+    """Claim the best layer of a curve, with what is known beside its score there."""
+    shared: dict[str, Any] = {"score": score.name, "points": score.points, "subject": curve.name}
+    place = best_place(curve, score)
+    if place is None:
+        reason = "; ".join(_reasons(curve, range(len(curve.x)))) or f"its {score.name} is undefined"
+        facts = {"experiment": f"{target} in {curve.name}", "reason": reason}
+        return Claim(kind="undefined", verdict="inconclusive", facts=MappingProxyType(facts), **shared)
+    facts: dict[str, Any] = {
+        "target": target,
+        "reads": curve.arm if curve.arm in LAYERS else "single",
+        "baselines": _finite(lines, score),
+        "above": [int(x) for at, x in enumerate(curve.x) if above_lines(curve, at, score, lines)],
+        "reasons": [],
     }
-)
-_INPUTS = MappingProxyType(
-    {"single": "one layer", "upto": "the mix of all layers up to one", "mix": "the mix of all layers"}
-)
-
-
-def methods_of(experiment: Probing, inputs: AnnotationInputs, asked: Asked, level: float) -> str:
-    """Write the methods paragraph."""
-    annotated, probe, names = inputs.annotated, inputs.probe, inputs.names
-    train, held, judged = (f"{len(part):,}" for part in (asked.train, asked.held, asked.judged))
-    texts = ", ".join(dict.fromkeys(str(text["name"]) for text in annotated.texts)) or annotated.source
-    size, steps = experiment.size, experiment.steps
-    parts = [
-        f"Every layer of {', '.join(names)} was probed for {annotated.target.name} by "
-        f"{with_article(probe.name)} probe ({probe.about}), trained on {train} sentences and tested on "
-        f"{judged} others ({asked.split}), all of {texts}.",
-        "Every model ran once over the corpus, and all were probed on the same words."
-        if len(inputs.encoders) > 1
-        else "The model ran once over the corpus.",
-        _SUBWORDS[probe.subword],
-    ]
-    if list(experiment.layers) != ["single"]:
-        parts.append(
-            f"Probes read {' or '.join(_INPUTS[kind] for kind in experiment.layers)}; weights of a mix are a "
-            "softmax, learned with the probe, times a learned number (Tenney et al. 2019)."
-        )
-    if size is not None:
-        parts.append(
-            f"Probes read the {size} principal component{'' if size == 1 else 's'} of largest variance of "
-            "each layer, of features of variance 1."
-        )
-    if steps is not None:
-        parts.append(f"Training ended after at most {counted(steps, 'update')}.")
-    if probe.seeded:
-        parts.append(
-            f"{held} further sentences served for early stopping; seeds {', '.join(map(str, asked.seeds))}."
-        )
-    if experiment.random_baselines:
-        parts.append("The random baseline is a randomly initialized copy of the first model.")
-    if experiment.draws:
-        parts.append(
-            f"Labels of the control task are drawn for every type of "
-            f"{'word' if probe.kind == 'words' else 'span'} from the frequencies of the labels (Hewitt and "
-            "Liang 2019), "
-            + (
-                "once."
-                if experiment.draws == 1
-                else f"{experiment.draws} times, and intervals cover other draws."
-            )
-        )
-    parts.append(
-        f"Intervals of {level * 100:g}% are over {asked.units_judged:,} {asked.unit}s; bands "
-        f"hold for all layers at once. Computed with microtome {VERSION}."
+    shown = above_lines(curve, place, score, lines)
+    alike = np.flatnonzero(curve.values == curve.values[place]) if shown else [place]
+    beside = {}
+    for name, other in others.items():
+        if not shown or other is None or (other.against == BOTTOM and place == 0):
+            continue
+        beside[name] = quantity_at(other, place, score)
+        facts["reasons"] += _reasons(other, [place])
+        facts[name] = _verdict(other, place)
+    return Claim(
+        kind="best layer",
+        verdict="holds" if shown else "inconclusive",
+        layers=tuple(int(curve.x[at]) for at in alike),
+        depth=len(curve.x),
+        estimate=quantity_at(curve, place, score),
+        n=curve.n,
+        beside=MappingProxyType(beside),
+        facts=MappingProxyType(facts),
+        **shared,
     )
-    return " ".join(parts)
+
+
+def _model_difference(curve: Curve, score: Score) -> Claim:
+    """Claim at which layers more is read or less by the band, and the largest of these differences."""
+    places = range(len(curve.x))
+    verdicts = {place: _verdict(curve, place) for place in places}
+    higher = (curve.band_low > 0) if score.higher_is_better else (curve.band_high < 0)
+    shown = [place for place in places if verdicts[place] == "holds"]
+    without = [place for place in places if verdicts[place] == "undefined"]
+    tested = [place for place in places if place not in without]
+    # What is undefined comes last.
+    largest = max(
+        shown or tested or places, key=lambda place: np.nan_to_num(abs(curve.values[place]), nan=-1.0)
+    )
+    facts = {
+        "against": curve.against,
+        "more": [int(curve.x[place]) for place in shown if higher[place]],
+        "less": [int(curve.x[place]) for place in shown if not higher[place]],
+        "without": [int(curve.x[place]) for place in without],
+        "reasons": _reasons(curve, without),
+    }
+    return Claim(
+        kind="model difference",
+        verdict="holds" if shown else "inconclusive",
+        score=score.name,
+        points=score.points,
+        subject=curve.model,
+        layers=(int(curve.x[largest]),),
+        depth=len(curve.x),
+        estimate=quantity_at(curve, largest, score),
+        n=curve.n,
+        facts=MappingProxyType(facts),
+    )
+
+
+def _verdict(curve: Curve, place: int) -> str:
+    """Whether a difference is significant by the band of all layers; "undefined" without an interval."""
+    low, high = curve.band_low[place], curve.band_high[place]
+    if np.isnan(low) or np.isnan(high):
+        return "undefined"
+    return "holds" if low > 0 or high < 0 else "inconclusive"
+
+
+def _reasons(curve: Curve, places: Sequence[int]) -> list[str]:
+    """Why a curve has no value or interval at some places, each reason once."""
+    missing = [place for place in places if np.isnan(curve.band_low[place])]
+    return list(dict.fromkeys(reason for place in missing if (reason := curve.reasons[place])))

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ...context import Context
-from ...errors import InputError, must
+from ...encoders.versions import provenance
+from ...errors import InputError, must, unknown
 from ...findings.words import counted
 from ...probes.dataset import Asked, divide
-from ...probes.table import Probe
+from ...probes.table import PROBES, Probe
 from ...probes.targets import Annotated, read_target
 from ..base import Plan
 from ..layer_similarity import random_copy
-from .layer_mixes import find_probe
 
 if TYPE_CHECKING:
     from .probing import Probing
 
 RANDOM_BASELINE = "random baseline"
+# What probes read, by the name of a user and that of `microtome.probes.mixing`.
+LAYERS: Mapping[str, str] = MappingProxyType({"single": "layers", "upto": "prefixes", "mix": "mix"})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,6 +71,11 @@ class AnnotationInputs(ProbingInputs):
     judged: np.ndarray
     split: str
     judging: bool = True
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Numbers of training, validation and test sentences."""
+        return {name: len(getattr(self, name)) for name in ("train", "held", "judged")}
 
     @property
     def needed(self) -> np.ndarray:
@@ -115,18 +124,59 @@ def open_annotations(experiment: Probing, context: Context) -> AnnotationInputs:
     )
 
 
+def find_probe(annotated: Annotated, experiment: Probing) -> Probe:
+    """
+    Take the probe of an experiment, or the default one of its target, and refuse what it does not support.
+
+    Parameters
+    ----------
+    annotated : Annotated
+    experiment : Probing
+
+    Returns
+    -------
+    Probe
+    """
+    target, seeds = annotated.target, experiment.probe_seeds
+    able = {name: probe for name, probe in PROBES.items() if target.kind in (probe.kind, *probe.also)}
+    if experiment.probe is None:
+        probe = next(probe for probe in able.values() if probe.kind == target.kind)
+    elif experiment.probe not in able:
+        raise unknown(f"probe of {target.name}", experiment.probe, able)
+    else:
+        probe = able[experiment.probe]
+    subject = f"the {probe.name} probe of {target.name}"
+    if experiment.control_task and not probe.control:
+        raise InputError(f"a control task must be of labels of words or spans, but {target.name} has none.")
+    if len(seeds) > 1 and not probe.seeded:
+        raise InputError(
+            f"seeds must be one for {subject}, which is deterministic, but got {', '.join(map(str, seeds))}."
+        )
+    if experiment.steps is not None and not probe.stepped:
+        raise InputError(f"steps must be those of an edge probe, but {target.name} has a {probe.name} one.")
+    if experiment.size is not None and not probe.sized:
+        raise InputError(f"size must be that of a linear probe, but {target.name} has a {probe.name} one.")
+    if not probe.mixes and list(experiment.layers) != ["single"]:
+        mixing = next((name for name, candidate in able.items() if candidate.mixes), None)
+        hint = "" if mixing is None else f"; the probe {mixing} can mix them"
+        raise InputError(
+            f"layers must be 'single' for {subject}, which reads one at a time, but got "
+            f"{', '.join(experiment.layers)}{hint}."
+        )
+    return probe
+
+
 def annotation_plan(experiment: Probing, inputs: AnnotationInputs, work: str) -> Plan:
     """Count sentences, words and bytes of activations, and put the work into words."""
     target = inputs.annotated.target.name
     words = sum(len(inputs.annotated.sentences[sentence]) for sentence in inputs.needed)
     size = 4 * words * sum(sum(encoder.widths) for encoder in inputs.encoders.values())
-    sizes = {name: len(getattr(inputs, name)) for name in ("train", "held", "judged")}
     return Plan(
         name=target,
         summary={
             "target": target,
             "models": inputs.names,
-            "sentences": sizes,
+            "sentences": inputs.sizes,
             "words": words,
             "bytes": size,
         },
@@ -230,3 +280,39 @@ def record_rows(
             address=activations.address,
         )
     return asked, recorded
+
+
+def probe_provenance(
+    asked: Asked, inputs: AnnotationInputs, context: Context, *, started: float, **facts: Any
+) -> Mapping[str, Any]:
+    """
+    Record what reproduces a result.
+
+    Parameters
+    ----------
+    asked : Asked
+    inputs : ProbingInputs
+    context : Context
+    started : float
+        By the monotonic clock.
+    **facts
+        Options of the experiment.
+
+    Returns
+    -------
+    mapping
+    """
+    return MappingProxyType(
+        provenance(
+            {
+                "models": {name: encoder.digest for name, encoder in inputs.encoders.items()},
+                "corpus": asked.annotated.source,
+                "texts": [dict(text) for text in asked.annotated.texts],
+                "rows": {"count": len(asked.examples), "digest": asked.digest},
+                **facts,
+                "device": context.device,
+                "command": context.command,
+                "seconds": round(time.monotonic() - started, 3),
+            }
+        )
+    )

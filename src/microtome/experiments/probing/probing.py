@@ -15,7 +15,7 @@ from ...probes.targets import Target
 from ...tasks.task import Task
 from ..base import Experiment, Plan, as_function, default_of, option, options_of
 from ..inputs import LoadingOptions, TaskOptions
-from .layer_mixes import LAYERS
+from .inputs import LAYERS
 
 # A target that begins with it is a task.
 TASK = "task:"

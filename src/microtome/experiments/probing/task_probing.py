@@ -28,9 +28,10 @@ from ..inputs import task_notes
 from ..layer_heads import Arm, Vectors, converged_arm, fitting_size, readout_refusal, trained_arm
 from ..models import guess_line
 from ..truncation_curves import Said, curve_of
+from .claims import baseline_claims, reading_claims
 from .curves import AXIS, difference_facts, layer_differences
 from .inputs import RANDOM_BASELINE, ProbingInputs, open_encoders
-from .task_claims import task_findings, task_methods
+from .methods import task_methods
 from .task_heads import HeadModel, head_models, pooler_note, reads_of
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def plan(experiment: Probing, context: Context) -> Plan:
 
 
 def run(experiment: Probing, plan: Plan, context: Context) -> Result:
-    """Train the heads of all layers, and make curves and findings."""
+    """Train the heads of all layers, and make curves and claims."""
     started, inputs = time.monotonic(), plan.inputs
     task, names, judged = inputs.task, inputs.names, inputs.judged
     arms = {
@@ -113,7 +114,7 @@ def run(experiment: Probing, plan: Plan, context: Context) -> Result:
         for key, arm in _arms(experiment, inputs, context).items()
     }
     curves = {key: replace(curve_of(arm, task, context.level), axis=AXIS) for key, arm in arms.items()}
-    differences, missing = _differences(arms, curves, names[0], task, context.level)
+    differences, missing = _differences(arms, curves, names[0], task, context)
     score, lines = find_score(task.main), guess_line(task, judged)
     return Result(
         experiment=experiment.name,
@@ -126,14 +127,17 @@ def run(experiment: Probing, plan: Plan, context: Context) -> Result:
         curves=(*curves.values(), *differences),
         lines=MappingProxyType(lines),
         rows=tuple(_rows(arms, task)),
-        findings=task_findings(
-            [curve for (name, _), curve in curves.items() if name != RANDOM_BASELINE],
-            differences,
-            score,
-            lines,
-            task.name,
+        claims=(
+            *reading_claims(
+                [*curves.values(), *differences],
+                [curve.name for (name, _), curve in curves.items() if name != RANDOM_BASELINE],
+                score,
+                task.name,
+                lines,
+            ),
+            *baseline_claims(lines, score),
         ),
-        methods=task_methods(experiment, inputs, context.level),
+        methods=task_methods(experiment, inputs, context),
         references=cited("tamkin2020"),
         warnings=tuple(dict.fromkeys([*inputs.notes, *missing, *_warnings(arms)])),
         more=MappingProxyType(
@@ -252,7 +256,7 @@ def _arms(experiment: Probing, inputs: TaskInputs, context: Context) -> dict[Key
 
 
 def _differences(
-    arms: Mapping[Key, Said], curves: Mapping[Key, Curve], first: str, task: Task, level: float
+    arms: Mapping[Key, Said], curves: Mapping[Key, Curve], first: str, task: Task, context: Context
 ) -> tuple[list[Curve], list[str]]:
     """Of the other models and the random baseline from the first, and of converged from published heads."""
     differences, notes = [], []
@@ -275,7 +279,7 @@ def _differences(
         else:
             seeds = max((side.arms[0].runs for side in sides), key=len)
             probed = [_probed(side, seeds, task) for side in sides]
-            curve = layer_differences(probed[0], probed[1], level, probed[0].score, **facts)
+            curve = layer_differences(probed[0], probed[1], context, **facts)
             # What is independent in either of them is so in their difference.
             unit = max((curves[key].unit for key in keys), key=lambda unit: bool(unit.runs))
             differences.append(replace(curve, x=sides[0].layers, unit=unit))

@@ -5,11 +5,11 @@ Each module of this package has a table `KINDS` with one line per kind of claim;
 
 from __future__ import annotations
 
-from . import change, general, surgery
+from . import change, general, probing, surgery
 from .claim import Claim
 from .writing import ClaimKind
 
-KINDS: dict[str, ClaimKind] = {**general.KINDS, **surgery.KINDS, **change.KINDS}
+KINDS: dict[str, ClaimKind] = {**general.KINDS, **surgery.KINDS, **change.KINDS, **probing.KINDS}
 
 
 def headline(claim: Claim) -> str:
@@ -34,4 +34,5 @@ def render(claim: Claim, style: str = "full") -> str:
     """
     if style != "full":
         return {"headline": headline, "evidence": evidence}[style](claim)
-    return " ".join(part for part in (headline(claim), evidence(claim)) if part)
+    text = " ".join(part for part in (headline(claim), evidence(claim)) if part)
+    return f"{claim.task}: {text}" if claim.task else text

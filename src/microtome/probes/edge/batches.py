@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...errors import InputError, must
+from ...lazy import torch
 from ..targets import Annotated
-
-if TYPE_CHECKING:
-    import torch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -198,8 +196,6 @@ def make_batch(edges: Edges, sets: Sequence[np.ndarray], device: Any = "cpu") ->
     -------
     Batch
     """
-    import torch
-
     wide = edges.wide
     targets = [edges.of(np.sort(sentences)) for sentences in sets]
     slot_rows = [

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError, must
+from ...lazy import torch
 from ...randomness import generator, repeatable
 from ..mixing import Input, center_of_gravity, find_inputs
 from .batches import Edges
@@ -73,8 +74,6 @@ class EdgeProbes:
 
     def weights(self, seed: int, number: int) -> dict[str, np.ndarray]:
         """The weights of one probe by name, given the indices of its seed and of its input."""
-        import torch
-
         return {
             n: w.numpy() for n, w in named(torch.from_numpy(self.table[seed, number]), self.shapes).items()
         }
@@ -176,8 +175,6 @@ def apply_edges(
     -------
     EdgeCounts
     """
-    import torch
-
     if edges.labels != probes.labels:
         raise must("labels of the spans", "those that the probes know", ", ".join(edges.labels))
     slots = 2 if "project2" in probes.shapes else 1
@@ -241,8 +238,6 @@ def _mixes(
     table: np.ndarray, shapes: Mapping[str, tuple[int, ...]], inputs: Sequence[Input], layers: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Weights of the layers in each mix, and its scale gamma."""
-    import torch
-
     weights = named(torch.from_numpy(table).double(), shapes)
     shares, gamma = np.zeros((*table.shape[:2], layers)), np.ones(table.shape[:2])
     for number, probe_input in enumerate(inputs):

@@ -9,16 +9,14 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...errors import must
+from ...lazy import torch
 from ...randomness import generator
 from .batches import Batch, Slot
-
-if TYPE_CHECKING:
-    import torch
 
 Shapes = Mapping[str, tuple[int, ...]]
 NORM = 1e-5  # added to the variance of the hidden layer, as PyTorch does
@@ -94,8 +92,6 @@ class LayerRows:
     """
 
     def __init__(self, X: Any, device: Any = "cpu") -> None:
-        import torch
-
         self.device = torch.device(device)
         table = X if hasattr(X, "ndim") else np.stack([np.asarray(layer) for layer in X])
         if table.ndim != 3 or 0 in table.shape:
@@ -127,8 +123,6 @@ class LayerRows:
         -------
         Tensor of float32 of shape (sets, layers, rows, features)
         """
-        import torch
-
         flat = places.flatten().to(self.table.device)
         if len(layers) == self.layers:
             rows = self.table.index_select(1, flat)
@@ -192,8 +186,6 @@ def read_spans(
 
 def pick(rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
     """Select rows, shape (sets, probes, rows, features), at the indices of each set, shape (sets, places)."""
-    import torch
-
     sets, probes, count = rows.shape[:3]
     if sets == 1:
         return rows.index_select(2, places[0])
@@ -223,7 +215,6 @@ def _pooled(projected: torch.Tensor, attend: torch.Tensor, slot: Slot) -> torch.
     -------
     Tensor of shape (sets, probes, targets, width)
     """
-    import torch
     from torch.nn.functional import embedding_bag
 
     assert slot.places is not None
@@ -261,8 +252,6 @@ def losses(outputs: torch.Tensor, batch: Batch) -> torch.Tensor:
 
 def tallied(outputs: torch.Tensor, batch: Batch) -> torch.Tensor:
     """Count true positives, false positives and false negatives, shape (sets, probes, targets, 3)."""
-    import torch
-
     predicted, gold = outputs > 0, batch.right[:, None] > 0
     tallies = [(predicted & gold).sum(-1), (predicted & ~gold).sum(-1), (~predicted & gold).sum(-1)]
     return torch.stack(tallies, dim=-1) * (batch.share > 0)[:, None, :, None]

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...errors import InputError
+from ...lazy import torch
 from ...randomness import generator
 from ..mixing import Input, layers_read, mixed_rows
 from .batches import Batch, Edges, make_batch
 from .counts import micro_f1
 from .reading import LayerRows, Shapes, first_weights, losses, named, read_spans, tallied
 from .recipe import EdgeRecipe
-
-if TYPE_CHECKING:
-    import torch
 
 BETAS = (0.9, 0.999)
 EPSILON = 1e-8
@@ -50,8 +48,6 @@ class Training:
         seeds: Sequence[int],
         recipe: EdgeRecipe,
     ) -> None:
-        import torch
-
         self.rows, self.edges, self.shapes, self.recipe = rows, edges, shapes, recipe
         self.inputs, self.seeds = tuple(inputs), tuple(seeds)
         first = np.stack([first_weights(shapes, seed) for seed in seeds])
@@ -83,8 +79,6 @@ class Training:
         dict of str to ndarray of shape (seeds, inputs, ...)
             `table`, `validation`, `best`, `updates` and `stopped`, as in `EdgeProbes`.
         """
-        import torch
-
         recipe, shape = self.recipe, (len(self.seeds), len(self.inputs))
         validation_batches = fixed_batches(self.edges, checked, recipe.batch, self.rows.device)
         order = [in_batches(learned, recipe.batch, seed) for seed in self.seeds]
@@ -138,8 +132,6 @@ class Training:
         Tensor of shape (seeds, inputs)
             Losses before the step.
         """
-        import torch
-
         loss = self.losses(batch)
         # Each loss depends only on its own probe, so the gradient of the sum is that of each loss.
         (gradient,) = torch.autograd.grad(loss.sum(), self.table)
@@ -198,8 +190,6 @@ class Training:
 
     def kept(self, sizes: Sequence[int], width: int, share: float) -> torch.Tensor:
         """Draw scaled dropout masks, shared by all inputs of a seed: shape (seeds, 1, longest, width)."""
-        import torch
-
         out = torch.ones((len(sizes), max(sizes), width), device=self.rows.device)
         for index, size in enumerate(sizes):
             rng = self.dropout[self.at[0][index]]
@@ -208,8 +198,6 @@ class Training:
 
     def validate(self, known: Sequence[Batch]) -> np.ndarray:
         """Micro-averaged F1 of all probes of the grid, shape (seeds, inputs)."""
-        import torch
-
         table = self.table.detach()
         if not bool(table.isfinite().all()):
             raise InputError("X must be finite, but it has values that are not numbers.")
@@ -253,8 +241,6 @@ def answered(
     Tensor of int of shape (probes, targets, 3)
         True positives, false positives and false negatives of each target.
     """
-    import torch
-
     used, taken, mixed = layers_read(inputs, rows.device)
     with torch.inference_mode():
         weights = named(table[None], shapes)

@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ...lazy import torch
 from .parallel import workers
 from .scaling import Fitted, Held, Scale, best, chunks, on_scale, scale_of
 from .solver import Problems
-
-if TYPE_CHECKING:
-    import torch
 
 BYTES = 1 << 26  # of layers that are solved together on the CPU; 64 times as many on other devices
 PRECISE = 1 << 19  # numbers of a layer up to which all is computed in float64
@@ -82,8 +80,6 @@ def fit_layers(
     list of Fitted
         Independent of the number of threads.
     """
-    import torch
-
     layers, rows, features = X.shape
     compute_device = torch.device(device)
     with workers(compute_device) as pool:
@@ -137,8 +133,6 @@ def _chained(work: _Work, X: np.ndarray) -> list[Fitted]:
 
 
 def _alone() -> None:
-    import torch
-
     torch.set_num_threads(1)
 
 
@@ -146,8 +140,6 @@ def _together(
     work: _Work, X: np.ndarray, before: _Before | None = None
 ) -> tuple[list[Fitted], _Before | None]:
     """Fit several layers together; a single layer may be warm-started from its neighbor."""
-    import torch
-
     if work.device.type == "cpu":
         scales = [scale_of(layer) for layer in X]
         rows = torch.stack([_scaled(layer, scale, work.kind) for layer, scale in zip(X, scales, strict=True)])
@@ -198,8 +190,6 @@ def _begun(work: _Work, everything: Problems) -> tuple[np.ndarray, np.ndarray, t
     losses : ndarray of shape (layers, penalties)
     start : Tensor of shape (layers, features + 1, 1, columns)
     """
-    import torch
-
     rows, labels, held = everything.rows, everything.labels, work.held
     start = everything.start()
     penalty_indices = np.zeros(len(rows), dtype=np.int64)
@@ -272,8 +262,6 @@ def _spaced(rows: int) -> np.ndarray:
 
 def _carried(before: _Before, rows: torch.Tensor) -> torch.Tensor:
     """Map the weights of the neighboring layer to the features of this layer by ridge regression."""
-    import torch
-
     gram, shared = (rows.mT @ rows).double(), (rows.mT @ before.rows).double()
     gram.diagonal(dim1=1, dim2=2).add_(ALIKE * rows.shape[1])
     turned = torch.linalg.solve(gram, shared) @ before.at[:, :-1, 0]
@@ -286,8 +274,6 @@ def _both(weights: np.ndarray, classes: int) -> np.ndarray:
 
 
 def _scaled(layer: np.ndarray, scale: Scale, kind: torch.dtype) -> torch.Tensor:
-    import torch
-
     out = torch.empty(layer.shape, dtype=kind)
     for rows, part in chunks(layer, scale):
         out[rows] = torch.from_numpy(part).to(kind)
@@ -296,8 +282,6 @@ def _scaled(layer: np.ndarray, scale: Scale, kind: torch.dtype) -> torch.Tensor:
 
 def _span(rows: torch.Tensor) -> torch.Tensor:
     """Find axes that span the rows, shape (layers, features, rows): weights outside their span are 0."""
-    import torch
-
     values, vectors = torch.linalg.eigh((rows @ rows.mT).double())
     # All layers have the same number of axes; null axes are zeroed.
     inverse = torch.where(values > RANK * values[:, -1:], values, torch.inf).rsqrt()

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from ...lazy import torch
 from .parallel import in_parts
-
-if TYPE_CHECKING:
-    import torch
 
 ROUNDING = 1e-9  # relative threshold: shifting all classes together changes no prediction
 JITTER = 1e-5  # added to the diagonal, relative to its largest entry
@@ -49,8 +46,6 @@ class Guess:
 
     def solve(self, gradient: torch.Tensor) -> torch.Tensor:
         """Divide a gradient, shape (layers, features + 1, problems, columns), by the curvature."""
-        import torch
-
         flat = gradient.flatten(2)
         inner = self.axes.mT @ (flat[:, :-1] - self.center * flat[:, -1:])
         turned = torch.cat([inner, flat[:, -1:]], dim=1).view_as(gradient)
@@ -111,7 +106,6 @@ class Told:
 
     def product(self, at: torch.Tensor) -> torch.Tensor:
         """Hessian-vector product with a direction of shape (layers, features + 1, problems, columns)."""
-        import torch
 
         def work(part: slice) -> tuple[torch.Tensor, torch.Tensor]:
             rows = self.rows[:, part]
@@ -125,8 +119,6 @@ class Told:
 
     def solve(self, gradient: torch.Tensor) -> torch.Tensor:
         """Divide a gradient by the curvature, by preconditioned conjugate gradients."""
-        import torch
-
         solution, residual = torch.zeros_like(gradient), gradient.clone()
         step = self._near(residual)
         length = dot(residual, step)
@@ -166,8 +158,6 @@ def guessed(rows: torch.Tensor, shares: torch.Tensor, weight: torch.Tensor, stro
     -------
     Guess
     """
-    import torch
-
     weighted = (shares * weight[..., None]).transpose(1, 2)
     classes = torch.diag_embed(weighted.sum(2)) - weighted.mT @ shares.transpose(1, 2)
     heavy = (_unsure(shares) * weight).sum(-1, keepdim=True)
@@ -199,8 +189,6 @@ def class_blocks(
     -------
     Blocks
     """
-    import torch
-
     bend = shares * (1 - shares) * weight[..., None]
     wide = torch.nn.functional.pad(rows, (0, 1), value=1.0)
     size = wide.shape[-1]
@@ -242,8 +230,6 @@ def told(
     -------
     Told
     """
-    import torch
-
     if rows.shape[1] <= count:
         return _asked(rows, shares, weight.expand(len(rows), -1, -1), strong, pool)
     unsure = (_unsure(shares) * weight).sum(-1).sqrt()
@@ -276,8 +262,6 @@ def _asked(
 
 def outputs_of(rows: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
     """Multiply rows with weights and intercepts, shape (layers, rows, problems, columns)."""
-    import torch
-
     flat = at.to(rows.dtype).flatten(2)
     outputs = torch.baddbmm(flat[:, -1:], rows, flat[:, :-1])
     return outputs.view(*outputs.shape[:2], *at.shape[2:])
@@ -302,6 +286,4 @@ def _unsure(shares: torch.Tensor) -> torch.Tensor:
 
 def _ratio(numerator: torch.Tensor, denominator: torch.Tensor) -> torch.Tensor:
     """Divide, with 0 where the denominator is not positive."""
-    import torch
-
     return torch.where(denominator > 0, numerator / denominator, 0.0)

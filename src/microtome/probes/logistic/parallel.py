@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    import torch
+from ...lazy import torch
 
 Result = TypeVar("Result")
 
@@ -31,8 +30,6 @@ def workers(device: torch.device) -> Iterator[Executor | None]:
     ------
     Executor or None
     """
-    import torch
-
     count = torch.get_num_threads()
     if device.type != "cpu" or count == 1:
         yield None

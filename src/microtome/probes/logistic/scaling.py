@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...errors import InputError, must
-
-if TYPE_CHECKING:
-    import torch
+from ...lazy import torch
 
 CHUNK = 1 << 18  # numbers of a layer that are converted at once, so that they fit in the cache
 
@@ -125,8 +123,6 @@ def on_scale(layer: np.ndarray, device: Any, kind: torch.dtype) -> tuple[Scale, 
     scale : Scale
     scaled : Tensor of shape (rows, features)
     """
-    import torch
-
     values = torch.from_numpy(np.ascontiguousarray(layer)).to(device).double()
     mean = values.mean(0)
     values -= mean

@@ -10,13 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from ...lazy import torch
 from .hessian import Guess, Told, dot, guessed, outputs_of, told
 from .parallel import in_parts
-
-if TYPE_CHECKING:
-    import torch
 
 MEMORY = 20  # steps in the L-BFGS history
 STEPS = 500  # maximum number of iterations
@@ -74,8 +71,6 @@ class Problems:
         fold: torch.Tensor | None,
         pool: Executor | None = None,
     ) -> None:
-        import torch
-
         self.rows, self.labels = rows, labels
         self.classes, self.columns = classes, 1 if classes == 2 else classes
         count = 1 if fold is None else int(fold.max()) + 1
@@ -93,8 +88,6 @@ class Problems:
 
     def start(self) -> torch.Tensor:
         """Zero weights, with intercepts that give the class frequencies."""
-        import torch
-
         initial = torch.zeros(
             (len(self.rows), self.rows.shape[2] + 1, len(self.sizes), self.columns),
             dtype=torch.float64,
@@ -110,8 +103,6 @@ class Problems:
 
     def shown(self, at: torch.Tensor) -> torch.Tensor:
         """Return the weights with the intercepts of unseen classes at minus infinity."""
-        import torch
-
         if self.columns == 1:
             return at
         out = at.clone()
@@ -120,8 +111,6 @@ class Problems:
 
     def _balanced(self, at: torch.Tensor) -> torch.Tensor:
         """Center the weights over the classes: predictions stay the same, and a solution has this form."""
-        import torch
-
         if self.columns == 1:
             return at
         share = self.seen / self.seen.sum(-1, keepdim=True).double()
@@ -130,8 +119,6 @@ class Problems:
 
     def outputs(self, at: torch.Tensor) -> torch.Tensor:
         """Multiply the rows with weights, shape (layers, rows, problems, columns)."""
-        import torch
-
         shape = (*self.rows.shape[:2], *at.shape[2:])
         outputs = torch.empty(shape, dtype=self.rows.dtype, device=self.rows.device)
 
@@ -143,8 +130,6 @@ class Problems:
 
     def _said(self, outputs: torch.Tensor, part: slice) -> tuple[torch.Tensor, torch.Tensor]:
         """Cross-entropy of a chunk of rows, shape (layers, rows, problems), and the class probabilities."""
-        import torch
-
         if self.columns == 1:
             ahead = outputs[..., 0]
             loss = torch.nn.functional.softplus(ahead) - ahead * self.right[part, ..., 0]
@@ -164,8 +149,6 @@ class Problems:
             The problems that the weights solve, fitted on other rows. When absent, the weights solve these
             problems, and each is evaluated on the rows of its own fold.
         """
-        import torch
-
         seen = self.seen if of is None else of.seen
         loss, _ = self._said(_opened(self.outputs(at), seen), slice(None))
         counted = seen[:, self.labels].T
@@ -181,7 +164,6 @@ class Problems:
         change: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Compute value and gradient; `change` holds the outputs of a direction and the step lengths."""
-        import torch
 
         def work(part: slice) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
             part_outputs = outputs[:, part]
@@ -208,16 +190,12 @@ class Problems:
 
     def better(self, one: torch.Tensor, other: torch.Tensor, penalties: list[float]) -> torch.Tensor:
         """Select, for each layer and problem, the weights with the smaller loss."""
-        import torch
-
         strong = self._strong(penalties)
         first, second = (self.point(self._balanced(at), strong).value for at in (one, other))
         return torch.where((first <= second)[:, None, :, None], one, other)
 
     def _strong(self, penalties: list[float]) -> torch.Tensor:
         """Penalties on the scale of the mean loss, shape (layers, problems)."""
-        import torch
-
         return torch.tensor(penalties, dtype=torch.float64, device=self.rows.device)[:, None] / self.sizes
 
     def solve(
@@ -249,8 +227,6 @@ class Problems:
         done : Tensor of bool of shape (layers,)
             Whether all problems of a layer converged.
         """
-        import torch
-
         strong = self._strong(penalties)
         point = self.point(self._balanced(at), strong)
         curvature_rows = min(UNSURE, self.rows.shape[1] // FEWER) if self.rows.shape[1] >= MANY else 0
@@ -306,8 +282,6 @@ class Problems:
 
         The loss is convex, so the sign of its slope along the direction brackets the optimal length.
         """
-        import torch
-
         change = self.outputs(direction)
         slope0 = dot(point.gradient, direction)
         length = torch.ones_like(slope0)

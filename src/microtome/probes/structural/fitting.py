@@ -5,16 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ...errors import InputError, WorkError
+from ...lazy import torch
 from ...randomness import generator
 from .distances import Trees, tree_distances
-
-if TYPE_CHECKING:
-    import torch
 
 Target = Literal["distance", "depth"]
 
@@ -94,8 +92,6 @@ class Part(NamedTuple):
 
 def place_words(X: np.ndarray, trees: Trees, target: Target, device: torch.device) -> Words:
     """Copy words and their targets to a device."""
-    import torch
-
     with warnings.catch_warnings():
         # Read-only arrays are never written.
         warnings.simplefilter("ignore", UserWarning)
@@ -151,8 +147,6 @@ def learn(
     -------
     Learned
     """
-    import torch
-
     layers, _, features = words.X.shape
     start, rng = first_weights(seed, rank, features), sentence_order(seed)
     B = torch.from_numpy(start).to(words.X).repeat(layers, 1, 1)
@@ -205,8 +199,6 @@ def _slowed(rate: np.ndarray) -> np.ndarray:
 
 def _batches(words: Words, target: Target, rng: np.random.Generator) -> Iterator[list[Part]]:
     """Yield all sentences in random order, each batch in parts of similar length."""
-    import torch
-
     order = rng.permutation(len(words.sizes))
     batches = [order[at : at + BATCH] for at in range(0, len(order), BATCH)]
     batches = [batch[np.argsort(words.sizes[batch], kind="stable")] for batch in batches]
@@ -223,8 +215,6 @@ def _batches(words: Words, target: Target, rng: np.random.Generator) -> Iterator
 
 
 def _part(words: Words, sentences: torch.Tensor, longest: int, target: Target) -> Part:
-    import torch
-
     starts, lengths, offsets = (
         values[sentences, None] for values in (words.starts, words.lengths, words.offsets)
     )
@@ -240,8 +230,6 @@ def _part(words: Words, sentences: torch.Tensor, longest: int, target: Target) -
 
 def _read(words: Words, active: np.ndarray, rows: torch.Tensor) -> torch.Tensor:
     """Select rows of the active layers, shape (layers, words, features)."""
-    import torch
-
     out = words.X.new_empty(len(active), len(rows), words.X.shape[2])
     for index, layer in enumerate(active):
         torch.index_select(words.X[layer], 0, rows, out=out[index])
@@ -319,8 +307,6 @@ def _validate(held: Words, active: np.ndarray, B: torch.Tensor, target: Target) 
 
 def _padded(words: Words, target: Target) -> Iterator[Part]:
     """Yield all sentences in padded parts, sorted by length."""
-    import torch
-
     order = np.argsort(words.sizes, kind="stable")
     placed = torch.from_numpy(order).to(words.starts.device)
     at = 0

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import must
+from ...lazy import torch
 from .distances import Trees, word_rows
 from .fitting import Target, learn, place_words
 
@@ -107,8 +108,6 @@ def fit_structural(
     Hewitt and Manning (2019), A structural probe for finding syntax in word representations, NAACL. Learning
     rates, early stopping and losses are those of the published code.
     """
-    import torch
-
     if target not in ("distance", "depth"):
         raise must("target", '"distance" or "depth"', target)
     if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
@@ -164,8 +163,6 @@ def predict_trees(
         Indices of the sentences.
     predictions : ndarray of shape (seeds, layers, n, words, words) or (seeds, layers, n, words)
     """
-    import torch
-
     compute_device = torch.device(device if device is not None else getattr(X, "device", "cpu"))
     rows = word_rows(X, trees)
     seeds, layers, rank, features = probe.weights.shape
