@@ -17,8 +17,8 @@ from ..errors import must
 from ..extraction.attention import SentenceMaps, stream_attention
 from ..extraction.texts import Texts
 from ..findings.change import change_profile
+from ..findings.layer_order import layer_matching
 from ..findings.maps import Map
-from ..findings.matching import layer_matching
 from ..inference.estimate import Sides
 from ..measures.attention_pass import AttentionPass
 from ..measures.declare import Chosen
