@@ -18,7 +18,7 @@ from microtome.extraction.attention import stream_attention
 from microtome.extraction.streaming import stream
 from microtome.extraction.texts import make_texts
 from microtome.findings.change import change_profile
-from microtome.findings.matching import layer_matching
+from microtome.findings.layer_order import layer_matching
 from microtome.findings.places import SAME_TOKEN
 from microtome.randomness import generator
 from microtome.rows.options import row_options

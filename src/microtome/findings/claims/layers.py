@@ -13,9 +13,9 @@ import numpy as np
 
 from ...errors import MicrotomeError, SmallSampleWarning
 from ..change import change_profile
+from ..layer_order import layer_matching
 from ..localization import Localization, localization
 from ..maps import Map, Maps
-from ..matching import layer_matching
 from ..methods import declared
 from ..stackblocks import StackBlocks, blocks_document
 from .claim import Bound, Claim, Quantity
