@@ -1,7 +1,9 @@
-"""Torch as a module that is imported at its first use: importing the package alone must be quick."""
+"""Heavy libraries imported at their first use, and the base of torch modules that are defined before that."""
 
 from __future__ import annotations
 
+import sys
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -21,11 +23,45 @@ class LazyModule(ModuleType):
     3.0
     """
 
+    def __getattribute__(self, name: str) -> Any:
+        own = super().__getattribute__
+        # The short way for a module that is imported: loops over small tensors read names often.
+        module = None if name.startswith("__") else sys.modules.get(own("__name__"))
+        return own(name) if module is None else getattr(module, name)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(import_module(self.__name__), name)
 
 
 if TYPE_CHECKING:
+    import tokenizers as tokenizers
     import torch as torch
+    import transformers as transformers
+    from torch.nn import Module as _Module
 else:
-    torch = LazyModule("torch")
+    tokenizers, torch, transformers = map(LazyModule, ("tokenizers", "torch", "transformers"))
+    _Module = object
+
+
+class LateModule(_Module):
+    """
+    Base of torch modules whose own base, `torch.nn.Module`, is added at the first instantiation.
+
+    Instances can be copied and pickled like any torch module.
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Make an empty module."""
+        return object.__new__(_torch_class(cls))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The class derived from torch has no importable name for pickle to look up.
+        return LateModule.__new__, (type(self).__mro__[1],), self.__dict__
+
+
+@cache
+def _torch_class(late: type) -> type:
+    if issubclass(late, torch.nn.Module):
+        return late
+    names = {"__module__": late.__module__, "__qualname__": late.__qualname__, "__doc__": late.__doc__}
+    return type(late.__name__, (late, torch.nn.Module), names)

@@ -15,7 +15,8 @@ from microtome.encoders.versions import LIBRARIES
 from microtome.findings.maps import Maps
 
 # Keys of the provenance of every result.
-COMMON = ("microtome", "python", *LIBRARIES, "models", "seeds", "device", "threads", "seconds", "command")
+COMMON = ("microtome", "python", *LIBRARIES, "models", "seeds", "device", "threads", "seconds")
+COMMON += ("command", "options", "level")
 TUNING = ["--set", "steps=4", "--set", "batch=8", "--set", "longest=16", "--threads", "1"]
 SMALL = ("layers=2", "width=32", "heads=2", "inner=64", "length=12", "batch=4", "steps=3", "vocabulary=60")
 DESIGN = [word for value in SMALL for word in ("--set", value)]
@@ -43,8 +44,8 @@ SLOW = {
     "localize": ["BASE", "ONE", "--on", "TEXT", "--sample", "60", "--halves", "2", "--rotations", "2"],
     "trajectory": ["RUN", "--on", "TEXT", "--sample", "60"],
 }
-# What these verbs write is no result: a page, a table on the screen, a folder of several results.
-OTHERS = {"report", "ls", "demo", "store"}
+# What these verbs write is no result: a page, a table on the screen, a folder of several results, an entry.
+OTHERS = {"report", "ls", "demo", "store", "call"}
 
 
 @pytest.fixture(scope="module")

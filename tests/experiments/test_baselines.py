@@ -69,7 +69,7 @@ def test_nothing_is_concluded_from_a_model_that_learned_nothing(
     found = failed(name, **options)
     assert found.findings
     for sentence in found.findings:
-        assert re.search("Nothing is concluded(| about truncation| about skipping): the ", sentence)
+        assert re.match("Nothing is concluded about [a-z-]+: the ", sentence)
         assert "beat the majority baseline (accuracy 0." in sentence
         assert not any(claim in sentence for claim in CLAIMS)
     assert len(set(found.findings)) == len(found.findings)

@@ -14,22 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figures.resulting import make_curve, make_result
+from findings.claim_samples import CUT, SAMPLES
+from microtome.findings.claims import general, surgery
 from microtome.findings.claims.claim import Bound, Claim, Quantity, read_claim, verdict_of
 from microtome.findings.claims.render import KINDS, evidence, headline, render
 from microtome.findings.claims.writing import ClaimKind
 from microtome.findings.results import from_document, open_result, plain
-
-COST = Quantity(value=0.416, low=-0.2, high=0.931, unit="example and seed", seeds=2, by_seed=(0.2, 0.63))
-CUT = Claim(
-    kind="cut",
-    verdict="holds",
-    score="accuracy",
-    layers=(10, 11, 12),
-    depth=12,
-    estimate=COST,
-    bound=Bound(side="most", value=0.93, family="all cuts"),
-    n=1277,
-)
 
 
 def test_a_claim_has_a_headline_and_evidence() -> None:
@@ -67,6 +57,22 @@ def test_a_claim_survives_json_with_what_is_undefined() -> None:
     again = read_claim(json.loads(json.dumps(document, allow_nan=False)))
     assert plain(again.document()) == document
     assert math.isnan(again.beside["TUNED"].value)
+
+
+def test_every_kind_of_surgery_has_a_sample() -> None:
+    assert set(SAMPLES) == {*general.KINDS, *surgery.KINDS}
+
+
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_a_claim_of_every_kind_is_written_after_json_as_before(kind: str) -> None:
+    for claim in SAMPLES[kind]:
+        again = read_claim(json.loads(json.dumps(plain(claim.document()), allow_nan=False)))
+        assert again.kind == kind
+        assert headline(claim).endswith(".")
+        for style in ("headline", "evidence", "full"):
+            assert render(again, style) == render(claim, style)
+        # No text has what was formatted by accident, or a rule's definition before its numbers.
+        assert not re.search(r"nan|None|\{|  |\.\.|\( ", render(claim))
 
 
 def test_a_kind_of_claim_is_one_entry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

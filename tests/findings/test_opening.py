@@ -9,6 +9,7 @@ import pytest
 
 import microtome as mt
 from microtome.errors import InputError
+from microtome.findings.intervals import Unit
 from microtome.findings.maps import Maps
 from microtome.findings.record import write
 from microtome.findings.results import Curve, Result
@@ -26,7 +27,7 @@ def result() -> Result:
         band_low=line - 0.2,
         band_high=line + 0.2,
         level=0.95,
-        unit="example",
+        unit=Unit("example"),
         n=40,
         seeds=(1, 1),
         reasons=(None, None),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..arguments import checked
+from ..encoders.versions import provenance
 from ..errors import InputError, must
 from ..findings.maps import Map, Maps
 from ..findings.paired import Resamples
@@ -169,7 +170,7 @@ def as_attention_map(
         warnings=tuple(dropped),
         details=MappingProxyType({"backward": cells.backward}),
         symmetric=symmetric,
-        provenance=MappingProxyType({"sentences": cells.sentences, "seed": seed}),
+        provenance=MappingProxyType(provenance({"sentences": cells.sentences, "seed": seed})),
     )
 
 

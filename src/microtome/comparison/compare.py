@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ..context import Context
 from ..encoders.encoder import Encoder
-from ..errors import InputError, SmallSampleWarning
+from ..errors import InputError
 from ..extraction.recording import Activations, describe, record
-from ..extraction.streaming import Progress, constant_layers, stream
+from ..extraction.streaming import constant_layers, stream
 from ..extraction.texts import Texts
 from ..findings.maps import Map, Maps
 from ..findings.places import with_places
@@ -26,12 +25,11 @@ from ..measures.table import chosen_all
 from ..rows.documents import DOCUMENTS
 from ..rows.planning import Rows
 from ..store.shelf import Shelf
-from ..version import VERSION
-from .models import attention_maps, say, tuned_facts
+from .models import attention_maps, tuned_facts
 from .request import SimilarityOptions, prepare
 from .similarity import compute_maps
 from .streamed import streamed_windows
-from .structure import of_unit, stack_blocks
+from .structure import stack_blocks
 
 FIXED = f"fewer than {DOCUMENTS} documents have another of as many rows to change places with"
 
@@ -102,13 +100,7 @@ def choose_measures(measures: Any, *, rows: str, certainty: bool, keep: bool) ->
     return choices
 
 
-def compare_layers(
-    inputs: ComparisonInputs,
-    options: SimilarityOptions,
-    *,
-    store: str | os.PathLike[str] | None = None,
-    command: str = "",
-) -> Maps:
+def compare_layers(inputs: ComparisonInputs, options: SimilarityOptions, context: Context) -> Maps:
     """
     Compare all layers of all models with one another on the same rows.
 
@@ -117,56 +109,68 @@ def compare_layers(
     inputs : ComparisonInputs
     options : SimilarityOptions
         Without clusters, names and a sample, which follow from the rows.
-    store, command
-        As in `Shelf`.
+    context : Context
+        Its store, command and progress.
 
     Returns
     -------
     Maps
-        One map per measure over the layers of all models; `findings` holds sentences about them, and
+        One map per measure over the layers of all models; `claims` holds what follows from them, and
         `blocks` the block structure of each model. `layers` of a map holds the spectrum of each layer. A
         layer that is constant over the rows keeps its row and column, with the reason in `reasons`.
     """
-    rows = inputs.rows
+    encoders, rows = inputs.encoders, inputs.rows
     maps: list[Map] = []
     blocks: list[StackBlocks] = []
     recordings: list[Activations] = []
-    fixed = inputs.keep and bool(options.permutations) and _fixed(rows)
-    if fixed:
-        options = replace(options, permutations=0)
     if inputs.of_rows and inputs.keep:
         clusters = None if rows.unit == "example" else rows.clusters
-        options = replace(options, clusters=clusters)
         if clusters is not None and any(c.measure.interval == "debiased" for c in inputs.of_rows):
             check_balanced(clusters, rows.unit)
-        recordings = _record(inputs, options.progress, Shelf(store, command))
-        maps += _recorded_maps(recordings, inputs.of_rows, options)
-        if fixed:
-            maps = [replace(similarity_map, null_note=FIXED) for similarity_map in maps]
-        if options.certainty:
-            blocks = stack_blocks(recordings, inputs.of_rows, options)
+        options = replace(options, clusters=clusters)
+        recordings = _record(inputs, context)
+        maps, blocks = _recorded_maps(recordings, inputs, options)
     elif inputs.of_rows:
         run = partial(
             stream,
-            inputs.encoders,
+            encoders,
             inputs.texts.examples,
             rows,
             tokens=inputs.batch_tokens,
             progress=options.progress,
         )
-        maps += streamed_windows(inputs.encoders, rows, run, inputs.of_rows, options).values()
+        maps += streamed_windows(encoders, rows, run, inputs.of_rows, options).values()
     if inputs.of_attention:
         maps += attention_maps(
-            inputs.encoders, inputs.texts, rows, inputs.of_attention, options, causal=inputs.causal
+            encoders, inputs.texts, rows, inputs.of_attention, options, causal=inputs.causal
         )
-    maps = _described(maps, inputs, recordings)
-    blocks = [of_unit(model_blocks, rows.unit) for model_blocks in blocks]
-    return Maps(
-        _in_place(maps, inputs.encoders, rows), _findings(maps, inputs, blocks, options.certainty), blocks
-    )
+    labels = [choice.label for choice in inputs.measures]
+    maps.sort(key=lambda similarity_map: labels.index(similarity_map.measure))
+    provenance = {
+        "models": [{**describe(encoder), "tuned": tuned_facts(encoder)} for encoder in encoders],
+        "texts": dict(inputs.texts.facts),
+        "rows": {"digest": rows.digest, "count": len(rows), "what": rows.options.sentence()},
+        "activations": [recording.address for recording in recordings],
+    }
+    units = {"cluster": rows.unit, **({"row": rows.unit} if rows.options.kind in ("cls", "mean") else {})}
+    maps = [
+        replace(
+            similarity_map,
+            unit=units.get(similarity_map.unit, similarity_map.unit),
+            provenance=MappingProxyType({**similarity_map.provenance, **provenance}),
+        )
+        for similarity_map in maps
+    ]
+    extent = rows.sentence()
+    notes = [f"{extent[0].upper()}{extent[1:]}.", *([rows.few] if options.certainty and rows.few else [])]
+    # Layers that are constant over the rows were left out so far.
+    names = [f"{encoder.name}/{layer}" for encoder in encoders for layer in encoder.layers]
+    empty = {f"{e.name}/{e.layers[k]}": e.widths[k] for e in encoders for k in constant_layers(e, rows)}
+    return Maps([with_places(similarity_map, names, empty) for similarity_map in maps], notes, blocks)
 
 
-def _record(inputs: ComparisonInputs, progress: Progress | None, shelf: Shelf) -> list[Activations]:
+def _record(inputs: ComparisonInputs, context: Context) -> list[Activations]:
+    shelf = Shelf(context.store, context.command)
     return [
         record(
             encoder,
@@ -175,58 +179,28 @@ def _record(inputs: ComparisonInputs, progress: Progress | None, shelf: Shelf) -
             shelf=shelf,
             storage=inputs.storage,
             batch_tokens=inputs.batch_tokens,
-            progress=_named(progress, encoder.name),
+            progress=context.named(encoder.name).progress,
         )
         for encoder in inputs.encoders
     ]
 
 
 def _recorded_maps(
-    recordings: Sequence[Activations], measures: Sequence[Chosen], options: SimilarityOptions
-) -> list[Map]:
+    recordings: Sequence[Activations], inputs: ComparisonInputs, options: SimilarityOptions
+) -> tuple[list[Map], list[StackBlocks]]:
+    """Maps of the recorded layers, and the blocks of each model where intervals are computed."""
+    rows = inputs.rows
+    fixed = bool(options.permutations) and _fixed(rows)
+    if fixed:
+        options = replace(options, permutations=0)
     layers = [recording.layers.stored[k] for recording in recordings for k in recording.varying]
     names = [recording.names[k] for recording in recordings for k in recording.varying]
-    return list(
-        compute_maps(prepare(layers, None, measures, replace(options, names=names, spectra=True))).values()
-    )
-
-
-def _described(maps: Sequence[Map], inputs: ComparisonInputs, recordings: Sequence[Activations]) -> list[Map]:
-    """In the order of the measures, with their unit and their provenance."""
-    labels = [choice.label for choice in inputs.measures]
-    facts = _facts(inputs.encoders, inputs.texts, inputs.rows, recordings)
-    unit = inputs.rows.unit
-    units = {"cluster": unit, **({"row": unit} if inputs.rows.options.kind in ("cls", "mean") else {})}
-    return [
-        replace(
-            similarity_map,
-            unit=units.get(similarity_map.unit, similarity_map.unit),
-            provenance=MappingProxyType({**similarity_map.provenance, **facts}),
-        )
-        for similarity_map in sorted(maps, key=lambda similarity_map: labels.index(similarity_map.measure))
-    ]
-
-
-def _findings(
-    maps: Sequence[Map], inputs: ComparisonInputs, blocks: Sequence[StackBlocks], certainty: bool
-) -> list[str]:
-    rows, encoders = inputs.rows, inputs.encoders
-    extent = rows.sentence()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SmallSampleWarning)
-        return [
-            f"{extent[0].upper()}{extent[1:]}.",
-            *([rows.few] if certainty and rows.few else []),
-            *say(maps[0], [encoder.name for encoder in encoders], _tuned_from(encoders)),
-            *(model_blocks.sentence() for model_blocks in blocks),
-        ]
-
-
-def _in_place(maps: Sequence[Map], encoders: Sequence[Encoder], rows: Rows) -> list[Map]:
-    """Add rows and columns for layers that are constant over the rows, which were left out so far."""
-    names = [f"{encoder.name}/{layer}" for encoder in encoders for layer in encoder.layers]
-    empty = {f"{e.name}/{e.layers[k]}": e.widths[k] for e in encoders for k in constant_layers(e, rows)}
-    return [with_places(similarity_map, names, empty) for similarity_map in maps]
+    request = prepare(layers, None, inputs.of_rows, replace(options, names=names, spectra=True))
+    maps = list(compute_maps(request).values())
+    if fixed:
+        maps = [replace(similarity_map, null_note=FIXED) for similarity_map in maps]
+    blocks = stack_blocks(recordings, inputs.of_rows, options, rows.unit) if options.certainty else []
+    return maps, blocks
 
 
 def _fixed(rows: Rows) -> bool:
@@ -235,32 +209,3 @@ def _fixed(rows: Rows) -> bool:
         return False
     sizes = np.bincount(rows.clusters)
     return int((np.bincount(sizes)[sizes] > 1).sum()) < DOCUMENTS
-
-
-def _named(progress: Progress | None, name: str) -> Progress | None:
-    if progress is None:
-        return None
-    return lambda what, done, total: progress(f"{name}: {what}", done, total)
-
-
-def _tuned_from(encoders: Sequence[Encoder]) -> dict[str, str]:
-    """Name of the base model of each model that `finetune` wrote."""
-    facts = {encoder.name: tuned_facts(encoder) for encoder in encoders}
-    return {name: tuning["model"] for name, tuning in facts.items() if tuning is not None}
-
-
-def _facts(
-    encoders: Sequence[Encoder], texts: Texts, rows: Rows, recordings: Sequence[Activations]
-) -> dict[str, Any]:
-    import torch
-    import transformers
-
-    return {
-        "microtome": VERSION,
-        "torch": str(torch.__version__),
-        "transformers": transformers.__version__,
-        "models": [{**describe(encoder), "tuned": tuned_facts(encoder)} for encoder in encoders],
-        "texts": dict(texts.facts),
-        "rows": {"digest": rows.digest, "count": len(rows), "what": rows.options.sentence()},
-        "activations": [recording.address for recording in recordings],
-    }

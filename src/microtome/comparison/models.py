@@ -1,11 +1,11 @@
-"""Maps of several models: sentences about pairs of models, and attention maps."""
+"""Attention maps of several models, and what each was fine-tuned on."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import combinations, combinations_with_replacement, product
+from itertools import combinations_with_replacement, product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,9 +16,7 @@ from ..encoders.encoder import Encoder
 from ..errors import must
 from ..extraction.attention import SentenceMaps, stream_attention
 from ..extraction.texts import Texts
-from ..findings.change import change_profile
 from ..findings.maps import Map
-from ..findings.matching import layer_matching
 from ..inference.estimate import Sides
 from ..measures.attention_pass import AttentionPass
 from ..measures.declare import Chosen
@@ -31,50 +29,6 @@ Blocks = dict[tuple[int, int], dict[str, Map]]
 
 # Attention values that may be held in memory for intervals: two gigabytes.
 HELD = 2**28
-# Accuracy of fast arithmetic: a smaller difference from 1 is rounding error, not change.
-ROUNDING = 1e-6
-
-
-def say(one: Map, models: Sequence[str], tuned_from: Mapping[str, str] = MappingProxyType({})) -> list[str]:
-    """
-    Describe where each pair of models differs, and whether layers match layers of the same depth.
-
-    Parameters
-    ----------
-    one : Map
-        Over the layers of all models, named `model/layer`.
-    models : sequence of str
-    tuned_from : mapping of str to str
-        Base model of each model that is known to be fine-tuned. Only such a pair is described as changed;
-        other pairs differ.
-
-    Returns
-    -------
-    list of str
-    """
-    positions: dict[str, dict[int, int]] = {name: {} for name in models}
-    for index, layer in enumerate(one.left):
-        model, _, depth = layer.rpartition("/")
-        # A final state with an additional normalization has no depth of its own.
-        if model in positions and depth.isdigit():
-            positions[model][int(depth)] = index
-    sentences = []
-    for first, second in combinations(models, 2):
-        rows, columns = positions[first], positions[second]
-        block = one.values[np.ix_(list(rows.values()), list(columns.values()))]
-        same = np.diag(block) if list(rows) == list(columns) else np.empty(0)
-        same = np.where(np.abs(same - 1) <= ROUNDING, 1.0, same)
-        # Change is measured from 1, which requires a measure with a maximum of 1.
-        if np.isfinite(same).sum() >= 2 and np.nanmax(same) <= 1:
-            change = change_profile(same, positions=list(rows))
-            names = [one.left[index] for index in columns.values()]
-            tuned = tuned_from.get(second) == first
-            start = f"From {first} to {second}" if tuned else f"Between {first} and {second}"
-            sentences.append(f"{start}, by {one.measure}: {change.sentence(names, tuned=tuned)}")
-        if min(block.shape) >= 2 and np.isfinite(block).all():
-            matching = layer_matching(block).sentence([one.left[index] for index in rows.values()])
-            sentences.append(f"{first} in {second}, by {one.measure}: {matching}")
-    return sentences
 
 
 def tuned_facts(encoder: Encoder) -> dict[str, Any] | None:
@@ -91,11 +45,8 @@ def tuned_facts(encoder: Encoder) -> dict[str, Any] | None:
         `model`, the name of the base model; `task`; and `seed`.
     """
     # `training` is a higher layer than `comparison`; of what it writes only this file is read here.
-    file = Path(encoder.source.given) / "run.json"
     try:
-        run_record = json.loads(file.read_bytes()) if file.is_file() else None
-        if run_record is None:
-            return None
+        run_record = json.loads((Path(encoder.source.given) / "run.json").read_bytes())
         return {
             "model": str(run_record["model"]),
             "task": str(run_record["task"]),
@@ -177,13 +128,28 @@ def _in_one_pass(
     for sentence in stream:
         for i, j in pairs:
             passes[i, j].add(sentence.maps[i], None if i == j else sentence.maps[j])
-    return {
-        (i, j): {
-            label: as_attention_map(cells, i == j, names[i], None if i == j else names[j], seed)
+    blocks: Blocks = {}
+    for i, j in pairs:
+        right_names = None if i == j else names[j]
+        blocks[i, j] = {
+            label: as_attention_map(cells, i == j, names[i], right_names, seed)
             for label, cells in passes[i, j].finish().items()
         }
-        for i, j in pairs
-    }
+        if i != j:
+            blocks[j, i] = {label: _swapped(block) for label, block in blocks[i, j].items()}
+    return blocks
+
+
+def _swapped(block: Map) -> Map:
+    """The map of two models with its sides swapped: the other direction of the measure."""
+    return replace(
+        block,
+        left=block.right,
+        right=block.left,
+        values=block.details["backward"].T,
+        reasons=tuple(zip(*block.reasons, strict=True)),
+        details=MappingProxyType({"backward": block.values.T}),
+    )
 
 
 def _with_intervals(
@@ -226,32 +192,23 @@ def _hold(stream: Iterable[SentenceMaps]) -> tuple[list[tuple[np.ndarray, ...]],
     return held, example_indices
 
 
-def _assemble(
-    choice: Chosen, names: Sequence[Sequence[str]], blocks: dict[tuple[int, int], dict[str, Map]]
-) -> Map:
+def _assemble(choice: Chosen, names: Sequence[Sequence[str]], blocks: Blocks) -> Map:
     """Join the maps of all pairs of models into one."""
     label, numbers = choice.label, range(len(names))
     layer_names = tuple(name for model_layers in names for name in model_layers)
     first = blocks[0, 0][label]
-    held = first.resamples
 
-    def table(getter: Callable[[Map], Any], mirrored_getter: Callable[[Map], Any]) -> np.ndarray:
-        def block(i: int, j: int) -> Any:
-            if (i, j) in blocks:
-                return getter(blocks[i, j][label])
-            return np.asarray(mirrored_getter(blocks[j, i][label])).T
+    def table(getter: Callable[[Map], Any]) -> np.ndarray:
+        return np.block([[getter(blocks[i, j][label]) for j in numbers] for i in numbers])
 
-        return np.block([[block(i, j) for j in numbers] for i in numbers])
-
-    def same(getter: Callable[[Map], Any]) -> np.ndarray:
-        return table(getter, getter)
-
-    values = table(lambda m: m.values, lambda m: m.details["backward"])
-    backward = table(lambda m: m.details["backward"], lambda m: m.values)
-    reasons = same(lambda m: np.array(m.reasons, dtype=object))
-    pair_maps = [maps[label] for maps in blocks.values()]
+    values, reasons = table(lambda m: m.values), table(lambda m: np.array(m.reasons, dtype=object))
     blank = np.full(values.shape, np.nan)
-    bounds = {} if first.low is None else {"low": same(lambda m: m.low), "high": same(lambda m: m.high)}
+    bounds = {} if first.low is None else {"low": table(lambda m: m.low), "high": table(lambda m: m.high)}
+    # The same half-samples in every block, so that cells of different models are paired.
+    resamples = first.resamples and replace(
+        first.resamples, array=table(lambda m: m.resamples and m.resamples.array)
+    )
+    messages = (warning for maps in blocks.values() for warning in maps[label].warnings)
     return replace(
         first,
         left=layer_names,
@@ -264,11 +221,8 @@ def _assemble(
         **bounds,
         rank=Sides(None, None),
         kept=Sides(None, None),
-        warnings=tuple(
-            dict.fromkeys(warning for attention_map in pair_maps for warning in attention_map.warnings)
-        ),
-        details=MappingProxyType({"backward": backward}),
-        # The same half-samples in every block, so that cells of different models are paired.
-        resamples=held and replace(held, array=same(lambda m: m.resamples and m.resamples.array)),
+        warnings=tuple(dict.fromkeys(messages)),
+        details=MappingProxyType({"backward": table(lambda m: m.details["backward"])}),
+        resamples=resamples,
         symmetric=True,
     )

@@ -13,34 +13,28 @@ import numpy as np
 from ..arguments import checked
 from ..errors import InputError, SmallSampleWarning, must
 from ..extraction.recording import Activations
-from ..findings.blocks import Block, BlockFinding, block_structure
+from ..findings.blocks import BlockFinding, block_structure
 from ..findings.localization import RotationLocalization, localization_rotation
 from ..findings.paired import cell_errors
 from ..findings.squares import LEAST_LAYERS
 from ..findings.stackblocks import StackBlocks
 from ..findings.words import at_most
 from ..inference.resampling import ANOTHER_DIFFERENCE, POPULATION, POPULATION_DIFFERENCE
+from ..lazy import torch
 from ..measures.declare import Chosen, Measure, invariant
 from ..measures.neurons import NEURON_CORRELATION
 from ..moments.stack import make_stack
 from ..moments.strip import Cells, Strip
 from ..randomness import generator
 from .inputs import read_clusters
-from .request import SimilarityOptions
-from .similarity import similarity_matrix
+from .request import SimilarityOptions, prepare
+from .similarity import compute_maps, similarity_matrix
 
 if TYPE_CHECKING:
-    import torch
-
     from ..findings.maps import Map
 
 
 BLOCK_MEASURE = "debiased_cka"
-# Options of a comparison that are passed on to `find_blocks`.
-BLOCK_OPTIONS = (
-    *("clusters", "precision", "memory", "threads", "level", "zscore", "remove_top"),
-    *("seed", "device", "progress"),
-)
 
 
 @checked
@@ -277,8 +271,6 @@ def _rotated(seed: int, draw: int) -> Measure:
     """The neuron correlation of two layers after a random rotation of each, from moments alone."""
 
     def compute_rotated(strip: Strip, options: Any) -> Cells:
-        import torch
-
         Q = _rotation(strip.left.width, seed, draw, "left").to(strip.cross)
         P = _rotation(strip.right.width, seed, draw, "right").to(strip.cross)
         table = (Q.T @ strip.cross @ P).abs()
@@ -310,8 +302,6 @@ def _rotated(seed: int, draw: int) -> Measure:
 
 
 def _rotation(width: int, seed: int, draw: int, side: str) -> torch.Tensor:
-    import torch
-
     normal = torch.as_tensor(generator(seed, "rotation", draw, side, width).standard_normal((width, width)))
     Q, R = torch.linalg.qr(normal)
     # Without the signs, Q would not be uniformly distributed over the rotations.
@@ -319,7 +309,7 @@ def _rotation(width: int, seed: int, draw: int, side: str) -> torch.Tensor:
 
 
 def stack_blocks(
-    recordings: Sequence[Activations], measures: Sequence[Chosen], options: SimilarityOptions
+    recordings: Sequence[Activations], measures: Sequence[Chosen], options: SimilarityOptions, unit: str
 ) -> list[StackBlocks]:
     """
     Find the blocks of each model.
@@ -331,6 +321,8 @@ def stack_blocks(
         Blocks are tested only where debiased CKA is among them.
     options : SimilarityOptions
         Of the comparison.
+    unit : str
+        Name of what is independent: "sentence".
 
     Returns
     -------
@@ -340,30 +332,22 @@ def stack_blocks(
     label = next((choice.label for choice in measures if choice.measure.name == BLOCK_MEASURE), None)
     if label is None:
         return []
-    block_options: dict[str, Any] = {name: getattr(options, name) for name in BLOCK_OPTIONS}
     out = []
     for recording in recordings:
         # A final state with an additional normalization is not a layer of its own.
         indices = [k for k in recording.varying if recording.names[k].rpartition("/")[2].isdigit()]
         if len(indices) <= LEAST_LAYERS:
             continue
-        layers, names = [recording.layers.stored[k] for k in indices], [recording.names[k] for k in indices]
+        layers = [recording.layers.stored[k] for k in indices]
+        names = tuple(recording.names[k] for k in indices)
+        own_options = replace(options, names=names, certainty=True, permutations=0, spectra=False)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", SmallSampleWarning)
-                finding = find_blocks(layers, names=names, measure=label, **block_options)
+                similarity_map = compute_maps(prepare(layers, None, label, own_options))[label]
+                finding = map_blocks(replace(similarity_map, unit=unit))
         except InputError:
             continue
         stack = names[0].rpartition("/")[0]
-        out.append(StackBlocks(stack=stack, measure=label, names=tuple(names), finding=finding))
+        out.append(StackBlocks(stack=stack, measure=label, names=names, finding=finding))
     return out
-
-
-def of_unit(found: StackBlocks, unit: str) -> StackBlocks:
-    """Set the name of the independent unit in the intervals of all blocks."""
-
-    def renamed(block: Block) -> Block:
-        interval = None if block.interval is None else replace(block.interval, unit=unit)
-        return replace(block, interval=interval)
-
-    return replace(found, finding=found.finding.replaced(renamed))

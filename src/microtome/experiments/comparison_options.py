@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -15,9 +16,9 @@ from ..extraction.texts import Texts
 from ..findings.results import Result
 from ..rows.options import RowOptions, row_options
 from ..rows.planning import Rows
-from .base import option
+from .base import Pieces, Plan, option
 from .inputs import SampleOptions
-from .layer_similarity import Recorded
+from .layer_similarity import Recorded, record_models
 
 MEASURES = ("rsa", "debiased_cka")
 
@@ -66,6 +67,21 @@ class ComparisonOptions(SampleOptions):
             "memory": self.memory,
         }
 
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
+        """The rows of each model."""
+        return self.recordings(plan.inputs, context)
+
+    def recordings(self, text: TextInputs, context: Context, **options: Any) -> Pieces:
+        """One piece of work for each model: its rows, as `record_models` puts them into the store."""
+        models = getattr(text.models, "all", text.models)
+        options = {"storage": self.storage, "same": False, "context": context, **options}
+        return {
+            f"{name} on {text.texts.name}": partial(
+                record_models, {name: model}, text.texts, text.rows, **options
+            )
+            for name, model in models.items()
+        }
+
     def result(
         self,
         recorded: Sequence[Recorded],
@@ -100,7 +116,6 @@ class ComparisonOptions(SampleOptions):
             **provenance_facts,
             "seed": self.seed,
             "device": context.device,
-            "command": context.command,
             "seconds": round(time.monotonic() - started, 3),
         }
         return Result(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from ..checks import several
@@ -18,10 +19,10 @@ from ..training.heads.head import read_head
 from ..training.opening import open_model, open_task
 from ..training.precision import DTYPES
 from ..training.recipe import Recipe, find_recipe
-from .base import Experiment, Plan, option
+from .base import Experiment, Pieces, Plan, option
 from .checking import check_runs
 from .inputs import TASK_HELP, LoadingOptions, TaskOptions, task_notes
-from .runs import Done, Run, count_updates, run_all
+from .runs import Done, Run, count_updates, missing_runs, run_all
 
 RECIPE_HELP = "Recipe: a name of `microtome ls recipes`."
 
@@ -148,6 +149,36 @@ class TrainingGrid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
             inputs=GridInputs(encoder=encoder, tasks=tasks, runs=runs, recipe=recipe, references=references),
             notes=task_notes(tasks),
         )
+
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
+        """The fine-tunings that the store does not have yet."""
+        inputs: GridInputs = plan.inputs
+        return {
+            name: piece
+            for place in range(len(inputs.tasks))
+            for name, piece in self.run_pieces(inputs, place, inputs.runs, context).items()
+        }
+
+    def run_pieces(
+        self,
+        inputs: GridInputs,
+        place: int,
+        runs: Sequence[Run],
+        context: Context,
+        *,
+        keep_models: bool = False,
+    ) -> Pieces:
+        """Fine-tunings on the task at a place of the inputs that the store does not have yet, by name."""
+        alone, task = replace(self, at_once=1), inputs.tasks[place]
+        keep_models = keep_models or self.keep_models
+        options = {"recipe": inputs.recipe, "keep_models": keep_models, **self._settings()}
+        missing = missing_runs(inputs.encoder, task, runs, context=context, **options)
+        return {
+            f"{task.name}: {run.arm} {run.x} seed {run.name}": partial(
+                alone.fine_tune, inputs, place, [run], context, keep_models=keep_models
+            )
+            for run in missing
+        }
 
     def fine_tune(
         self,

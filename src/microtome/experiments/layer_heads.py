@@ -103,7 +103,7 @@ class Vectors:
         from ..training.inputs import encode
 
         features = encode(split.items, self.task, self.one.tokenizer, longest=self.one.longest)
-        found = head_rows(self.model, features, progress=self.context.progress, autocast=self.one.autocast)
+        found = head_rows(self.model, features, context=self.context, autocast=self.one.autocast)
         return found, features
 
     def decoded(self, outputs: Sequence[Sequence[np.ndarray]]) -> list[list[Any]]:
@@ -156,7 +156,7 @@ def trained_arm(
             seeds=seeds,
             starts=starts,
             still=still,
-            progress=vectors.context.progress,
+            context=vectors.context,
         )
         found = [
             each for one in heads for each in vectors.decoded(apply_heads(model, one, vectors.answered[0]))

@@ -1,4 +1,4 @@
-"""Curves of experiments that fine-tune: runs gathered by point, bands, and losses in words."""
+"""Curves of experiments that fine-tune: runs gathered by point, with bands, and tables of the runs."""
 
 from __future__ import annotations
 
@@ -7,16 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from ..findings.claims.claim import MARGIN
-from ..findings.intervals import bound_for_all, with_own_interval
 from ..findings.results import Curve, X
 from ..findings.scorecurves import difference_curve, score_curve
 from ..inference.answers import Answers
 from ..inference.holm import holm
 from ..inference.pairing import Comparison, compare_scores
-from ..scores.declare import Score
 from ..scores.table import find_score
 from ..tasks.items import Split
 from ..tasks.task import Task
@@ -181,85 +176,6 @@ def join_reasons(reasons: Sequence[str | None], further: Sequence[str | None]) -
     return tuple("; ".join(reason for reason in pair if reason) or None for pair in pairs)
 
 
-def lost(
-    curve: Curve, score: Score, ends: tuple[str, str] = ("band_low", "band_high")
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """
-    Turn differences into losses in points of 100.
-
-    Parameters
-    ----------
-    curve : Curve
-        Of differences.
-    score : Score
-    ends : pair of str
-        Ends of the simultaneous band, or ("low", "high") for those of each point's interval.
-
-    Returns
-    -------
-    value, least, most : ndarray of shape (points,)
-        Positive where something is lost.
-    """
-    low, high = (getattr(curve, name) for name in ends)
-    sides = (-curve.values, -high, -low) if score.higher_is_better else (curve.values, low, high)
-    value, least, most = (score.points * (side + 0.0) for side in sides)
-    return value, least, most
-
-
-def loss_text(
-    curve: Curve,
-    place: int,
-    score: Score,
-    by_seed: Sequence[float] = (),
-    *,
-    bound: str = "",
-    family: str = "all points",
-) -> str:
-    """
-    Write the loss at one point of a curve of differences, with its own interval.
-
-    Parameters
-    ----------
-    curve : Curve
-    place : int
-    score : Score
-    by_seed : sequence of float
-        The loss of each seed at that point, in points of 100.
-    bound : {"", "most", "least"}
-        The end of the simultaneous band that a claim rests on, written with it.
-    family : str
-        The points that the band covers, in words.
-    """
-    value, low, high = (float(side[place]) for side in lost(curve, score, ("low", "high")))
-    text = with_own_interval(
-        value,
-        low,
-        high,
-        level=curve.level,
-        unit=curve.unit,
-        noun="points",
-        seeds=curve.seeds[place],
-        by_seed=by_seed,
-        points=score.points,
-    )
-    if not bound:
-        return text
-    least, most = (float(side[place]) for side in lost(curve, score)[1:])
-    return f"{text}{bound_for_all(bound, most if bound == 'most' else least, family)}"
-
-
-def within_margin(curve: Curve, score: Score, margin: float = MARGIN) -> list[int]:
-    """Places of the points where the band excludes a loss above a margin, in points of 100."""
-    most = lost(curve, score)[2]
-    return [place for place in range(len(curve.x)) if math.isfinite(most[place]) and most[place] <= margin]
-
-
-def beyond_margin(curve: Curve, score: Score, margin: float = MARGIN) -> list[int]:
-    """Places of the points where the band excludes a loss below a margin."""
-    least = lost(curve, score)[1]
-    return [place for place in range(len(curve.x)) if math.isfinite(least[place]) and least[place] > margin]
-
-
 def compare_points(
     task: Task, first: RunPoints, second: RunPoints, *, points: Sequence[X], level: float
 ) -> list[tuple[X, Comparison, float]]:
@@ -287,13 +203,6 @@ def compare_points(
             comparisons.append((x, comparison))
     adjusted = holm([comparison.p for _, comparison in comparisons])
     return [(x, comparison, p) for (x, comparison), p in zip(comparisons, adjusted, strict=True)]
-
-
-def tested_unit(comparison: Comparison) -> str:
-    """The unit that the test of a comparison takes as independent."""
-    if comparison.interval is not None:
-        return comparison.interval.unit
-    return "example and seed" if max(comparison.seeds) > 1 else "example"
 
 
 def rows_of(outcomes: Sequence[Done], **columns: Any) -> tuple[dict[str, Any], ...]:

@@ -153,13 +153,7 @@ def run_all(
         )
     context = context.resolved()
     with using_threads(context.threads):
-        trainer = _Trainer(
-            encoder=open_model(encoder, context=context).encoder,
-            task=open_task(task),
-            options={"recipe": find_recipe(recipe), "device": context.device, **values},
-            context=context,
-            keep_models=keep_models,
-        )
+        trainer = _trainer(encoder, task, recipe, context, keep_models, values)
         if at_once > 1:
             missing = trainer.missing(runs)
             if missing:
@@ -170,6 +164,21 @@ def run_all(
                 label = f"{place + 1}/{len(runs)} {run.arm} {run.x} seed {run.name}"
                 outcomes[run.work] = trainer.run(run, context.named(label).progress)
         return [replace(outcomes[run.work], run=run) for run in runs]
+
+
+def missing_runs(
+    encoder: Encoder,
+    task: Task,
+    runs: Sequence[Run],
+    *,
+    context: Context,
+    recipe: str | Recipe = "devlin2019",
+    keep_models: bool = False,
+    **values: Any,
+) -> list[Run]:
+    """Find the runs that `run_all` would train, each once however many arms it is in."""
+    with using_threads(context.threads):
+        return _trainer(encoder, task, recipe, context.resolved(), keep_models, values).missing(runs)
 
 
 def count_updates(runs: Sequence[Run], task: Task, recipe: str | Recipe, **values: Any) -> tuple[int, int]:
@@ -259,6 +268,23 @@ class _Trainer:
         with suppress(OSError, WorkError):  # another experiment may remove weights at this moment
             return _read(Shelf(self.context.store), address, run, self.task, weights=self.keep_models)
         return None
+
+
+def _trainer(
+    encoder: Any,
+    task: Any,
+    recipe: str | Recipe,
+    context: Context,
+    keep_models: bool,
+    values: Mapping[str, Any],
+) -> _Trainer:
+    return _Trainer(
+        encoder=open_model(encoder, context=context).encoder,
+        task=open_task(task),
+        options={"recipe": find_recipe(recipe), "device": context.device, **values},
+        context=context,
+        keep_models=keep_models,
+    )
 
 
 def _outcome_address(address: str) -> str:

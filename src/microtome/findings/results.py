@@ -205,8 +205,12 @@ class Result:
     provenance: Mapping[str, Any] = field(default_factory=lambda: _NOTHING, repr=False)
 
     def __post_init__(self) -> None:
-        sentences = dict.fromkeys((*map(render, self.claims), *self.findings))
-        object.__setattr__(self, "findings", tuple(sentences))
+        # Arms with the same reference may lead to the same claim.
+        written: dict[str, Claim] = {}
+        for claim in self.claims:
+            written.setdefault(render(claim), claim)
+        object.__setattr__(self, "claims", tuple(written.values()))
+        object.__setattr__(self, "findings", tuple(dict.fromkeys((*written, *self.findings))))
 
     def __getitem__(self, name: str) -> Curve | SpanMap:
         """Find a curve or a span map by its name."""

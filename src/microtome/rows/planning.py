@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from ..checks import check_distinct
-from ..encoders.encoder import TRAINED
+from ..context import Progress
+from ..corpora.examples import Example
+from ..encoders.encoder import TRAINED, Encoder
 from ..errors import InputError, must
 from ..randomness import generator
 from .documents import document_codes
 from .options import RowOptions
 from .selecting import is_pair, select, tokenize, words_of
-
-if TYPE_CHECKING:
-    from ..corpora.examples import Example
-    from ..encoders.encoder import Encoder
 
 # Examples handled at a time: enough to sort by length, few enough to keep all layers in memory.
 WINDOW = 512
@@ -168,7 +166,7 @@ def plan_rows(
     encoders: Sequence[Encoder],
     options: RowOptions,
     *,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Rows:
     """
     Find the rows that all models have.
@@ -302,3 +300,41 @@ def _sampled(rows: Rows, options: RowOptions) -> Rows:
     indices = generator(options.seed, "rows").choice(len(rows), options.sample, replace=False)
     indices.sort()
     return replace(rows, examples=rows.examples[indices], units=rows.units[indices])
+
+
+def row_cost(
+    encoders: Sequence[Encoder], rows: Rows, *, storage: str = "float32", kept: bool = True
+) -> tuple[str, dict[str, Any]]:
+    """
+    Count models, layers and rows and, where rows are kept in the store, their bytes on disk.
+
+    Parameters
+    ----------
+    encoders : sequence of Encoder
+    rows : Rows
+    storage : str
+        How rows are stored on disk.
+    kept : bool
+        Whether they are stored.
+
+    Returns
+    -------
+    sentence : str
+    summary : dict
+        The same as plain data.
+    """
+    layers = sum(len(encoder.layers) for encoder in encoders)
+    width = 4 if storage == "float32" else 2
+    size = width * len(rows) * sum(sum(encoder.widths) for encoder in encoders) if kept else 0
+    models = f"{len(encoders)} model{'' if len(encoders) == 1 else 's'}"
+    sentence = f"{models}, {layers} layers, {rows.sentence()}"
+    if kept:
+        sentence += f": about {max(size / 1e6, 1):,.0f} MB of {storage} rows in the store"
+    return sentence, {
+        "models": [encoder.name for encoder in encoders],
+        "layers": layers,
+        "rows": len(rows),
+        "bytes": size,
+        "lost": dict(rows.lost),
+        "truncated": dict(rows.truncated),
+    }

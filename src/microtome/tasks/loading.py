@@ -11,9 +11,8 @@ from typing import Any
 from ..arguments import checked
 from ..corpora.hub import SCHEME
 from ..errors import InputError, must, unknown
-from .building import build_task
+from .building import HubRecords, build_task
 from .card import Card, read_card
-from .hub import HubRecords
 from .own import own_task
 from .reading.finding import Found, beside, find_files, find_whole
 from .reading.formats import Records

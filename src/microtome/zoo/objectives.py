@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..encoders.late_module import LateModule
-from ..lazy import torch
+from ..lazy import LateModule, torch
 from .designs import Design
 from .models import build, build_generator
 from .wordpiece import MASK

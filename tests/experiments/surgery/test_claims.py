@@ -7,11 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from figures.resulting import make_curve, make_spans
 from microtome.experiments.surgery.claims import cut_claim, head_claims, span_claims
+from microtome.experiments.surgery.costs import Costs, costs_of_curve, extent_claims, extreme_claims
+from microtome.findings.claims.general import few_seeds
 from microtome.findings.claims.render import headline, render
 from microtome.scores.table import SCORES
 
@@ -49,6 +52,57 @@ def test_cuts(points: list[tuple[float, float]], score: Any) -> None:
 def test_a_model_of_one_layer_has_nothing_to_remove() -> None:
     claim = cut_claim(make_curve("costs", [0.0]), SCORES["accuracy"])
     assert render(claim) == "Nothing is concluded about truncation: a model of one layer has no top layers."
+
+
+def costs_of(points: list[tuple[float, float]], score: Any) -> tuple[Costs, Any, Any]:
+    """Costs of a curve of differences, and their values and upper ends in points."""
+    cost, width = (np.array(column) for column in zip(*points, strict=True))
+    sign = -1.0 if score.higher_is_better else 1.0
+    ends = np.sort(np.stack([sign * (cost - width), sign * (cost + width)]), axis=0)
+    curve = make_curve("difference", sign * cost, band_low=ends[0], band_high=ends[1])
+    return costs_of_curve(curve, score, "all points"), score.points * cost, score.points * width
+
+
+@QUICK
+@given(POINTS, BOTH_WAYS)
+def test_how_far_a_change_may_go(points: list[tuple[float, float]], score: Any) -> None:
+    costs, cost, width = costs_of(points, score)
+    depth = len(cost)
+    changes = {place: tuple(range(1, place + 2)) for place in range(depth)}
+    claims = extent_claims(costs, "frozen", changes, subject="bottom", depth=depth)
+    if np.isnan(cost).all():
+        assert claims == []
+        return
+    with np.errstate(invalid="ignore"):
+        safe = np.flatnonzero(cost + width <= 1)
+        costly = np.flatnonzero(cost - width > 1)
+    place = len(claims[0].layers) - 1
+    assert claims[0].verdict == ("holds" if len(safe) else claims[0].verdict)
+    assert place == safe.max() if len(safe) else cost[place] == np.nanmin(cost)
+    assert ("can be frozen" in headline(claims[0])) == bool(len(safe))
+    assert len(claims) == 1 + bool(len(costly))
+    if len(costly):
+        assert claims[1].facts["onward"] == (1 < len(costly) == depth - costly.min())
+        assert len(claims[1].layers) == costly.min() + 1
+        assert (", or more, costs more than" in headline(claims[1])) == claims[1].facts["onward"]
+
+
+@QUICK
+@given(POINTS, BOTH_WAYS)
+def test_which_change_costs_least_and_most(points: list[tuple[float, float]], score: Any) -> None:
+    costs, cost, width = costs_of(points, score)
+    claims = extreme_claims(costs, "window", {place: (place + 1,) for place in range(len(cost))})
+    defined = np.flatnonzero(np.isfinite(cost))
+    assert len(claims) == min(2, len(defined))
+    for claim, pick in zip(claims, (np.nanmin, np.nanmax), strict=False):
+        place = claim.layers[0] - 1
+        assert cost[place] == pick(cost)
+        others = [k for k in defined if k != place]
+        side = 1 if pick is np.nanmin else -1
+        gaps = [side * (cost[k] - cost[place]) - width[k] - width[place] for k in others]
+        # Rounding differs where bands meet exactly.
+        if not any(abs(gap) < 1e-9 for gap in gaps):
+            assert (claim.verdict == "holds") == all(gap > 0 for gap in gaps)
 
 
 @QUICK
@@ -107,7 +161,7 @@ def test_spans(depth: int, data: Any) -> None:
         assert ("another may cost" in headline(claim)) == (not clear and depth > 1)
 
 
-def test_seeds_are_listed_where_they_are_few_and_the_interval_is_wide() -> None:
+def test_that_seeds_are_few_is_one_claim_of_a_result() -> None:
     wide = make_curve(
         "costs",
         [-0.125, 0.0],
@@ -117,4 +171,8 @@ def test_seeds_are_listed_where_they_are_few_and_the_interval_is_wide() -> None:
         seeds=(2, 2),
     )
     claim = cut_claim(wide, SCORES["accuracy"], np.array([[0.5, 0.6], [0.5, 0.65]]))
-    assert "(95 %, unit: example and seed; from 10.00 to 15.00 over 2 seeds)" in render(claim)
+    assert claim.estimate is not None
+    assert claim.estimate.by_seed == pytest.approx((10.0, 15.0))
+    [remark] = few_seeds([claim, claim])
+    assert headline(remark).endswith("are wide, since there are 2 seeds.")
+    assert few_seeds([remark]) == []

@@ -107,7 +107,7 @@ def test_strategies_against_chance(encoder_of: Encoders, tmp_path: Path) -> None
     assert found["random, all tuned"].seeds == (2, 4)
     assert found["random, all tuned"].unit == found["difference random, all tuned"].unit == "example and draw"
     assert found["top, all tuned"].unit == "example and seed"
-    assert any("against the mean of random choices" in said for said in found.findings)
+    assert any("the mean of random choices of as many" in said for said in found.findings)
     assert len(found.more["choices"]) == 4
     heard: list[str] = []
     again = drop(encoder, task, progress=lambda what, *_: heard.append(what), **given)

@@ -13,11 +13,11 @@ import cats
 from microtome.context import Context
 from microtome.errors import InputError, UnknownNameError
 from microtome.experiments.runs import Run
-from microtome.experiments.surgery.freezing import Freezing, _cost_findings, _loss_findings, freeze
+from microtome.experiments.surgery.freezing import Freezing, _saving_claims, freeze
 from microtome.experiments.surgery.timing import freezing_costs
-from microtome.findings.results import Curve, open_result
+from microtome.findings.claims.render import headline
+from microtome.findings.results import open_result
 from microtome.interventions.freeze import Freeze
-from microtome.scores.table import find_score
 from microtome.training.request import ask
 
 Encoders = Callable[..., Any]
@@ -97,7 +97,7 @@ def test_runs_that_diverge_are_counted_and_left_out(encoder_of: Encoders, tmp_pa
     assert len(found.warnings) == 2
     assert all("is excluded" in said for said in found.warnings)
     assert found.findings == (
-        "Nothing is concluded about a frozen bottom: all runs with nothing frozen diverged.",
+        "Nothing is concluded about freezing: all runs of the model that it is compared with diverged.",
     )
 
 
@@ -117,41 +117,18 @@ def test_costs_are_those_of_the_method(method: str, same: bool, encoder_of: Enco
         assert learning[0] - learning[1] == pytest.approx(learning[1] - learning[2], rel=0.5)
 
 
-def test_from_there_on_is_said_only_where_it_holds() -> None:
-    def said(*lost: float) -> str:
-        values = -np.array([0.0, *lost])
-        ends = dict.fromkeys(("values", "low", "high", "band_low", "band_high"), values)
-        n = len(values)
-        curve = Curve(
-            name="d",
-            axis="k",
-            x=tuple(range(n)),
-            **ends,
-            level=0.95,
-            unit="example",
-            n=9,
-            seeds=(1,) * n,
-            reasons=(None,) * n,
-        )
-        return _loss_findings("bottom", curve, find_score("accuracy"), n - 1)[-1]
-
-    assert said(0.0, 0.1, 0.2).startswith("From the bottom 2 blocks on, freezing costs more than 1 point")
-    assert said(0.1, 0.0, 0.2).startswith("With the bottom 1 blocks, freezing costs more than 1 point")
-
+def test_or_more_is_claimed_only_where_it_holds() -> None:
     def saves(*ratios: float) -> list[str]:
-        return _cost_findings(
-            [
-                {"case": f"bottom {k}", "backward_ratio": one, "memory_ratio": 1.0}
-                for k, one in enumerate(ratios, start=1)
-            ]
-        )[1:]
+        records = [
+            {"part": "bottom", "blocks": k, "backward_ratio": ratio, "memory_ratio": 1.0}
+            for k, ratio in enumerate((1.0, *ratios))
+        ]
+        return [headline(claim) for claim in _saving_claims(records, 3)[1:]]
 
-    assert saves(0.9, 0.4, 0.3) == [
-        "The backward pass takes half of its time or less from the bottom 2 blocks on."
-    ]
-    assert saves(0.4, 0.9, 0.3) == [
-        "The backward pass takes half of its time or less with the bottom 1 blocks."
-    ]
+    half = "frozen, the backward pass takes half of its time or less."
+    assert saves(0.9, 0.4, 0.3) == [f"With the bottom 2 of 3 blocks, or more, {half}"]
+    assert saves(0.4, 0.9, 0.3) == [f"With the bottom 1 of 3 blocks {half}"]
+    assert _saving_claims([], 3) == []
 
 
 def runs_of(encoder: Any, **options: Any) -> list[Run]:

@@ -71,8 +71,11 @@ def test_two_tasks_over_the_same_orders(encoder_of: Encoders, tmp_path: Path) ->
     # Orders of blocks cannot matter alike to a model that learned nothing.
     failed = {name.split(":")[0] for name in found.more.get("not_above_baseline", {})}
     assert failed <= {"more"}
-    assert any("Pearson's correlation over" in said for said in found.findings) is not bool(failed)
-    assert any(said.startswith("more: Nothing is concluded: ") for said in found.findings) is bool(failed)
+    assert any("Pearson's correlation of cats and more over" in said for said in found.findings) is not bool(
+        failed
+    )
+    nothing = "more: Nothing is concluded about permutation: "
+    assert any(said.startswith(nothing) for said in found.findings) is bool(failed)
     heard: list[str] = []
     alone = permute(encoder, tasks[0], progress=lambda what, *_: heard.append(what), **given)
     assert not any("training" in what for what in heard)
@@ -105,14 +108,17 @@ def test_correlations_are_those_of_scipy() -> None:
 def test_what_orders_change_is_said_with_its_unit(encoder_of: Encoders, tmp_path: Path) -> None:
     encoder, task = encoder_of("bert"), cats.cats_task()
     given: dict[str, Any] = {"store": tmp_path, "order_seeds": np.array([1, 2]), "kinds": ("random", "swap")}
-    one = permute(encoder, task, seeds=1, **given, **cats.QUICK).findings
-    two = permute(encoder, task, seeds=(1, 2), **given, **cats.QUICK).findings
-    assert "unit: order; on these trainings, other seeds are not covered)" in one[0]
-    assert "unit: order, and seed of the original model)" in two[0]
-    assert one[0].endswith("by the 95% band (unit: example).")
-    assert two[0].endswith("by the 95% band (unit: example and seed).")
+    one, two = (permute(encoder, task, seeds=s, **given, **cats.QUICK) for s in (1, (1, 2)))
+    assert [claim.kind for claim in one.claims[:2]] == ["orders", "orders"]
+    assert one.claims[0].subject == "random"
+    assert [str(found.claims[0].estimate.unit) for found in (one, two)] == ["order", "order and seed"]  # pyright: ignore
+    assert "Other seeds of the original order are not covered." in one.findings[0]
+    assert "Other seeds" not in two.findings[0]
+    assert one.findings[0].endswith("by the 95 % band of all of them, unit: example.")
+    assert two.findings[0].endswith("by the 95 % band of all of them, unit: example and seed.")
     # All swaps there are were made: they are no sample of others.
-    assert "unit: order" not in one[1]
+    assert "unit: order" not in one.findings[1]
+    assert {claim.kind for claim in one.claims[2:]} == {"swap"}
     more = cats.cats_task(name="more", seed=1)
     none = permute(encoder, [task, more], store=tmp_path, kinds=(), **cats.QUICK)
     assert not any("correlation" in said for said in none.findings)

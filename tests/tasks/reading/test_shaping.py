@@ -6,7 +6,7 @@ import pytest
 
 from microtome.errors import InputError
 from microtome.tasks.loading import task
-from microtome.tasks.reading.shaping import begun
+from microtome.tasks.reading.shaping import begun, plain_context, without_marks
 from task_samples import jsonl, write_files
 
 
@@ -76,3 +76,10 @@ def test_what_is_refused(tmp_path: Path, name: str, file: str, old: str, new: st
     path.write_text(path.read_text().replace(old, new))
     with pytest.raises(InputError, match=words):
         task(name, data=tmp_path).split("train")
+
+
+def test_marks_of_wikihow() -> None:
+    assert without_marks(" How to sing [title] Begin [step] now . ") == "How to sing. Begin now ."
+    assert plain_context("A man sits.", "he") == "A man sits. He"
+    # A sentence that has ended is not ended again.
+    assert plain_context("[header] Sing. [title] Begin.", "") == "Sing. Begin."

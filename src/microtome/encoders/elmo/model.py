@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from ...lazy import torch
-from ..late_module import LateModule
+from ...lazy import LateModule, torch
 from .characters import real_tokens
 from .layers import Weights, with_positions
 

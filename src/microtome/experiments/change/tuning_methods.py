@@ -11,14 +11,14 @@ from typing import Any, ClassVar
 from ...context import Context
 from ...errors import InputError, MissingExtraError, must
 from ...extraction.texts import make_texts
-from ...findings.results import Curve, Result
+from ...findings.results import Result
 from ...measures.table import chosen_all
 from ...scores.table import find_score
 from ...tasks.corpus import split_corpus
 from ...tasks.task import Task
 from ...training.recipe import Recipe
 from ...version import VERSION
-from ..base import Plan, as_function, option
+from ..base import Pieces, Plan, as_function, option
 from ..cell_errors import points_of
 from ..citations import cited
 from ..comparison_options import MeasureOptions, TextInputs
@@ -28,7 +28,7 @@ from ..layer_similarity import Recorded, compare_layers, plan_text, record_model
 from ..run_curves import counts, failures, rows_of
 from ..runs import Done, Run
 from ..tuned_models import BASE
-from .claims import center_claim, center_differences
+from .claims import center_claim, center_difference, side_of
 from .learning_rates import (
     BEST,
     METHODS,
@@ -136,6 +136,20 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
             inputs=(grid, TextInputs(models={BASE: grid.encoder}, texts=texts, rows=rows)),
         )
 
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
+        """The trials of the rates; then the other seeds of the rates that follow; then rows of the models."""
+        grid, text = plan.inputs
+        trials = self.run_pieces(grid, 0, self._trial_runs(grid), context)
+        if trials:
+            return trials
+        runs = self._runs(self._choose(grid, context)[1])
+        missing = self.run_pieces(grid, 0, runs, context)
+        if missing:
+            return missing
+        done = [run for run in self.fine_tune(grid, 0, runs, context) if counts(run)]
+        models = {**text.models, **{_name(run): run.folder for run in done}}
+        return self.recordings(replace(text, models=models), context)
+
     def run(self, plan: Plan, context: Context) -> Result:
         """Try the rates, fine-tune at the chosen ones with all seeds, and compare models with the base."""
         started, level, (grid, text) = time.monotonic(), context.level, plan.inputs
@@ -149,8 +163,8 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
         similarities = compare_layers(
             recorded, self.measures, left=[BASE], right=list(models), **self.comparing(context)
         )
-        documents, claims = compare_methods(task, methods, level)
-        curves: list[Curve] = []
+        documents, matched = compare_methods(task, methods, level)
+        curves, claims, reference = [], [matched], next(iter(sound))
         for measure, similarity in similarities.items():
             samples = {
                 name: similarity.sample([(BASE, _name(run)) for run in method.done])
@@ -159,12 +173,16 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
             for name, sample in samples.items():
                 points = points_of(sample, level=level, bounds=similarity.bounds)
                 curves.append(recorded.curve(f"{measure}: {name}", points))
-                center, claim = center_claim(measure, sample, recorded, level, method=name)
+                facts, apart = {"method": name}, None
+                if name != reference:
+                    apart = center_difference(sample, samples[reference], recorded, level)
+                if apart is not None:
+                    facts |= {"reference": reference, "apart": side_of(apart)}
+                center, claim = center_claim(measure, sample, recorded, level, facts=facts)
                 documents[name].setdefault("change", {})[measure] = center
                 claims.append(claim)
-            for name, (apart, claim) in center_differences(measure, samples, recorded, level).items():
-                documents[name]["change"][measure]["center_apart"] = apart
-                claims.append(claim)
+                if apart is not None:
+                    center["center_apart"] = {"from": reference, **apart.plain(tested=True)}
         return self.result(
             [recorded],
             [text.texts],
@@ -197,18 +215,27 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
     def _trials(self) -> Sequence[int]:
         return self.seeds[: self.trial_seeds]
 
-    def _tune(self, grid: GridInputs, context: Context) -> tuple[dict[str, TunedMethod], list[Done]]:
-        """The methods at the rates that are chosen for them, and the outcomes of all runs, each once."""
-        trials = [run for run in grid.runs if run.seed in self._trials]
-        tried = self.fine_tune(grid, 0, trials, context)
-        chosen = choose_rates(tried, grid.tasks[0], self.match)
-        runs = [
+    def _trial_runs(self, grid: GridInputs) -> list[Run]:
+        return [run for run in grid.runs if run.seed in self._trials]
+
+    def _choose(self, grid: GridInputs, context: Context) -> tuple[list[Done], dict[str, TunedMethod]]:
+        """Try the rates, and choose one for each method."""
+        tried = self.fine_tune(grid, 0, self._trial_runs(grid), context)
+        return tried, choose_rates(tried, grid.tasks[0], self.match)
+
+    def _runs(self, chosen: Mapping[str, TunedMethod]) -> list[Run]:
+        """The runs of all seeds at the chosen rates."""
+        return [
             method_run(method.name, method.rate, seed, self.train_size)
             for method in chosen.values()
             if method.tried
             for seed in self.seeds
         ]
-        done = self.fine_tune(grid, 0, runs, context)
+
+    def _tune(self, grid: GridInputs, context: Context) -> tuple[dict[str, TunedMethod], list[Done]]:
+        """The methods at the rates that are chosen for them, and the outcomes of all runs, each once."""
+        tried, chosen = self._choose(grid, context)
+        done = self.fine_tune(grid, 0, self._runs(chosen), context)
         methods = {
             name: replace(method, done=tuple(run for run in done if run.run.arm == name and counts(run)))
             for name, method in chosen.items()

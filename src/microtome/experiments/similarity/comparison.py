@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ...comparison.compare import ComparisonInputs, choose_measures, compare_layers
@@ -11,10 +12,12 @@ from ...comparison.inputs import check_remove_top
 from ...comparison.plan import read_bytes
 from ...context import Context
 from ...errors import must
+from ...extraction.recording import record
 from ...findings.maps import Maps
-from ...findings.record import with_source
+from ...findings.record import with_facts
 from ...rows.planning import plan_rows
-from ..base import Experiment, Plan, as_function, option
+from ...store.shelf import Shelf
+from ..base import Experiment, Pieces, Plan, as_function, option
 from ..layer_similarity import random_copy
 from .inputs import ExtractionOptions
 from .matrix import MatrixOptions
@@ -96,12 +99,24 @@ class ModelComparison(MatrixOptions, ExtractionOptions, Experiment):
             ),
         )
 
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
+        """The rows of each model, where they are recorded."""
+        inputs: ComparisonInputs = plan.inputs
+        options = {
+            "storage": self.storage,
+            "batch_tokens": self.batch_tokens,
+            "shelf": Shelf(context.store, context.command),
+        }
+        return {
+            encoder.name: partial(record, encoder, inputs.texts, inputs.rows, **options)
+            for encoder in inputs.encoders
+            if inputs.keep and inputs.of_rows
+        }
+
     def run(self, plan: Plan, context: Context) -> Maps:
         """Record the rows of each model, or find them in the store, and compare them."""
-        maps = compare_layers(
-            plan.inputs, self.similarity_options(context), store=context.store, command=context.command
-        )
-        return with_source(maps, command=context.command, inputs=[])
+        maps = compare_layers(plan.inputs, self.similarity_options(context), context)
+        return with_facts(maps, inputs=[])
 
 
 compare = as_function(ModelComparison, "compare")

@@ -1,19 +1,35 @@
-"""Claims of truncation and skipping: what can be removed, and whether training the head helps."""
+"""Claims of surgery experiments: costs of changes, gains of heads, and comparisons of arms."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
-from ...findings.claims.claim import MARGIN, Claim, Quantity, Verdict, verdict_of
-from ...findings.results import Curve, SpanMap
+from ...findings.claims.claim import MARGIN, Claim, Quantity, verdict_of
+from ...findings.intervals import Unit
+from ...findings.results import Curve, SpanMap, X
+from ...inference.baselines import Standing
+from ...inference.pairing import Comparison
 from ...scores.declare import Score
-from ..curve_claims import above_lines, quantity_at
-from .costs import Costs, costs_of_curve, costs_of_spans
+from ..curve_claims import above_lines, best_place, quantity_at
+from .costs import Costs, costs_of_curve, costs_of_spans, extent_claims, extreme_claims
 
 NO_SEEDS: Mapping[str, np.ndarray] = MappingProxyType({})
+
+
+def undefined_claim(experiment: str, score: Score, reason: str, subject: str = "") -> Claim:
+    """The claim that nothing is concluded, for a reason of `microtome.findings.claims.general`."""
+    facts = {"experiment": experiment, "reason": reason}
+    return Claim(kind="undefined", verdict="inconclusive", score=score.name, subject=subject, facts=facts)
+
+
+def baseline_claim(standing: Standing, experiment: str, model: str, subject: str = "") -> Claim:
+    """The claim that nothing is concluded from a model that does not beat the majority baseline."""
+    facts = {"experiment": experiment, "model": model, **standing.plain()}
+    return Claim(kind="baseline", verdict="inconclusive", score=standing.score, subject=subject, facts=facts)
 
 
 def cut_claim(curve: Curve, score: Score, by_seed: np.ndarray | None = None) -> Claim:
@@ -31,29 +47,10 @@ def cut_claim(curve: Curve, score: Score, by_seed: np.ndarray | None = None) -> 
     depth = len(curve.x)
     differences = None if by_seed is None else by_seed - by_seed[:, -1:]
     costs = costs_of_curve(curve, score, "all cuts", differences)
-    places = [place for place in costs.defined() if place < depth - 1]
-    if not places:
-        reason = "a model of one layer has no top layers" if depth == 1 else "no score of a cut is defined"
-        facts = {"experiment": "truncation", "reason": reason}
-        return Claim(kind="undefined", verdict="inconclusive", score=score.name, facts=facts)
-    safe = [place for place in places if costs.most[place] <= MARGIN]
-    # Of cuts that cost the same, the one that removes fewest layers.
-    place = min(safe) if safe else min(places, key=lambda k: (costs.value[k], -k))
-    return costs.claim(
-        "cut",
-        place,
-        side="most",
-        verdict=_within(costs, place, places),
-        layers=tuple(range(place + 2, depth + 1)),
-        depth=depth,
-    )
-
-
-def _within(costs: Costs, place: int, places: Sequence[int]) -> Verdict:
-    """The verdict on a cost of at most the margin at any place; it does not hold only if it does at none."""
-    if costs.most[place] <= MARGIN:
-        return "holds"
-    return verdict_of(min(float(costs.least[k]) for k in places), float(costs.most[place]))
+    cuts = {place: tuple(range(place + 2, depth + 1)) for place in reversed(range(depth - 1))}
+    claims = extent_claims(costs, "cut", cuts, depth=depth)
+    reason = "one layer" if depth == 1 else "no cut"
+    return claims[0] if claims else undefined_claim("truncation", score, reason)
 
 
 def head_claims(
@@ -80,7 +77,7 @@ def head_claims(
 
     def at(name: str, place: int) -> Quantity:
         seeds = by_seed.get(name)
-        return quantity_at(curves[name], place, score, () if seeds is None else seeds[:, place])
+        return quantity_at(curves[name], place, score, () if seeds is None else seeds[:, place].tolist())
 
     gain = curves.get("gain")
     if "tuned" in curves and gain is not None and np.isfinite(gain.values).any():
@@ -100,9 +97,9 @@ def head_claims(
         claims.append(claim)
     for name, after in (("tunedorig", "tuned"), ("converged before", "converged")):
         before, later = curves.get(name), curves.get(after)
-        if before is None or not np.isfinite(before.values).any():
+        place = None if before is None else best_place(before, score)
+        if before is None or place is None:
             continue
-        place = int(np.nanargmax(before.values if score.higher_is_better else -before.values))
         beside, facts = {before.name: at(name, place)}, {}
         shown = above_lines(before, place, score, lines)
         if shown and later is not None and np.isfinite(later.values[place]):
@@ -144,45 +141,61 @@ def span_claims(spans: SpanMap, score: Score, by_seed: Sequence[SpanMap] = ()) -
         The same of each seed.
     """
     places, costs = costs_of_spans(spans, score, by_seed)
-    singles = [k for k, (first, last) in enumerate(places) if first == last]
-    claims = []
-    for extreme, pick in (("least", min), ("most", max)):
-        if not singles or (extreme == "most" and len(singles) == 1):
-            continue
-        place = pick(singles, key=lambda k: costs.value[k])
-        others = [k for k in singles if k != place]
-        claims.append(
-            costs.claim(
-                "one block",
-                place,
-                verdict="holds" if costs.clear(place, others, most=extreme == "most") else "inconclusive",
-                layers=(places[place][0],),
-                depth=spans.depth,
-                facts={"extreme": extreme},
-            )
-        )
+    singles = {k: (first,) for k, (first, last) in enumerate(places) if first == last}
+    claims = extreme_claims(costs, "one block", singles, depth=spans.depth)
     return [*claims, *_longest_span(spans, places, costs)]
 
 
 def _longest_span(spans: SpanMap, places: Sequence[tuple[int, int]], costs: Costs) -> list[Claim]:
     if not places:
         return []
-    sure, seeming = (
-        [k for k in range(len(places)) if ends[k] <= MARGIN] for ends in (costs.most, costs.value)
-    )
-    if not seeming:
-        verdict = verdict_of(float(costs.least.min()), np.inf)
-        score = costs.score
+    safe, small = ([k for k in range(len(places)) if ends[k] <= MARGIN] for ends in (costs.most, costs.value))
+    if not small:
+        verdict, score = verdict_of(float(costs.least.min()), np.inf), costs.score
         return [Claim(kind="span", verdict=verdict, score=score.name, points=score.points, depth=spans.depth)]
-    place = max(sure or seeming, key=lambda k: (places[k][1] - places[k][0], -costs.value[k]))
+    place = max(safe or small, key=lambda k: (places[k][1] - places[k][0], -costs.value[k]))
     first, last = places[place]
-    return [
-        costs.claim(
-            "span",
-            place,
-            side="most",
-            verdict="holds" if sure else "inconclusive",
-            layers=tuple(range(first, last + 1)),
-            depth=spans.depth,
-        )
-    ]
+    layers, verdict = tuple(range(first, last + 1)), "holds" if safe else "inconclusive"
+    return [costs.claim("span", place, side="most", verdict=verdict, layers=layers, depth=spans.depth)]
+
+
+def comparison_claims(
+    kind: str, tests: Sequence[tuple[X, Comparison, float]], score: Score, *, level: float, **fields: Any
+) -> list[Claim]:
+    """
+    Claim at which points one arm is better than another.
+
+    Parameters
+    ----------
+    kind : str
+    tests : sequence of (x, Comparison, p)
+        Of `compare_points`.
+    score : Score
+    level : float
+    **fields
+        Further fields of the claims.
+
+    Returns
+    -------
+    list of Claim
+        One per significant difference, positive where the first arm is better; one that there is none.
+    """
+    if not tests:
+        return []
+    gains = [comparison.difference * comparison.points for _, comparison, _ in tests]
+    about = {"kind": kind, "score": score.name, "points": score.points, **fields}
+    facts = {"tests": len(tests), "ahead": sum(gain > 0 for gain in gains)}
+    claims = []
+    for (x, comparison, p), gain in zip(tests, gains, strict=True):
+        if p < 1 - level:
+            estimate = Quantity(value=gain, level=level, unit=tested_unit(comparison))
+            one = {"verdict": "holds", "estimate": estimate, "facts": {**facts, "x": x, "p": p}}
+            claims.append(Claim(n=comparison.n, **about, **one))
+    return claims or [Claim(verdict="inconclusive", facts=facts, **about)]
+
+
+def tested_unit(comparison: Comparison) -> Unit:
+    """The unit that the test of a comparison takes as independent."""
+    if comparison.interval is not None:
+        return Unit(comparison.interval.unit)
+    return Unit("example", "seed" if max(comparison.seeds) > 1 else "")

@@ -1,18 +1,20 @@
-"""Costs of an intervention at every point, as the claims of surgery experiments need them."""
+"""Costs of an intervention at every point of a curve, and the claims that follow from them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from ...findings.claims.claim import Bound, Claim, Quantity
-from ...findings.results import Curve, SpanMap
-from ...inference.baselines import Standing
+from ...findings.claims.claim import MARGIN, Bound, Claim, Quantity, Verdict, verdict_of
+from ...findings.intervals import Unit
+from ...findings.results import Curve, SpanMap, X
 from ...scores.declare import Score
+
+Blocks = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -26,9 +28,11 @@ class Costs:
         With the interval of each point.
     least, most : ndarray of shape (points,)
         Ends of the simultaneous band, by which claims are decided.
+    x : tuple
+        Of each point; empty for spans.
     score : Score
     level : float
-    unit : str
+    unit : Unit
     n : int
     seeds : tuple of int
         Number of runs of each point.
@@ -43,21 +47,24 @@ class Costs:
     high: np.ndarray
     least: np.ndarray
     most: np.ndarray
+    x: tuple[X, ...] = ()
     score: Score
     level: float
-    unit: str
+    unit: Unit
     n: int
     seeds: tuple[int, ...]
     by_seed: np.ndarray
     family: str
 
-    def defined(self) -> list[int]:
-        """Places of the points that have a cost."""
-        return [int(place) for place in np.flatnonzero(np.isfinite(self.value))]
-
-    def quantity(self, place: int) -> Quantity:
-        """The cost at one point with its own interval."""
-        return Quantity(
+    def claim(
+        self, kind: str, place: int, *, side: Literal["", "most", "least"] = "", **fields: Any
+    ) -> Claim:
+        """A claim on one point; with a side it rests on that end of the band."""
+        bound = None
+        if side:
+            end = float((self.least if side == "least" else self.most)[place])
+            bound = Bound(side=side, value=end, family=self.family) if math.isfinite(end) else None
+        estimate = Quantity(
             value=float(self.value[place]),
             low=float(self.low[place]),
             high=float(self.high[place]),
@@ -66,23 +73,17 @@ class Costs:
             seeds=self.seeds[place],
             by_seed=tuple(float(cost) for cost in self.by_seed[:, place]),
         )
+        about: dict[str, Any] = {"score": self.score.name, "points": self.score.points, "n": self.n}
+        about["facts"] = {**({"x": self.x[place]} if self.x else {}), **fields.pop("facts", {})}
+        return Claim(kind=kind, estimate=estimate, bound=bound, **about, **fields)
 
-    def claim(self, kind: str, place: int, *, side: str = "", **fields: Any) -> Claim:
-        """A claim on one point; with a side, "most" or "least", it rests on that end of the band."""
-        end = float((self.least if side == "least" else self.most)[place])
-        has_bound = bool(side) and math.isfinite(end)
-        return Claim(
-            kind=kind,
-            score=self.score.name,
-            points=self.score.points,
-            estimate=self.quantity(place),
-            bound=Bound(side=side, value=end, family=self.family) if has_bound else None,  # pyright: ignore[reportArgumentType]
-            n=self.n,
-            **fields,
-        )
+    def defined(self, places: Mapping[int, Any] | None = None) -> list[int]:
+        """Places, among some or all, of the points that have a cost."""
+        among = range(len(self.value)) if places is None else places
+        return [place for place in among if math.isfinite(self.value[place])]
 
-    def clear(self, place: int, others: Sequence[int], *, most: bool = False) -> bool:
-        """Whether one point costs less (or more) than each of some others, by the band."""
+    def clear(self, place: int, others: Sequence[int], *, most: bool) -> bool:
+        """Whether one point costs most, or least, of some by the band."""
         if most:
             return all(self.least[place] > self.most[k] for k in others)
         return all(self.most[place] < self.least[k] for k in others)
@@ -97,31 +98,29 @@ def costs_of_curve(
     Parameters
     ----------
     curve : Curve
+        Score of each point minus that of the reference.
     score : Score
     family : str
+        The points that the band covers, in words.
     by_seed : ndarray of shape (seeds, points), optional
         The same differences of each seed.
     gain : bool
-        Whether gains are wanted instead.
+        Whether positive values are gains instead.
     """
-    sign = 1.0 if score.higher_is_better == gain else -1.0
-    sides = [sign * score.points * side + 0.0 for side in (curve.low, curve.high)]
-    ends = [sign * score.points * side + 0.0 for side in (curve.band_low, curve.band_high)]
-    low, high = sides if sign > 0 else sides[::-1]
-    least, most = ends if sign > 0 else ends[::-1]
+    sign = score.points if score.higher_is_better == gain else -score.points
+    sides = (("low", "band_low"), ("high", "band_high"))
+    (low, least), (high, most) = sides if sign > 0 else sides[::-1]
+    ends = {"value": "values", "low": low, "high": high, "least": least, "most": most}
     table = np.empty((0, len(curve.x))) if by_seed is None else by_seed
     return Costs(
-        value=sign * score.points * curve.values + 0.0,
-        low=low,
-        high=high,
-        least=least,
-        most=most,
+        **{name: sign * getattr(curve, end) + 0.0 for name, end in ends.items()},
+        x=curve.x,
         score=score,
         level=curve.level,
         unit=curve.unit,
         n=curve.n,
         seeds=curve.seeds,
-        by_seed=sign * score.points * table + 0.0,
+        by_seed=sign * table + 0.0,
         family=family,
     )
 
@@ -130,28 +129,79 @@ def costs_of_spans(
     spans: SpanMap, score: Score, by_seed: Sequence[SpanMap] = ()
 ) -> tuple[list[tuple[int, int]], Costs]:
     """The first and last block of every span that has a cost, and their costs."""
-    places = [(int(first), int(last)) for first, last in np.argwhere(np.isfinite(spans.values))]
-    index = tuple(np.array(places, dtype=int).reshape(-1, 2).T)
-    tables = (spans.values, spans.low, spans.high, spans.band_low, spans.band_high)
-    value, low, high, least, most = (score.points * table[index] for table in tables)
-    seeds = [score.points * seed_map.values[index] for seed_map in by_seed]
-    return [(first + 1, last + 1) for first, last in places], Costs(
-        value=value,
-        low=low,
-        high=high,
-        least=least,
-        most=most,
+    places = np.argwhere(np.isfinite(spans.values))
+    index = tuple(places.T)
+    ends = {"value": "values", "low": "low", "high": "high", "least": "band_low", "most": "band_high"}
+    costs = Costs(
+        **{name: score.points * getattr(spans, end)[index] for name, end in ends.items()},
         score=score,
         level=spans.level,
         unit=spans.unit,
         n=spans.n,
         seeds=(spans.seeds,) * len(places),
-        by_seed=np.array(seeds).reshape(len(seeds), len(places)),
+        by_seed=np.array([score.points * seed_map.values[index] for seed_map in by_seed]).reshape(
+            len(by_seed), len(places)
+        ),
         family="all spans",
     )
+    return [(int(first) + 1, int(last) + 1) for first, last in places], costs
 
 
-def baseline_claim(standing: Standing, experiment: str, model: str, subject: str = "") -> Claim:
-    """The claim that nothing is concluded from a model that does not beat the majority baseline."""
-    facts = {"experiment": experiment, "model": model, **standing.plain()}
-    return Claim(kind="baseline", verdict="inconclusive", score=standing.score, subject=subject, facts=facts)
+def extent_claims(costs: Costs, kind: str, changes: Mapping[int, Blocks], **fields: Any) -> list[Claim]:
+    """
+    Claim how much can be changed at a small cost, and from how much on the cost is larger.
+
+    Parameters
+    ----------
+    costs : Costs
+    kind : str
+        Of the claims; the second has a lower bound.
+    changes : mapping of int to tuple of int
+        Layers or blocks that are changed, by place in the costs, from the smallest change to the largest one.
+    **fields
+        Further fields of the claims.
+    """
+    places = costs.defined(changes)
+    if not places:
+        return []
+    safe = [place for place in places if costs.most[place] <= MARGIN]
+    place = safe[-1] if safe else min(places, key=lambda k: costs.value[k])
+    # That the cost is small does not hold only if it is small at no place.
+    verdict: Verdict = (
+        "holds" if safe else verdict_of(min(float(costs.least[k]) for k in places), float(costs.most[place]))
+    )
+    claims = [costs.claim(kind, place, side="most", verdict=verdict, layers=changes[place], **fields)]
+    costly = [place for place in changes if costs.least[place] > MARGIN]
+    if costly:
+        larger = list(changes)[list(changes).index(costly[0]) :]
+        # "Or more" is a claim about every larger change.
+        facts = {**fields.pop("facts", {}), "onward": len(larger) > 1 and larger == costly}
+        more = {"layers": changes[costly[0]], "facts": facts, **fields}
+        claims.append(costs.claim(kind, costly[0], side="least", verdict="holds", **more))
+    return claims
+
+
+def extreme_claims(costs: Costs, kind: str, changes: Mapping[int, Blocks], **fields: Any) -> list[Claim]:
+    """
+    Claim which of several changes cost least and most.
+
+    Parameters
+    ----------
+    costs : Costs
+    kind : str
+    changes : mapping of int to tuple of int
+        Blocks that are changed, by place in the costs.
+    **fields
+        Further fields of the claims.
+    """
+    places, claims = costs.defined(changes), []
+    facts = fields.pop("facts", {})
+    for extreme, pick in (("least", min), ("most", max)):
+        if not places or (extreme == "most" and len(places) == 1):
+            continue
+        place = pick(places, key=lambda k: costs.value[k])
+        others = [k for k in places if k != place]
+        verdict = "holds" if costs.clear(place, others, most=extreme == "most") else "inconclusive"
+        more = {"facts": {**facts, "extreme": extreme, "among": len(places)}, **fields}
+        claims.append(costs.claim(kind, place, verdict=verdict, layers=changes[place], **more))
+    return claims

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ...context import Context
 from ...errors import must
-from ...findings.results import Curve, Result
-from ...findings.words import counted, number, p_value
-from ...inference.baselines import Standing
+from ...findings.claims.claim import Claim, Quantity
+from ...findings.intervals import Unit
+from ...findings.results import Result
 from ...interventions.skip import Skip
 from ...measures.table import chosen_all
 from ...scores.table import find_score
@@ -20,14 +21,14 @@ from ...tasks.task import Task
 from ...training.cut_store import cut_answers
 from ...training.opening import open_model
 from ...training.recipe import Recipe
-from ..base import as_function, option
-from ..baselines import below_baseline, plain_weak
+from ..base import Pieces, Plan, as_function, option
 from ..grid import RECIPE_HELP, Grid, GridInputs, GridRuns
 from ..run_curves import curves_of, gather_points, rows_of
 from ..runs import Done, Run
+from .costs import extent_claims
 from .drop_strategies import RANDOM, STRATEGIES, Blocks, Scores, chosen_blocks, random_blocks, read_layers
 from .random_choice import DRAWN, curves_over_draws, score_by_draw
-from .result import grid_result
+from .result import ArmSummary, grid_result, summarize_arm
 
 COUNTS = (2, 4, 6)  # by default, those below the depth
 THEN = {"full": "all tuned", "head": "head tuned", "none": "not tuned again"}
@@ -171,20 +172,37 @@ class Dropping(Grid):
                 ]
         return runs
 
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
+        """The fine-tunings after dropping; and for each seed of models that are cut afterwards, all of it."""
+        inputs, pieces = plan.inputs, {}
+        for place, task in enumerate(inputs.tasks):
+            runs = self.runs(self.choose(inputs.encoder, self._scores(inputs.encoder, task, context))[0])
+            if "none" in self.then:
+                runs = [run for run in runs if not _is_full(run)]
+                for seed in self.seeds:
+                    alone = replace(self, then=("none",), seeds=(seed,), at_once=1)
+                    pieces[f"{task.name}: cut seed {seed}"] = partial(alone.train, inputs, place, context)
+            pieces |= self.run_pieces(inputs, place, runs, context)
+        return pieces
+
     def train(self, inputs: GridInputs, place: int, context: Context) -> tuple[list[Done], Any]:
         """Choose the blocks, and fine-tune; models that are cut after their training keep their weights."""
-        encoder, task, scores = inputs.encoder, inputs.tasks[place], {}
-        if any(name != RANDOM and STRATEGIES[name].reads for name in self.strategies):
-            scores = read_layers(
-                encoder, task, measure=self.measure, store=context.store, progress=context.progress
-            )
-        choices, warnings = self.choose(encoder, scores)
+        task = inputs.tasks[place]
+        choices, warnings = self.choose(inputs.encoder, self._scores(inputs.encoder, task, context))
         runs, cut = self.runs(choices), []
         if "none" in self.then:
-            full = [run for run in runs if not run.interventions and "method" not in run.options]
+            full = [run for run in runs if _is_full(run)]
             tuned = self.fine_tune(inputs, place, full, context, keep_models=True)
             cut = self._cut(tuned, choices, task, context)
         return [*self.fine_tune(inputs, place, runs, context), *cut], (choices, warnings)
+
+    def _scores(self, encoder: Any, task: Task, context: Context) -> Scores:
+        """What strategies read of the layers, if any does."""
+        if not any(name != RANDOM and STRATEGIES[name].reads for name in self.strategies):
+            return {}
+        return read_layers(
+            encoder, task, measure=self.measure, store=context.store, progress=context.progress
+        )
 
     def _cut(
         self, tuned: Sequence[Done], choices: Sequence[Choice], task: Task, context: Context
@@ -213,52 +231,58 @@ class Dropping(Grid):
         return outcomes
 
     def summarize(self, runs: GridRuns) -> Result:
-        """Curves of scores and losses for each strategy, and findings against random choices."""
-        task, done, level = runs.task, runs.done, runs.context.level
-        split = task.split(task.validation)
+        """Curves of scores and costs for each strategy, and comparisons with random choices."""
         choices, warnings = runs.choices
-        curves: list[Curve] = []
-        findings: list[str] = []
-        weak: dict[str, Standing] = {}
+        arms: list[ArmSummary] = []
+        claims: list[Claim] = []
         for then in self.then:
-            standing = None
-            for strategy in dict.fromkeys(choice.strategy for choice in choices):
-                points = gather_points(done, split, self._arm(strategy, then))
-                arm_curves = curves_of(
-                    points,
-                    task,
-                    points.at(0),
-                    axis="blocks dropped",
-                    level=level,
-                    against="the full model",
-                    # One fine-tuned model is cut at all points; draws have the same seeds.
-                    pair_seeds=then == "none" and strategy != RANDOM,
-                    note=_note(then) if strategy == RANDOM else "",
-                )
-                standing = below_baseline(task, points.at(0), done, level=level)
-                if standing is not None and len(arm_curves) > 1:
-                    weak[arm_curves[1].name] = standing
-                if strategy == RANDOM and any(points.x):
-                    arm_curves = curves_over_draws(arm_curves, done, task, points.arm, 0)
-                curves += arm_curves
-            findings += (
-                self._findings(runs, then) if standing is None else [standing.sentence("the full model")]
-            )
-        records = [
-            {"strategy": c.strategy, "count": c.count, "draw": c.draw, "blocks": list(c.blocks)}
-            for c in choices
-        ]
+            summaries = {
+                strategy: self._summarize_strategy(runs, strategy, then)
+                for strategy in dict.fromkeys(choice.strategy for choice in choices)
+            }
+            arms += summaries.values()
+            for strategy, summary in summaries.items():
+                if summary.costs is None:
+                    continue
+                # A point of random choices is no single choice of blocks.
+                blocks = {c.count: c.blocks for c in choices if c.strategy == strategy != RANDOM}
+                order = sorted((x, place) for place, x in enumerate(summary.costs.x) if x)  # pyright: ignore
+                changes = {place: blocks.get(x, ()) for x, place in order}
+                about = {"subject": self._arm(strategy, then), "depth": runs.encoder.depth}
+                claims += extent_claims(summary.costs, "dropped", changes, **about)
+            if not any(summary.weak for summary in summaries.values()):
+                claims += self._random_claims(runs, then)
         result = grid_result(
             self.name,
             runs,
-            curves=curves,
-            findings=findings,
+            arms,
+            claims,
             how=self._methods(runs.encoder, choices),
             references=("sajjad2023",),
             rows=self._rows(runs, choices),
-            more={"choices": records, **plain_weak(weak)},
+            more={"choices": [asdict(choice) for choice in choices]},
         )
         return replace(result, warnings=(*warnings, *result.warnings))
+
+    def _summarize_strategy(self, runs: GridRuns, strategy: str, then: str) -> ArmSummary:
+        task = runs.task
+        points = gather_points(runs.done, task.split(task.validation), self._arm(strategy, then))
+        full = points.at(0)
+        curves = curves_of(
+            points,
+            task,
+            full,
+            axis="blocks dropped",
+            level=runs.context.level,
+            against="the full model",
+            # One fine-tuned model is cut at all points; draws have the same seeds.
+            pair_seeds=then == "none" and strategy != RANDOM,
+            note=_note(then) if strategy == RANDOM else "",
+        )
+        if strategy == RANDOM and any(points.x):
+            curves = curves_over_draws(curves, runs.done, task, points.arm, 0)
+        subject = THEN[then] if len(self.then) > 1 else ""
+        return summarize_arm(self.name, runs, curves, full, model="the full model", subject=subject)
 
     def _arm(self, strategy: str, then: str) -> str:
         return strategy if len(self.then) == 1 else f"{strategy}, {THEN[then]}"
@@ -274,26 +298,35 @@ class Dropping(Grid):
             for row in rows_of(runs.done, task=runs.task.name)
         ]
 
-    def _findings(self, runs: GridRuns, then: str) -> list[str]:
-        """Each strategy against random choices of as many blocks."""
-        score = find_score(runs.task.main)
+    def _random_claims(self, runs: GridRuns, then: str) -> list[Claim]:
+        """Claim how each strategy compares with random choices of as many blocks."""
+        score, done, level = find_score(runs.task.main), runs.done, runs.context.level
         sign = score.points if score.higher_is_better else -score.points
-        findings = []
+        claims = []
         for strategy in STRATEGIES:
             arm = self._arm(strategy, then)
-            for x in dict.fromkeys(done.run.x for done in runs.done if done.run.arm == arm and done.run.x):
-                scores = score_by_draw(runs.done, arm, x)
-                null = score_by_draw(runs.done, self._arm(RANDOM, then), x)
-                if not scores or not null:
+            for x in dict.fromkeys(outcome.run.x for outcome in done if outcome.run.arm == arm):
+                scores = score_by_draw(done, arm, x)
+                null = score_by_draw(done, self._arm(RANDOM, then), x)
+                if not x or not scores or not null:
                     continue
                 better = sum(sign * scores[0] > sign * value for value in null)
                 p = (1 + len(null) - better) / (1 + len(null))
-                gain = number(sign * (scores[0] - float(np.mean(null))))
-                findings.append(
-                    f"{arm}, {counted(int(x), 'block')}: {gain} points against the mean of random choices, "
-                    f"above {better} of {len(null)} of them ({p_value(p)}, one-sided, by rank, unit: draw)."
+                claims.append(
+                    Claim(
+                        kind="against random",
+                        verdict="holds" if p < 1 - level else "inconclusive",
+                        score=score.name,
+                        points=score.points,
+                        subject=arm,
+                        depth=runs.encoder.depth,
+                        estimate=Quantity(
+                            value=sign * (scores[0] - float(np.mean(null))), level=level, unit=Unit("draw")
+                        ),
+                        facts={"x": x, "better": better, "draws": len(null), "p": p},
+                    )
                 )
-        return findings
+        return claims
 
     def _methods(self, encoder: Any, choices: Sequence[Choice]) -> str:
         descriptions = {
@@ -318,6 +351,11 @@ class Dropping(Grid):
 
 
 drop = as_function(Dropping, "drop")
+
+
+def _is_full(run: Run) -> bool:
+    """Whether all weights of all blocks are fine-tuned."""
+    return not run.interventions and "method" not in run.options
 
 
 def _note(then: str) -> str:

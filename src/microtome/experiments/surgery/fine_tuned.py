@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from ...checks import several
@@ -16,9 +17,10 @@ from ...training.checking import check_seeds
 from ...training.multi_seed import finetune_seeds
 from ...training.opening import Model, open_model, open_models, open_task
 from ...training.recipe import Recipe, find_recipe
-from ..base import Experiment, Plan, option
+from ..base import Experiment, Pieces, Plan, option
 from ..grid import TrainingOptions
 from ..inputs import TASK_HELP, LoadingOptions, TaskOptions, task_notes
+from ..models import sound
 
 # The recipe of Phang et al. 2021, for models whose own is not known.
 RECIPE = "phang2021"
@@ -121,6 +123,22 @@ class FineTunedExperiment(TrainingOptions, TaskOptions, LoadingOptions, Experime
             inputs=(inputs, prepared),
             notes=task_notes([task]),
         )
+
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
+        """One piece for each model: its fine-tuning where it comes first, and the same experiment on it."""
+        inputs, prepared = plan.inputs
+        models, pieces = sound(inputs.models)[0], {}
+        for place, seed in enumerate(self.seeds or range(len(models))):
+            alone = self if self.seeds is None else replace(self, seeds=(seed,), at_once=1)
+            narrow = replace(inputs, models=models[place : place + 1])
+            name = f"seed {seed}" if self.seeds else f"model {seed + 1}"
+            alone_plan = replace(plan, inputs=(narrow, self.prepared_alone(prepared, place)))
+            pieces[name] = partial(alone.run, alone_plan, context)
+        return pieces
+
+    def prepared_alone(self, prepared: Any, place: int) -> Any:
+        """What a plan has prepared, for a single model."""
+        return prepared
 
     def fine_tuned(self, inputs: TunedInputs, context: Context) -> list[Model]:
         """The models of the plan; those to be fine-tuned first are, or come from the store."""

@@ -7,30 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import InputError, must
-from ...findings.claims.claim import MARGIN
-from ...findings.results import Curve, Result
-from ...findings.words import number, p_value
-from ...inference.baselines import Standing
+from ...findings.claims.claim import Claim
+from ...findings.results import Result
 from ...interventions.freeze import Freeze
 from ...scores.table import find_score
-from ...tasks.task import Task
 from ...training.recipe import Recipe
 from ..base import as_function, option
-from ..baselines import below_baseline, plain_weak
 from ..grid import RECIPE_HELP, Grid, GridRuns
-from ..run_curves import (
-    RunPoints,
-    beyond_margin,
-    compare_points,
-    curves_of,
-    gather_points,
-    loss_text,
-    rows_of,
-    tested_unit,
-    within_margin,
-)
+from ..run_curves import compare_points, curves_of, gather_points, rows_of
 from ..runs import Run
-from .result import grid_result
+from .claims import comparison_claims
+from .costs import extent_claims
+from .result import grid_result, summarize_arm
 from .timing import freezing_costs
 
 PARTS = ("bottom", "top")
@@ -105,51 +93,44 @@ class Freezing(Grid):
         return runs
 
     def summarize(self, runs: GridRuns) -> Result:
-        """Curves of scores and losses for each part, what freezing saves, and findings."""
-        task, level = runs.task, runs.context.level
-        score, split = find_score(task.main), task.split(task.validation)
-        arms = {part: gather_points(runs.done, split, part) for part in self.parts}
-        curves: list[Curve] = []
-        findings: list[str] = []
-        weak: dict[str, Standing] = {}
-        for part, points in arms.items():
-            part_curves = curves_of(
-                points, task, points.at(0), axis="blocks frozen", level=level, against="nothing frozen"
+        """Curves of scores and costs for each part, and what freezing saves."""
+        task, level, depth = runs.task, runs.context.level, runs.encoder.depth
+        split, score = task.split(task.validation), find_score(task.main)
+        points = {part: gather_points(runs.done, split, part) for part in self.parts}
+        arms, claims = [], []
+        for part, runs_of_part in points.items():
+            full = runs_of_part.at(0)
+            curves = curves_of(
+                runs_of_part, task, full, axis="blocks frozen", level=level, against="nothing frozen"
             )
-            curves += part_curves
-            standing = below_baseline(task, points.at(0), runs.done, level=level)
-            if standing is not None:
-                weak[part_curves[1].name] = standing
-                findings.append(standing.sentence("the model with nothing frozen"))
-                continue
-            losses = part_curves[1] if len(part_curves) > 1 else None
-            findings += _loss_findings(part, losses, score, runs.encoder.depth)
-        if not weak:
-            findings += _side_findings(arms, task, level)
+            arm = summarize_arm(self.name, runs, curves, full, model="the model with nothing frozen")
+            arms.append(arm)
+            if arm.costs is not None:
+                frozen = {
+                    place: _blocks(part, int(k), depth) for place, k in enumerate(runs_of_part.x) if k != 0
+                }
+                claims += extent_claims(arm.costs, "frozen", frozen, subject=part, depth=depth)
+        if len(points) == 2 and not any(arm.weak for arm in arms):
+            ks = [k for k in points["bottom"].x if k and k in points["top"].x]
+            tests = compare_points(task, points["bottom"], points["top"], points=ks, level=level)
+            claims += comparison_claims("frozen sides", tests, score, level=level, depth=depth)
         cost = self._costs(runs) if self.measure_time else []
         return grid_result(
             self.name,
             runs,
-            curves=curves,
-            findings=[*findings, *_cost_findings(cost)],
+            arms,
+            [*claims, *_saving_claims(cost, depth)],
             how=_methods(runs.encoder, self.embeddings, self.cached),
             references=("wu2020", "merchant2020"),
             rows=_with_cost(rows_of(runs.done, task=task.name), cost),
-            more={
-                "cost": cost,
-                "embeddings": self.embeddings,
-                "cached": self.cached,
-                **plain_weak(weak),
-            },
+            more={"cost": cost, "embeddings": self.embeddings, "cached": self.cached},
         )
 
     def _costs(self, runs: GridRuns) -> list[dict[str, Any]]:
         """Time and memory of an update for every number of frozen blocks, without the cache."""
-        cases: dict[str, Freeze | None] = {"none": None}
-        for done in runs.done:
-            if done.run.x:
-                cases[f"{done.run.arm} {done.run.x}"] = done.run.interventions[0]
-        return freezing_costs(
+        points = {f"{run.arm} {run.x}": run for run in (done.run for done in runs.done) if run.x}
+        cases = {"none": None, **{case: run.interventions[0] for case, run in points.items()}}
+        records = freezing_costs(
             runs.encoder,
             runs.task,
             cases,
@@ -159,6 +140,12 @@ class Freezing(Grid):
             train_size=self.train_size,
             **runs.settings,
         )
+        nothing = Run(arm="", x=0, seed=0)
+        run_of = {record["case"]: points.get(record["case"], nothing) for record in records}
+        return [
+            {**record, "part": run_of[record["case"]].arm, "blocks": run_of[record["case"]].x}
+            for record in records
+        ]
 
 
 freeze = as_function(Freezing, "freeze")
@@ -183,82 +170,29 @@ def _methods(encoder: Any, embeddings: bool, cached: bool) -> str:
     )
 
 
-def _loss_findings(part: str, curve: Curve | None, score: Any, depth: int) -> list[str]:
-    if curve is None:
-        return [f"Nothing is concluded about a frozen {part}: all runs with nothing frozen diverged."]
-    level = f"{curve.level * 100:g} %"
-    safe = [place for place in within_margin(curve, score) if curve.x[place] != 0]
-    costly = beyond_margin(curve, score)
-    findings = []
-    if safe:
-        place = max(safe, key=lambda at: int(curve.x[at]))
-        findings.append(
-            f"With the {part} {curve.x[place]} of {depth} blocks frozen, a loss above {MARGIN:g} point is "
-            f"excluded at {level}: {loss_text(curve, place, score, bound='most')}."
-        )
-    else:
-        findings.append(
-            f"For no number of {part} blocks frozen is a loss above {MARGIN:g} point excluded at {level}."
-        )
-    if costly:
-        place = min(costly, key=lambda at: int(curve.x[at]))
-        larger = [at for at, k in enumerate(curve.x) if int(k) >= int(curve.x[place])]
-        # "On" is a claim about every larger number in the curve.
-        where = (
-            f"From the {part} {curve.x[place]} blocks on"
-            if len(larger) > 1 and set(larger) <= set(costly)
-            else f"With the {part} {curve.x[place]} blocks"
-        )
-        loss = loss_text(curve, place, score, bound="least")
-        findings.append(f"{where}, freezing costs more than {MARGIN:g} point: {loss}.")
-    return findings
+def _blocks(part: str, k: int, depth: int) -> tuple[int, ...]:
+    return tuple(range(1, k + 1) if part == "bottom" else range(depth - k + 1, depth + 1))
 
 
-def _side_findings(arms: Mapping[str, RunPoints], task: Task, level: float) -> list[str]:
-    """Compare a frozen bottom with a frozen top of as many blocks."""
-    if set(arms) != set(PARTS):
-        return []
-    ks = [k for k in arms["bottom"].x if k and k in arms["top"].x]
-    tests = compare_points(task, arms["bottom"], arms["top"], points=ks, level=level)
-    if not tests:
-        return []
-    gains = [comparison.difference * comparison.points for _, comparison, _ in tests]
-    ahead = sum(gain > 0 for gain in gains)
-    findings = [
-        f"A frozen bottom scores above a frozen top of as many blocks at {ahead} of {len(tests)} numbers."
-    ]
-    significant = [(test, gain) for test, gain in zip(tests, gains, strict=True) if test[2] < 1 - level]
-    for (k, comparison, p), gain in significant:
-        findings.append(
-            f"With {k} blocks, freezing the {'bottom' if gain > 0 else 'top'} is better by "
-            f"{number(abs(gain))} points ({p_value(p)}, unit: {tested_unit(comparison)}, adjusted for "
-            f"{len(tests)} tests)."
-        )
-    if not significant:
-        findings.append(f"None of these {len(tests)} differences is significant.")
-    return findings
-
-
-def _cost_findings(cost: Sequence[Mapping[str, Any]]) -> list[str]:
-    frozen = [record for record in cost if record["case"] != "none"]
+def _saving_claims(cost: Sequence[Mapping[str, Any]], depth: int) -> list[Claim]:
+    """Claim what freezing saves at most, and from how many blocks on it halves the backward pass."""
+    frozen = sorted((record for record in cost if record["blocks"]), key=lambda record: record["blocks"])
     if not frozen:
         return []
+
+    def claim(kind: str, record: Mapping[str, Any], **facts: Any) -> Claim:
+        part = record["part"]
+        layers = _blocks(part, record["blocks"], depth)
+        about = {"subject": part, "layers": layers, "depth": depth, "facts": facts}
+        return Claim(kind=kind, verdict="holds", score="", **about)
+
     best = min(frozen, key=lambda record: record["backward_ratio"])
-    findings = [
-        f"Freezing the {best['case']} blocks takes {number(best['backward_ratio'])} of the time of the "
-        f"backward pass and {number(best['memory_ratio'])} of the memory for activations."
-    ]
+    claims = [claim("saving", best, backward=best["backward_ratio"], memory=best["memory_ratio"])]
     for part in PARTS:
-        ratios = {
-            int(record["case"].split()[1]): record["backward_ratio"]
-            for record in frozen
-            if record["case"].startswith(part)
-        }
-        least = min((k for k, ratio in ratios.items() if ratio <= 0.5), default=None)
-        if least is None:
-            continue
-        larger = [ratio for k, ratio in ratios.items() if k >= least]
-        on = len(larger) > 1 and all(ratio <= 0.5 for ratio in larger)
-        where = f"from the {part} {least} blocks on" if on else f"with the {part} {least} blocks"
-        findings.append(f"The backward pass takes half of its time or less {where}.")
-    return findings
+        records = [record for record in frozen if record["part"] == part]
+        halved = [record["backward_ratio"] <= 0.5 for record in records]
+        if any(halved):
+            first = halved.index(True)
+            onward = len(halved[first:]) > 1 and all(halved[first:])
+            claims.append(claim("halving", records[first], onward=onward))
+    return claims

@@ -12,23 +12,22 @@ import numpy as np
 
 from ...encoders.cutting import refusal
 from ...errors import InputError, must
-from ...findings.results import WEAK, Curve, Result
-from ...findings.words import between, number
-from ...inference.baselines import Standing
+from ...findings.claims.claim import Claim, Quantity
+from ...findings.intervals import Unit
+from ...findings.results import WEAK, Result
 from ...inference.estimate import quantile
 from ...interventions.permute import Permute
 from ...interventions.reinit import Reinit
 from ...reading import read_numbers
-from ...scores.table import find_score
 from ...tasks.task import Task
 from ...training.recipe import Recipe
 from ..base import as_function, option
-from ..baselines import below_baseline, plain_weak
 from ..grid import RECIPE_HELP, Grid, GridRuns
 from ..run_curves import counts, curves_of, gather_points, rows_of
 from ..runs import Done, Run
+from .costs import Costs, extreme_claims
 from .random_choice import welch_reach
-from .result import grid_result
+from .result import ArmSummary, grid_result, summarize_arm
 
 KINDS = ("random", "swap", "reverse", "move")
 FULL, SCRATCH, GIVEN = "full", "scratch", "given"
@@ -116,28 +115,24 @@ class Permutation(Grid):
         return orders
 
     def summarize(self, runs: GridRuns) -> Result:
-        """Curves of scores and differences for each kind of order, and findings."""
+        """Curves of scores and costs for each kind of order."""
         task, level, done = runs.task, runs.context.level, runs.done
         split = task.split(task.validation)
         full, scratch = (gather_points(done, split, arm) for arm in (FULL, SCRATCH))
         full_scores = np.array([run.score for run in done if run.run.arm == FULL and counts(run)])
-        standing = below_baseline(task, full.at(0), done, level=level)
-        curves: list[Curve] = []
-        findings: list[str] = []
-        weak: dict[str, Standing] = {}
-        for arm in (*KINDS, GIVEN):
-            points = gather_points(done, split, arm)
+        arms: list[ArmSummary] = []
+        claims: list[Claim] = []
+        for kind in (*KINDS, GIVEN):
+            points = gather_points(done, split, kind)
             if not points.x:
                 continue
-            arm_curves = curves_of(
-                points, task, full.at(0), axis=AXES[arm], level=level, against="the blocks in their own order"
-            )
-            curves += arm_curves
-            if len(arm_curves) > 1 and standing is not None:
-                weak[arm_curves[1].name] = standing
-                findings.append(f"{task.name}: {standing.sentence('the model with its blocks in order')}")
-            elif len(arm_curves) > 1:
-                findings += _findings(arm, arm_curves[1], task, full_scores)
+            reference, against = full.at(0), "the blocks in their own order"
+            curves = curves_of(points, task, reference, axis=AXES[kind], level=level, against=against)
+            model = "the model with its blocks in order"
+            summary = summarize_arm(self.name, runs, curves, reference, model=model)
+            arms.append(summary)
+            if summary.costs is not None:
+                claims += _order_claims(kind, summary.costs, full_scores, runs.encoder.depth)
         lines = {}
         for name, points in ((FULL, full), (SCRATCH, scratch)):
             value = curves_of(points, task, None, axis="", level=level, against="")[0].values[0]
@@ -146,13 +141,12 @@ class Permutation(Grid):
         return grid_result(
             self.name,
             runs,
-            curves=curves,
-            findings=findings,
+            arms,
+            claims,
             how=_methods(runs.encoder),
             references=("tamkin2020",),
             rows=_rows(done, task, runs.encoder.depth),
             lines=lines,
-            more=plain_weak(weak),
         )
 
     def combine(self, results: Sequence[Result], runs: Sequence[GridRuns]) -> Result:
@@ -200,37 +194,34 @@ def _rows(outcomes: Sequence[Done], task: Task, depth: int) -> list[dict[str, An
     return rows
 
 
-def _findings(arm: str, curve: Curve, task: Task, full_scores: np.ndarray) -> list[str]:
-    """The change by orders of a kind against the scores of the full model, one per seed."""
-    score = find_score(task.main)
-    sign = score.points if score.higher_is_better else -score.points
-    values = sign * curve.values[np.isfinite(curve.values)]
-    if not len(values):
+def _order_claims(kind: str, costs: Costs, full_scores: np.ndarray, depth: int) -> list[Claim]:
+    """Claim what orders of a kind cost, with the scores of the original order, one per seed."""
+    places = costs.defined()
+    values = costs.value[places]
+    if not places:
         return []
-    name = {
-        "random": "random orders change",
-        "swap": "swaps of neighbors change",
-        "reverse": "the reversed order changes",
-        "move": "moves of one block to the top change",
-    }.get(arm, "given orders change")
-    worse = sign * np.where(sign > 0, curve.band_high, curve.band_low) < 0
-    interval, detail = "", f"mean of {len(values)} orders" if len(values) > 1 else "1 order"
+    mean, low, high, unit = float(values.mean()), math.nan, math.nan, Unit("order")
     # Only random orders are a sample of a larger population.
-    if arm == "random" and len(values) > 1:
-        reach = welch_reach(values, sign * full_scores, curve.level)
-        low, high = values.mean() - reach, values.mean() + reach
-        unit = (
-            "order, and seed of the original model"
-            if len(full_scores) > 1
-            else "order; on these trainings, other seeds are not covered"
-        )
-        interval = f" {between(float(low), float(high))}"
-        detail += f", {curve.level * 100:g}%, unit: {unit}"
-    return [
-        f"{task.name}: {name} {score.name} by {number(float(values.mean()))} points{interval} ({detail}); "
-        f"{int(worse.sum())} of {len(values)} are worse by the {curve.level * 100:g}% band "
-        f"(unit: {curve.unit})."
-    ]
+    if kind == "random" and len(values) > 1:
+        reach = welch_reach(values, costs.score.points * full_scores, costs.level)
+        low, high = mean - reach, mean + reach
+        unit = Unit("order", "seed" if len(full_scores) > 1 else "")
+    claim = Claim(
+        kind="orders",
+        verdict="holds",
+        score=costs.score.name,
+        points=costs.score.points,
+        subject=kind,
+        depth=depth,
+        estimate=Quantity(
+            value=mean, low=low, high=high, level=costs.level, unit=unit, seeds=len(full_scores)
+        ),
+        facts={"orders": len(values), "worse": int(np.sum(costs.least > 0)), "unit": costs.unit},
+    )
+    if kind not in ("swap", "move"):
+        return [claim]
+    moved = {place: (int(x), int(x) + 1)[: 2 if kind == "swap" else 1] for place, x in enumerate(costs.x)}
+    return [claim, *extreme_claims(costs, kind, moved, depth=depth)]
 
 
 def _means(outcomes: Sequence[Done]) -> dict[tuple[str, Any], float]:
@@ -298,11 +289,11 @@ def _join(results: Sequence[Result], correlations: list[dict[str, Any]]) -> Resu
         for result in results
         for name, standing in result.more.get(WEAK, {}).items()
     }
-    findings = [sentence for result in results for sentence in result.findings]
+    claims = [replace(claim, task=result.task) for result in results for claim in result.claims]
     for record in correlations:
         # Without orders, and of a model that learned nothing, there is nothing to correlate.
         if record["n"] and not failed & set(record["tasks"]):
-            findings += [_correlation_finding(record, name) for name in ("pearson", "spearman")]
+            claims += [_correlation_claim(record, name) for name in ("pearson", "spearman")]
     return replace(
         first,
         task=", ".join(result.task for result in results),
@@ -314,7 +305,8 @@ def _join(results: Sequence[Result], correlations: list[dict[str, Any]]) -> Resu
         ),
         lines={f"{result.task}: {name}": value for result in results for name, value in result.lines.items()},
         rows=tuple(row for result in results for row in result.rows),
-        findings=tuple(findings),
+        claims=tuple(claims),
+        findings=(),
         methods="\n\n".join(result.methods for result in results),
         warnings=tuple(
             dict.fromkeys(f"{result.task}: {text}" for result in results for text in result.warnings)
@@ -327,14 +319,20 @@ def _join(results: Sequence[Result], correlations: list[dict[str, Any]]) -> Resu
     )
 
 
-def _correlation_finding(record: Mapping[str, Any], name: str) -> str:
-    first, second = record["tasks"]
-    correlation = record[name]
-    label = f"{first} and {second}: {name.title()}'s correlation over {record['n']} {record['over']}"
-    if correlation["value"] is None:
-        return f"{label} is undefined: {correlation['reason']}."
-    text = f"{label} is {number(correlation['value'])}"
-    if correlation["low"] is not None:
-        bounds = between(correlation["low"], correlation["high"])
-        text += f" {bounds} ({record['level'] * 100:g}%, unit: order)"
-    return f"{text}."
+def _correlation_claim(record: Mapping[str, Any], statistic: str) -> Claim:
+    facts: dict[str, Any] = {"tasks": record["tasks"], "orders": record["n"], "over": record["over"]}
+    numbers, estimate = dict(record[statistic]), None
+    reason = numbers.pop("reason")
+    if numbers["value"] is None:
+        facts["reason"] = reason
+    else:
+        ends: dict[str, Any] = {name: math.nan if value is None else value for name, value in numbers.items()}
+        estimate = Quantity(**ends, level=record["level"], unit=Unit("order"))
+    return Claim(
+        kind="order correlation",
+        verdict="inconclusive" if estimate is None else "holds",
+        score=statistic,
+        points=1.0,
+        estimate=estimate,
+        facts=facts,
+    )

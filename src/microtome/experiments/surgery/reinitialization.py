@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -9,32 +10,20 @@ from typing import Any
 
 from ...checks import several
 from ...errors import InputError, must
-from ...findings.claims.claim import MARGIN
-from ...findings.results import Curve, Result
-from ...findings.words import number, p_value
-from ...inference.answers import Answers
-from ...inference.baselines import Standing
+from ...findings.claims.claim import Claim
+from ...findings.results import Result
 from ...interventions.schemes import SCHEMES
 from ...reading import read_names
 from ...scores.table import find_score
 from ...training.recipe import Recipe
 from ..base import as_function, option
-from ..baselines import below_baseline, plain_weak
 from ..grid import RECIPE_HELP, Grid, GridRuns
-from ..run_curves import (
-    RunPoints,
-    beyond_margin,
-    compare_points,
-    curves_of,
-    gather_points,
-    loss_text,
-    lost,
-    tested_unit,
-    within_margin,
-)
+from ..run_curves import compare_points, curves_of, gather_points
 from ..runs import Run
+from .claims import comparison_claims
+from .costs import extent_claims, extreme_claims
 from .reinit_plan import AXES, FULL, PLANS, SCRATCH, TRUNCATED, ReinitArm
-from .result import grid_result
+from .result import ArmSummary, grid_result, summarize_arm
 
 BIASES = ("keep", "zero")
 
@@ -155,40 +144,52 @@ class Reinitialization(Grid):
         return runs
 
     def summarize(self, runs: GridRuns) -> Result:
-        """Curves of scores and losses for each arm, and findings."""
-        outcomes = _Outcomes(runs=runs, width=self.width)
-        curves: list[Curve] = []
-        findings: list[str] = []
+        """Curves of scores and costs for each arm."""
+        task, level, depth = runs.task, runs.context.level, runs.encoder.depth
+        split, score = task.split(task.validation), find_score(task.main)
+        points = {arm: gather_points(runs.done, split, arm.name) for arm in self.arms()}
+        several_arms = sum(arm.plan in PLANS for arm in points) > 1
+        arms: list[ArmSummary] = []
+        claims: list[Claim] = []
         lines: dict[str, float] = {}
-        weak: dict[str, Standing] = {}
-        for arm in self.arms():
-            arm_curves = outcomes.curves(arm)
+        for arm, runs_of_arm in points.items():
+            # The reference is the arm's own full model, so that its difference from itself is zero.
+            full = points[arm if arm.has_full else arm.like(FULL)].at(depth)
+            axis = AXES.get(arm.plan, "blocks kept")
+            curves = curves_of(runs_of_arm, task, full, axis=axis, level=level, against="the full model")
             if arm.plan in (FULL, SCRATCH):
-                lines[arm.name] = float(arm_curves[0].values[0])
+                lines[arm.name] = float(curves[0].values[0])
                 continue
-            curves += arm_curves
-            if len(arm_curves) == 1:
+            subject = arm.name if several_arms else ""
+            summary = summarize_arm(self.name, runs, curves, full, model="the full model", subject=subject)
+            arms.append(summary)
+            if summary.costs is None or arm.plan == TRUNCATED:
                 continue
-            standing = below_baseline(runs.task, outcomes.full(arm), runs.done, level=runs.context.level)
-            if standing is None:
-                findings += outcomes.findings(arm, arm_curves[1])
-            else:
-                weak[arm_curves[1].name] = standing
-                findings.append(f"{arm.name}: {standing.sentence('the full model')}")
+            fields: dict[str, Any] = {"subject": subject, "depth": depth}
+            if arm.plan != "progressive":
+                windows = _windows(runs_of_arm.x, 1 if arm.plan == "single" else self.width)
+                kind = "window kept" if arm.plan == "inverse" else "window"
+                claims += extreme_claims(summary.costs, kind, windows, **fields)
+                continue
+            order = sorted(range(len(runs_of_arm.x)), key=lambda place: -int(runs_of_arm.x[place]))
+            tops = {k: tuple(range(int(runs_of_arm.x[k]) + 1, depth + 1)) for k in order}
+            extents = {place: blocks for place, blocks in tops.items() if blocks}
+            claims += extent_claims(summary.costs, "re-initialized", extents, **fields)
+            control = points.get(arm.like(TRUNCATED))
+            if control is not None:
+                depths = [k for k in runs_of_arm.x if k in control.x and k != depth]
+                tests = compare_points(task, runs_of_arm, control, points=depths, level=level)
+                kind = "re-initialized or removed"
+                claims += comparison_claims(kind, tests, score, level=level, **fields)
         return grid_result(
             self.name,
             runs,
-            curves=curves,
-            findings=findings,
+            arms,
+            claims,
             how=self._methods(runs.encoder),
             references=("tamkin2020", *(("merchant2020",) if self.truncation_control else ())),
-            lines={name: value for name, value in lines.items() if value == value},
-            more={
-                "width": self.width,
-                "plans": list(self.plans),
-                "schemes": list(self.schemes),
-                **plain_weak(weak),
-            },
+            lines={name: value for name, value in lines.items() if math.isfinite(value)},
+            more={"width": self.width, "plans": list(self.plans), "schemes": list(self.schemes)},
         )
 
     def _methods(self, encoder: Any) -> str:
@@ -209,101 +210,6 @@ class Reinitialization(Grid):
 reinit = as_function(Reinitialization, "reinit")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Outcomes:
-    """Points, curves and findings of the arms of one task."""
-
-    runs: GridRuns
-    width: int
-
-    @property
-    def depth(self) -> int:
-        return self.runs.encoder.depth
-
-    def points(self, arm: ReinitArm) -> RunPoints:
-        task = self.runs.task
-        return gather_points(self.runs.done, task.split(task.validation), arm.name)
-
-    def full(self, arm: ReinitArm) -> Answers | None:
-        """The full model on the same examples: the arm's own, so that its difference from itself is zero."""
-        return self.points(arm if arm.has_full else arm.like(FULL)).at(self.depth)
-
-    def curves(self, arm: ReinitArm) -> list[Curve]:
-        points = self.points(arm)
-        # A point is the reference only if it is the same object.
-        full = points.at(self.depth) if arm.has_full else self.full(arm)
-        axis, level = AXES.get(arm.plan, "blocks kept"), self.runs.context.level
-        return curves_of(points, self.runs.task, full, axis=axis, level=level, against="the full model")
-
-    def findings(self, arm: ReinitArm, curve: Curve) -> list[str]:
-        if arm.plan == TRUNCATED:
-            return []
-        if arm.plan == "progressive":
-            return [*self._progressive_findings(arm, curve), *self._control_findings(arm)]
-        return self._window_findings(arm, curve)
-
-    def _progressive_findings(self, arm: ReinitArm, curve: Curve) -> list[str]:
-        score, findings = find_score(self.runs.task.main), []
-        level = f"{curve.level * 100:g} %"
-        safe = [place for place in within_margin(curve, score) if curve.x[place] != self.depth]
-        costly = beyond_margin(curve, score)
-        if safe:
-            place = min(safe, key=lambda at: int(curve.x[at]))
-            findings.append(
-                f"{arm.name}: with the top {self.depth - int(curve.x[place])} of {self.depth} blocks "
-                f"re-initialized, a loss above {MARGIN:g} point is excluded at {level}: "
-                f"{loss_text(curve, place, score, bound='most')}."
-            )
-        if costly:
-            place = max(costly, key=lambda at: int(curve.x[at]))
-            findings.append(
-                f"{arm.name}: re-initializing the top {self.depth - int(curve.x[place])} blocks costs more "
-                f"than {MARGIN:g} point: {loss_text(curve, place, score, bound='least')}."
-            )
-        return findings or [
-            f"{arm.name}: inconclusive; at no number of blocks is a loss above or below {MARGIN:g} point "
-            f"excluded at {level}."
-        ]
-
-    def _control_findings(self, arm: ReinitArm) -> list[str]:
-        """Compare re-initialized blocks with none in their place."""
-        task, level = self.runs.task, self.runs.context.level
-        changed, cut = self.points(arm), self.points(arm.like(TRUNCATED))
-        depths = [k for k in changed.x if k in cut.x and k != self.depth]
-        tests = compare_points(task, changed, cut, points=depths, level=level)
-        significant = [(k, comparison, p) for k, comparison, p in tests if p < 1 - level]
-        if tests and not significant:
-            return [
-                f"{arm.name}: at none of {len(tests)} depths are re-initialized blocks significantly better "
-                "or worse than none in their place."
-            ]
-        findings = []
-        for k, comparison, p in significant:
-            points = comparison.difference * comparison.points
-            findings.append(
-                f"{arm.name}: with {k} blocks kept, re-initializing the others is "
-                f"{'better' if points > 0 else 'worse'} than removing them by {number(abs(points))} points "
-                f"({p_value(p)}, unit: {tested_unit(comparison)}, adjusted for {len(tests)} tests)."
-            )
-        return findings
-
-    def _window_findings(self, arm: ReinitArm, curve: Curve) -> list[str]:
-        score = find_score(self.runs.task.main)
-        loss = lost(curve, score)[0]
-        places = [place for place in range(len(curve.x)) if loss[place] == loss[place]]
-        if not places:
-            return []
-        size = 1 if arm.plan == "single" else self.width
-        worst, best = (pick(places, key=lambda at: loss[at]) for pick in (max, min))
-        verb = "keeping only" if arm.plan == "inverse" else "re-initializing"
-
-        def window(place: int) -> str:
-            first = int(curve.x[place])
-            return f"block {first}" if size == 1 else f"blocks {first} to {first + size - 1}"
-
-        if loss[worst] == loss[best]:
-            return [f"{arm.name}: {verb} any of them costs {loss_text(curve, worst, score)}."]
-        return [
-            f"{arm.name}: {verb} {window(worst)} costs most, {loss_text(curve, worst, score)}; "
-            f"{verb} {window(best)} costs least, {loss_text(curve, best, score)}."
-        ]
+def _windows(firsts: Sequence[Any], size: int) -> dict[int, tuple[int, ...]]:
+    """The blocks of each window, by its place."""
+    return {place: tuple(range(first, first + size)) for place, first in enumerate(firsts)}

@@ -1,31 +1,150 @@
-"""Results of grids of fine-tunings: curves, methods and provenance."""
+"""Results of surgery experiments: curves and costs of the arms of a grid, methods and provenance."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from ...encoders.versions import provenance
+from ...findings.claims.claim import Claim
+from ...findings.claims.general import few_seeds
 from ...findings.results import Curve, Result
+from ...inference.answers import Answers
+from ...inference.baselines import Standing
 from ...scores.table import find_score
+from ...tasks.items import Split
+from ...tasks.task import Task
 from ...version import VERSION
-from ..baselines import baseline_of
+from ..baselines import baseline_of, below_baseline, plain_weak
 from ..citations import cited
 from ..grid import GridRuns
 from ..models import GUESS
 from ..run_curves import failures, rows_of
-from ..runs import Done
+from .claims import baseline_claim, undefined_claim
+from .costs import Costs, costs_of_curve
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ArmSummary:
+    """
+    Curves of one arm of a grid, and what can be concluded from them.
+
+    Parameters
+    ----------
+    curves : list of Curve
+        Scores, and differences from the reference, where one of its runs is sound.
+    costs : Costs or None
+        None where nothing can be concluded.
+    claims : list of Claim
+        Why not.
+    weak : mapping of str to Standing
+        By the curve of differences, a reference that does not beat the majority baseline.
+    """
+
+    curves: list[Curve]
+    costs: Costs | None = None
+    claims: list[Claim] = field(default_factory=list)
+    weak: Mapping[str, Standing] = field(default_factory=dict)
+
+
+def summarize_arm(
+    experiment: str,
+    runs: GridRuns,
+    curves: list[Curve],
+    reference: Answers | None,
+    *,
+    model: str,
+    subject: str = "",
+) -> ArmSummary:
+    """
+    Find the costs of an arm, or why nothing can be concluded from it.
+
+    Parameters
+    ----------
+    experiment : str
+    runs : GridRuns
+    curves : list of Curve
+        Of `curves_of`.
+    reference : Answers or None
+        Predictions of the model that the arm is compared with.
+    model : str
+        What that model is called in a claim.
+    subject : str
+        The arm, where references of arms differ.
+
+    Returns
+    -------
+    ArmSummary
+    """
+    task, score = runs.task, find_score(runs.task.main)
+    if len(curves) == 1:
+        return ArmSummary(curves=curves, claims=[undefined_claim(experiment, score, "diverged", subject)])
+    standing = below_baseline(task, reference, baseline_of(runs.done), level=runs.context.level)
+    if standing is None:
+        return ArmSummary(curves=curves, costs=costs_of_curve(curves[1], score, "all points"))
+    claims = [baseline_claim(standing, experiment, model, subject)]
+    return ArmSummary(curves=curves, claims=claims, weak={curves[1].name: standing})
+
+
+def task_result(
+    experiment: str,
+    task: Task,
+    split: Split,
+    *,
+    claims: Sequence[Claim],
+    references: Sequence[str],
+    weak: Mapping[str, Standing],
+    more: Mapping[str, Any],
+    **fields: Any,
+) -> Result:
+    """
+    Put the result of an experiment on one task together.
+
+    Parameters
+    ----------
+    experiment : str
+    task : Task
+    split : Split
+        The examples that are scored.
+    claims : sequence of Claim
+    references : sequence of str
+        Keys of citations.
+    weak : mapping of str to Standing
+        By curve or span map, reference models that do not beat the majority baseline.
+    more : mapping
+    **fields
+        Further fields of the result.
+
+    Returns
+    -------
+    Result
+    """
+    score = find_score(task.main)
+    fields["provenance"] = MappingProxyType(provenance(fields["provenance"]))
+    return Result(
+        experiment=experiment,
+        task=task.name,
+        split=split.name,
+        score=score.name,
+        points=score.points,
+        higher_is_better=score.higher_is_better,
+        claims=(*claims, *few_seeds(claims)),
+        references=cited(*references),
+        more=MappingProxyType({**more, **plain_weak(weak)}),
+        **fields,
+    )
 
 
 def grid_result(
     experiment: str,
     runs: GridRuns,
+    arms: Sequence[ArmSummary],
+    claims: Sequence[Claim],
     *,
-    curves: Sequence[Curve],
-    findings: Sequence[str],
     how: str,
     references: Sequence[str],
     rows: Sequence[Mapping[str, Any]] | None = None,
@@ -39,7 +158,9 @@ def grid_result(
     ----------
     experiment : str
     runs : GridRuns
-    curves, findings
+    arms : sequence of ArmSummary
+    claims : sequence of Claim
+        Beside those of the arms.
     how : str
         Sentences on what was done to the encoder, for the methods.
     references : sequence of str
@@ -49,31 +170,28 @@ def grid_result(
     lines : mapping of str to float, optional
         Horizontal lines beside that of the majority baseline.
     more : mapping, optional
-        With `plain_weak` of reference models that do not beat the majority baseline, where there are any.
 
     Returns
     -------
     Result
     """
-    task, done = runs.task, runs.done
-    score = find_score(task.main)
-    return Result(
-        experiment=experiment,
+    task, done, baseline = runs.task, runs.done, baseline_of(runs.done)
+    majority = {GUESS: baseline} if math.isfinite(baseline) else {}
+    return task_result(
+        experiment,
+        task,
+        task.split(task.validation),
         model=runs.encoder.name,
-        task=task.name,
-        split=task.validation,
-        score=score.name,
-        points=score.points,
-        higher_is_better=score.higher_is_better,
-        curves=tuple(curves),
-        lines=MappingProxyType({**_majority_line(done), **(lines or {})}),
+        curves=tuple(curve for arm in arms for curve in arm.curves),
+        claims=[*(claim for arm in arms for claim in arm.claims), *claims],
+        lines=MappingProxyType({**majority, **(lines or {})}),
         rows=tuple(rows_of(done, task=task.name) if rows is None else rows),
-        findings=tuple(dict.fromkeys(findings)),
         methods=f"{how} {describe_training(runs)}",
-        references=cited(*references),
+        references=references,
         warnings=failures(done),
-        more=MappingProxyType(dict(more or {})),
-        provenance=MappingProxyType(_provenance(runs)),
+        weak={name: standing for arm in arms for name, standing in arm.weak.items()},
+        more=more or {},
+        provenance=_provenance(runs),
     )
 
 
@@ -83,22 +201,20 @@ def _provenance(runs: GridRuns) -> dict[str, Any]:
 
     task, context = runs.task, runs.context
     spent = {run.address: run.course["seconds"] for run in runs.done}
-    return provenance(
-        {
-            "model": runs.encoder.digest,
-            "task": task.digest(task.validation),
-            "task_source": task.source,
-            "recipe": {"name": runs.recipe.name, **runs.recipe.specification()},
-            "seeds": sorted({run.run.seed for run in runs.done}),
-            "runs": len(spent),
-            "trained_seconds": round(sum(spent.values()), 3),
-            "seconds": round(time.monotonic() - runs.started, 3),
-            "device": context.device,
-            "precision": runs.settings["dtype"],
-            "threads": context.threads or torch.get_num_threads(),
-            "command": context.command,
-        }
-    )
+    return {
+        "model": runs.encoder.digest,
+        "task": task.digest(task.validation),
+        "task_source": task.source,
+        "recipe": {"name": runs.recipe.name, **runs.recipe.specification()},
+        "seeds": sorted({run.run.seed for run in runs.done}),
+        "runs": len(spent),
+        "trained_seconds": round(sum(spent.values()), 3),
+        "seconds": round(time.monotonic() - runs.started, 3),
+        "device": context.device,
+        "precision": runs.settings["dtype"],
+        "threads": context.threads or torch.get_num_threads(),
+        "command": context.command,
+    }
 
 
 def describe_training(runs: GridRuns) -> str:
@@ -117,9 +233,3 @@ def describe_training(runs: GridRuns) -> str:
         "differences are paired by example. Runs that diverged were excluded and counted; runs that predict "
         f"one class for every example are included and named. Computed with microtome {VERSION}."
     )
-
-
-def _majority_line(outcomes: Sequence[Done]) -> dict[str, float]:
-    """The score of the majority baseline, where it is defined."""
-    score = baseline_of(outcomes)
-    return {GUESS: score} if math.isfinite(score) else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from ...context import Context
-from ...encoders.versions import provenance
 from ...findings.results import Result, SpanMap
 from ...findings.scorecurves import span_map
 from ...findings.words import counted
@@ -24,12 +24,11 @@ from ...training.cuts import every_span
 from ...training.opening import Model
 from ...version import VERSION
 from ..base import Plan, as_function
-from ..baselines import plain_weak, weak_models
-from ..citations import cited
-from ..models import guess_line, named_seeds, sound
-from .claims import span_claims
-from .costs import baseline_claim
+from ..baselines import below_baseline
+from ..models import GUESS, guess_line, named_seeds, sound
+from .claims import baseline_claim, span_claims
 from .fine_tuned import FineTunedExperiment
+from .result import task_result
 
 MEAN = "cost of skipping"
 
@@ -84,25 +83,35 @@ class Skipping(FineTunedExperiment):
         by_seed = [span_costs([place], f"seed {seed}") for place, seed in enumerate(seeds)]
         lines = guess_line(task, scored)
         full = as_answers(scored, [cuts_of_seed[0] for cuts_of_seed in predictions], seeds)
-        weak = weak_models(task, full, lines, MEAN, level=level)
-        return Result(
-            experiment=self.name,
+        standing = below_baseline(task, full, lines.get(GUESS, math.nan), level=level)
+        if standing is None:
+            claims = span_claims(costs, score, by_seed)
+        else:
+            claims = [baseline_claim(standing, self.name, "the whole model")]
+        return task_result(
+            self.name,
+            task,
+            scored,
             model=models[0].name,
-            task=task.name,
-            split=scored.name,
-            score=score.name,
-            points=score.points,
-            higher_is_better=score.higher_is_better,
             spans=(costs, *by_seed) if len(models) > 1 else (costs,),
             lines=MappingProxyType({"whole model": costs.full, **lines}),
             rows=_rows(task, scored, seeds, spans, predictions, score),
-            claims=tuple(baseline_claim(standing, self.name, "the whole model") for standing in weak.values())
-            or tuple(span_claims(costs, score, by_seed)),
+            claims=claims,
             methods=_methods(models, task, scored, score, depth, level),
-            references=cited("phang2021"),
+            references=("phang2021",),
             warnings=(*failures, *scored.notes),
-            more=MappingProxyType({"depth": depth, **plain_weak(weak)}),
-            provenance=MappingProxyType(_provenance(models, task, scored, seeds, started, context.command)),
+            weak={} if standing is None else {MEAN: standing},
+            more={"depth": depth},
+            provenance={
+                "models": [model.digest for model in models],
+                "seeds": list(seeds),
+                "task": task.digest(scored.name),
+                "task_source": task.source,
+                "device": models[0].device,
+                "longest": models[0].longest,
+                "seconds": round(time.monotonic() - started, 3),
+                "command": context.command,
+            },
         )
 
 
@@ -165,20 +174,3 @@ def _methods(
         f"microtome {VERSION}."
     )
     return " ".join(parts)
-
-
-def _provenance(
-    models: Sequence[Model], task: Task, judged: Split, seeds: Sequence[int], started: float, command: str
-) -> dict[str, Any]:
-    return provenance(
-        {
-            "models": [one.digest for one in models],
-            "seeds": list(seeds),
-            "task": task.digest(judged.name),
-            "task_source": task.source,
-            "device": models[0].device,
-            "longest": models[0].longest,
-            "seconds": round(time.monotonic() - started, 3),
-            "command": command,
-        }
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Mapping
@@ -10,7 +11,6 @@ from types import MappingProxyType
 from typing import Any
 
 from ...context import Context
-from ...encoders.versions import provenance
 from ...findings.results import Result
 from ...scores.table import find_score
 from ...tasks.task import Task
@@ -18,14 +18,13 @@ from ...training.cut_store import cut_answers
 from ...training.cuts import every_truncation
 from ...training.opening import open_model
 from ..base import Plan, as_function
-from ..baselines import plain_weak, weak_models
-from ..citations import cited
+from ..baselines import below_baseline
 from ..layer_heads import Arm, Vectors, converged_arm, fresh_model, trained_arm
-from ..models import guess_line, named_seeds
+from ..models import GUESS, guess_line, named_seeds
 from ..truncation_curves import Said, by_seed, costs_of, curve_of, cut_costs, gain_of, model_answers
-from .claims import cut_claim, head_claims
-from .costs import baseline_claim
+from .claims import baseline_claim, cut_claim, head_claims
 from .fine_tuned import check_base
+from .result import task_result
 from .truncation_methods import methods
 from .truncation_plan import NAMES, PreparedTruncation, TruncationOptions, prepare
 
@@ -78,6 +77,16 @@ class Truncation(TruncationOptions):
             {"arms": arms, "head_seeds": list(self.head_seeds)},
             (prepared, base),
         )
+
+    def prepared_alone(self, prepared: Any, place: int) -> Any:
+        """Heads on the encoder before fine-tuning are trained once, with those of the first model."""
+        truncation, base = prepared
+        base = base if place == 0 else None
+        if truncation is None:
+            return None, base
+        alone = slice(place, place + 1)
+        models, trains = truncation.models[alone], truncation.trains[alone]
+        return replace(truncation, models=models, trains=trains, base=base and truncation.base), base
 
     def run(self, plan: Plan, context: Context) -> Result:
         """Score the cuts, train the heads, and make curves and findings."""
@@ -140,57 +149,46 @@ def _result(
     if "tuned" in gathered:
         curves["gain"] = gain_of(gathered["tuned"], gathered["untuned"], task, level)
     score, scores = find_score(task.main), by_seed(gathered, task)
-    costs = cut_costs(gathered["untuned"], task, level)
-    lines = guess_line(task, scored)
-    predictions = model_answers(gathered["untuned"], 0, depth - 1)
-    weak = weak_models(task, predictions, lines, NAMES["untuned"], level=level)
-    claims = [baseline_claim(standing, Truncation.name, "the whole model") for standing in weak.values()]
-    if not weak:
+    costs, lines = cut_costs(gathered["untuned"], task, level), guess_line(task, scored)
+    standing = below_baseline(
+        task, model_answers(gathered["untuned"], 0, depth - 1), lines.get(GUESS, math.nan), level=level
+    )
+    if standing is None:
         claims = [cut_claim(costs, score, scores["untuned"]), *head_claims(curves, score, scores, lines)]
-    return Result(
-        experiment=Truncation.name,
+    else:
+        claims = [baseline_claim(standing, Truncation.name, "the whole model")]
+    return task_result(
+        Truncation.name,
+        task,
+        scored,
         model=first.name,
-        task=task.name,
-        split=scored.name,
-        score=score.name,
-        points=score.points,
-        higher_is_better=score.higher_is_better,
         curves=tuple(curves[name] for name in (*NAMES, "gain") if name in curves),
         lines=MappingProxyType(lines),
         rows=tuple(row for arm in gathered.values() for row in arm.rows(task)),
-        claims=tuple(claims),
+        claims=claims,
         methods=methods(prepared, task, curves, level),
-        references=cited("phang2021"),
+        references=("phang2021",),
         warnings=(*prepared.notes, *_warnings(gathered)),
-        more=MappingProxyType(
-            {
-                "depth": depth,
-                "cost": {
-                    "each": scores["untuned"] - scores["untuned"][:, -1:],
-                    **costs_of(costs),
-                },
-                **({"gain": {"each": scores["gain"]}} if "gain" in scores else {}),
-                "heads": {NAMES[n]: [dict(arm.told) for arm in arms[n]] for n in arms if n != "untuned"},
-                **plain_weak(weak),
-            }
-        ),
-        provenance=MappingProxyType(
-            provenance(
-                {
-                    "models": [model.digest for model in models],
-                    "seeds": list(seeds),
-                    "head_seeds": list(prepared.head_seeds),
-                    "task": task.digest(scored.name),
-                    "task_source": task.source,
-                    "train": [{"examples": len(t), "digest": t.digest} for t in prepared.trains],
-                    "recipe": {"name": prepared.recipe.name, **prepared.recipe.specification()},
-                    "device": first.device,
-                    "precision": first.precision,
-                    "seconds": round(time.monotonic() - started, 3),
-                    "command": context.command,
-                }
-            )
-        ),
+        weak={} if standing is None else {NAMES["untuned"]: standing},
+        more={
+            "depth": depth,
+            "cost": {"each": scores["untuned"] - scores["untuned"][:, -1:], **costs_of(costs)},
+            **({"gain": {"each": scores["gain"]}} if "gain" in scores else {}),
+            "heads": {NAMES[n]: [dict(arm.told) for arm in arms[n]] for n in arms if n != "untuned"},
+        },
+        provenance={
+            "models": [model.digest for model in models],
+            "seeds": list(seeds),
+            "head_seeds": list(prepared.head_seeds),
+            "task": task.digest(scored.name),
+            "task_source": task.source,
+            "train": [{"examples": len(t), "digest": t.digest} for t in prepared.trains],
+            "recipe": {"name": prepared.recipe.name, **prepared.recipe.specification()},
+            "device": first.device,
+            "precision": first.precision,
+            "seconds": round(time.monotonic() - started, 3),
+            "command": context.command,
+        },
     )
 
 

@@ -15,7 +15,7 @@ from ...training.evaluating import score_model
 from ...training.inputs import encode
 from ...training.opening import Model, open_model, open_task
 from ...training.writing import EVALUATION, EvaluationResult
-from ..base import Experiment, Plan, option
+from ..base import Experiment, Pieces, Plan, option
 from ..inputs import TASK_HELP, TaskOptions, task_notes
 
 
@@ -83,12 +83,14 @@ class ModelEvaluation(TaskOptions, Experiment):
             notes=task_notes([task]),
         )
 
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
+        """None: predictions of an evaluation are not stored."""
+        return {}
+
     def run(self, plan: Plan, context: Context) -> EvaluationResult:
         """Predict and score every example."""
         evaluations = [
-            score_model(
-                model, plan.inputs.task, split=self.split, level=context.level, progress=context.progress
-            )
+            score_model(model, plan.inputs.task, split=self.split, context=context)
             for _, model in plan.inputs.models
         ]
         names = [name for name, _ in plan.inputs.models]
@@ -98,7 +100,6 @@ class ModelEvaluation(TaskOptions, Experiment):
             reference=evaluations[1] if len(evaluations) > 1 else None,
             against=names[1] if len(names) > 1 else "",
             level=context.level,
-            command=context.command,
         )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from ...training.multi_seed import finetune_seeds
 from ...training.opening import open_model, open_task
 from ...training.recipe import Recipe
 from ...training.writing import TUNING, TunedRuns, check_runs
-from ..base import Experiment, Plan, option
+from ..base import Experiment, Pieces, Plan, option
 from ..grid import TrainingOptions
 from ..inputs import TASK_HELP, LoadingOptions, TaskOptions, task_notes
 
@@ -106,6 +107,15 @@ class FineTuning(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
             notes=task_notes([task]),
         )
 
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
+        """One fine-tuning for each seed; seeds of one vectorized model are trained together."""
+        if self.vectorized:
+            return super().pieces(plan, context)
+        return {
+            f"seed {seed}": partial(replace(self, seeds=(seed,), at_once=1).run, plan, context)
+            for seed in self.seeds
+        }
+
     def run(self, plan: Plan, context: Context) -> TunedRuns:
         """Fine-tune with the seeds that the store does not have yet."""
         started, inputs = time.monotonic(), plan.inputs
@@ -120,7 +130,7 @@ class FineTuning(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
             **self._options(inputs.recipe),
         )
         spent = time.monotonic() - started
-        return TunedRuns(runs=tuple(runs), command=context.command, seconds=spent, level=context.level)
+        return TunedRuns(runs=tuple(runs), seconds=spent, level=context.level)
 
     def _options(self, recipe: Recipe) -> dict[str, Any]:
         return {

@@ -81,6 +81,8 @@ class Claim:
     bound : Bound, optional
     n : int
         Number of examples; 0 where there is no one number.
+    task : str
+        Where a result has several.
     beside : mapping of str to Quantity
         Further quantities, by their names.
     facts : mapping of str to object
@@ -97,6 +99,7 @@ class Claim:
     estimate: Quantity | None = None
     bound: Bound | None = None
     n: int = 0
+    task: str = ""
     beside: Mapping[str, Quantity] = field(default_factory=lambda: MappingProxyType({}))
     facts: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -113,6 +116,7 @@ class Claim:
             "estimate": None if self.estimate is None else asdict(self.estimate),
             "bound": None if self.bound is None else asdict(self.bound),
             "n": self.n,
+            "task": self.task,
             "beside": {name: asdict(quantity) for name, quantity in self.beside.items()},
             "facts": dict(self.facts),
         }

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..intervals import bound_for_all, with_own_interval
-from ..words import amount, at_most, number
+from ..intervals import bound_for_all
+from ..words import amount, at_most, between, number
 from .claim import MARGIN, Claim, Quantity
 
 Writer = Callable[[Claim], str]
@@ -51,6 +51,29 @@ def margin_text(claim: Claim) -> str:
     return amount(f"{MARGIN:g}", claim.points, claim.score)
 
 
+def certainty(level: float, what: str, unit: str) -> str:
+    """
+    State the level of an interval, what it holds for, and what was treated as independent.
+
+    Examples
+    --------
+    >>> certainty(0.95, "all cuts at once", "example")
+    '(95 %, all cuts at once, unit: example)'
+    """
+    parts = (f"{round(level * 100, 6):g} %", what, f"unit: {unit}" if unit else "")
+    return f"({', '.join(part for part in parts if part)})"
+
+
+def capital(text: str) -> str:
+    """A text as the beginning of a sentence."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def about(claim: Claim) -> str:
+    """The arm that a claim is about, in parentheses; empty where a result has only one."""
+    return f" ({claim.subject})" if claim.subject else ""
+
+
 def no_evidence(_: Claim) -> str:
     """For claims that say all in their headline."""
     return ""
@@ -75,16 +98,8 @@ def measured(noun: str) -> Writer:
 
 def with_interval(claim: Claim, quantity: Quantity, noun: str) -> str:
     """A quantity with its own interval, or with a remark that it has none."""
-    text = with_own_interval(
-        quantity.value,
-        quantity.low,
-        quantity.high,
-        level=quantity.level,
-        unit=quantity.unit,
-        noun=noun if claim.points == 100 else "",
-        seeds=quantity.seeds,
-        by_seed=quantity.by_seed,
-        points=claim.points,
-    )
-    has_interval = math.isfinite(quantity.low) and math.isfinite(quantity.high)
-    return text if has_interval else f"{text}, without an interval"
+    text = f"{number(quantity.value)}{f' {noun}' if noun and claim.points == 100 else ''}"
+    if not (math.isfinite(quantity.low) and math.isfinite(quantity.high)):
+        return f"{text}, without an interval"
+    ends = between(quantity.low, quantity.high)
+    return f"{text} {ends} ({quantity.level * 100:g} %, unit: {quantity.unit})"

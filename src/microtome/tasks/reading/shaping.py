@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -12,7 +13,6 @@ from ...errors import InputError
 from ..card import Card, Form
 from ..items import Item
 from .grouping import documents, joined
-from .wikihow import plain_context, without_marks
 
 Record = Mapping[str, Any]
 Refuse = Callable[[str, str], InputError]
@@ -336,3 +336,14 @@ _SHAPE: Mapping[str, Callable[[Record, Shaping, str], Item]] = MappingProxyType(
         "lines": _lines,
     }
 )
+
+
+def plain_context(first: str, second: str) -> str:
+    """Join the two parts of HellaSwag's context as evaluations do."""
+    return without_marks(f"{first} {second.capitalize()}").strip()
+
+
+def without_marks(text: str) -> str:
+    """Remove WikiHow markup: a title ends a sentence, other marks are dropped."""
+    text = re.sub(r"\.? \[title\]", ". ", text.strip())
+    return re.sub(r"\[.*?\]", "", text).replace("  ", " ")

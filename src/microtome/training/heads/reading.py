@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ...encoders.late_module import LateModule
-from ...lazy import torch
+from ...lazy import LateModule, torch
 from ...tasks.items import Kind
 from .biaffine import biaffine_parser
 from .head import Head

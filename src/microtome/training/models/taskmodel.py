@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...encoders.family import Family
-from ...encoders.late_module import LateModule
-from ...lazy import torch
+from ...lazy import LateModule, torch
 from ...tasks.items import Kind
 from ..heads.head import Head
 from ..heads.losses import LOSSES

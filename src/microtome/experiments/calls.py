@@ -1,0 +1,148 @@
+"""Calls: the expensive, independent pieces of an experiment as plain JSON, for any process with its store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from ..context import Context
+from ..errors import InputError, must, unknown
+from ..runtime import using_threads
+from ..training.heads.head import Head
+from ..training.recipe import Recipe
+from ..training.tuned import Tuned
+from .base import default_of, is_required, options_of
+from .table import EXPERIMENTS
+
+if TYPE_CHECKING:
+    from .base import Experiment, Plan
+
+# {"kind": verb, "options": {...}, "piece": name, "context": {...}}
+Call = dict[str, Any]
+# Settings of a context that decide numbers; the others are those of the process that performs a call.
+SETTINGS = ("device", "threads", "level")
+# Values that are written with the name of their class.
+_CLASSES = {"head": Head, "recipe": Recipe}
+
+
+def calls_of(experiment: Experiment, plan: Plan, context: Context) -> list[Call]:
+    """
+    List the pieces of an experiment that can be computed next, each as plain JSON.
+
+    Whoever performs them asks again until there is no new one: some pieces follow from the outcomes of
+    others.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    plan : Plan
+    context : Context
+
+    Returns
+    -------
+    list of dict
+    """
+    pieces = experiment.pieces(plan, context)
+    if not pieces:
+        return []
+    import torch
+
+    threads = torch.get_num_threads() if context.threads is None else context.threads
+    settings = {"device": context.resolved().device, "threads": threads, "level": context.level}
+    shared = {"kind": _verb(type(experiment)), "options": options_as_json(experiment), "context": settings}
+    return [{**shared, "piece": name} for name in pieces]
+
+
+def perform(call: Call, context: Context) -> None:
+    """
+    Compute one piece of an experiment, and leave its outcome in the store.
+
+    Parameters
+    ----------
+    call : dict
+        Of `calls_of`; a piece that was computed in the meantime is not computed again.
+    context : Context
+        Store and progress; what decides numbers is in the call.
+    """
+    if not isinstance(call, Mapping) or set(call) != {"kind", "options", "piece", "context"}:
+        raise must("a call", "an object with kind, options, piece and context", call)
+    if call["kind"] not in EXPERIMENTS:
+        raise unknown("kind of a call", call["kind"], EXPERIMENTS)
+    if set(call["context"]) != set(SETTINGS):
+        raise must("context of a call", f"an object with {', '.join(SETTINGS)}", call["context"])
+    options = {name: _from_json(value) for name, value in call["options"].items()}
+    experiment = EXPERIMENTS[call["kind"]].load()(**options)
+    context = replace(context, **call["context"])
+    with using_threads(context.threads):
+        pieces = experiment.pieces(experiment.plan(context), context)
+        if call["piece"] in pieces:
+            pieces[call["piece"]]()
+
+
+def options_as_json(experiment: Experiment, *, named: bool = False) -> dict[str, Any]:
+    """
+    Write the options of an experiment that have another value than their default.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    named : bool
+        Whether what is open in memory is written by its name; otherwise it is refused.
+
+    Returns
+    -------
+    dict
+        Plain JSON.
+    """
+    written = {}
+    for option_field, _ in options_of(type(experiment)):
+        value = getattr(experiment, option_field.name)
+        if not is_required(option_field):
+            default = default_of(option_field)
+            # Only values of one type are compared: arrays and corpora do so in their own way.
+            if value is default or (type(value) is type(default) and value == default):
+                continue
+        written[option_field.name] = _to_json(option_field.name, value, named)
+    return written
+
+
+def _to_json(option: str, value: Any, named: bool) -> Any:
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Tuned):
+        return str(value.folder)
+    if isinstance(value, Mapping):
+        return {str(name): _to_json(option, part, named) for name, part in value.items()}
+    if isinstance(value, list | tuple | range | set | frozenset):
+        return [_to_json(option, part, named) for part in value]
+    for name, kind in _CLASSES.items():
+        if isinstance(value, kind):
+            return {f"${name}": asdict(value)}
+    if named:
+        return str(getattr(value, "name", type(value).__name__))
+    raise InputError(
+        f"{option} must be given by its name, folder or file for calls, which open it elsewhere, but got "
+        f"{getattr(value, 'name', None) or type(value).__name__!r}, which is open in memory."
+    )
+
+
+def _from_json(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    for name, kind in _CLASSES.items():
+        if set(value) == {f"${name}"}:
+            parts = value[f"${name}"].items()
+            return kind(**{key: tuple(part) if isinstance(part, list) else part for key, part in parts})
+    return dict(value)
+
+
+def _verb(kind: type[Experiment]) -> str:
+    path = f"{kind.__module__}.{kind.__qualname__}"
+    for verb, entry in EXPERIMENTS.items():
+        if path.endswith(f".{entry.path}"):
+            return verb
+    raise must("an experiment with calls", "in the table of experiments", path)
