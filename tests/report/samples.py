@@ -14,7 +14,7 @@ import numpy as np
 import microtome as mt
 from figures.resulting import make_curve, make_result, make_spans
 from microtome.experiments.surgery.claims import cut_claim, span_claims
-from microtome.findings.maps import Maps
+from microtome.findings.record import Maps
 from microtome.findings.results import Result
 from microtome.findings.stackblocks import StackBlocks
 from microtome.inference.estimate import Estimate, Interval

@@ -20,7 +20,8 @@ from figures.resulting import make_curve, make_result
 from microtome.experiments.surgery.claims import baseline_claim
 from microtome.findings.blocks import Block, BlockFinding
 from microtome.findings.claims.claim import Claim, Quantity
-from microtome.findings.maps import Map, Maps
+from microtome.findings.maps import Map
+from microtome.findings.record import Maps
 from microtome.findings.results import Result
 from microtome.findings.stackblocks import StackBlocks
 from microtome.findings.words import at_least, at_most

@@ -54,7 +54,7 @@ def kind_of(result: Any) -> str:
 
 def _figures_of(result: Any) -> Callable[[Any, Path], Sequence[Path]] | None:
     """The function that draws a result; None for one that has no figures."""
-    from ..findings.maps import Maps
+    from ..findings.record import Maps
     from ..findings.results import Result
 
     if isinstance(result, Maps):
@@ -70,7 +70,7 @@ def _figures_of(result: Any) -> Callable[[Any, Path], Sequence[Path]] | None:
 
 def print_result(screen: Screen, result: Any, out: Path | None = None) -> None:
     """Print a result as tables and findings; maps name the folder that holds what does not fit."""
-    from ..findings.maps import Maps
+    from ..findings.record import Maps
     from ..findings.results import Result
 
     if kind_of(result) in TABLES_OF:

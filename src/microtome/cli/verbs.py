@@ -217,8 +217,8 @@ def _read(option_field: Field[Any], facts: Option, value: Any) -> Any:
 
 def _run(kind: type[Experiment], options: Mapping[str, Any], shared: Mapping[str, Any], command: str) -> None:
     """Plan all, then show the plans or run them one after the other."""
-    from ..findings.record import check_folder
     from ..runtime import using_threads
+    from ..store.outfolder import check_folder
     from ..store.shelf import Shelf
 
     screen = Screen(json=shared["json"], quiet=shared["quiet"])

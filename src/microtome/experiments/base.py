@@ -15,9 +15,9 @@ from ..arguments import check_value
 from ..checks import several
 from ..context import Context
 from ..errors import must, unknown
-from ..findings.record import check_earlier, with_facts
+from ..findings.record import with_facts
 from ..runtime import using_threads
-from ..store.outfolder import FILES
+from ..store.outfolder import FILES, check_earlier
 
 Panel = Literal["Input", "Rows", "Model", "Statistics", "Output"]
 # Recipe values and other settings that a function takes by name, as `finetune` does.

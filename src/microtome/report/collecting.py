@@ -13,10 +13,10 @@ from types import MappingProxyType
 from typing import Any
 
 from ..errors import InputError, MicrotomeError, check_plain, must
-from ..findings.maps import Maps
 from ..findings.record import FORMAT as MAPS
-from ..findings.record import from_json
-from ..findings.results import RESULT, Result, from_document, plain
+from ..findings.record import Maps, from_json
+from ..findings.results import Result, from_document, plain
+from ..store.outfolder import RESULT
 from ..version import VERSION
 from .courses import course_parts
 from .panels import map_parts

@@ -12,9 +12,10 @@ import numpy as np
 from ..errors import MicrotomeError
 from ..figures.heatmap import color_range
 from ..findings.localization import localization
-from ..findings.maps import Map, Maps
+from ..findings.maps import Map
 from ..findings.methods import model_borders
 from ..findings.places import empty_places
+from ..findings.record import Maps
 from ..findings.words import listed, number
 from .alike import MapWindow, alike, block_claim, changed, level_of, undefined
 from .sections import Section, section

@@ -11,14 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..encoders.versions import provenance
-from ..findings.record import check_earlier, make_folder, replace_file
-from ..findings.results import RESULT
 from ..findings.results import plain as plain_data
 from ..findings.words import counted
 from ..lazy import torch
 from ..rounding import between
 from ..store.entry import read_entry
-from ..store.outfolder import TABLE, check_foreign, deliver, forget, kind_of, listed
+from ..store.files import write_whole
+from ..store.outfolder import (
+    RESULT,
+    TABLE,
+    check_earlier,
+    check_foreign,
+    deliver,
+    forget,
+    kind_of,
+    listed,
+    make_folder,
+)
 from .evaluating import Evaluation, plain
 from .tuned import RUN
 
@@ -315,4 +324,4 @@ def forget_evaluation(folder: Path) -> None:
 
 def _write(folder: Path, document: dict[str, Any]) -> None:
     content = json.dumps(plain_data(document), indent=1, allow_nan=False).encode() + b"\n"
-    replace_file(folder / RESULT, content)
+    write_whole(folder / RESULT, [content])
