@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
+
 Cell = tuple[int | str, int | str]
 
 

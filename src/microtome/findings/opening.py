@@ -14,6 +14,7 @@ from ..arguments import checked
 from ..errors import InputError, check_plain
 from ..store.manifest import is_stack, read_manifest
 from ..store.outfolder import RESULT, check_earlier, write_files
+from .claims.claim import Claim, read_claim
 from .record import FORMAT, open_record
 from .results import open_result
 
@@ -44,6 +45,11 @@ class Document(Mapping[str, Any]):
     def provenance(self) -> Mapping[str, Any]:
         """Provenance of the result."""
         return self.content.get("provenance", {})
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """What follows from the result, as values."""
+        return tuple(read_claim(entry) for entry in self.content.get("claims", ()))
 
     @property
     def findings(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,6 +20,7 @@ from ..inference.estimate import Sides
 from ..measures.table import ALIASES, chosen
 from ..store.outfolder import RESULT, TABLE, write_files
 from .claims.claim import Claim, read_claim
+from .claims.layers import map_claims
 from .claims.render import render
 from .maps import Map
 from .methods import methods_page, methods_paragraph, references
@@ -51,24 +52,34 @@ class Maps(Mapping[str, Map]):
     Parameters
     ----------
     maps : sequence of Map
-    findings : sequence of str
-        Sentences about them, beside the claims.
+    notes : sequence of str
+        Sentences about them that are no claims, such as the rows they are of.
     blocks : sequence of StackBlocks
         Block structure of each stack, where it was tested.
-    claims : sequence of Claim
-        What follows, as values; `findings` begins with their text.
+    claims : sequence of Claim, optional
+        As they were saved; made from the maps and blocks when absent.
     """
 
     def __init__(
         self,
         maps: Sequence[Map],
-        findings: Sequence[str] = (),
+        notes: Sequence[str] = (),
         blocks: Sequence[StackBlocks] = (),
-        claims: Sequence[Claim] = (),
+        claims: Sequence[Claim] | None = None,
     ) -> None:
         self._maps = {similarity_map.measure: similarity_map for similarity_map in maps}
-        self.blocks, self.claims = tuple(blocks), tuple(claims)
-        self.findings = tuple(dict.fromkeys((*map(render, self.claims), *findings)))
+        self.notes, self.blocks = tuple(notes), tuple(blocks)
+        self._claims = claims
+
+    @cached_property
+    def claims(self) -> tuple[Claim, ...]:
+        """What follows from the maps, as values."""
+        return map_claims(self) if self._claims is None else tuple(self._claims)
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """The claims as text, then the notes."""
+        return (*map(render, self.claims), *self.notes)
 
     def __getitem__(self, name: str) -> Map:
         if name in self._maps:
@@ -119,8 +130,8 @@ class Maps(Mapping[str, Map]):
         return {
             "format": FORMAT,
             "maps": [_map_document(entry, with_provenance=shared is None) for entry in self._maps.values()],
-            **({"claims": [plain(claim.document()) for claim in self.claims]} if self.claims else {}),
-            **({"findings": list(self.findings)} if self.findings else {}),
+            "claims": [_plain(claim.document()) for claim in self.claims],
+            "findings": list(self.findings),
             **(
                 {"blocks": [_plain(blocks_document(blocks)) for blocks in self.blocks]} if self.blocks else {}
             ),
@@ -211,11 +222,11 @@ def from_json(text: str | bytes) -> Maps:
     try:
         claims = [read_claim(entry) for entry in record.get("claims", [])]
         # Claims come first, and are written again.
-        findings = [str(sentence) for sentence in record.get("findings", [])[len(claims) :]]
+        notes = [str(sentence) for sentence in record.get("findings", [])[len(claims) :]]
         # Findings of an earlier definition, which had no blocks, are ignored.
         blocks = [read_blocks(entry) for entry in record.get("blocks", []) if "blocks" in entry["finding"]]
         maps = [_read_map(entry, record.get("provenance", {})) for entry in record["maps"]]
-        return Maps(maps, findings, blocks, claims)
+        return Maps(maps, notes, blocks, claims)
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError) as error:
         if isinstance(error, InputError):
             raise
@@ -261,7 +272,7 @@ def with_facts(result: R, **facts: Any) -> R:
     """
     if isinstance(result, Maps):
         maps = [with_facts(similarity_map, **facts) for similarity_map in result.values()]
-        return type(result)(maps, result.findings, result.blocks, result.claims)
+        return type(result)(maps, result.notes, result.blocks)
     record: Any = result
     if any(part.name == "provenance" for part in fields(record)):
         return replace(record, provenance=MappingProxyType({**record.provenance, **facts}))
