@@ -58,7 +58,7 @@ def check_foreign(folder: Path, names: Iterable[str] = FILES) -> None:
         raise InputError(
             f"a folder to write to must be one that can be made, but got {folder}: it is a file."
         )
-    written = _written(folder)
+    written = listed(folder) | (frozenset() if kind_of(folder / RESULT) is None else frozenset(FILES))
     for pattern in names:
         hits = [pattern] if os.path.lexists(folder / pattern) else []
         if not hits and folder.is_dir():
@@ -239,10 +239,6 @@ def deliver(source: Path, out: Path) -> Path:
     names = (RECORD, *read_entry(source).files)
     fill(out, lambda staging: [_copy(source / name, staging / name) for name in names], RECORD)
     return out
-
-
-def _written(folder: Path) -> frozenset[str]:
-    return listed(folder) | (frozenset() if kind_of(folder / RESULT) is None else frozenset(FILES))
 
 
 def _copy(source: Path, target: Path) -> None:
