@@ -17,6 +17,9 @@ from ..arguments import checked, taking
 from ..context import SILENT, Context
 from ..encoders.loading import WINDOWS
 from ..errors import InputError
+from ..findings.claims.claim import Claim
+from ..findings.claims.render import render
+from ..findings.claims.scores import baseline_of, score_claim
 from ..inference.answers import Answers
 from ..inference.estimate import Estimate
 from ..inference.pairing import Comparison, compare_scores
@@ -112,16 +115,25 @@ class Evaluation:
         )
 
     @property
+    def claims(self) -> tuple[Claim, ...]:
+        """The score against the majority baseline."""
+        return tuple(score_claim(self.score, **self.sample))
+
+    @property
+    def sample(self) -> dict[str, Any]:
+        """Split, number of examples, and majority baseline of the score."""
+        baseline = baseline_of(self.baseline, self.main)
+        return {"split": self.split, "examples": len(self.ids), "baseline": baseline}
+
+    @property
     def findings(self) -> tuple[str, ...]:
-        """Sentences about the examples, the intervals and the majority baseline."""
-        unit = None if self.score.interval is None else self.score.interval.unit
-        sentences = [f"{len(self.ids):,} examples of {self.task}/{self.split}."]
-        if unit is not None:
-            sentences.append(f"Intervals are over examples (unit: {unit}) of this model, not over seeds.")
-        if self.baseline:
-            scores = ", ".join(f"{name} {value:.4f}" for name, value in self.baseline.items())
-            sentences.append(f"The majority baseline of the training split gets: {scores}.")
-        return (*sentences, *(note if note.endswith(".") else f"{note}." for note in self.notes))
+        """The claims as text, then the notes."""
+        return (*map(render, self.claims), *self.remarks)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The notes as sentences."""
+        return tuple(note if note.endswith(".") else f"{note}." for note in self.notes)
 
     @property
     def methods(self) -> str:
