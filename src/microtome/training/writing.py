@@ -14,13 +14,22 @@ from ..encoders.versions import provenance
 from ..findings.claims.claim import Claim
 from ..findings.claims.render import render
 from ..findings.claims.scores import difference_claim, failure_claim, score_claim
-from ..findings.record import check_earlier, make_folder, replace_file
-from ..findings.results import RESULT
 from ..findings.results import plain as plain_data
 from ..findings.words import counted
 from ..lazy import torch
 from ..store.entry import read_entry
-from ..store.outfolder import TABLE, check_foreign, deliver, forget, kind_of, listed
+from ..store.files import write_whole
+from ..store.outfolder import (
+    RESULT,
+    TABLE,
+    check_earlier,
+    check_foreign,
+    deliver,
+    forget,
+    kind_of,
+    listed,
+    make_folder,
+)
 from .evaluating import Evaluation, plain
 from .tuned import RUN
 
@@ -320,4 +329,4 @@ def forget_evaluation(folder: Path) -> None:
 
 def _write(folder: Path, document: dict[str, Any]) -> None:
     content = json.dumps(plain_data(document), indent=1, allow_nan=False).encode() + b"\n"
-    replace_file(folder / RESULT, content)
+    write_whole(folder / RESULT, [content])
