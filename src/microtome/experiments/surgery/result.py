@@ -9,22 +9,22 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from ...encoders.versions import provenance
 from ...findings.claims.claim import Claim
 from ...findings.claims.general import few_seeds
-from ...findings.results import Curve, Result
+from ...findings.results import WEAK, Curve, Result
 from ...inference.answers import Answers
-from ...inference.baselines import Standing
 from ...scores.table import find_score
 from ...tasks.items import Split
 from ...tasks.task import Task
 from ...version import VERSION
-from ..baselines import baseline_of, below_baseline, plain_weak
 from ..citations import cited
 from ..grid import GridRuns
 from ..models import GUESS
 from ..run_curves import failures, rows_of
-from .claims import baseline_claim, undefined_claim
+from .claims import baseline_claim, below_baseline, undefined_claim
 from .costs import Costs, costs_of_curve
 
 
@@ -41,14 +41,16 @@ class ArmSummary:
         None where nothing can be concluded.
     claims : list of Claim
         Why not.
-    weak : mapping of str to Standing
-        By the curve of differences, a reference that does not beat the majority baseline.
     """
 
     curves: list[Curve]
     costs: Costs | None = None
     claims: list[Claim] = field(default_factory=list)
-    weak: Mapping[str, Standing] = field(default_factory=dict)
+
+    @property
+    def weak(self) -> bool:
+        """Whether the reference does not beat the majority baseline."""
+        return any(claim.kind == "baseline" for claim in self.claims)
 
 
 def summarize_arm(
@@ -83,11 +85,17 @@ def summarize_arm(
     task, score = runs.task, find_score(runs.task.main)
     if len(curves) == 1:
         return ArmSummary(curves=curves, claims=[undefined_claim(experiment, score, "diverged", subject)])
-    standing = below_baseline(task, reference, baseline_of(runs.done), level=runs.context.level)
+    standing = below_baseline(task, reference, majority_score(runs), level=runs.context.level)
     if standing is None:
         return ArmSummary(curves=curves, costs=costs_of_curve(curves[1], score, "all points"))
-    claims = [baseline_claim(standing, experiment, model, subject)]
-    return ArmSummary(curves=curves, claims=claims, weak={curves[1].name: standing})
+    claims = [baseline_claim(standing, experiment, model, curves[1].name, subject)]
+    return ArmSummary(curves=curves, claims=claims)
+
+
+def majority_score(runs: GridRuns) -> float:
+    """The score of the majority baseline; NaN where it is undefined."""
+    scores = [outcome.baseline for outcome in runs.done if math.isfinite(outcome.baseline)]
+    return float(np.mean(scores)) if scores else math.nan
 
 
 def task_result(
@@ -97,7 +105,6 @@ def task_result(
     *,
     claims: Sequence[Claim],
     references: Sequence[str],
-    weak: Mapping[str, Standing],
     more: Mapping[str, Any],
     **fields: Any,
 ) -> Result:
@@ -113,8 +120,6 @@ def task_result(
     claims : sequence of Claim
     references : sequence of str
         Keys of citations.
-    weak : mapping of str to Standing
-        By curve or span map, reference models that do not beat the majority baseline.
     more : mapping
     **fields
         Further fields of the result.
@@ -124,6 +129,11 @@ def task_result(
     Result
     """
     score = find_score(task.main)
+    weak = {
+        claim.facts["curve"]: {name: claim.facts[name] for name in ("value", "baseline", "ahead")}
+        for claim in claims
+        if claim.kind == "baseline"
+    }
     fields["provenance"] = MappingProxyType(provenance(fields["provenance"]))
     return Result(
         experiment=experiment,
@@ -134,7 +144,7 @@ def task_result(
         higher_is_better=score.higher_is_better,
         claims=(*claims, *few_seeds(claims)),
         references=cited(*references),
-        more=MappingProxyType({**more, **plain_weak(weak)}),
+        more=MappingProxyType({**more, **({WEAK: weak} if weak else {})}),
         **fields,
     )
 
@@ -175,7 +185,7 @@ def grid_result(
     -------
     Result
     """
-    task, done, baseline = runs.task, runs.done, baseline_of(runs.done)
+    task, done, baseline = runs.task, runs.done, majority_score(runs)
     majority = {GUESS: baseline} if math.isfinite(baseline) else {}
     return task_result(
         experiment,
@@ -189,7 +199,6 @@ def grid_result(
         methods=f"{how} {describe_training(runs)}",
         references=references,
         warnings=failures(done),
-        weak={name: standing for arm in arms for name, standing in arm.weak.items()},
         more=more or {},
         provenance=_provenance(runs),
     )
