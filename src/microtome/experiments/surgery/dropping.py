@@ -200,9 +200,7 @@ class Dropping(Grid):
         """What strategies read of the layers, if any does."""
         if not any(name != RANDOM and STRATEGIES[name].reads for name in self.strategies):
             return {}
-        return read_layers(
-            encoder, task, measure=self.measure, store=context.store, progress=context.progress
-        )
+        return read_layers(encoder, task, measure=self.measure, context=context)
 
     def _cut(
         self, tuned: Sequence[Done], choices: Sequence[Choice], task: Task, context: Context
