@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -19,11 +20,10 @@ from ...inference.estimate import quantile
 from ...interventions.permute import Permute
 from ...interventions.reinit import Reinit
 from ...reading import read_numbers
-from ...tasks.task import Task
 from ...training.recipe import Recipe
 from ..base import as_function, option
 from ..grid import RECIPE_HELP, Grid, GridRuns
-from ..run_curves import counts, curves_of, gather_points, rows_of
+from ..run_curves import counts, curves_of, gather_points
 from ..runs import Done, Run
 from .costs import Costs, extreme_claims
 from .random_choice import welch_reach
@@ -145,7 +145,7 @@ class Permutation(Grid):
             claims,
             how=_methods(runs.encoder),
             references=("tamkin2020",),
-            rows=_rows(done, task, runs.encoder.depth),
+            columns=partial(_order_of, runs.encoder.depth),
             lines=lines,
         )
 
@@ -184,14 +184,11 @@ def _methods(encoder: Any) -> str:
     )
 
 
-def _rows(outcomes: Sequence[Done], task: Task, depth: int) -> list[dict[str, Any]]:
-    rows = []
-    for outcome, row in zip(outcomes, rows_of(outcomes, task=task.name), strict=True):
-        moves = [move for move in outcome.run.interventions if isinstance(move, Permute)]
-        order = moves[0].order_of(depth) if moves else tuple(range(1, depth + 1))
-        inversions = sum(a > b for a, b in combinations(order, 2))
-        rows.append({**row, "order": " ".join(map(str, order)), "inversions": inversions})
-    return rows
+def _order_of(depth: int, run: Run) -> dict[str, Any]:
+    """The order of the blocks of a run, as columns of the long table."""
+    orders = [move.order_of(depth) for move in run.interventions if isinstance(move, Permute)]
+    order = orders[0] if orders else tuple(range(1, depth + 1))
+    return {"order": " ".join(map(str, order)), "inversions": sum(a > b for a, b in combinations(order, 2))}
 
 
 def _order_claims(kind: str, costs: Costs, full_scores: np.ndarray, depth: int) -> list[Claim]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -24,6 +24,7 @@ from ..citations import cited
 from ..grid import GridRuns
 from ..models import GUESS
 from ..run_curves import failures, rows_of
+from ..runs import Run
 from .claims import baseline_claim, below_baseline, undefined_claim
 from .costs import Costs, costs_of_curve
 
@@ -157,7 +158,7 @@ def grid_result(
     *,
     how: str,
     references: Sequence[str],
-    rows: Sequence[Mapping[str, Any]] | None = None,
+    columns: Callable[[Run], Mapping[str, Any]] | None = None,
     lines: Mapping[str, float] | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> Result:
@@ -175,8 +176,8 @@ def grid_result(
         Sentences on what was done to the encoder, for the methods.
     references : sequence of str
         Keys of citations.
-    rows : sequence of mapping, optional
-        The long table; one record per run when absent.
+    columns : callable, optional
+        Further columns of a run in the long table.
     lines : mapping of str to float, optional
         Horizontal lines beside that of the majority baseline.
     more : mapping, optional
@@ -195,7 +196,7 @@ def grid_result(
         curves=tuple(curve for arm in arms for curve in arm.curves),
         claims=[*(claim for arm in arms for claim in arm.claims), *claims],
         lines=MappingProxyType({**majority, **(lines or {})}),
-        rows=tuple(rows_of(done, task=task.name) if rows is None else rows),
+        rows=rows_of(done, task.name, columns),
         methods=f"{how} {describe_training(runs)}",
         references=references,
         warnings=failures(done),

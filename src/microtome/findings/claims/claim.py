@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -103,27 +103,9 @@ class Claim:
     beside: Mapping[str, Quantity] = field(default_factory=lambda: MappingProxyType({}))
     facts: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
-    def document(self) -> dict[str, Any]:
-        """Convert the claim to data for JSON, in which NaN and infinities become null by `plain`."""
-        return {
-            "kind": self.kind,
-            "verdict": self.verdict,
-            "score": self.score,
-            "points": self.points,
-            "subject": self.subject,
-            "layers": list(self.layers),
-            "depth": self.depth,
-            "estimate": None if self.estimate is None else asdict(self.estimate),
-            "bound": None if self.bound is None else asdict(self.bound),
-            "n": self.n,
-            "task": self.task,
-            "beside": {name: asdict(quantity) for name, quantity in self.beside.items()},
-            "facts": dict(self.facts),
-        }
-
 
 def read_claim(document: Mapping[str, Any]) -> Claim:
-    """Build a claim from the output of `Claim.document`, also after a way through JSON."""
+    """Build a claim from its entry in `Result.document`, also after a way through JSON."""
     bound = document["bound"]
     return Claim(
         **{
