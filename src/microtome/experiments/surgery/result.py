@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ...encoders.versions import provenance
+from ...context import Context
+from ...encoders.versions import provenance as full_provenance
 from ...findings.claims.claim import Claim
 from ...findings.claims.general import few_seeds
 from ...findings.results import WEAK, Curve, Result
@@ -104,8 +105,11 @@ def task_result(
     task: Task,
     split: Split,
     *,
+    context: Context,
+    started: float,
     claims: Sequence[Claim],
     references: Sequence[str],
+    provenance: Mapping[str, Any],
     more: Mapping[str, Any],
     **fields: Any,
 ) -> Result:
@@ -118,9 +122,14 @@ def task_result(
     task : Task
     split : Split
         The examples that are scored.
+    context : Context
+    started : float
+        By `time.monotonic`.
     claims : sequence of Claim
     references : sequence of str
         Keys of citations.
+    provenance : mapping
+        Beside that of the task, the time and the command.
     more : mapping
     **fields
         Further fields of the result.
@@ -135,7 +144,12 @@ def task_result(
         for claim in claims
         if claim.kind == "baseline"
     }
-    fields["provenance"] = MappingProxyType(provenance(fields["provenance"]))
+    run = {
+        "task": task.digest(split.name),
+        "task_source": task.source,
+        "seconds": round(time.monotonic() - started, 3),
+        "command": context.command,
+    }
     return Result(
         experiment=experiment,
         task=task.name,
@@ -145,6 +159,7 @@ def task_result(
         higher_is_better=score.higher_is_better,
         claims=(*claims, *few_seeds(claims)),
         references=cited(*references),
+        provenance=MappingProxyType(full_provenance({**provenance, **run})),
         more=MappingProxyType({**more, **({WEAK: weak} if weak else {})}),
         **fields,
     )
@@ -192,6 +207,8 @@ def grid_result(
         experiment,
         task,
         task.split(task.validation),
+        context=runs.context,
+        started=runs.started,
         model=runs.encoder.name,
         curves=tuple(curve for arm in arms for curve in arm.curves),
         claims=[*(claim for arm in arms for claim in arm.claims), *claims],
@@ -209,21 +226,17 @@ def _provenance(runs: GridRuns) -> dict[str, Any]:
     """All that is needed to reproduce a result."""
     import torch
 
-    task, context = runs.task, runs.context
+    context = runs.context
     spent = {run.address: run.course["seconds"] for run in runs.done}
     return {
         "model": runs.encoder.digest,
-        "task": task.digest(task.validation),
-        "task_source": task.source,
         "recipe": {"name": runs.recipe.name, **runs.recipe.specification()},
         "seeds": sorted({run.run.seed for run in runs.done}),
         "runs": len(spent),
         "trained_seconds": round(sum(spent.values()), 3),
-        "seconds": round(time.monotonic() - runs.started, 3),
         "device": context.device,
         "precision": runs.settings["dtype"],
         "threads": context.threads or torch.get_num_threads(),
-        "command": context.command,
     }
 
 

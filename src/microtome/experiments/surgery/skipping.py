@@ -91,6 +91,8 @@ class Skipping(FineTunedExperiment):
             self.name,
             task,
             scored,
+            context=context,
+            started=started,
             model=models[0].name,
             spans=(costs, *by_seed) if len(models) > 1 else (costs,),
             lines=MappingProxyType({"whole model": costs.full, **lines}),
@@ -103,12 +105,8 @@ class Skipping(FineTunedExperiment):
             provenance={
                 "models": [model.digest for model in models],
                 "seeds": list(seeds),
-                "task": task.digest(scored.name),
-                "task_source": task.source,
                 "device": models[0].device,
                 "longest": models[0].longest,
-                "seconds": round(time.monotonic() - started, 3),
-                "command": context.command,
             },
         )
 

@@ -162,6 +162,8 @@ def _result(
         Truncation.name,
         task,
         scored,
+        context=context,
+        started=started,
         model=first.name,
         curves=tuple(curves[name] for name in (*NAMES, "gain") if name in curves),
         lines=MappingProxyType(lines),
@@ -183,14 +185,10 @@ def _result(
             "models": [model.digest for model in models],
             "seeds": list(seeds),
             "head_seeds": list(prepared.head_seeds),
-            "task": task.digest(scored.name),
-            "task_source": task.source,
             "train": [{"examples": len(t), "digest": t.digest} for t in prepared.trains],
             "recipe": {"name": prepared.recipe.name, **prepared.recipe.specification()},
             "device": first.device,
             "precision": first.precision,
-            "seconds": round(time.monotonic() - started, 3),
-            "command": context.command,
         },
     )
 
