@@ -98,21 +98,16 @@ class Permutation(Grid):
 
     def _orders(self, original: Order) -> list[tuple[str, int, Order]]:
         """Kind, number and blocks of every order, the original one first."""
-        depth = len(original)
-        orders: list[tuple[str, int, Order]] = [(FULL, 0, original)]
-        if "random" in self.kinds:
-            orders += [("random", int(seed), Permute(seed=seed).order_of(depth)) for seed in self.order_seeds]
-        if "swap" in self.kinds:
-            orders += [
-                ("swap", i, (*original[: i - 1], i + 1, i, *original[i + 1 :])) for i in range(1, depth)
-            ]
-        if "reverse" in self.kinds:
-            orders.append(("reverse", 1, original[::-1]))
-        if "move" in self.kinds:
-            orders += [("move", i, (*original[: i - 1], *original[i:], i)) for i in range(1, depth)]
-        for place, order in enumerate(self.orders, start=1):
-            orders.append((GIVEN, place, tuple(int(block) for block in order)))
-        return orders
+        depth, inner = len(original), range(1, len(original))
+        orders: dict[str, list[tuple[int, Order]]] = {
+            "random": [(int(seed), Permute(seed=seed).order_of(depth)) for seed in self.order_seeds],
+            "swap": [(i, (*original[: i - 1], i + 1, i, *original[i + 1 :])) for i in inner],
+            "reverse": [(1, original[::-1])],
+            "move": [(i, (*original[: i - 1], *original[i:], i)) for i in inner],
+        }
+        named = {FULL: [(0, original)], **{kind: orders[kind] for kind in KINDS if kind in self.kinds}}
+        named[GIVEN] = [(place, tuple(map(int, order))) for place, order in enumerate(self.orders, start=1)]
+        return [(kind, x, order) for kind, of_kind in named.items() for x, order in of_kind]
 
     def summarize(self, runs: GridRuns) -> Result:
         """Curves of scores and costs for each kind of order."""
@@ -282,9 +277,9 @@ def _join(results: Sequence[Result], correlations: list[dict[str, Any]]) -> Resu
     first = results[0]
     failed = {result.task for result in results if WEAK in result.more}
     weak = {
-        f"{result.task}: {name}": standing
+        f"{result.task}: {name}": scores
         for result in results
-        for name, standing in result.more.get(WEAK, {}).items()
+        for name, scores in result.more.get(WEAK, {}).items()
     }
     claims = [replace(claim, task=result.task) for result in results for claim in result.claims]
     for record in correlations:
