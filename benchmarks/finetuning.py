@@ -143,7 +143,7 @@ def measure(
             chosen,
             seed=0,
             accelerator=accelerator,
-            records=TrainingRecords(progress=lambda *_: None),
+            records=TrainingRecords(),
         )
 
     calls: dict[str, Callable[[], object]] = {}

@@ -59,6 +59,15 @@ class Context:
         report = self.progress
         return replace(self, progress=lambda what, done, total: report(f"{label}: {what}", done, total))
 
+    def report(self, label: str, done: int, total: int) -> None:
+        """Report progress, where somebody listens."""
+        if self.progress is not None:
+            self.progress(label, done, total)
+
     def reporting(self, progress: Progress | None) -> Context:
         """The same with another receiver of progress."""
         return replace(self, progress=progress)
+
+
+# Results go to the usual places, and nobody listens.
+SILENT = Context()

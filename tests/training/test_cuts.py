@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import samples
 import tiny
+from microtome.context import Context
 from microtome.encoders.cutting import keep_blocks, refusal
 from microtome.encoders.loading import load
 from microtome.errors import InputError
@@ -195,7 +196,7 @@ def test_progress_counts_examples(encoder_of: Encoders) -> None:
         task,
         encoder.tokenizer,
         [(1,), (2,)],
-        progress=lambda *said: told.append(said),
+        context=Context(progress=lambda *said: told.append(said)),
     )
     assert told == [("classification/train", 4, 4)]
 

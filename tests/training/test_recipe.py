@@ -70,8 +70,8 @@ def test_one_length_takes_the_place_of_the_other() -> None:
         ({"epochs": None, "steps": None}, "a recipe must have epochs or steps, but it has neither."),
         (
             {"warmup": 2},
-            "warmup must be a share of the updates between 0 and 1, but got 2; a number of updates is given "
-            "as warmup_steps.",
+            "warmup must be a share of the updates between 0 and 1 (a number of updates is given as "
+            "warmup_steps), but got 2.",
         ),
         ({"schedule": "cosine"}, "schedule must be 'linear' or 'constant', but got 'cosine'."),
     ],

@@ -99,8 +99,8 @@ class Vectors:
 
         source = self.source
         features = encode(split.items, self.task, source.tokenizer, longest=source.longest)
-        progress, autocast = self.context.progress, source.autocast
-        return head_rows(self.model, features, progress=progress, autocast=autocast), features
+        rows = head_rows(self.model, features, context=self.context, autocast=source.autocast)
+        return rows, features
 
     def decoded(self, outputs: Sequence[Sequence[np.ndarray]]) -> list[list[Any]]:
         """Turn the outputs of every layer into predictions."""
@@ -185,7 +185,7 @@ def trained_arm(
                 {name: weight for name, weight in head_weights(fresh(seed)).items() if name not in set(still)}
                 for seed in seeds
             ]
-        options = {"seeds": seeds, "starts": starts, "still": still, "progress": vectors.context.progress}
+        options = {"seeds": seeds, "starts": starts, "still": still, "context": vectors.context}
         heads = train_heads(model, vectors.train_rows, recipe, **options)
         outputs = [apply_heads(model, of_seed, vectors.split_rows[0]) for of_seed in heads]
         predictions = [by_layer for of_seed in outputs for by_layer in vectors.decoded(of_seed)]

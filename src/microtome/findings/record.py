@@ -8,20 +8,23 @@ import math
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..errors import InputError, WorkError, check_plain, must
 from ..inference.estimate import Sides
 from ..store.outfolder import FILES, RESULT, check_foreign, kind_of
+from .claims.claim import read_claim
 from .maps import Map, Maps
 from .methods import methods_page, methods_paragraph, references
+from .results import plain
 from .stackblocks import blocks_document, read_blocks
 
+R = TypeVar("R")
 FORMAT = "microtome/similarity/1"
 # Above this size a file is identified by its size and modification time, not by its content.
 HASHED_BYTES = 64_000_000
@@ -52,7 +55,8 @@ def document(maps: Maps) -> dict[str, Any]:
         "maps": [
             _map_document(similarity_map, with_provenance=shared is None) for similarity_map in all_maps
         ],
-        **({"findings": list(maps.findings)} if maps.findings else {}),
+        "claims": plain(maps.claims),
+        "findings": list(maps.findings),
         **({"blocks": [_plain(blocks_document(blocks)) for blocks in maps.blocks]} if maps.blocks else {}),
         "methods": methods_paragraph(maps),
         "references": references(maps),
@@ -95,12 +99,13 @@ def from_json(text: str | bytes) -> Maps:
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise must("a record's format", FORMAT, record.get("format") if isinstance(record, dict) else None)
     try:
-        findings = [str(sentence) for sentence in record.get("findings", [])]
+        claims = [read_claim(entry) for entry in record.get("claims", [])]
+        # Claims come first, and are written again.
+        notes = [str(sentence) for sentence in record.get("findings", [])[len(claims) :]]
         # Findings of an earlier definition, which had no blocks, are ignored.
         blocks = [read_blocks(entry) for entry in record.get("blocks", []) if "blocks" in entry["finding"]]
-        return Maps(
-            [_read_map(entry, record.get("provenance", {})) for entry in record["maps"]], findings, blocks
-        )
+        maps = [_read_map(entry, record.get("provenance", {})) for entry in record["maps"]]
+        return Maps(maps, notes, blocks, claims)
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError) as error:
         if isinstance(error, InputError):
             raise
@@ -207,26 +212,28 @@ def check_earlier(path: str | os.PathLike[str], kind: str, names: Iterable[str] 
     check_foreign(Path(path), names)
 
 
-def with_source(maps: Maps, *, command: str, inputs: Iterable[Mapping[str, Any]]) -> Maps:
+def with_facts(result: R, **facts: Any) -> R:
     """
-    Add the command that reproduces a map, and its input files, to the provenance of every map.
+    Add facts to the provenance of a result, such as the command and the options that reproduce it.
 
     Parameters
     ----------
-    maps : Maps
-    command : str
-    inputs : iterable of mapping
-        See `describe_file`.
+    result : Maps, Result or another dataclass
+        With a field `provenance`; or with a field `facts`, where the provenance follows from others.
+    **facts
+        Plain data.
 
     Returns
     -------
-    Maps
+    Maps, Result or the other dataclass
     """
-    source = {"command": command, "inputs": [dict(description) for description in inputs]}
-    sourced_maps = [
-        replace(m, provenance=MappingProxyType({**m.provenance, **source})) for m in maps.values()
-    ]
-    return Maps(sourced_maps, maps.findings, maps.blocks)
+    if isinstance(result, Maps):
+        maps = [with_facts(similarity_map, **facts) for similarity_map in result.values()]
+        return type(result)(maps, result.notes, result.blocks)
+    record: Any = result
+    if any(part.name == "provenance" for part in fields(record)):
+        return replace(record, provenance=MappingProxyType({**record.provenance, **facts}))
+    return replace(record, facts=MappingProxyType({**record.facts, **facts}))
 
 
 def describe_file(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ..findings.claims.claim import Claim
+from ..findings.claims.render import render
 from ..findings.results import plain
 from .certifying import Step
 from .exporting import FORMAT, KIND, export, write_pruned
@@ -57,8 +59,10 @@ class Pruned:
     guess : float
         Score of the majority baseline on the examples that certify, or that choose where nothing was
         tested, in the score's own units; NaN where there is no such thing.
-    findings : tuple of str
-        What follows from the tests, or why nothing can be cut.
+    claims : tuple of Claim
+        What follows from the tests, or why nothing can be removed.
+    notes : tuple of str
+        Further sentences, such as the number of looks at the examples.
     recover : int
         Updates that cut models were tuned for.
     speed : Speed or None
@@ -80,14 +84,15 @@ class Pruned:
     level: float
     candidates: tuple[Mapping[str, Any], ...] = field(repr=False)
     tried: str = field(repr=False)
-    steps: tuple[Step[Cut], ...] = field(repr=False)
+    steps: tuple[Step, ...] = field(repr=False)
     comparison: Drop | None = None
     confirmed: Drop | None = None
     look: Look | None = None
     chosen_on: str = field(repr=False)
     certified_on: str = field(repr=False)
     guess: float = math.nan
-    findings: tuple[str, ...]
+    claims: tuple[Claim, ...] = ()
+    notes: tuple[str, ...] = ()
     recover: int = 0
     speed: Speed | None = field(default=None, repr=False)
     model: TaskModel | None = field(default=None, repr=False)
@@ -108,6 +113,11 @@ class Pruned:
     def scored(self) -> int:
         """How many cuts were scored to choose."""
         return len(self.candidates)
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """The claims as text, then the notes."""
+        return (*map(render, self.claims), *self.notes)
 
     def without(self, kept: Cut) -> Cut:
         """Blocks that are not among those that stay."""
@@ -169,7 +179,7 @@ class Pruned:
             "certified": self.certified,
             "comparison": _drop(self.comparison),
             "confirmed": _drop(self.confirmed),
-            "look": None if self.look is None else self.look.document(),
+            "look": None if self.look is None else asdict(self.look),
             "chosen_on": self.chosen_on,
             "certified_on": self.certified_on,
             "guess": self.guess,
@@ -183,10 +193,11 @@ class Pruned:
                 }
                 for step in self.steps
             ],
+            "claims": [claim.document() for claim in self.claims],
             "findings": self.findings,
             "methods": self.methods,
             "warnings": self.warnings,
-            "speed": None if self.speed is None else self.speed.document(),
+            "speed": None if self.speed is None else asdict(self.speed),
             "provenance": self.provenance,
         }
         return plain(document)

@@ -8,15 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from .declare import Array, Labels, additive, class_arrays, ratio
+from .declare import Array, Labels, additive, class_arrays, ratio, share
 
 _DIRECTED = re.compile(r"\(e[12],e[12]\)$")
-
-
-def share_extremes(sums: Array, n: int) -> tuple[Array, Array]:
-    """Return the parts (correct, all) of one more wrong and one more right example of average size."""
-    size = sums[1] / n
-    return np.array([0.0, size]), np.array([size, size])
 
 
 def overlap(sums: Array) -> Array:
@@ -48,10 +42,14 @@ def _no_positives(predictions: Any, targets: Any, labels: Labels) -> str | None:
     return "no example is positive and none was predicted to be"
 
 
-def _by_class(predictions: Any, targets: Any, labels: Labels) -> Array:
+def _one_hot(predictions: Any, targets: Any, labels: Labels) -> tuple[Any, Any]:
+    """Whether each example is predicted to be, and is, of each class: two arrays (examples, classes)."""
     p, t, count = class_arrays(predictions, targets, labels)
-    classes = np.arange(count)
-    predicted, true = p[:, None] == classes, t[:, None] == classes
+    return p[:, None] == np.arange(count), t[:, None] == np.arange(count)
+
+
+def _by_class(predictions: Any, targets: Any, labels: Labels) -> Array:
+    predicted, true = _one_hot(predictions, targets, labels)
     return np.concatenate([predicted & true, predicted, true], axis=1).astype(np.float64)
 
 
@@ -63,10 +61,8 @@ def _class_extremes(sums: Array, n: int) -> tuple[Array, Array]:
 
 
 def _matthews_parts(predictions: Any, targets: Any, labels: Labels) -> Array:
-    p, t, count = class_arrays(predictions, targets, labels)
-    classes = np.arange(count)
-    hits = np.column_stack([p == t, np.ones(len(t))])
-    return np.concatenate([hits, p[:, None] == classes, t[:, None] == classes], axis=1).astype(np.float64)
+    hits = _hits(predictions, targets, labels)
+    return np.concatenate([hits, *_one_hot(predictions, targets, labels)], axis=1)
 
 
 def _matthews(sums: Array) -> Array:
@@ -116,49 +112,38 @@ def _only_other(predictions: Any, targets: Any, labels: Labels) -> str | None:
     return None if parts[:, -parts.shape[1] // 3 :].any() else 'every example is "Other"'
 
 
-ACCURACY = additive(
-    name="accuracy",
-    title="Accuracy",
-    kinds=("classification", "multiple_choice"),
-    counts=True,
-    parts=_hits,
-    from_parts=lambda sums: ratio(sums[..., 0], sums[..., 1]),
-    extremes=share_extremes,
-)
-F1 = additive(
-    name="f1",
-    title="F1 of the positive class (label 1)",
-    kinds=("classification",),
-    parts=_positives,
-    from_parts=overlap,
-    # A wrong example is either predicted or true, half of each on average.
-    extremes=lambda sums, n: (np.array([0, 0.5, 0.5]), np.ones(3)),
-    undefined=_no_positives,
-)
-MACRO_F1 = additive(
-    name="macro_f1",
-    title="Mean F1 of the classes",
-    kinds=("classification",),
-    parts=_by_class,
-    from_parts=macro,
-    extremes=_class_extremes,
-)
-MCC = additive(
-    name="mcc",
-    title="Matthews correlation",
-    kinds=("classification",),
-    range=(-1.0, 1.0),
-    parts=_matthews_parts,
-    from_parts=_matthews,
-    extremes=_matthews_extremes,
-    undefined=_one_class,
-)
-SEMEVAL_F1 = additive(
-    name="semeval_f1",
-    title='Macro F1 of SemEval-2010 task 8 (9+1 relations, direction counts, "Other" left out)',
-    kinds=("classification",),
-    parts=_relations,
-    from_parts=_macro_of_true,
-    extremes=_class_extremes,
-    undefined=_only_other,
+CLASS_SCORES = (
+    share("accuracy", "Accuracy", ("classification", "multiple_choice"), _hits, counts=True),
+    additive(
+        "f1",
+        "F1 of the positive class (label 1)",
+        ("classification",),
+        _positives,
+        overlap,
+        # A wrong example is either predicted or true, half of each on average.
+        extremes=lambda sums, n: (np.array([0, 0.5, 0.5]), np.ones(3)),
+        undefined=_no_positives,
+    ),
+    additive(
+        "macro_f1", "Mean F1 of the classes", ("classification",), _by_class, macro, extremes=_class_extremes
+    ),
+    additive(
+        "mcc",
+        "Matthews correlation",
+        ("classification",),
+        _matthews_parts,
+        _matthews,
+        range=(-1.0, 1.0),
+        extremes=_matthews_extremes,
+        undefined=_one_class,
+    ),
+    additive(
+        "semeval_f1",
+        'Macro F1 of SemEval-2010 task 8 (9+1 relations, direction counts, "Other" left out)',
+        ("classification",),
+        _relations,
+        _macro_of_true,
+        extremes=_class_extremes,
+        undefined=_only_other,
+    ),
 )

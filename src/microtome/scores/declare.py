@@ -80,7 +80,9 @@ class Score:
 
 
 def additive(
-    *,
+    name: str,
+    title: str,
+    kinds: tuple[Kind, ...],
     parts: Callable[[Any, Any, Labels], Array],
     from_parts: Callable[[Array], Array],
     **declared: Any,
@@ -90,7 +92,31 @@ def additive(
     def compute(predictions: Any, targets: Any, labels: Labels = ()) -> float:
         return float(from_parts(parts(predictions, targets, labels).sum(axis=0)))
 
-    return Score(compute=compute, parts=parts, from_parts=from_parts, **declared)
+    return Score(
+        name=name, title=title, kinds=kinds, compute=compute, parts=parts, from_parts=from_parts, **declared
+    )
+
+
+def share(
+    name: str,
+    title: str,
+    kinds: tuple[Kind, ...],
+    parts: Callable[[Any, Any, Labels], Array],
+    **declared: Any,
+) -> Score:
+    """Declare the share of what is right, a function of the sums (right, all)."""
+    return additive(name, title, kinds, parts, share_of, extremes=share_extremes, **declared)
+
+
+def share_of(sums: Array) -> Array:
+    """Divide the sum of what is right by that of all."""
+    return ratio(sums[..., 0], sums[..., 1])
+
+
+def share_extremes(sums: Array, n: int) -> tuple[Array, Array]:
+    """Return the parts (right, all) of one more wrong and one more right example of average size."""
+    size = sums[1] / n
+    return np.array([0.0, size]), np.array([size, size])
 
 
 def ratio(top: Array, bottom: Array) -> Array:

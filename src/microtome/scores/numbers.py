@@ -94,22 +94,21 @@ def _spearman_influence(predictions: Any, targets: Any, labels: Labels = ()) -> 
     return (psi - psi.mean()) / len(x)
 
 
-PEARSON = Score(
-    name="pearson",
-    title="Pearson correlation",
-    kinds=("regression",),
-    range=(-1.0, 1.0),
-    compute=_pearson,
-    undefined=_constant,
-    parts=_moments,
-    from_parts=_from_moments,
-)
-SPEARMAN = Score(
-    name="spearman",
-    title="Spearman correlation",
-    kinds=("regression",),
-    range=(-1.0, 1.0),
-    compute=_spearman,
-    undefined=_constant,
-    influence=_spearman_influence,
+_CORRELATION: dict[str, Any] = {"kinds": ("regression",), "range": (-1.0, 1.0), "undefined": _constant}
+NUMBER_SCORES = (
+    Score(
+        name="pearson",
+        title="Pearson correlation",
+        compute=_pearson,
+        parts=_moments,
+        from_parts=_from_moments,
+        **_CORRELATION,
+    ),
+    Score(
+        name="spearman",
+        title="Spearman correlation",
+        compute=_spearman,
+        influence=_spearman_influence,
+        **_CORRELATION,
+    ),
 )

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import must
-from .classes import share_extremes
-from .declare import Array, Labels, additive, ratio, same_length
+from .declare import Array, Labels, same_length, share
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -70,20 +69,13 @@ def _best(measure: Callable[[str, str], float]) -> Callable[[Any, Any, Labels], 
     return parts
 
 
-EXACT_MATCH = additive(
-    name="exact_match",
-    title="Exact match",
-    kinds=("span",),
-    counts=True,
-    parts=_best(lambda answer, gold: float(answer == gold)),
-    from_parts=lambda sums: ratio(sums[..., 0], sums[..., 1]),
-    extremes=share_extremes,
-)
-SPAN_F1 = additive(
-    name="span_f1",
-    title="F1 of the words of the answer",
-    kinds=("span",),
-    parts=_best(overlap_f1),
-    from_parts=lambda sums: ratio(sums[..., 0], sums[..., 1]),
-    extremes=share_extremes,
+SPAN_SCORES = (
+    share(
+        "exact_match",
+        "Exact match",
+        ("span",),
+        _best(lambda answer, gold: float(answer == gold)),
+        counts=True,
+    ),
+    share("span_f1", "F1 of the words of the answer", ("span",), _best(overlap_f1)),
 )

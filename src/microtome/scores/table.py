@@ -9,33 +9,14 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, must, unknown
-from .classes import ACCURACY, F1, MACRO_F1, MCC, SEMEVAL_F1
-from .declare import Labels, Score
-from .numbers import PEARSON, SPEARMAN
-from .spans import EXACT_MATCH, SPAN_F1
-from .words import ENTITY_F1, LAS, PERPLEXITY, TAG_ACCURACY, UAS
+from .classes import CLASS_SCORES
+from .declare import Kind, Labels, Score
+from .numbers import NUMBER_SCORES
+from .spans import SPAN_SCORES
+from .words import WORD_SCORES
 
-SCORES: Mapping[str, Score] = MappingProxyType(
-    {
-        score.name: score
-        for score in (
-            ACCURACY,
-            F1,
-            MACRO_F1,
-            MCC,
-            SEMEVAL_F1,
-            PEARSON,
-            SPEARMAN,
-            EXACT_MATCH,
-            SPAN_F1,
-            TAG_ACCURACY,
-            ENTITY_F1,
-            UAS,
-            LAS,
-            PERPLEXITY,
-        )
-    }
-)
+_ALL = (*CLASS_SCORES, *NUMBER_SCORES, *SPAN_SCORES, *WORD_SCORES)
+SCORES: Mapping[str, Score] = MappingProxyType({score.name: score for score in _ALL})
 
 
 def find_score(score: str | Score | Iterable[str | Score]) -> Score:
@@ -83,34 +64,36 @@ def mean_of(*scores: Score) -> Score:
     -------
     Score
     """
+    names = [score.name for score in scores]
     if len({(score.higher_is_better, score.points) for score in scores}) > 1:
         raise InputError(
-            "scores that are averaged must have one direction and one scale, but got "
-            f"{' and '.join(score.name for score in scores)}."
+            f"scores that are averaged must have one direction and one scale, but got {' and '.join(names)}."
         )
-    kinds = tuple(kind for kind in scores[0].kinds if all(kind in score.kinds for score in scores))
+    kinds: tuple[Kind, ...] = tuple(
+        kind for kind in scores[0].kinds if all(kind in score.kinds for score in scores)
+    )
     if not kinds:
         raise InputError(
-            "scores that are averaged must be of one kind of task, but got "
-            f"{' and '.join(score.name for score in scores)}."
+            f"scores that are averaged must be of one kind of task, but got {' and '.join(names)}."
         )
-    names = [score.name for score in scores]
-    declared: dict[str, Any] = {
-        "name": f"mean of {', '.join(names[:-1])} and {names[-1]}",
-        "title": f"Mean of {', '.join(names[:-1])} and {names[-1]}",
-        "kinds": kinds,
-        "range": tuple(float(np.mean(ends)) for ends in zip(*(s.range for s in scores), strict=True)),
-        "higher_is_better": scores[0].higher_is_better,
-        "points": scores[0].points,
-        "of": scores,
-    }
 
     def undefined(predictions: Any, targets: Any, labels: Labels = ()) -> str | None:
-        reasons = [s.undefined(predictions, targets, labels) for s in scores]
-        named = [f"{s.name}: {reason}" for s, reason in zip(scores, reasons, strict=True) if reason]
-        return "; ".join(named) or None
+        reasons = {score.name: score.undefined(predictions, targets, labels) for score in scores}
+        return "; ".join(f"{name}: {reason}" for name, reason in reasons.items() if reason) or None
 
     def compute(predictions: Any, targets: Any, labels: Labels = ()) -> float:
-        return float(np.mean([s.compute(predictions, targets, labels) for s in scores]))
+        return float(np.mean([score.compute(predictions, targets, labels) for score in scores]))
 
-    return Score(compute=compute, undefined=undefined, **declared)
+    listed = f"{', '.join(names[:-1])} and {names[-1]}"
+    low, high = (float(np.mean(ends)) for ends in zip(*(score.range for score in scores), strict=True))
+    return Score(
+        name=f"mean of {listed}",
+        title=f"Mean of {listed}",
+        kinds=kinds,
+        range=(low, high),
+        higher_is_better=scores[0].higher_is_better,
+        points=scores[0].points,
+        compute=compute,
+        undefined=undefined,
+        of=scores,
+    )

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, must
-from .classes import overlap, share_extremes
-from .declare import Array, Labels, additive, ratio, same_length
+from .classes import overlap
+from .declare import Array, Labels, additive, same_length, share, share_of
 
 # BILOU and BMES are IOBES with other letters.
 _LETTERS = {"L": "E", "U": "S", "M": "I"}
@@ -66,9 +66,10 @@ def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
 
 
 def _tags(predictions: Any, targets: Any, labels: Labels = ()) -> Array:
-    rows = []
-    for predicted, gold in _known(predictions, targets, labels):
-        rows.append((sum(int(p == t) for p, t in zip(predicted, gold, strict=True)), len(gold)))
+    rows = [
+        (sum(int(p == t) for p, t in zip(predicted, gold, strict=True)), len(gold))
+        for predicted, gold in _known(predictions, targets, labels)
+    ]
     return np.array(rows, dtype=np.float64)
 
 
@@ -131,50 +132,32 @@ def _likelihoods(predictions: Any, targets: Any = None, labels: Labels = ()) -> 
     return likelihoods
 
 
-def _share(sums: Array) -> Array:
-    return ratio(sums[..., 0], sums[..., 1])
-
-
-TAG_ACCURACY = additive(
-    name="tag_accuracy",
-    title="Words with the right tag",
-    kinds=("tagging",),
-    parts=_tags,
-    from_parts=_share,
-    extremes=share_extremes,
-)
-ENTITY_F1 = additive(
-    name="entity_f1",
-    title="F1 of entities with exact ends and type (CoNLL)",
-    kinds=("tagging",),
-    parts=_entities,
-    from_parts=overlap,
-    extremes=_entity_extremes,
-    undefined=_no_entities,
-)
-UAS = additive(
-    name="uas",
-    title="Words with the right head (punctuation counts)",
-    kinds=("parsing",),
-    parts=_attached(labeled=False),
-    from_parts=_share,
-    extremes=share_extremes,
-)
-LAS = additive(
-    name="las",
-    title="Words with the right head and universal relation (punctuation counts)",
-    kinds=("parsing",),
-    parts=_attached(labeled=True),
-    from_parts=_share,
-    extremes=share_extremes,
-)
-PERPLEXITY = additive(
-    name="perplexity",
-    title="Perplexity a token",
-    kinds=("language_modeling",),
-    range=(1.0, float("inf")),
-    higher_is_better=False,
-    points=1.0,
-    parts=_likelihoods,
-    from_parts=lambda sums: np.exp(_share(sums)),
+WORD_SCORES = (
+    share("tag_accuracy", "Words with the right tag", ("tagging",), _tags),
+    additive(
+        "entity_f1",
+        "F1 of entities with exact ends and type (CoNLL)",
+        ("tagging",),
+        _entities,
+        overlap,
+        extremes=_entity_extremes,
+        undefined=_no_entities,
+    ),
+    share("uas", "Words with the right head (punctuation counts)", ("parsing",), _attached(labeled=False)),
+    share(
+        "las",
+        "Words with the right head and universal relation (punctuation counts)",
+        ("parsing",),
+        _attached(labeled=True),
+    ),
+    additive(
+        "perplexity",
+        "Perplexity a token",
+        ("language_modeling",),
+        _likelihoods,
+        lambda sums: np.exp(share_of(sums)),
+        range=(1.0, float("inf")),
+        higher_is_better=False,
+        points=1.0,
+    ),
 )

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from ..context import Progress
 from ..errors import DamageWarning, InputError, WorkError, must
 from .address import canonical, is_address
 from .checking import check_entry, find_damage, find_strays
@@ -35,7 +36,7 @@ from .sweeping import (
     old_entries,
     set_aside,
 )
-from .work import Work, WorkOrder, make_order, settle
+from .work import Work, make_order, settle
 
 # A missing record is damage; an unreadable one is not.
 _LOST = frozenset({errno.ENOENT, errno.EISDIR, errno.ENOTDIR})
@@ -285,9 +286,7 @@ class Shelf:
         """List the addresses of damaged entries that were set aside; `gc` removes them."""
         return [name.partition(".")[0] for name in listing(self._layout.damaged)]
 
-    def verify(
-        self, address: str | None = None, *, progress: Callable[[str, int, int], None] | None = None
-    ) -> list[str]:
+    def verify(self, address: str | None = None, *, progress: Progress | None = None) -> list[str]:
         """
         Compare every file with its checksum.
 
@@ -386,7 +385,7 @@ class Shelf:
                 drop_locks(layout)
         return Sweep(removed=tuple(removed), dry_run=dry_run, young=young)
 
-    def _known(self, order: WorkOrder) -> StoreEntry | None:
+    def _known(self, order: StoreEntry) -> StoreEntry | None:
         entry = self.get(order.address)
         if entry is not None and entry.kind != order.kind:
             raise must("kind", f"{entry.kind!r}, as that of the entry {entry.address} is", order.kind)

@@ -101,7 +101,7 @@ def cut_answers(
 def _predict(
     model: Model, task: Task, split: Split, cuts: Sequence[Cut], context: Context
 ) -> list[list[Any]]:
-    shared: dict[str, Any] = {"longest": model.longest, "progress": context.progress}
+    shared: dict[str, Any] = {"longest": model.longest, "context": context}
     if model.pooling is not None:
         return embedded_cuts(
             model.task_model, split, task, model.tokenizer, cuts, pooling=model.pooling, **shared

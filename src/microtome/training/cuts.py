@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import contextlib
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from ..context import SILENT, Context
 from ..encoders.partial_forward import Cut as Cut
 from ..encoders.partial_forward import check_cuts, walk
 from ..errors import must
 from ..lazy import torch
 from ..tasks.items import Split
 from ..tasks.task import Task
-from .evaluating import TOKENS, Progress
+from .evaluating import TOKENS
+from .precision import Autocast
 
 if TYPE_CHECKING:
     import numpy as np
@@ -97,8 +101,8 @@ def predict_cuts(
     *,
     longest: int | None = None,
     stride: int | None = None,
-    progress: Progress | None = None,
-    autocast: Any = None,
+    context: Context = SILENT,
+    autocast: Autocast = contextlib.nullcontext,
 ) -> list[list[Any]]:
     """
     Predict every example with every cut of a model.
@@ -115,7 +119,7 @@ def predict_cuts(
     cuts : sequence of tuple of int
         The blocks that run, numbered from 1, in order. Without any block the head reads the embedding
         output.
-    longest, stride, progress, autocast
+    longest, stride, context, autocast
         As in `predict`.
 
     Returns
@@ -139,7 +143,7 @@ def predict_cuts(
         features,
         cuts,
         use,
-        progress=progress,
+        context=context,
         autocast=autocast,
         name=f"{task.name}/{split.name}",
     )
@@ -152,8 +156,8 @@ def layer_states(
     pick: Callable[[torch.Tensor, dict[str, torch.Tensor]], torch.Tensor],
     *,
     cuts: Sequence[Cut] | None = None,
-    progress: Progress | None = None,
-    autocast: Any = None,
+    context: Context = SILENT,
+    autocast: Autocast = contextlib.nullcontext,
 ) -> np.ndarray:
     """
     Read one vector per example from every layer, in one pass.
@@ -167,7 +171,7 @@ def layer_states(
         normalizes its last states, to a Tensor of shape (examples, width).
     cuts : sequence of tuple of int, optional
         Cuts whose last states are read; all layers, from the embedding output on, when absent.
-    progress, autocast
+    context, autocast
         As in `predict`.
 
     Returns
@@ -186,7 +190,7 @@ def layer_states(
         if number == 0:
             order.extend(indices)
 
-    outputs_of_cuts(model, features, layer_cuts, use, read=pick, progress=progress, autocast=autocast)
+    outputs_of_cuts(model, features, layer_cuts, use, read=pick, context=context, autocast=autocast)
     inverse = np.argsort(order)
     return np.stack([np.concatenate(batches)[inverse] for batches in rows])
 
@@ -198,8 +202,8 @@ def outputs_of_cuts(
     use: Use,
     *,
     read: Read | None = None,
-    progress: Progress | None = None,
-    autocast: Any = None,
+    context: Context = SILENT,
+    autocast: Autocast = contextlib.nullcontext,
     name: str = "cuts",
 ) -> None:
     """
@@ -215,7 +219,7 @@ def outputs_of_cuts(
         and the indices of its features. Every cut sees a batch before the next batch starts.
     read : callable, optional
         The model's head when absent.
-    progress, autocast
+    context, autocast
         As in `predict`.
     name : str
         Label of the progress.
@@ -225,9 +229,7 @@ def outputs_of_cuts(
     Batches are those of `predict`, or smaller: with one state per layer they hold at most `LIVE` bytes of
     states.
     """
-    import contextlib
-
-    from .inputs import collate
+    from .inputs import by_length, collate
 
     if not features:
         raise must("examples to run", "at least one", 0)
@@ -235,7 +237,7 @@ def outputs_of_cuts(
     head = model.read if read is None else read
     model.eval()
     done = 0
-    for indices in _batches(model, features):
+    for indices in by_length(features, _budget(model), attrgetter("padded_size")):
         batch = collate([features[index] for index in indices], model.device)
 
         def visit(
@@ -248,22 +250,14 @@ def outputs_of_cuts(
             for number in numbers:
                 use(number, outputs, batch, indices)
 
-        with torch.inference_mode(), autocast() if autocast is not None else contextlib.nullcontext():
+        with torch.inference_mode(), autocast():
             walk(model.base, model.family, model.base_inputs(batch), cuts, visit)
         done += len(indices)
-        if progress is not None:
-            progress(name, done, len(features))
+        context.report(name, done, len(features))
 
 
-def _batches(model: TaskModel, features: Sequence[Features]) -> Iterator[list[int]]:
-    """Group examples of similar length, the longest first: memory runs out at once or not at all."""
+def _budget(model: TaskModel) -> int:
+    """Maximum number of tokens of a batch."""
     kind = "cpu" if model.device.type == "cpu" else "cuda"
     bytes_per_token = 4 * int(model.config.hidden_size) * (depth_of(model) + 1 + _ON_THE_WAY)
-    budget = min(TOKENS[kind], LIVE[kind] // bytes_per_token)
-    order = sorted(range(len(features)), key=lambda index: -len(features[index]))
-    done = 0
-    while done < len(order):
-        first = features[order[done]]
-        count = max(1, budget // max(1, len(first) * len(first.tokens)))
-        yield order[done : done + count]
-        done += count
+    return min(TOKENS[kind], LIVE[kind] // bytes_per_token)

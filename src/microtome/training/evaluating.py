@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -12,16 +13,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ..arguments import checked
-from ..context import Context, Progress
+from ..arguments import checked, taking
+from ..context import SILENT, Context
 from ..encoders.loading import WINDOWS
 from ..errors import InputError
+from ..findings.claims.claim import Claim
+from ..findings.claims.render import render
+from ..findings.claims.scores import baseline_of, score_claim
 from ..inference.answers import Answers
 from ..inference.estimate import Estimate
 from ..inference.pairing import Comparison, compare_scores
 from ..inference.scoring import score_interval
 from ..lazy import torch
-from ..runtime import name_device
 from ..scores.table import find_score
 from ..store.reading import as_written, read_columns, read_record
 from ..tasks.baselines import baseline
@@ -31,6 +34,7 @@ from ..tasks.task import Task
 if TYPE_CHECKING:
     from .models.modeling import TaskModel
     from .opening import Model
+    from .precision import Autocast
 
 # Maximum number of tokens in a batch, padding included.
 TOKENS = {"cpu": 2_048, "cuda": 65_536}
@@ -111,16 +115,25 @@ class Evaluation:
         )
 
     @property
+    def claims(self) -> tuple[Claim, ...]:
+        """The score against the majority baseline."""
+        return tuple(score_claim(self.score, **self.sample))
+
+    @property
+    def sample(self) -> dict[str, Any]:
+        """Split, number of examples, and majority baseline of the score."""
+        baseline = baseline_of(self.baseline, self.main)
+        return {"split": self.split, "examples": len(self.ids), "baseline": baseline}
+
+    @property
     def findings(self) -> tuple[str, ...]:
-        """Sentences about the examples, the intervals and the majority baseline."""
-        unit = None if self.score.interval is None else self.score.interval.unit
-        sentences = [f"{len(self.ids):,} examples of {self.task}/{self.split}."]
-        if unit is not None:
-            sentences.append(f"Intervals are over examples (unit: {unit}) of this model, not over seeds.")
-        if self.baseline:
-            scores = ", ".join(f"{name} {value:.4f}" for name, value in self.baseline.items())
-            sentences.append(f"The majority baseline of the training split gets: {scores}.")
-        return (*sentences, *(note if note.endswith(".") else f"{note}." for note in self.notes))
+        """The claims as text, then the notes."""
+        return (*map(render, self.claims), *self.remarks)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The notes as sentences."""
+        return tuple(note if note.endswith(".") else f"{note}." for note in self.notes)
 
     @property
     def methods(self) -> str:
@@ -262,8 +275,8 @@ def predict(
     *,
     longest: int | None = None,
     stride: int | None = None,
-    progress: Progress | None = None,
-    autocast: Any = None,
+    context: Context = SILENT,
+    autocast: Autocast = contextlib.nullcontext,
 ) -> list[Any]:
     """
     Predict every example.
@@ -277,8 +290,8 @@ def predict(
         Of the encoder.
     longest, stride : int, optional
         Maximum number of tokens per example, and the overlap of windows of a passage.
-    progress : callable, optional
-    autocast : callable, optional
+    context : Context
+    autocast : callable
         Returns the context of mixed precision.
 
     Returns
@@ -286,44 +299,34 @@ def predict(
     list
         One prediction per example, in the form of the task's kind.
     """
-    import contextlib
-
     from .heads.decoding import answers, decode
-    from .inputs import collate, encode
+    from .inputs import by_length, collate, encode
 
     features = encode(split.items, task, tokenizer, longest=longest, stride=stride, mask=model.mask)
-    order = sorted(range(len(features)), key=lambda index: -len(features[index]))
     outputs: list[Any] = [None] * len(features)
-    budget = TOKENS["cpu" if model.device.type == "cpu" else "cuda"]
     model.eval()
     done = 0
-    while done < len(order):
-        # Longest first: memory runs out at once or not at all.
-        count = max(1, budget // max(1, len(features[order[done]])))
-        indices = order[done : done + count]
-        batch = collate([features[index] for index in indices], model.device)
-        with torch.inference_mode(), autocast() if autocast is not None else contextlib.nullcontext():
-            batch_outputs = model(batch)
-            for index, output in zip(
-                indices, answers(model, batch_outputs, batch, [features[i] for i in indices]), strict=True
-            ):
+    for indices in by_length(features, TOKENS["cpu" if model.device.type == "cpu" else "cuda"]):
+        examples = [features[index] for index in indices]
+        batch = collate(examples, model.device)
+        with torch.inference_mode(), autocast():
+            for index, output in zip(indices, answers(model, model(batch), batch, examples), strict=True):
                 outputs[index] = output
         done += len(indices)
-        if progress is not None:
-            progress(f"{task.name}/{split.name}", done, len(order))
+        context.report(f"{task.name}/{split.name}", done, len(features))
     return decode(outputs, features, split.items, task)
 
 
 @checked
+@taking(Context, without=("store", "threads", "command"))
 def evaluate(
     model: Any,
     task: Task,
     *,
     split: str | None = None,
     longest: int | None = None,
-    level: float = 0.95,
-    device: str = "auto",
-    progress: Progress | None = None,
+    context: Context = SILENT,
+    **settings: Any,
 ) -> Evaluation:
     """
     Evaluate a fine-tuned model.
@@ -337,11 +340,8 @@ def evaluate(
         The task's validation split when absent.
     longest : int, optional
         Maximum number of tokens per example; as in training, or the model's own limit, when absent.
-    level : float
-        Of the intervals.
-    device : {"auto", "cpu", "cuda"}
-        For a model that is given as a folder.
-    progress : callable, optional
+    context : Context
+        Or its settings by name: level, device (for a model that is given as a folder), progress.
 
     Returns
     -------
@@ -358,20 +358,14 @@ def evaluate(
     """
     from .opening import open_model
 
-    opened = open_model(model, task, context=Context(device=name_device(device)))
+    context = replace(context, **settings).resolved()
+    opened = open_model(model, task, context=context)
     if longest is not None:
         opened = replace(opened, longest=longest)
-    return score_model(opened, task, split=split, level=level, progress=progress)
+    return score_model(opened, task, split=split, context=context)
 
 
-def score_model(
-    model: Model,
-    task: Task,
-    *,
-    split: str | None = None,
-    level: float = 0.95,
-    progress: Progress | None = None,
-) -> Evaluation:
+def score_model(model: Model, task: Task, *, split: str | None = None, context: Context) -> Evaluation:
     """Evaluate a model that is open already; see `evaluate`."""
     from ..encoders.versions import provenance
 
@@ -384,7 +378,7 @@ def score_model(
         model.tokenizer,
         longest=model.longest,
         stride=model.stride,
-        progress=progress,
+        context=context,
         autocast=model.autocast,
     )
     provenance_record = provenance(
@@ -399,7 +393,7 @@ def score_model(
             "seconds": round(time.monotonic() - started, 3),
         }
     )
-    evaluation = score_answers(task, scored_split, predictions, train=guessed_from(task), level=level)
+    evaluation = score_answers(task, scored_split, predictions, train=guessed_from(task), level=context.level)
     return replace(evaluation, provenance=MappingProxyType(provenance_record))
 
 

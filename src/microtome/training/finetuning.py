@@ -235,7 +235,7 @@ class TrainingRun:
                     folder=self.folder,
                     save=self._keep,
                     save_at=save_at,
-                    progress=self.context.progress,
+                    context=self.context,
                 ),
                 cuda_graphs=not request.cached,
                 tf32=request.specification["precision"] == "tf32",
@@ -259,7 +259,7 @@ class TrainingRun:
             # Several processes share a folder, but each has its own states.
             folder=self.folder if accelerator.num_processes == 1 else None,
             autocast=accelerator.autocast,
-            progress=self.context.progress,
+            context=self.context,
         ) as bottom:
             yield lambda examples: bottom.add(collate(examples, accelerator.device), examples)
 
@@ -273,7 +273,7 @@ class TrainingRun:
             request.encoder.tokenizer,
             longest=request.longest,
             stride=request.stride,
-            progress=self.context.progress,
+            context=self.context,
             autocast=products_in(request.specification["precision"], self.accelerator.device.type),
         )
         return score_answers(request.task, request.judged, answers, train=guessed_from(request.task))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
@@ -61,6 +61,11 @@ class Features:
 
     def __len__(self) -> int:
         return max(len(tokens) for tokens in self.tokens)
+
+    @property
+    def padded_size(self) -> int:
+        """Number of tokens with those that pad the choices to one length."""
+        return len(self) * len(self.tokens)
 
 
 def encode(
@@ -258,6 +263,18 @@ def _guessed(
     ids[positions] = mask
     hidden = Tokens(ids=ids, types=tokens.types, words=tokens.words, special=tokens.special)
     return hidden, labels
+
+
+def by_length(
+    features: Sequence[Features], budget: int, size: Callable[[Features], int] = len
+) -> Iterator[list[int]]:
+    """Group examples of similar length, the longest first: memory runs out at once or not at all."""
+    order = sorted(range(len(features)), key=lambda index: -len(features[index]))
+    done = 0
+    while done < len(order):
+        count = max(1, budget // max(1, size(features[order[done]])))
+        yield order[done : done + count]
+        done += count
 
 
 def collate(

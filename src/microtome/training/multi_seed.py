@@ -157,7 +157,7 @@ def finetune_vectorized(
                 seeds=[run.request.seeds.order for run in runs],
                 longest=runs[0].request.longest,
                 tf32=dtype == "tf32",
-                progress=context.progress,
+                context=context,
             )
             for (_, work), run, course in zip(pending, runs, courses, strict=True):
                 work.finish(run.finish(course, []))
@@ -203,8 +203,7 @@ def _in_processes(
         ]
         for done, finished in enumerate(as_completed(running), start=1):
             finished.result()
-            if context.progress is not None:
-                context.progress("seeds", done, len(seeds))
+            context.report("seeds", done, len(seeds))
 
 
 def _train(references: tuple[Any, Any, int], seed: int, context: Context, options: dict[str, Any]) -> str:

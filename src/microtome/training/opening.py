@@ -20,14 +20,12 @@ from ..store.shelf import Shelf
 from ..tasks.task import Task
 from .cut_store import digest_model
 from .evaluating import guessed_from, read_answers, read_windows, score_answers
-from .precision import DEFAULT, products_in, read_precision
+from .precision import DEFAULT, Autocast, products_in, read_precision
 from .recipe import Recipe
 from .sentences import sentence_model
 from .tuned import ANSWERS, RUN, Failure, Seeds, Tuned, read_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..encoders.encoder import Encoder
 
 
@@ -97,8 +95,8 @@ class Model:
         return self.task_model.device.type
 
     @property
-    def autocast(self) -> Callable[[], Any] | None:
-        """What makes the context of its precision; None for float32."""
+    def autocast(self) -> Autocast:
+        """What makes the context of its precision."""
         return products_in(self.precision, self.device)
 
     @property

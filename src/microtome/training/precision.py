@@ -19,6 +19,7 @@ _PLACES = (
     (RECORD, ("specification", "precision")),
     ("microtome.json", ("provenance", "precision")),
 )
+Autocast = Callable[[], contextlib.AbstractContextManager[Any]]
 DTYPES = ("float32", "tf32", "bfloat16", "float16")
 DEFAULT = "float32"
 
@@ -47,7 +48,7 @@ def read_precision(folder: Path | None) -> str:
     return DEFAULT
 
 
-def products_in(precision: str, device: str) -> Callable[[], Any] | None:
+def products_in(precision: str, device: str) -> Autocast:
     """
     Choose the precision in which a model predicts.
 
@@ -59,13 +60,13 @@ def products_in(precision: str, device: str) -> Callable[[], Any] | None:
 
     Returns
     -------
-    callable or None
-        Returns the context in which the model runs; None where nothing has to be changed.
+    callable
+        Returns the context in which the model runs.
     """
     if precision == "tf32":
-        return _tf32 if device == "cuda" else None
+        return _tf32 if device == "cuda" else contextlib.nullcontext
     if precision == DEFAULT:
-        return None
+        return contextlib.nullcontext
     return lambda: torch.autocast(device, dtype=getattr(torch, precision))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Literal
@@ -79,25 +79,24 @@ class Recipe:
     dropout: float | None = None
     head: str = "stock"
     bucket: bool = False
-    notes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    notes: Mapping[str, str] = field(default_factory=dict)
     citation: str = ""
 
     def __post_init__(self) -> None:
-        _check(self)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # A read-only mapping cannot be pickled.
-        return _again, (
-            {recipe_field.name: getattr(self, recipe_field.name) for recipe_field in fields(self)}
-            | {"notes": dict(self.notes)},
-        )
+        for names, optional, words, holds in _RULES:
+            for name in names:
+                value = getattr(self, name)
+                if not (holds(value) or (optional and value is None)):
+                    raise must(name, words, value)
+        if self.batch % self.accumulate:
+            raise must("accumulate", f"a divisor of the batch of {self.batch}", self.accumulate)
+        if self.epochs is None and self.steps is None:
+            raise InputError("a recipe must have epochs or steps, but it has neither.")
 
     def specification(self) -> dict[str, Any]:
         """All values that can change a result, from which an address is computed."""
-        values = asdict(replace(self, notes={}))  # a read-only mapping cannot be copied
-        for name in ("name", "notes", "citation"):
-            values.pop(name)
-        return {**values, "betas": list(self.betas)}
+        values = asdict(self)
+        return {**{name: values[name] for name in changeable()}, "betas": list(self.betas)}
 
     def updates(self, examples: int) -> int:
         """Number of updates for a training split with the given number of examples."""
@@ -130,147 +129,119 @@ class Recipe:
         return max(0.0, (updates - update) / max(1, updates - rising))
 
 
-def _again(values: dict[str, Any]) -> Recipe:
-    return Recipe(**values)
+_COUNTS = ("batch", "accumulate", "longest", "longest_span", "stride")
+_WARMUP = "a share of the updates between 0 and 1 (a number of updates is given as warmup_steps)"
 
 
-def _check(recipe: Recipe) -> None:
-    for name in ("batch", "accumulate", "longest", "longest_span", "stride"):
-        if not _whole(getattr(recipe, name), 1):
-            raise must(name, "a whole number above 0", getattr(recipe, name))
-    if recipe.batch % recipe.accumulate:
-        raise must("accumulate", f"a divisor of the batch of {recipe.batch}", recipe.accumulate)
-    for name in ("rate", "epsilon"):
-        if not _number(getattr(recipe, name)) or not getattr(recipe, name) > 0:
-            raise must(name, "above 0", getattr(recipe, name))
-    if recipe.epochs is None and recipe.steps is None:
-        raise InputError("a recipe must have epochs or steps, but it has neither.")
-    for name in ("epochs", "clip"):
-        value = getattr(recipe, name)
-        if value is not None and not (_number(value) and value > 0):
-            raise must(name, "above 0 or absent", value)
-    for name, least in (("steps", 1), ("warmup_steps", 0)):
-        value = getattr(recipe, name)
-        if value is not None and not _whole(value, least):
-            raise must(name, f"a whole number of at least {least}, or absent", value)
-    if not _number(recipe.warmup) or not 0 <= recipe.warmup <= 1:
-        raise InputError(
-            f"warmup must be a share of the updates between 0 and 1, but got {recipe.warmup!r}; a number of "
-            "updates is given as warmup_steps."
-        )
-    if not _number(recipe.decay) or recipe.decay < 0:
-        raise must("decay", "at least 0", recipe.decay)
-    if recipe.dropout is not None and not (_number(recipe.dropout) and 0 <= recipe.dropout < 1):
-        raise must("dropout", "at least 0 and below 1, or absent", recipe.dropout)
-    if not (
-        isinstance(recipe.betas, tuple)
-        and len(recipe.betas) == 2
-        and all(_number(beta) and 0 <= beta < 1 for beta in recipe.betas)
-    ):
-        raise must("betas", "two numbers of at least 0 and below 1", recipe.betas)
-    for name in ("bias_correction", "bucket"):
-        if not isinstance(getattr(recipe, name), bool):
-            raise must(name, "true or false", getattr(recipe, name))
-    if recipe.schedule not in ("linear", "constant"):
-        raise must("schedule", "'linear' or 'constant'", recipe.schedule)
-
-
-def _whole(value: Any, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
-
-
-def _number(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-RECIPES: Mapping[str, Recipe] = MappingProxyType(
-    {
-        recipe.name: recipe
-        for recipe in (
-            Recipe(
-                name="phang2021",
-                batch=4,
-                rate=1e-5,
-                steps=10_000,
-                warmup_steps=1_000,
-                decay=0.01,
-                longest=256,
-                head="jiant",
-                notes=MappingProxyType(
-                    {
-                        "steps": "the paper says up to 10,000",
-                        "warm-up": "10 % of the updates, also where another number of them is given",
-                        "decay": "the library's default; the paper says Adam",
-                        "longest": "the library's default; the paper does not say",
-                    }
-                ),
-                citation="Phang et al. 2021",
-            ),
-            Recipe(
-                name="wu2020",
-                batch=8,
-                rate=5e-5,
-                epochs=3,
-                notes=MappingProxyType(
-                    {
-                        "warmup": "the script's default",
-                        "decay": "the script's default",
-                        "longest": "the script's default",
-                    }
-                ),
-                citation="Wu et al. 2020",
-            ),
-            Recipe(
-                name="tamkin2020",
-                batch=8,
-                rate=2e-5,
-                epochs=3,
-                notes=MappingProxyType({"all": "read in the published scripts"}),
-                citation="Tamkin et al. 2020",
-            ),
-            Recipe(
-                name="merchant2020",
-                batch=32,
-                rate=3e-5,
-                epochs=3,
-                warmup=0.1,
-                decay=0.01,
-                notes=MappingProxyType(
-                    {"all": "not verified: the paper follows Devlin et al.; the rate is one of theirs"}
-                ),
-                citation="Merchant et al. 2020",
-            ),
-            Recipe(
-                name="devlin2019",
-                batch=32,
-                rate=3e-5,
-                epochs=3,
-                warmup=0.1,
-                epsilon=1e-6,
-                bias_correction=False,
-                decay=0.01,
-                notes=MappingProxyType(
-                    {
-                        "dropout": "0.1, which is the models' own",
-                        "rate": "one of 5e-5, 4e-5, 3e-5, 2e-5, chosen on the validation split",
-                        "batch": "16 or 32",
-                        "epochs": "2 to 4",
-                    }
-                ),
-                citation="Devlin et al. 2019",
-            ),
-        )
-    }
+def _is_whole(value: Any, least: int = 1) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _is_positive(value: Any) -> bool:
+    return _is_number(value) and value > 0
+
+
+def _is_share(value: Any) -> bool:
+    return _is_number(value) and 0 <= value < 1
+
+
+def _are_betas(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and all(map(_is_share, value))
+
+
+# What must hold of the values of a recipe: whether they may be absent, the words, and the test.
+_RULES: tuple[tuple[tuple[str, ...], bool, str, Callable[[Any], bool]], ...] = (
+    (_COUNTS, False, "a whole number above 0", _is_whole),
+    (("rate", "epsilon"), False, "above 0", _is_positive),
+    (("epochs", "clip"), True, "above 0 or absent", _is_positive),
+    (("steps",), True, "a whole number of at least 1, or absent", _is_whole),
+    (("warmup_steps",), True, "a whole number of at least 0, or absent", lambda n: _is_whole(n, 0)),
+    (("warmup",), False, _WARMUP, lambda share: _is_share(share) or share == 1),
+    (("decay",), False, "at least 0", lambda decay: _is_number(decay) and decay >= 0),
+    (("dropout",), True, "at least 0 and below 1, or absent", _is_share),
+    (("betas",), False, "two numbers of at least 0 and below 1", _are_betas),
+    (("bias_correction", "bucket"), False, "true or false", lambda value: isinstance(value, bool)),
+    (("schedule",), False, "'linear' or 'constant'", lambda name: name in ("linear", "constant")),
 )
+
+
+_ALL = (
+    Recipe(
+        name="phang2021",
+        batch=4,
+        rate=1e-5,
+        steps=10_000,
+        warmup_steps=1_000,
+        decay=0.01,
+        longest=256,
+        head="jiant",
+        notes={
+            "steps": "the paper says up to 10,000",
+            "warm-up": "10 % of the updates, also where another number of them is given",
+            "decay": "the library's default; the paper says Adam",
+            "longest": "the library's default; the paper does not say",
+        },
+        citation="Phang et al. 2021",
+    ),
+    Recipe(
+        name="wu2020",
+        batch=8,
+        rate=5e-5,
+        epochs=3,
+        notes={
+            "warmup": "the script's default",
+            "decay": "the script's default",
+            "longest": "the script's default",
+        },
+        citation="Wu et al. 2020",
+    ),
+    Recipe(
+        name="tamkin2020",
+        batch=8,
+        rate=2e-5,
+        epochs=3,
+        notes={"all": "read in the published scripts"},
+        citation="Tamkin et al. 2020",
+    ),
+    Recipe(
+        name="merchant2020",
+        batch=32,
+        rate=3e-5,
+        epochs=3,
+        warmup=0.1,
+        decay=0.01,
+        notes={"all": "not verified: the paper follows Devlin et al.; the rate is one of theirs"},
+        citation="Merchant et al. 2020",
+    ),
+    Recipe(
+        name="devlin2019",
+        batch=32,
+        rate=3e-5,
+        epochs=3,
+        warmup=0.1,
+        epsilon=1e-6,
+        bias_correction=False,
+        decay=0.01,
+        notes={
+            "dropout": "0.1, which is the models' own",
+            "rate": "one of 5e-5, 4e-5, 3e-5, 2e-5, chosen on the validation split",
+            "batch": "16 or 32",
+            "epochs": "2 to 4",
+        },
+        citation="Devlin et al. 2019",
+    ),
+)
+RECIPES: Mapping[str, Recipe] = MappingProxyType({recipe.name: recipe for recipe in _ALL})
 
 
 def changeable() -> list[str]:
     """Names of the values of a recipe that can be overridden."""
-    return [
-        recipe_field.name
-        for recipe_field in fields(Recipe)
-        if recipe_field.name not in ("name", "notes", "citation")
-    ]
+    names = [declared.name for declared in fields(Recipe)]
+    return [name for name in names if name not in ("name", "notes", "citation")]
 
 
 def find_recipe(recipe: str | Recipe, **changes: Any) -> Recipe:

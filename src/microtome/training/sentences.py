@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..context import SILENT, Context
 from ..errors import InputError, unknown
 from ..lazy import torch
 from ..tasks.items import Item, Split
@@ -134,7 +135,7 @@ def embedded_cuts(
     pooling: str,
     *,
     longest: int | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
+    context: Context = SILENT,
 ) -> list[list[float]]:
     """
     Say how similar the texts of each pair are, with every cut of a sentence encoder.
@@ -151,7 +152,7 @@ def embedded_cuts(
         Blocks that run.
     pooling : str
     longest : int, optional
-    progress : callable, optional
+    context : Context
 
     Returns
     -------
@@ -186,6 +187,5 @@ def embedded_cuts(
         vectors = layer_states(model, features, pick, cuts=list(cuts)).astype(np.float64)
         vectors /= np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
         cosines.append((vectors[:, 0::2] * vectors[:, 1::2]).sum(-1))
-        if progress is not None:
-            progress(f"{task.name}/{split.name}", min(start + pairs, len(split)), len(split))
+        context.report(f"{task.name}/{split.name}", min(start + pairs, len(split)), len(split))
     return np.concatenate(cosines, axis=1).tolist()

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..encoders.versions import provenance
+from ..findings.claims.claim import Claim
+from ..findings.claims.render import render
+from ..findings.claims.scores import difference_claim, failure_claim, score_claim
 from ..findings.record import check_earlier, make_folder, replace_file
 from ..findings.results import RESULT
 from ..findings.results import plain as plain_data
 from ..findings.words import counted
 from ..lazy import torch
-from ..rounding import between
 from ..store.entry import read_entry
 from ..store.outfolder import TABLE, check_foreign, deliver, forget, kind_of, listed
 from .evaluating import Evaluation, plain
@@ -55,8 +57,8 @@ class TunedRuns:
     Parameters
     ----------
     runs : tuple of Tuned
-    command : str
-        The command that reproduces the runs.
+    facts : mapping
+        What reproduces the runs beside their own records: the command and its options.
     seconds : float, optional
         Total duration; the sum over the trainings when absent.
     level : float
@@ -65,7 +67,7 @@ class TunedRuns:
 
     kind: ClassVar[str] = TUNING
     runs: tuple[Tuned, ...]
-    command: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
     seconds: float | None = None
     level: float = 0.95
 
@@ -76,19 +78,22 @@ class TunedRuns:
 
         return over_seeds(self.runs, level=self.level)
 
+    @cached_property
+    def claims(self) -> tuple[Claim, ...]:
+        """Failed runs, and the score of the sound ones against the majority baseline."""
+        sound = [run for run in self.runs if run.failure is None]
+        failures = {run.seeds.order: run.failure for run in self.runs if run.failure is not None}
+        evaluation = (sound or self.runs)[0].evaluation
+        score = self.mean if len(sound) > 1 else evaluation.score
+        claims = failure_claim(failures, len(self.runs))
+        if sound:
+            claims += score_claim(score, **evaluation.sample, seeds=len(sound), trained=True)
+        return tuple(claims)
+
     @property
     def findings(self) -> tuple[str, ...]:
-        """Sentences about the scores, and their mean over seeds."""
-        return (*self.runs[0].evaluation.findings, self._mean_sentence())
-
-    def _mean_sentence(self) -> str:
-        mean = self.mean
-        if mean.reason is not None:
-            return f"There is no mean over seeds: {mean.reason}."
-        sentence = f"Mean of {mean.measure} over {counted(mean.n, 'seed')}: {mean.value:.4f}"
-        if mean.low is not None and mean.high is not None:
-            sentence += f" {between(mean.low, mean.high, 4)} ({self.level * 100:g} %, t over seeds)"
-        return f"{sentence}."
+        """The claims as text, and notes of the task."""
+        return (*map(render, self.claims), *self.runs[0].evaluation.remarks)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -142,7 +147,7 @@ class TunedRuns:
                 "device": first["device"],
                 "precision": first["precision"],
                 "threads": first.get("threads") or torch.get_num_threads(),
-                "command": self.command,
+                **self.facts,
             }
         )
 
@@ -209,8 +214,8 @@ class EvaluationResult:
         The name of that model.
     level : float
         Of the interval of the difference.
-    command : str
-        The command that reproduces the evaluation.
+    facts : mapping
+        What reproduces the evaluation beside its own records: the command and its options.
     """
 
     kind: ClassVar[str] = EVALUATION
@@ -219,25 +224,24 @@ class EvaluationResult:
     reference: Evaluation | None = field(default=None, repr=False)
     against: str = ""
     level: float = 0.95
-    command: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @cached_property
     def comparison(self) -> Comparison | None:
         """This model minus the other one."""
         return None if self.reference is None else self.evaluation.against(self.reference, level=self.level)
 
+    @cached_property
+    def claims(self) -> tuple[Claim, ...]:
+        """The difference of two models, and the score of the first against the majority baseline."""
+        comparison = self.comparison
+        against = [] if comparison is None else difference_claim(comparison, self.against)
+        return (*against, *self.evaluation.claims)
+
     @property
     def findings(self) -> tuple[str, ...]:
-        """Sentences about the scores, and the difference of two models."""
-        comparison = self.comparison
-        if comparison is None:
-            return self.evaluation.findings
-        sentence = f"{comparison.score}: {comparison.difference:+.4f} against {self.against}"
-        if comparison.interval is not None:
-            interval = comparison.interval
-            sentence += f" {between(interval.low, interval.high, 4, signed=True)}"
-        sentence += f" on the same {comparison.n:,} examples (p = {comparison.p:.3g}, {comparison.test})."
-        return (*self.evaluation.findings, sentence)
+        """The claims as text, and notes of the task."""
+        return (*map(render, self.claims), *self.evaluation.remarks)
 
     @property
     def methods(self) -> str:
@@ -259,7 +263,7 @@ class EvaluationResult:
             "models": [digest for record in records for digest in record.get("models", ())],
             "seconds": round(sum(record.get("seconds", 0.0) for record in records), 3),
         }
-        return {**(combined if records[0] else {}), "command": self.command}
+        return {**(combined if records[0] else {}), **self.facts}
 
     def document(self) -> dict[str, Any]:
         """Plain data of the format microtome/evaluate/1."""
@@ -301,6 +305,7 @@ class EvaluationResult:
 
 def _sentences(result: TunedRuns | EvaluationResult) -> dict[str, Any]:
     return {
+        "claims": [claim.document() for claim in result.claims],
         "findings": list(result.findings),
         "methods": result.methods,
         "warnings": list(result.warnings),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..context import SILENT, Context
 from ..corpora.lines import Lines
 from ..corpora.packed import sound, unpacked
 from ..errors import InputError, must
@@ -21,8 +22,6 @@ TOKENIZER, TOKENS = "tokenizer.json", "tokens.npy"
 # Lines per chunk; one of each hundred chunks is held out.
 HEAP = 1_000
 HELD_OUT = 100
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +51,7 @@ def read_text(
     vocabulary: int = 8_000,
     tokenizer: str | None = None,
     folder: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
+    context: Context = SILENT,
 ) -> Text:
     """
     Read a text and tokenize it.
@@ -68,7 +67,7 @@ def read_text(
         A tokenizer as JSON, to be used instead.
     folder : path, optional
         A cache for the tokens.
-    progress : callable, optional
+    context : Context
 
     Returns
     -------
@@ -85,8 +84,7 @@ def read_text(
         encodings = cutting.encode_batch(heap, add_special_tokens=False)
         ids = [np.array([*encoding.ids, SEP], dtype=np.uint16) for encoding in encodings if encoding.ids]
         parts[number % HELD_OUT == HELD_OUT - 1].extend(ids)
-        if progress is not None:
-            progress("reading", number + 1, 0)
+        context.report("reading", number + 1, 0)
     if not parts[0]:
         raise _empty(path)
     if not parts[1]:

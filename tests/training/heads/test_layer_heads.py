@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from microtome.context import Context
 from microtome.encoders.encoder import digest_weights
 from microtome.errors import InputError
 from microtome.tasks.generated.table import GENERATED
@@ -194,7 +195,7 @@ def test_progress_counts_all_seeds(encoder_of: Callable[..., Any], task: Any) ->
         rows_of(encoder, model, task)[0],
         recipe_of(),
         seeds=(0, 1),
-        progress=lambda *each: told.append(each),
+        context=Context(progress=lambda *each: told.append(each)),
     )
     assert told[-1] == ("heads of all layers", 14, 14)
     assert [done for _, done, _ in told] == list(range(1, 15))

@@ -90,9 +90,7 @@ class ModelEvaluation(TaskOptions, Experiment):
     def run(self, plan: Plan, context: Context) -> EvaluationResult:
         """Predict and score every example."""
         evaluations = [
-            score_model(
-                model, plan.inputs.task, split=self.split, level=context.level, progress=context.progress
-            )
+            score_model(model, plan.inputs.task, split=self.split, context=context)
             for _, model in plan.inputs.models
         ]
         names = [name for name, _ in plan.inputs.models]
@@ -102,7 +100,6 @@ class ModelEvaluation(TaskOptions, Experiment):
             reference=evaluations[1] if len(evaluations) > 1 else None,
             against=names[1] if len(names) > 1 else "",
             level=context.level,
-            command=context.command,
         )
 
 

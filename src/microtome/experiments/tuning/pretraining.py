@@ -98,11 +98,13 @@ class Pretraining(Experiment):
             vocabulary=design.vocabulary,
             tokenizer=plan.inputs.tokenizer,
             folder=self.token_cache,
-            progress=context.progress,
+            context=context,
         )
-        result = pretrain(
-            design, text, self.out, seed=self.seed, checkpoints=self.checkpoints, context=context
-        )
+        return pretrain(design, text, self.out, seed=self.seed, checkpoints=self.checkpoints, context=context)
+
+    def complete(self, plan: Plan, context: Context) -> Pretrained:
+        """Pretrain, and write the result beside the encoder."""
+        result = super().complete(plan, context)
         result.save()
         return result
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from ...errors import InputError, must, unknown
 from ...inference.answers import Answers
-from ...scores.classes import share_extremes
-from ...scores.declare import Labels, Score, additive, ratio
+from ...scores.declare import Labels, Score, additive, ratio, share_extremes
 from .distances import Trees, tree_distances
 from .fitting import Target
 from .model import Structural, predict_trees

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...context import SILENT, Context
 from ...lazy import torch
 from ..cuts import Cut, depth_of, every_truncation, outputs_of_cuts
 from ..models.stock import SEQUENCE, has_pooler
+from ..precision import Autocast
 from .head import Head
 from .reading import at_words, vector
 
@@ -18,7 +21,6 @@ if TYPE_CHECKING:
     from ..inputs import Features
     from ..models.taskmodel import TaskModel
 
-Progress = Callable[[str, int, int], None]
 # Maximum number of rows to which heads are applied at once.
 TOGETHER = 4_096
 
@@ -157,8 +159,8 @@ def head_rows(
     features: Sequence[Features],
     *,
     cuts: Sequence[Cut] | None = None,
-    progress: Progress | None = None,
-    autocast: Any = None,
+    context: Context = SILENT,
+    autocast: Autocast = contextlib.nullcontext,
 ) -> HeadRows:
     """
     Read the inputs of the head at every layer, in one pass.
@@ -169,7 +171,7 @@ def head_rows(
     features : sequence of Features
     cuts : sequence of tuple of int, optional
         Cuts whose last states are read; every truncation, from one block on, when absent.
-    progress, autocast
+    context, autocast
         As in `microtome.training.evaluating.predict`.
 
     Returns
@@ -202,7 +204,7 @@ def head_rows(
         layer_cuts,
         use,
         read=pick,
-        progress=progress,
+        context=context,
         autocast=autocast,
         name="states of all layers",
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...context import Progress
+from ...context import SILENT, Context
 from ...errors import InputError, must
 from ...lazy import LateModule, torch
 from ..models.methods import head_names, idle_names, set_head_dropout
@@ -74,7 +74,7 @@ def train_heads(
     seeds: Sequence[int] = (0, 1, 2),
     starts: Sequence[Weights] | None = None,
     still: Collection[str] = (),
-    progress: Progress | None = None,
+    context: Context = SILENT,
 ) -> list[Heads]:
     """
     Train one head per layer and seed with a recipe; the encoder is frozen.
@@ -96,7 +96,7 @@ def train_heads(
         For each seed, the initial weights, as `head_weights` returns them; the model's own when absent.
     still : collection of str
         Names of frozen weights of the head, such as `pooler_names`; not part of `starts`.
-    progress : callable, optional
+    context : Context
 
     Returns
     -------
@@ -120,7 +120,7 @@ def train_heads(
         start = first if starts is None else starts[number]
         if set(start) != set(first):
             raise must("names of the weights of a head", ", ".join(sorted(first)), ", ".join(sorted(start)))
-        trained.append(_train(model, rows, recipe, seed, start, _shifted(progress, number, len(seeds))))
+        trained.append(_train(model, rows, recipe, seed, start, _as_all_seeds(context, number, len(seeds))))
     return trained
 
 
@@ -160,7 +160,7 @@ def _train(
     recipe: Recipe,
     seed: int,
     start: Weights,
-    progress: Progress | None,
+    context: Context,
 ) -> Heads:
     layers, planned = rows.vectors.shape[0], recipe.updates(len(rows.counts))
     weights = {
@@ -207,7 +207,7 @@ def _train(
             recent.append(losses[1:].detach().clone())
             return []
 
-        run_updates(step, planned, TrainingRecords(progress=progress))
+        run_updates(step, planned, TrainingRecords(context=context))
     mean = torch.stack(list(recent)).mean(0).double().cpu().numpy()
     return Heads(seed=seed, weights={n: w.detach() for n, w in weights.items()}, losses=mean, updates=planned)
 
@@ -293,11 +293,13 @@ def _mode(model: TaskModel, *, training: bool, dropout: float | None) -> Iterato
             module.p = share
 
 
-def _shifted(progress: Progress | None, number: int, seeds: int) -> Progress | None:
+def _as_all_seeds(context: Context, number: int, seeds: int) -> Context:
     """Report the progress of one seed as that of all."""
-    if progress is None:
-        return None
-    return lambda _, done, planned: progress("heads of all layers", number * planned + done, seeds * planned)
+    return context.reporting(
+        lambda _, done, planned: context.report(
+            "heads of all layers", number * planned + done, seeds * planned
+        )
+    )
 
 
 def failures(heads: Sequence[Heads]) -> list[tuple[int, int, str]]:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ...context import SILENT, Context
 from ...errors import InputError
 from ...lazy import torch
 from ...store.files import TEMPORARY
 from ..evaluating import TOKENS
-from ..inputs import Features, collate
+from ..inputs import Features, by_length, collate
 from ..models.taskmodel import TaskModel
+from ..precision import Autocast
 
 # States of more bytes than this are kept in a file, not in memory.
 MOST = 1_000_000_000
@@ -26,7 +30,6 @@ FILE = f".states.float32{TEMPORARY}"
 GIVEN = "bottom"
 
 _NEEDED = "cached must be asked where the embeddings and the first block are frozen"
-Progress = Callable[[str, int, int], None]
 
 
 def still_blocks(model: TaskModel) -> int:
@@ -86,9 +89,9 @@ class Bottom:
     features : sequence of Features
     folder : Path, optional
         For the file, which is removed when the context ends; without one all states are in memory.
-    autocast : callable, optional
+    autocast : callable
         Returns the context of mixed precision.
-    progress : callable, optional
+    context : Context
     most : int
         Maximum bytes of states in memory if there is a folder.
     """
@@ -99,12 +102,12 @@ class Bottom:
         features: Sequence[Features],
         *,
         folder: Path | None = None,
-        autocast: Callable[[], Any] | None = None,
-        progress: Progress | None = None,
+        autocast: Autocast = contextlib.nullcontext,
+        context: Context = SILENT,
         most: int = MOST,
     ) -> None:
         self.model, self.features, self.still = model, features, still_blocks(model)
-        self._autocast, self._progress = autocast, progress
+        self._autocast, self._context = autocast, context
         self._blocks = model.family.blocks_of(model.base)
         self._places = {id(feature): index for index, feature in enumerate(features)}
         lengths = [[len(row) for row in feature.tokens] for feature in features]
@@ -180,8 +183,6 @@ class Bottom:
         return {**batch, GIVEN: torch.from_numpy(flat).to(batch["input_ids"].device, non_blocking=True)}
 
     def _record(self) -> None:
-        import contextlib
-
         shape: Any = self._shape
         if self._path is None:
             self._states = np.empty(shape, dtype=np.float32)
@@ -194,23 +195,17 @@ class Bottom:
                     os.posix_fallocate(file.fileno(), 0, size)
             self._states = np.memmap(self._path, dtype=np.float32, mode="r+", shape=shape)
         model, training = self.model, self.model.training
-        order = sorted(range(len(self.features)), key=lambda index: -len(self.features[index]))
         budget = TOKENS["cpu" if model.device.type == "cpu" else "cuda"]
         model.eval()
         done = 0
         try:
-            while done < len(order):
-                rows = len(self.features[order[done]].tokens)
-                count = max(1, budget // max(1, rows * len(self.features[order[done]])))
-                indices = order[done : done + count]
+            for indices in by_length(self.features, budget, attrgetter("padded_size")):
                 self._wanted = []
-                mixed = self._autocast() if self._autocast is not None else contextlib.nullcontext()
-                with torch.no_grad(), mixed:
+                with torch.no_grad(), self._autocast():
                     model(collate([self.features[index] for index in indices], model.device))
                 self._keep(indices, self._wanted[0])
                 done += len(indices)
-                if self._progress is not None:
-                    self._progress("frozen blocks", done, len(order))
+                self._context.report("frozen blocks", done, len(self.features))
         finally:
             self._wanted = None
             model.train(training)

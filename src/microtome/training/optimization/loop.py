@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...context import Progress
+from ...context import SILENT, Context
 from ...lazy import torch
 from ...randomness import generator
 from ..heads.losses import counted
@@ -72,8 +72,8 @@ class TrainingRecords:
         Called after each update in `save_at`, with the number of updates done; returns the current score, if
         there is one.
     save_at : frozenset of int
-    progress : callable, optional
-        Called with a label, the number of updates done and their total.
+    context : Context
+        To which the number of updates done and their total are reported.
     label : str
     state_seconds : float
         Interval between saved states. A signal to stop (Ctrl-C, SIGTERM, SIGHUP) takes effect after the
@@ -87,7 +87,7 @@ class TrainingRecords:
     folder: Path | None = None
     save: Callable[[int], float | None] | None = None
     save_at: frozenset[int] = frozenset()
-    progress: Progress | None = None
+    context: Context = SILENT
     label: str = "training"
     state_seconds: float = STATE_SECONDS
     log_updates: int = LOG_UPDATES
@@ -151,8 +151,7 @@ def run_updates(
                 if not all(math.isfinite(value) for value in line.values()):
                     diverged = f"the loss was no number at update {done} of {planned}"
                     break
-            if records.progress is not None:
-                records.progress(_label(records.label, losses, score), done, planned)
+            records.context.report(_label(records.label, losses, score), done, planned)
             if records.save is not None and done in records.save_at:
                 score = records.save(done)
                 if score is not None:

@@ -9,12 +9,13 @@ and the dropout masks.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from ...context import SILENT, Context
 from ...errors import InputError
 from ...lazy import LateModule, torch
 from ..models.taskmodel import TaskModel
@@ -36,7 +37,7 @@ def train_vectorized(
     seeds: Sequence[int],
     longest: int,
     tf32: bool = False,
-    progress: Callable[[str, int, int], None] | None = None,
+    context: Context = SILENT,
 ) -> list[TrainingCourse]:
     """
     Train several models as one, batched with vmap.
@@ -55,8 +56,7 @@ def train_vectorized(
         Maximum number of tokens per example.
     tf32 : bool
         Whether matrix products on a GPU use TF32.
-    progress : callable, optional
-        Called with a label, the number of updates done and their total.
+    context : Context
 
     Returns
     -------
@@ -103,7 +103,7 @@ def train_vectorized(
             history.append((update + 1, mean))
         return {}
 
-    records = TrainingRecords(progress=progress, label="training, vectorized")
+    records = TrainingRecords(context=context, label="training, vectorized")
     course = run_updates(step, planned, records, summarize=summarize)
     joined.give_back(models)
     for model in models:
