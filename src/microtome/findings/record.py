@@ -21,7 +21,6 @@ from ..store.outfolder import FILES, RESULT, check_foreign, kind_of
 from .claims.claim import read_claim
 from .maps import Map, Maps
 from .methods import methods_page, methods_paragraph, references
-from .results import plain
 from .stackblocks import blocks_document, read_blocks
 
 R = TypeVar("R")
@@ -55,7 +54,7 @@ def document(maps: Maps) -> dict[str, Any]:
         "maps": [
             _map_document(similarity_map, with_provenance=shared is None) for similarity_map in all_maps
         ],
-        "claims": plain(maps.claims),
+        "claims": [_plain(claim.document()) for claim in maps.claims],
         "findings": list(maps.findings),
         **({"blocks": [_plain(blocks_document(blocks)) for blocks in maps.blocks]} if maps.blocks else {}),
         "methods": methods_paragraph(maps),

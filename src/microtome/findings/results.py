@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..errors import InputError, check_plain, must, unknown
-from .claims.claim import Bound, Claim, Quantity, read_claim
+from .claims.claim import Claim, read_claim
 from .claims.render import render
 from .intervals import Unit
 
@@ -352,7 +352,9 @@ def plain(value: Any) -> Any:
     """Convert to JSON-compatible data: lists for arrays, None for NaN and infinities."""
     if isinstance(value, np.ndarray | np.generic):
         return plain(value.tolist())
-    if isinstance(value, Curve | SpanMap | Claim | Quantity | Bound):
+    if isinstance(value, Claim):
+        return plain(value.document())
+    if isinstance(value, Curve | SpanMap):
         return {entry.name: plain(getattr(value, entry.name)) for entry in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -103,9 +103,17 @@ class Claim:
     beside: Mapping[str, Quantity] = field(default_factory=lambda: MappingProxyType({}))
     facts: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
+    def document(self) -> dict[str, Any]:
+        """Convert the claim to data for JSON, in which NaN and infinities become null by `plain`."""
+        entries = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        for name in ("estimate", "bound"):
+            entries[name] = None if entries[name] is None else asdict(entries[name])
+        beside = {name: asdict(quantity) for name, quantity in self.beside.items()}
+        return {**entries, "layers": list(self.layers), "beside": beside, "facts": dict(self.facts)}
+
 
 def read_claim(document: Mapping[str, Any]) -> Claim:
-    """Build a claim from its entry in `Result.document`, also after a way through JSON."""
+    """Build a claim from the output of `Claim.document`, also after a way through JSON."""
     bound = document["bound"]
     return Claim(
         **{
