@@ -22,7 +22,7 @@ from microtome.pruning.certifying import Candidate, Step
 from microtome.pruning.margin import Drop
 from microtome.pruning.pruned import Pruned
 from microtome.scores.table import SCORES
-from microtome.training.evaluating import plain
+from microtome.training.evaluation import plain
 
 LAYERS, ROWS, FEATURES = 9, 240, 12
 

@@ -27,7 +27,7 @@ from microtome.findings.words import at_least, at_most
 from microtome.inference.baselines import Standing
 from microtome.inference.estimate import Interval
 from microtome.report.collecting import collect
-from microtome.training.evaluating import plain
+from microtome.training.evaluation import plain
 from report.samples import drop, estimate, finetuning, pruned, write_json
 
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -13,7 +13,8 @@ from .show import Screen
 if TYPE_CHECKING:
     from ..inference.estimate import Estimate
     from ..pruning.pruned import Pruned
-    from ..training.writing import EvaluationResult, TunedRuns
+    from ..training.evaluation import Evaluation
+    from ..training.writing import TunedRuns
     from ..zoo.pretraining import Pretrained
 
 
@@ -40,9 +41,8 @@ def note_tuned(screen: Screen, result: TunedRuns, out: Path) -> None:
     _note_head(screen, result.runs[0].folder)
 
 
-def print_evaluation(screen: Screen, result: EvaluationResult) -> None:
+def print_evaluation(screen: Screen, result: Evaluation) -> None:
     """Print every score with its interval and the majority baseline."""
-    evaluation = result.evaluation
     rows = [
         [
             name,
@@ -50,15 +50,15 @@ def print_evaluation(screen: Screen, result: EvaluationResult) -> None:
             ""
             if score.low is None or score.high is None
             else f"{at_least(score.low, 4)} to {at_most(score.high, 4)}",
-            "" if name not in evaluation.baseline else f"{evaluation.baseline[name]:.4f}",
+            "" if name not in result.baseline else f"{result.baseline[name]:.4f}",
         ]
-        for name, score in evaluation.scores.items()
+        for name, score in result.scores.items()
     ]
     head = ["score", "value", f"{result.level * 100:g} % interval over examples", "majority baseline"]
     screen.rows(head, rows, result.findings)
 
 
-def note_evaluation(screen: Screen, result: EvaluationResult, out: Path) -> None:
+def note_evaluation(screen: Screen, result: Evaluation, out: Path) -> None:
     """Name the files of an evaluation."""
     screen.note(f"Written to {out}: result.json and table.parquet.")
 

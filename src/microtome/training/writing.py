@@ -1,33 +1,31 @@
-"""Results of fine-tunings and evaluations: documents, findings and output folders."""
+"""Results of fine-tunings: documents, findings and output folders."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..encoders.versions import provenance
-from ..findings.record import check_earlier, make_folder, replace_file
+from ..findings.record import check_earlier, make_folder
 from ..findings.results import RESULT
-from ..findings.results import plain as plain_data
 from ..findings.words import counted
 from ..lazy import torch
 from ..rounding import between
 from ..store.entry import read_entry
-from ..store.outfolder import TABLE, check_foreign, deliver, forget, kind_of, listed
-from .evaluating import Evaluation, plain
+from ..store.outfolder import TABLE, check_foreign, deliver, listed
+from .evaluation import plain, sentences_of, write_document
 from .tuned import RUN
 
 if TYPE_CHECKING:
     from ..inference.estimate import Estimate
-    from ..inference.pairing import Comparison
     from .tuned import Tuned
 
-TUNING, EVALUATION = "finetune", "evaluate"
+TUNING = "finetune"
 
 
 def check_runs(folder: Path, seeds: Sequence[int]) -> None:
@@ -114,7 +112,7 @@ class TunedRuns:
                 "address": run.address,
                 "folder": str(run.folder),
                 **json.loads((run.folder / RUN).read_text()),
-                "evaluation": run.evaluation.document(),
+                "evaluation": run.evaluation.scored(),
             }
             for run in self.runs
         ]
@@ -152,7 +150,7 @@ class TunedRuns:
             "format": f"microtome/{TUNING}/1",
             "runs": self._run_documents,
             "mean": plain(self.mean),
-            **_sentences(self),
+            **sentences_of(self),
             "provenance": self.provenance,
         }
 
@@ -175,7 +173,7 @@ class TunedRuns:
         check_runs(Path(folder), [run.seeds.order for run in self.runs])
         path = make_folder(folder)
         checkpoints = [deliver(run.folder, path / f"seed-{run.seeds.order}") for run in self.runs]
-        _write(path, self.document())
+        write_document(path, self.document())
         rows = [
             {
                 "seed": run.seeds.order,
@@ -191,128 +189,3 @@ class TunedRuns:
         ]
         pq.write_table(pa.Table.from_pylist(rows), path / TABLE)
         return (path / RESULT, path / TABLE, *checkpoints)
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvaluationResult:
-    """
-    Result of an evaluation, optionally compared with another one on the same examples.
-
-    Parameters
-    ----------
-    evaluation : Evaluation
-    model : str
-        Its name.
-    reference : Evaluation, optional
-        Of the model that it is compared with.
-    against : str
-        The name of that model.
-    level : float
-        Of the interval of the difference.
-    command : str
-        The command that reproduces the evaluation.
-    """
-
-    kind: ClassVar[str] = EVALUATION
-    evaluation: Evaluation
-    model: str = ""
-    reference: Evaluation | None = field(default=None, repr=False)
-    against: str = ""
-    level: float = 0.95
-    command: str = ""
-
-    @cached_property
-    def comparison(self) -> Comparison | None:
-        """This model minus the other one."""
-        return None if self.reference is None else self.evaluation.against(self.reference, level=self.level)
-
-    @property
-    def findings(self) -> tuple[str, ...]:
-        """Sentences about the scores, and the difference of two models."""
-        comparison = self.comparison
-        if comparison is None:
-            return self.evaluation.findings
-        sentence = f"{comparison.score}: {comparison.difference:+.4f} against {self.against}"
-        if comparison.interval is not None:
-            interval = comparison.interval
-            sentence += f" {between(interval.low, interval.high, 4, signed=True)}"
-        sentence += f" on the same {comparison.n:,} examples (p = {comparison.p:.3g}, {comparison.test})."
-        return (*self.evaluation.findings, sentence)
-
-    @property
-    def methods(self) -> str:
-        """A paragraph for a paper."""
-        return self.evaluation.methods
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What a reader of the scores must know."""
-        return self.evaluation.warnings
-
-    @property
-    def provenance(self) -> Mapping[str, Any]:
-        """What it takes to reproduce the evaluation."""
-        evaluations = [self.evaluation, *([] if self.reference is None else [self.reference])]
-        records = [evaluation.provenance for evaluation in evaluations]
-        combined = {
-            **records[0],
-            "models": [digest for record in records for digest in record.get("models", ())],
-            "seconds": round(sum(record.get("seconds", 0.0) for record in records), 3),
-        }
-        return {**(combined if records[0] else {}), "command": self.command}
-
-    def document(self) -> dict[str, Any]:
-        """Plain data of the format microtome/evaluate/1."""
-        comparison, evaluation = self.comparison, self.evaluation.document()
-        document = {"format": f"microtome/{EVALUATION}/1", "model": self.model, **evaluation}
-        if comparison is not None and self.reference is not None:
-            document["against"] = {
-                "model": self.against,
-                **self.reference.document(),
-                "difference": comparison.difference,
-                "low": None if comparison.interval is None else comparison.interval.low,
-                "high": None if comparison.interval is None else comparison.interval.high,
-                "p": None if comparison.p != comparison.p else comparison.p,
-                "test": comparison.test,
-            }
-        return {**document, **_sentences(self), "provenance": self.provenance}
-
-    def save(self, folder: str | os.PathLike[str]) -> tuple[Path, ...]:
-        """
-        Write `result.json`, and every prediction in `table.parquet`.
-
-        Parameters
-        ----------
-        folder : path
-            New, or of an earlier evaluation, whose files are replaced.
-
-        Returns
-        -------
-        tuple of Path
-        """
-        from .evaluating import write_answers
-
-        check_earlier(folder, EVALUATION, (RESULT, TABLE))
-        path = make_folder(folder)
-        _write(path, self.document())
-        write_answers(self.evaluation, path / TABLE)
-        return path / RESULT, path / TABLE
-
-
-def _sentences(result: TunedRuns | EvaluationResult) -> dict[str, Any]:
-    return {
-        "findings": list(result.findings),
-        "methods": result.methods,
-        "warnings": list(result.warnings),
-    }
-
-
-def forget_evaluation(folder: Path) -> None:
-    """Remove an earlier evaluation, which would be mistaken for one of the results now in sibling folders."""
-    if kind_of(folder / RESULT) == EVALUATION:
-        forget(folder, (RESULT, TABLE))
-
-
-def _write(folder: Path, document: dict[str, Any]) -> None:
-    content = json.dumps(plain_data(document), indent=1, allow_nan=False).encode() + b"\n"
-    replace_file(folder / RESULT, content)
