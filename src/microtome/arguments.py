@@ -20,33 +20,23 @@ R = TypeVar("R")
 Test = Callable[[Any], bool]
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, Integral)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real)
-
-
-def _is_path(value: Any) -> bool:
-    return isinstance(value, (str, os.PathLike))
+def _of(*kinds: type[Any]) -> Test:
+    return lambda value: isinstance(value, kinds)
 
 
 def _several(test: Test) -> Test:
     def check(value: Any) -> bool:
         several = isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
-        return several and all(test(one) for one in value)
+        return several and all(map(test, value))
 
     return check
-
-
-def _is_name(value: Any) -> bool:
-    return isinstance(value, (str, Integral))
 
 
 def _is_truth(value: Any) -> bool:
     return type(value).__name__ in ("bool", "bool_")
 
+
+_is_whole, _is_number = _of(Integral), _of(Real)
 
 # By what stands in an annotation: the words for it, and the test.
 _SIMPLE: Mapping[str, tuple[str, Test]] = {
@@ -54,15 +44,15 @@ _SIMPLE: Mapping[str, tuple[str, Test]] = {
     "int": ("a whole number", _is_whole),
     "float": ("a number", _is_number),
     "bool": ("true or false", _is_truth),
-    "str": ("a string", lambda value: isinstance(value, str)),
-    "os.PathLike[str]": ("a path", _is_path),
-    "Mapping[str, Any]": ("a mapping", lambda value: isinstance(value, Mapping)),
-    "Mapping[str, str]": ("a mapping", lambda value: isinstance(value, Mapping)),
-    "Sequence[int]": ("whole numbers", _several(lambda one: _is_whole(one) and not _is_truth(one))),
-    "Sequence[int | None]": ("whole numbers", _several(lambda one: one is None or _is_whole(one))),
+    "str": ("a string", _of(str)),
+    "os.PathLike[str]": ("a path", _of(str, os.PathLike)),
+    "Mapping[str, Any]": ("a mapping", _of(Mapping)),
+    "Mapping[str, str]": ("a mapping", _of(Mapping)),
+    "Sequence[int]": ("whole numbers", _several(lambda value: _is_whole(value) and not _is_truth(value))),
+    "Sequence[int | None]": ("whole numbers", _several(_of(Integral, type(None)))),
     "Sequence[float]": ("numbers", _several(_is_number)),
     # A name alone stands for a list of it, and layers may be named by numbers.
-    "Sequence[str]": ("strings", lambda value: isinstance(value, str) or _several(_is_name)(value)),
+    "Sequence[str]": ("strings", lambda value: isinstance(value, str) or _several(_of(str, Integral))(value)),
     "Sequence[Sequence[int]]": ("lists of whole numbers", _several(_several(_is_whole))),
     "tuple[int, ...]": ("whole numbers", _several(_is_whole)),
 }
@@ -110,8 +100,9 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     microtome.errors.InputError: size must be a whole number, but got 'three'.
     """
     signature = inspect.signature(function)
-    rules = {name: rule for name, one in signature.parameters.items() if (rule := _rule(one.annotation))}
-
+    rules = {
+        n: rule for n, parameter in signature.parameters.items() if (rule := _rule(parameter.annotation))
+    }
     look = _check
 
     def call(*arguments: Any, **named: Any) -> Any:
@@ -225,13 +216,9 @@ def _rule(annotation: Any) -> list[tuple[str, Test]]:
     for member in re.split(r" \| (?![^\[]*\])", annotation):
         if member in _CLASSES:
             words, names = _CLASSES[member]
-            rule.append((words, functools.partial(_has, names)))
+            rule.append((words, lambda value, names=names: all(hasattr(value, name) for name in names)))
         elif member in _SIMPLE:
             rule.append(_SIMPLE[member])
         else:
             return []
     return rule
-
-
-def _has(names: tuple[str, ...], value: Any) -> bool:
-    return all(hasattr(value, name) for name in names)

@@ -89,16 +89,16 @@ def check_plain(path: str | os.PathLike[str]) -> None:
         raise InputError(f"{place} must be a plain file, but it is a pipe or a device.")
 
 
-def unknown(kind: str, name: object, known: Iterable[str]) -> UnknownNameError:
+def unknown(kind: str, name: object, allowed: Iterable[str]) -> UnknownNameError:
     """
-    Write the house sentence for a name that is in no table, with the nearest known names.
+    Write the house sentence for a name that is in no table, with the nearest allowed name.
 
     Examples
     --------
     >>> str(unknown("measure", "svca", ["svcca", "pwcca", "rsa"]))
     "measure must be one of pwcca, rsa, svcca, but got 'svca'. Did you mean svcca?"
     """
-    names = sorted(known)
+    names = sorted(allowed)
     close = difflib.get_close_matches(str(name), names, n=1)
     guess = f" Did you mean {close[0]}?" if close else ""
     return UnknownNameError(f"{kind} must be one of {', '.join(names)}, but got {shown(name)}.{guess}")

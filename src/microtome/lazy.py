@@ -1,7 +1,8 @@
-"""Torch imported at its first use, and the base of torch modules that are defined before that."""
+"""Heavy libraries imported at their first use, and the base of torch modules that are defined before that."""
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -22,15 +23,24 @@ class LazyModule(ModuleType):
     3.0
     """
 
+    def __getattribute__(self, name: str) -> Any:
+        own = super().__getattribute__
+        # The short way for a module that is imported: loops over small tensors read names often.
+        module = None if name.startswith("__") else sys.modules.get(own("__name__"))
+        return own(name) if module is None else getattr(module, name)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(import_module(self.__name__), name)
 
 
 if TYPE_CHECKING:
+    import tokenizers as tokenizers
     import torch as torch
+    import transformers as transformers
     from torch.nn import Module as _Module
 else:
-    torch, _Module = LazyModule("torch"), object
+    tokenizers, torch, transformers = map(LazyModule, ("tokenizers", "torch", "transformers"))
+    _Module = object
 
 
 class LateModule(_Module):

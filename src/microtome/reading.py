@@ -10,13 +10,13 @@ from .errors import InputError, must, unknown
 MOST_NUMBERS = 10_000
 
 
-def read_numbers(option: str, given: str, *, empty: bool = False) -> list[int]:
+def read_numbers(option: str, text: str, *, empty: bool = False) -> list[int]:
     """
     Read whole numbers, with commas between them and a hyphen for all from one to another.
 
     Parameters
     ----------
-    option, given : str
+    option, text : str
     empty : bool
         Whether there may be none.
 
@@ -25,41 +25,39 @@ def read_numbers(option: str, given: str, *, empty: bool = False) -> list[int]:
     >>> read_numbers("--permutations", "1-3,7")
     [1, 2, 3, 7]
     """
-
-    found: list[int] = []
-    for part in (part.strip() for part in given.split(",") if part.strip()):
+    numbers: list[int] = []
+    for part in (part.strip() for part in text.split(",") if part.strip()):
         first, hyphen, last = part.partition("-")
         if not first.isdecimal() or (hyphen and not last.isdecimal()):
-            raise must(option, "numbers with commas between them, or as 1-10", given)
+            raise must(option, "numbers with commas between them, or as 1-10", text)
         low, high = int(first), int(last if hyphen else first)
-        if len(found) + high - low >= MOST_NUMBERS:
-            raise must(option, f"at most {MOST_NUMBERS:,} numbers", given)
-        found += range(low, high + 1)
-    if len(set(found)) != len(found) or not (found or empty):
-        raise must(option, "one number or more, each once", given)
-    return found
+        if len(numbers) + high - low >= MOST_NUMBERS:
+            raise must(option, f"at most {MOST_NUMBERS:,} numbers", text)
+        numbers += range(low, high + 1)
+    if len(set(numbers)) != len(numbers) or not (numbers or empty):
+        raise must(option, "one number or more, each once", text)
+    return numbers
 
 
-def read_names(option: str, given: str, known: Sequence[str]) -> tuple[str, ...]:
-    """Read names with commas between them, each one of those that are known."""
+def read_names(option: str, text: str, allowed: Sequence[str]) -> tuple[str, ...]:
+    """Read names with commas between them, each one of those that are allowed."""
+    names = tuple(part.strip() for part in text.split(",") if part.strip())
+    for name in names:
+        if name not in allowed:
+            raise unknown(f"a name of {option}", name, allowed)
+    if not names or len(set(names)) != len(names):
+        raise must(option, "one name or more, each once", text)
+    return names
 
-    found = tuple(part.strip() for part in given.split(",") if part.strip())
-    for name in found:
-        if name not in known:
-            raise unknown(f"a name of {option}", name, known)
-    if not found or len(set(found)) != len(found):
-        raise must(option, "one name or more, each once", given)
-    return found
 
-
-def read_pairs(option: str, given: Sequence[str], form: str = "name=value") -> dict[str, str]:
+def read_pairs(option: str, parts: Sequence[str], form: str = "name=value") -> dict[str, str]:
     """
     Read `name=value`, each name once.
 
     Parameters
     ----------
     option : str
-    given : sequence of str
+    parts : sequence of str
     form : str
         For whoever wrote something else.
 
@@ -68,9 +66,8 @@ def read_pairs(option: str, given: Sequence[str], form: str = "name=value") -> d
     >>> read_pairs("--column", ["text=review", "label=stars"])
     {'text': 'review', 'label': 'stars'}
     """
-
     pairs: dict[str, str] = {}
-    for part in given:
+    for part in parts:
         name, equals, value = part.partition("=")
         if not equals or not name:
             raise must(option, form, part)
@@ -80,17 +77,17 @@ def read_pairs(option: str, given: Sequence[str], form: str = "name=value") -> d
     return pairs
 
 
-def read_values(given: list[str], option: str = "--set", such: str = "rate=2e-5") -> dict[str, Any]:
+def read_values(parts: list[str], option: str = "--set", such: str = "rate=2e-5") -> dict[str, Any]:
     """Read `name=value`: numbers, true and false, none, or a word."""
     plain = {"true": True, "false": False, "none": None}
-    found: dict[str, Any] = {}
-    for name, value in read_pairs(option, given, f"name=value, such as {such}").items():
-        if value.lower() in plain:
-            found[name] = plain[value.lower()]
+    values: dict[str, Any] = {}
+    for name, text in read_pairs(option, parts, f"name=value, such as {such}").items():
+        if text.lower() in plain:
+            values[name] = plain[text.lower()]
             continue
-        parts = [_read_number(part) for part in value.split(",")]
-        found[name] = parts[0] if len(parts) == 1 else tuple(parts)
-    return found
+        numbers = [_read_number(part) for part in text.split(",")]
+        values[name] = numbers[0] if len(numbers) == 1 else tuple(numbers)
+    return values
 
 
 def _read_number(value: str) -> int | float | str:

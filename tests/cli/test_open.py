@@ -15,7 +15,8 @@ from microtome.encoders.versions import LIBRARIES
 from microtome.findings.maps import Maps
 
 # Keys of the provenance of every result.
-COMMON = ("microtome", "python", *LIBRARIES, "models", "seeds", "device", "threads", "seconds", "command")
+COMMON = ("microtome", "python", *LIBRARIES, "models", "seeds", "device", "threads", "seconds")
+COMMON += ("command", "options", "level")
 TUNING = ["--set", "steps=4", "--set", "batch=8", "--set", "longest=16", "--threads", "1"]
 SMALL = ("layers=2", "width=32", "heads=2", "inner=64", "length=12", "batch=4", "steps=3", "vocabulary=60")
 DESIGN = [word for value in SMALL for word in ("--set", value)]

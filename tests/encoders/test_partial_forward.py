@@ -163,9 +163,9 @@ def test_the_model_is_left_as_it_was_also_when_reading_fails(encoder_of: Callabl
     ("cuts", "sentence"),
     [
         ([], "cuts must be at least one, but got 0"),
-        ([(1, 4)], "blocks of a cut must be whole numbers from 1 to 3, but got 4"),
-        ([(0,)], "blocks of a cut must be whole numbers from 1 to 3, but got 0"),
-        ([(1.0,)], "blocks of a cut must be whole numbers from 1 to 3, but got 1.0"),
+        ([(1, 4)], "a block of a cut must be a whole number between 1 and 3, but got 4"),
+        ([(0,)], "a block of a cut must be a whole number between 1 and 3, but got 0"),
+        ([(1.0,)], "a block of a cut must be a whole number between 1 and 3, but got 1.0"),
     ],
 )
 def test_blocks_that_are_not_there_are_refused(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -24,7 +25,7 @@ from microtome.findings.record import (
     from_json,
     open_record,
     to_json,
-    with_source,
+    with_facts,
     write,
 )
 from microtome.inference.estimate import Sides
@@ -48,7 +49,7 @@ def maps() -> Maps:
         names=[f"a/{i}" for i in range(4)],
         right_names=["b\u00e9/0", "b\u00e9/1", 'b"\\/2'],
     )
-    return with_source(
+    return with_facts(
         found, command="microtome similarity 'a b.npy'", inputs=[{"path": "a b.npy", "bytes": 3}]
     )
 
@@ -70,7 +71,7 @@ def check_equal(one: object, two: object, name: str) -> None:
         check_equal(one.left, two.left, name)
         check_equal(one.right, two.right, name)
     elif isinstance(one, (dict, MappingProxyType)):
-        assert isinstance(two, MappingProxyType), name
+        assert isinstance(two, Mapping), name
         assert list(one) == list(two), name
         for key in one:
             check_equal(one[key], two[key], f"{name}.{key}")

@@ -13,7 +13,7 @@ import microtome as mt
 from microtome.errors import InputError
 from microtome.findings.blocks import Block, BlockFinding
 from microtome.findings.maps import Maps
-from microtome.findings.record import from_json, to_json, with_source
+from microtome.findings.record import from_json, to_json, with_facts
 from microtome.findings.stackblocks import StackBlocks
 from microtome.inference.estimate import Interval
 
@@ -43,7 +43,7 @@ def finding() -> BlockFinding:
 def test_what_is_read_is_what_was_written(found: BlockFinding) -> None:
     maps = mt.similarity_matrix([np.eye(8, 3), np.eye(8, 3)], measures="linear_cka")
     one = StackBlocks(stack="a", measure="debiased_cka", names=NAMES, finding=found)
-    whole = with_source(Maps(list(maps.values()), (), [one]), command="", inputs=[])
+    whole = with_facts(Maps(list(maps.values()), (), [one]), command="", inputs=[])
     text = to_json(whole)
     json.loads(text, parse_constant=lambda name: pytest.fail(name))
     [back] = from_json(text).blocks
@@ -58,7 +58,7 @@ def test_names_must_be_those_of_the_layers() -> None:
 
 def test_findings_of_an_earlier_rule_are_left_aside() -> None:
     maps = mt.similarity_matrix([np.eye(8, 3), np.eye(8, 3)], measures="linear_cka")
-    read = json.loads(to_json(with_source(Maps(list(maps.values())), command="", inputs=[])))
+    read = json.loads(to_json(with_facts(Maps(list(maps.values())), command="", inputs=[])))
     earlier = {"verdict": "step", "border": 3, "contrast": 0.7}
     read["blocks"] = [{"stack": "a", "measure": "debiased_cka", "names": ["a/0"], "finding": earlier}]
     assert from_json(json.dumps(read)).blocks == ()

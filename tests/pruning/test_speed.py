@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from microtome.encoders.loading import load
 from microtome.pruning.speed import Speed, Timing, _peak_on_cpu, cut_model, measure_speed
 from microtome.tasks.items import Item
 from microtome.training.models.modeling import build
+from microtome.training.opening import Model
 from pruning.idle import task_with, texts
 
 
@@ -23,7 +24,8 @@ def test_a_smaller_model_is_measured_beside_the_whole(model_type: str, checkpoin
     task = task_with("classification", {"train": items}, ("no", "yes"))
     full = build(encoder, task, "stock")
     cut = cut_model(full, (1, 2))
-    found = measure_speed(full, cut, task.split("train"), task, encoder.tokenizer, longest=32, rounds=3)
+    model = Model(name="m", encoder=encoder, task_model=full, longest=32)
+    found = measure_speed(model, cut, task.split("train"), task, rounds=3)
     assert [(one.what, one.batch) for one in found.timings] == [
         ("whole model", 1),
         ("blocks", 1),
@@ -37,7 +39,7 @@ def test_a_smaller_model_is_measured_beside_the_whole(model_type: str, checkpoin
     assert (counts[0] > counts[1]) == (model_type != "albert")
     assert found.bytes[1] == 4 * counts[1]
     assert found.peak[0] >= found.peak[1] > 0
-    assert found.document()["timings"][0]["batch"] == 1
+    assert asdict(found)["timings"][0]["batch"] == 1
     assert len(full.family.blocks_of(full.base)) == 8  # the whole model stays whole
     assert len(found.table()) == 7
 

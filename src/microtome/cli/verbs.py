@@ -249,7 +249,7 @@ def _run(kind: type[Experiment], options: Mapping[str, Any], shared: Mapping[str
     for one, plan, folder in zip(experiments, plans, folders, strict=True):
         screen.note(plan.sentence)
         with screen.working() as progress, using_threads(context.threads):
-            result = one.run(plan, context.reporting(progress))
+            result = one.complete(plan, context.reporting(progress))
         # Files first: a reader who leaves early, as `head` does, must not cost the user the result.
         result = write_result(screen, result, folder)
         if not screen.json:

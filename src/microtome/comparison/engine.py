@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..inference.clusters import Clusters
+from ..lazy import torch
 from ..measures.declare import Chosen
 from ..moments.bank import Bank
 from ..moments.clustered import (
@@ -29,8 +30,6 @@ from .plan import LEAST_TILE, second_share
 from .tables import KINDS, Outcome, Scores, Table, facts_of, settle
 
 if TYPE_CHECKING:
-    import torch
-
     from .request import Request
 
 
@@ -128,8 +127,6 @@ class _ClusterReading:
         rights: tuple[int, ...],
     ) -> None:
         """Read the rows of the layers of a pass again, for the scores of their units."""
-        import torch
-
         index = torch.tensor(places, device=self.rows.device)
         units = cluster_scores(
             replace(self.rows, stacks=stacks),
@@ -222,8 +219,6 @@ class _Run:
         self, crossing: Crossing, correction: torch.Tensor, known: Sequence[tuple[_Side, int]]
     ) -> None:
         """Create banks for the layers of a pass that occur for the first time."""
-        import torch
-
         fresh = [
             k
             for k, (side, layer) in enumerate(known)
@@ -246,8 +241,6 @@ class _Run:
                 side.own[layer] = bank.frob2[row] - correction[k, k]
 
     def _blank(self) -> torch.Tensor:
-        import torch
-
         return torch.full(self.shape, float("nan"), dtype=torch.float64, device=self.request.device)
 
     def _report(self, total: int) -> Callable[[int], None] | None:
@@ -263,8 +256,6 @@ class _Run:
 
     def _correction(self, crossing: Crossing, places: Sequence[int]) -> torch.Tensor:
         """Debiasing correction, shape (layers, layers) over the layers of the pass."""
-        import torch
-
         n, clustered = crossing.n, self.request.clusters is not None
         if clustered and self.reading is not None:
             index = torch.tensor(places, device=self.reading.correction.device)
@@ -277,8 +268,6 @@ class _Run:
     def _strips(
         self, crossing: Crossing, correction: torch.Tensor, position: int, i: int, rights: tuple[int, ...]
     ) -> None:
-        import torch
-
         bank, row = self.left.banks[i]
         side = self.right
         offset = crossing.right[crossing.first[position]]

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ..lazy import torch
 from ..measures.declare import Chosen
 from ..moments.gram import GramProducts, gram_bytes, gram_products
 from ..moments.strip import Debiasing
 from .nulls import null_details, null_of
 from .request import Request
 from .tables import Outcome, Table, facts_of_spread, settle, shares
-
-if TYPE_CHECKING:
-    import torch
 
 # Measures that depend on norms of scatter matrices only.
 NORMS_ONLY = ("linear_cka", "debiased_cka")
@@ -54,8 +52,6 @@ def run_gram(request: Request, measures: Sequence[Chosen], *, spectra: bool = Fa
     -------
     Outcome
     """
-    import torch
-
     gram = gram_products(request.sides, dtype=request.dtype, device=request.device, spectra=spectra)
     n, lefts = request.n, len(request.left)
     first = 0 if request.right is None else lefts

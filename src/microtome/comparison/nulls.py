@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..inference.permutation import Null, cka_null, debiased_null, r2_null, rho2_null
 from ..inference.wachter import mean_rho
+from ..lazy import torch
 from ..measures.declare import Chosen
 from ..moments.bank import Bank
 from ..moments.strip import Strip
 from ..randomness import generator
-
-if TYPE_CHECKING:
-    import torch
 
 DRAWS = 256
 
@@ -131,8 +129,6 @@ def largest_correlation(bank: Bank) -> np.ndarray:
     Gaussian, with the layer's own correlation matrix over n - 1 as covariance; their largest has no
     formula, so it is averaged over draws. Shape (layers,).
     """
-    import torch
-
     if bank.largest is None:
         rng = generator(0, "largest correlation")
         normal = torch.as_tensor(rng.standard_normal((bank.width, DRAWS)), device=bank.scatter.device)
@@ -147,8 +143,6 @@ def largest_correlation(bank: Bank) -> np.ndarray:
 
 def _roots(bank: Bank) -> list[torch.Tensor]:
     """For each layer a matrix M with M M' equal to its scatter matrix."""
-    import torch
-
     if bank.has_spectrum:
         values, vectors = bank.spectrum("center")
         return [v * r for v, r in zip(vectors, values.sqrt().to(vectors.dtype), strict=True)]

@@ -11,6 +11,7 @@ from ..checks import check_level
 from ..errors import InputError, must, unknown
 from ..extraction.rowtable import Grouping
 from ..inference.clusters import Clusters
+from ..lazy import torch
 from ..measures.declare import Chosen
 from ..measures.table import chosen_all
 from ..moments.spread import controlled
@@ -27,7 +28,6 @@ from .plan import EnginePlan, make_plan, read_bytes
 
 if TYPE_CHECKING:
     import numpy as np
-    import torch
 
 Progress = Callable[[str, int, int], None]
 PRECISIONS = ("fast", "exact")
@@ -165,8 +165,6 @@ class Request:
     @property
     def dtype(self) -> torch.dtype:
         """Of the products."""
-        import torch
-
         return torch.float64 if self.exact else torch.float32
 
     @property
@@ -317,7 +315,5 @@ def _settled(request: Request) -> Request:
         elif request.n < 2 * widest:
             exact, switched = True, "fewer than twice as many rows as features"
     if device.type == "cuda" and options.memory == "2GB":
-        import torch
-
         memory = int(0.6 * torch.cuda.mem_get_info(device)[0])
     return replace(request, exact=exact, switched=switched, memory=memory)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import InputError
+from ..lazy import torch
 from ..measures.declare import Chosen
 from ..moments.stack import Stack, read_rows
 from .request import Request
@@ -70,8 +71,6 @@ def run_rows(request: Request, choice: Chosen) -> Table:
 
 
 def _prepared(request: Request, choice: Chosen) -> Callable[[Stack, int], Any]:
-    import torch
-
     prepare, options = choice.declared("prepare"), {}
     if request.clusters is not None and "clusters" in inspect.signature(prepare).parameters:
         options["clusters"] = request.clusters.codes

@@ -13,6 +13,7 @@ from ..encoders.encoder import Encoder
 from ..errors import InputError
 from ..extraction.streaming import Window, constant_layers
 from ..findings.maps import Map, Maps
+from ..lazy import torch
 from ..measures.declare import Chosen
 from ..measures.table import chosen_all
 from ..moments.streamed import StreamedMoments
@@ -104,8 +105,6 @@ def streamed_windows(
     Maps
         Without the layers that are constant over the rows.
     """
-    import torch
-
     for name in ("permutations", "zscore", "remove_top"):
         if getattr(options, name):
             raise InputError(f"{name} must have the rows again, but keep=False lets them go.")

@@ -20,6 +20,7 @@ from ..findings.squares import LEAST_LAYERS
 from ..findings.stackblocks import StackBlocks
 from ..findings.words import at_most
 from ..inference.resampling import ANOTHER_DIFFERENCE, POPULATION, POPULATION_DIFFERENCE
+from ..lazy import torch
 from ..measures.declare import Chosen, Measure, invariant
 from ..measures.neurons import NEURON_CORRELATION
 from ..moments.stack import make_stack
@@ -30,8 +31,6 @@ from .request import SimilarityOptions, prepare
 from .similarity import compute_maps, similarity_matrix
 
 if TYPE_CHECKING:
-    import torch
-
     from ..findings.maps import Map
 
 
@@ -272,8 +271,6 @@ def _rotated(seed: int, draw: int) -> Measure:
     """The neuron correlation of two layers after a random rotation of each, from moments alone."""
 
     def compute_rotated(strip: Strip, options: Any) -> Cells:
-        import torch
-
         Q = _rotation(strip.left.width, seed, draw, "left").to(strip.cross)
         P = _rotation(strip.right.width, seed, draw, "right").to(strip.cross)
         table = (Q.T @ strip.cross @ P).abs()
@@ -305,8 +302,6 @@ def _rotated(seed: int, draw: int) -> Measure:
 
 
 def _rotation(width: int, seed: int, draw: int, side: str) -> torch.Tensor:
-    import torch
-
     normal = torch.as_tensor(generator(seed, "rotation", draw, side, width).standard_normal((width, width)))
     Q, R = torch.linalg.qr(normal)
     # Without the signs, Q would not be uniformly distributed over the rotations.
@@ -335,8 +330,10 @@ def stack_blocks(
         Models with too few layers or too few rows are left out.
     """
     label = next((choice.label for choice in measures if choice.measure.name == BLOCK_MEASURE), None)
-    out: list[StackBlocks] = []
-    for recording in recordings if label is not None else ():
+    if label is None:
+        return []
+    out = []
+    for recording in recordings:
         # A final state with an additional normalization is not a layer of its own.
         indices = [k for k in recording.varying if recording.names[k].rpartition("/")[2].isdigit()]
         if len(indices) <= LEAST_LAYERS:

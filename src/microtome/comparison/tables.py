@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import WorkError
+from ..lazy import torch
 from ..measures.declare import Chosen
 
 if TYPE_CHECKING:
-    import torch
-
     from ..moments.bank import Bank
 
 # How far rounding may put a value out of range, with and without exact arithmetic; more is a bug.

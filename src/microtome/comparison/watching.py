@@ -7,20 +7,18 @@ import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..arguments import checked
 from ..errors import InputError, must, unknown
 from ..findings.maps import Maps
+from ..lazy import torch
 from ..moments.streamed import StreamedMoments
 from ..store.shards import ShardWriter, open_stack
 from .similarity import similarity_matrix
 from .streamed import streamed_maps
-
-if TYPE_CHECKING:
-    import torch
 
 Rule = Callable[[str, "torch.Tensor", "torch.Tensor | None"], "torch.Tensor"]
 
@@ -321,8 +319,6 @@ class Watch:
             self._take([layer for rows in batch for layer in rows])
 
     def _take(self, layers: list[torch.Tensor]) -> None:
-        import torch
-
         if self.moments is None:
             where = torch.device(layers[0].device if self.device is None else self.device)
             self.moments = StreamedMoments(
@@ -341,8 +337,6 @@ class Watch:
             self._write()
 
     def _write(self) -> None:
-        import torch
-
         names = [f"{k}/{name}" for k, layer_names in enumerate(self.names) for name in layer_names]
         if not self.held or self.folder is None:
             return

@@ -76,7 +76,7 @@ def tune(bench: Bench, encoder: Any, seeds: Sequence[int], folder: str) -> list[
     runs = [
         finetune(encoder, bench.task, seed=seed, **options, **_named(bench, f"seed {seed}")) for seed in seeds
     ]
-    TunedRuns(runs=tuple(runs), command=bench.command).save(bench.out / folder)
+    TunedRuns(runs=tuple(runs), facts={"command": bench.command}).save(bench.out / folder)
     return runs
 
 
@@ -206,7 +206,7 @@ def prune_first(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> Unseen | N
         unseen.evaluation,
         reference=replace(full_scores, model=f"{name} with all {unseen.depth}"),
         model=f"{name} with {unseen.kept} of {unseen.depth} blocks",
-        command=bench.command,
+        facts={"command": bench.command},
     )
     result.save(beside)
     return unseen
@@ -231,7 +231,8 @@ def hold_against_floor(bench: Bench, run: Tuned, baseline: Tuned) -> None:
         )
         for tuned, name in ((run, bench.plan.encoders[0]), (baseline, random_name(bench.plan)))
     )
-    replace(scores, reference=reference, command=bench.command).save(bench.out / FLOOR / "evaluate")
+    result = replace(scores, reference=reference, facts={"command": bench.command})
+    result.save(bench.out / FLOOR / "evaluate")
 
 
 def _named(bench: Bench, what: str) -> dict[str, Any]:

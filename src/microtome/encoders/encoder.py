@@ -64,6 +64,18 @@ class Source:
     facts: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadOptions:
+    """The options of `microtome.load` by which a loader opens a model."""
+
+    revision: str | None = None
+    name: str | None = None
+    tokenizer: Any = None
+    dtype: str = "float32"
+    autocast: str | None = None
+    trust_remote_code: bool = False
+
+
 class Encoder(Protocol):
     """The interface of a model that extraction needs."""
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..errors import InputError, MicrotomeError, WorkError
+from ..lazy import transformers
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
     """Silence the library: no warnings, no progress bars."""
     import huggingface_hub
-    import transformers
 
     level = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity_error()
@@ -38,31 +38,25 @@ def telling(address: str) -> Iterator[None]:
     try:
         with quiet():
             yield
-    except MicrotomeError:
+    except (MicrotomeError, MemoryError):
         raise
     except pickle.UnpicklingError as error:
         raise InputError(
             f"{address} must hold plain weights, but its pickle would run code when loaded; ask for "
             "model.safetensors."
         ) from error
-    except OSError as error:
-        if not os.path.exists(address) and "connect" in str(error):
+    except RuntimeError as error:
+        raise WorkError(f"{address!r} must load, but got: {_first(error)}") from error
+    except BaseException as error:
+        # Files of the wrong types end in errors of any class, deep inside the libraries. A panic of Rust
+        # code, which the tokenizers library has, is no Exception to Python.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        if isinstance(error, OSError) and not os.path.exists(address) and "connect" in str(error):
             raise InputError(
                 f"a model must be a folder that exists or one on the hub, but there is no folder "
                 f"{address!r}, and the hub cannot be reached."
             ) from error
-        raise InputError(f"{address!r} must be a model that can be read, but got: {_first(error)}") from error
-    except MemoryError:
-        raise
-    except RuntimeError as error:
-        raise WorkError(f"{address!r} must load, but got: {_first(error)}") from error
-    except Exception as error:
-        # Files of the wrong types end in errors of any class, deep inside the libraries.
-        raise InputError(f"{address!r} must be a model that can be read, but got: {_first(error)}") from error
-    except BaseException as error:
-        # A panic of Rust code, which the tokenizers library has, is no Exception to Python.
-        if type(error).__name__ != "PanicException":
-            raise
         raise InputError(f"{address!r} must be a model that can be read, but got: {_first(error)}") from error
 
 

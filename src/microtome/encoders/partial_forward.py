@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..checks import whole_number
 from ..errors import InputError, must
 from ..lazy import torch
 from .family import Family, submodule
@@ -127,8 +128,7 @@ def check_cuts(cuts: Sequence[Cut], depth: int) -> None:
         raise must("cuts", "at least one", 0)
     for cut in cuts:
         for block in cut:
-            if isinstance(block, bool) or not isinstance(block, int) or not 1 <= block <= depth:
-                raise must("blocks of a cut", f"whole numbers from 1 to {depth}", block)
+            whole_number("a block of a cut", block, 1, depth)
 
 
 def record(

@@ -52,18 +52,15 @@ def unpack(address: str) -> Unpacked:
         return Unpacked(model=str(shipped), tokenizer=str(shipped), facts=facts)
     folder = Path(address)
     if (folder / "modules.json").is_file():
-        return _sentence_encoder(folder)
+        with as_written(folder / "modules.json", "sentence-transformers"):
+            return _sentence_encoder(folder)
     if (folder / "adapter_config.json").is_file():
-        return _adapter(folder)
+        with as_written(folder / "adapter_config.json", "peft"):
+            return _adapter(folder)
     return Unpacked(model=address, tokenizer=address)
 
 
 def _sentence_encoder(folder: Path) -> Unpacked:
-    with as_written(folder / "modules.json", "sentence-transformers"):
-        return _unpacked(folder)
-
-
-def _unpacked(folder: Path) -> Unpacked:
     modules = read_json(folder / "modules.json")
     if not isinstance(modules, list) or not all(isinstance(m, dict) and "type" in m for m in modules):
         raise InputError(f"{folder / 'modules.json'} must list modules with their types, but it does not.")
@@ -78,9 +75,7 @@ def _unpacked(folder: Path) -> Unpacked:
             facts["pooling"] = _pooling(path / "config.json")
         elif kind == "Normalize":
             facts["normalized"] = True
-        elif kind in ("Dropout",):
-            continue
-        else:
+        elif kind != "Dropout":
             facts.setdefault("beyond", []).append(kind)
     if transformer is None:
         raise InputError(f"{folder / 'modules.json'} must name a Transformer, but it names none.")
@@ -102,11 +97,6 @@ def _pooling(file: Path) -> str:
 
 
 def _adapter(folder: Path) -> Unpacked:
-    with as_written(folder / "adapter_config.json", "peft"):
-        return _adapted(folder)
-
-
-def _adapted(folder: Path) -> Unpacked:
     base = read_json(folder / "adapter_config.json").get("base_model_name_or_path")
     if not base:
         raise InputError(f"{folder / 'adapter_config.json'} must name its base model, but it does not.")

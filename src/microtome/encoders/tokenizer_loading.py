@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import InputError, must
+from ..lazy import tokenizers, transformers
 from .family import Family
 from .load_errors import telling
 from .shipped import find_folder
 from .tokens import Tokenizer
-
-if TYPE_CHECKING:
-    import tokenizers
 
 # A tokenizer without a limit has a `model_max_length` of at least this size.
 UNLIMITED = 10**6
@@ -65,9 +63,6 @@ def open_tokenizer(
 def _backend(
     tokenizer: Any, revision: str | None, trust_remote_code: bool
 ) -> tuple[tokenizers.Tokenizer, int | None, bool]:
-    import tokenizers
-    import transformers
-
     if isinstance(tokenizer, tokenizers.Tokenizer):
         return tokenizer, None, True
     if isinstance(tokenizer, (str, os.PathLike)):
@@ -91,8 +86,6 @@ def _backend(
 
 
 def _read(location: str, revision: str | None, trust: bool) -> Any:
-    import transformers
-
     shipped = find_folder(location)
     location = location if shipped is None else str(shipped)
     path = Path(location)

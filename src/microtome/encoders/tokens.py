@@ -6,16 +6,14 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..checks import whole_number
 from ..errors import InputError, must
-from ..lazy import torch
+from ..lazy import tokenizers, torch
 
-if TYPE_CHECKING:
-    import tokenizers
 # Ids lie below; the library lists every id that is missing below the largest, and aborts without memory.
 _MOST_IDS = 2**24
 
@@ -148,14 +146,11 @@ class Tokenizer:
         spaced = [[f" {_plain(w)}" if self._space and w else _plain(w) for w in words] for words in sentences]
         begins = [None] * len(spaced) if second is None else list(second)
         inputs = [w if at is None else (w[:at], w[at:]) for w, at in zip(spaced, begins, strict=True)]
-        encodings = _encode(self._whole, inputs, is_pretokenized=True, add_special_tokens=special)
-        limit = self._limit(longest)
+        encodings = self._encoded(inputs, longest, is_pretokenized=True, add_special_tokens=special)
         return [
-            self._shortened(words, at, encoding, limit, special)
-            if limit is not None and len(encoding.ids) > limit
-            else _tokens(encoding, True, second=at)
-            for words, at, encoding in zip(inputs, begins, encodings, strict=True)
-        ]  # fmt: skip
+            _tokens(encoding, True, second=at) if cut is None else _whole_words(encoding, cut, at)
+            for (encoding, cut), at in zip(encodings, begins, strict=True)
+        ]
 
     def texts(
         self,
@@ -182,15 +177,11 @@ class Tokenizer:
         inputs = [
             _plain(first) if second is None else (_plain(first), _plain(second)) for first, second in texts
         ]
-        encodings = _encode(self._whole, inputs, add_special_tokens=special)
-        limit = self._limit(longest)
-        out = []
-        for text, encoding in zip(inputs, encodings, strict=True):
-            truncated = limit is not None and len(encoding.ids) > limit
-            if limit is not None and truncated:
-                (encoding,) = self._cutting(limit, special).encode_batch([text], add_special_tokens=special)
-            out.append(_tokens(encoding, False, truncated=truncated))
-        return out
+        encodings = self._encoded(inputs, longest, add_special_tokens=special)
+        return [
+            _tokens(encoding if cut is None else cut, False, truncated=cut is not None)
+            for encoding, cut in encodings
+        ]
 
     def windows(
         self, texts: Sequence[tuple[str, str | None]], *, longest: int | None = None, stride: int = 0
@@ -249,14 +240,12 @@ class Tokenizer:
         shape = len(batch), max((len(example) for example in batch), default=0)
         ids, mask, types = np.full(shape, self.pad), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         for row, example in enumerate(batch):
-            ids[row, : len(example)], mask[row, : len(example)], types[row, : len(example)] = (
-                example.ids,
-                1,
-                example.types,
-            )
-        arrays = {"input_ids": ids, "attention_mask": mask} | (
-            {"token_type_ids": types} if self.typed else {}
-        )
+            ids[row, : len(example)] = example.ids
+            mask[row, : len(example)] = 1
+            types[row, : len(example)] = example.types
+        arrays = {"input_ids": ids, "attention_mask": mask}
+        if self.typed:
+            arrays["token_type_ids"] = types
         return {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
 
     def _limit(self, longest: int | None) -> int | None:
@@ -264,6 +253,17 @@ class Tokenizer:
             return self.longest
         whole_number("longest", longest, 1)
         return longest if self.longest is None else min(longest, self.longest)
+
+    def _encoded(
+        self, inputs: Sequence[Any], longest: int | None, **options: bool
+    ) -> Iterator[tuple[Any, Any | None]]:
+        """Encode inputs, and those that are too long once more, truncated."""
+        encodings, limit = _encode(self._whole, inputs, **options), self._limit(longest)
+        for text, encoding in zip(inputs, encodings, strict=True):
+            cut = None
+            if limit is not None and len(encoding.ids) > limit:
+                (cut,) = self._cutting(limit, options["add_special_tokens"]).encode_batch([text], **options)
+            yield encoding, cut
 
     def _cutting(self, limit: int, special: bool) -> tokenizers.Tokenizer:
         key = limit, special
@@ -275,23 +275,6 @@ class Tokenizer:
             cutting.enable_truncation(limit)
             self._cut[key] = cutting
         return self._cut[key]
-
-    def _shortened(self, words: Any, second: int | None, encoding: Any, limit: int, special: bool) -> Tokens:
-        (cut,) = self._cutting(limit, special).encode_batch(
-            [words], is_pretokenized=True, add_special_tokens=special
-        )
-        tokens, full_tokens = (
-            _tokens(cut, True, second=second, truncated=True),
-            _tokens(encoding, True, second=second),
-        )
-        count = int(full_tokens.words.max(initial=-1)) + 1
-        counts = [
-            np.bincount(version.words[version.words >= 0], minlength=count)
-            for version in (tokens, full_tokens)
-        ]
-        halved = np.flatnonzero(counts[0] != counts[1])
-        tokens.words[np.isin(tokens.words, halved)] = -1
-        return tokens
 
 
 def _encode(tokenizer: Any, inputs: Sequence[Any], **options: Any) -> list[Any]:
@@ -331,6 +314,15 @@ def _tokens(encoding: Any, words: bool, *, second: int | None = None, truncated:
         special=np.array(encoding.special_tokens_mask, dtype=bool),
         truncated=truncated,
     )
+
+
+def _whole_words(encoding: Any, cut: Any, second: int | None) -> Tokens:
+    """Return the tokens of a truncated encoding, of which those of a word that is cut have no word."""
+    tokens, full = _tokens(cut, True, second=second, truncated=True), _tokens(encoding, True, second=second)
+    size = int(full.words.max(initial=-1)) + 1
+    left, whole = (np.bincount(part.words[part.words >= 0], minlength=size) for part in (tokens, full))
+    tokens.words[np.isin(tokens.words, np.flatnonzero(left != whole))] = -1
+    return tokens
 
 
 def _windows(encoding: Any, text: int, limit: int | None, stride: int) -> list[TokenWindow]:

@@ -15,7 +15,7 @@ from ..arguments import check_value
 from ..checks import several
 from ..context import Context
 from ..errors import must, unknown
-from ..findings.record import check_earlier
+from ..findings.record import check_earlier, with_facts
 from ..runtime import using_threads
 from ..store.outfolder import FILES
 
@@ -195,7 +195,7 @@ class Experiment(ABC):
 
         Where they follow from one another, there is one piece: the run. Without a store there is none.
         """
-        return {} if "store" in self.unused else {"run": partial(self.run, plan, context)}
+        return {} if "store" in self.unused else {"run": partial(self.complete, plan, context)}
 
     def calls(self, plan: Plan, context: Context) -> list[dict[str, Any]]:
         """The pieces as plain JSON, which `microtome call` computes anywhere; see `calls_of`."""
@@ -207,11 +207,19 @@ class Experiment(ABC):
         """Refuse a folder with files of others that the result would replace."""
         check_earlier(folder, self.name, self.files)
 
+    def complete(self, plan: Plan, context: Context) -> Any:
+        """Run, and add to the provenance of the result what reproduces it: command, options and level."""
+        from .calls import options_as_json
+
+        options = options_as_json(self, named=True)
+        result = self.run(plan, context)
+        return with_facts(result, command=context.command, level=context.level, options=options)
+
     def execute(self, context: Context | None = None) -> Any:
         """Plan and run."""
         context = (context or Context()).resolved()
         with using_threads(context.threads):
-            return self.run(self.plan(context), context)
+            return self.complete(self.plan(context), context)
 
 
 def _plain(value: Any) -> Any:

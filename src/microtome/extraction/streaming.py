@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ..corpora.examples import Example
+from ..encoders.encoder import Encoder
+from ..encoders.tokens import Tokens
 from ..errors import InputError
 from ..lazy import torch
 from ..rows.planning import WINDOW, Rows, windows
 from ..rows.selecting import Selection, select, tokenize
 from .batches import CPU_TOKENS, CUDA_TOKENS, Budget, buckets
-
-if TYPE_CHECKING:
-    from ..corpora.examples import Example
-    from ..encoders.encoder import Encoder
-    from ..encoders.tokens import Tokens
 
 Progress = Callable[[str, int, int], None]
 

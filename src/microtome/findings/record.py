@@ -8,10 +8,10 @@ import math
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from .maps import Map, Maps
 from .methods import methods_page, methods_paragraph, references
 from .stackblocks import blocks_document, read_blocks
 
+R = TypeVar("R")
 FORMAT = "microtome/similarity/1"
 # Above this size a file is identified by its size and modification time, not by its content.
 HASHED_BYTES = 64_000_000
@@ -207,26 +208,28 @@ def check_earlier(path: str | os.PathLike[str], kind: str, names: Iterable[str] 
     check_foreign(Path(path), names)
 
 
-def with_source(maps: Maps, *, command: str, inputs: Iterable[Mapping[str, Any]]) -> Maps:
+def with_facts(result: R, **facts: Any) -> R:
     """
-    Add the command that reproduces a map, and its input files, to the provenance of every map.
+    Add facts to the provenance of a result, such as the command and the options that reproduce it.
 
     Parameters
     ----------
-    maps : Maps
-    command : str
-    inputs : iterable of mapping
-        See `describe_file`.
+    result : Maps, Result or another dataclass
+        With a field `provenance`; or with a field `facts`, where the provenance follows from others.
+    **facts
+        Plain data.
 
     Returns
     -------
-    Maps
+    Maps, Result or the other dataclass
     """
-    source = {"command": command, "inputs": [dict(description) for description in inputs]}
-    sourced_maps = [
-        replace(m, provenance=MappingProxyType({**m.provenance, **source})) for m in maps.values()
-    ]
-    return Maps(sourced_maps, maps.findings, maps.blocks)
+    if isinstance(result, Maps):
+        maps = [with_facts(similarity_map, **facts) for similarity_map in result.values()]
+        return type(result)(maps, result.findings, result.blocks)
+    record: Any = result
+    if any(part.name == "provenance" for part in fields(record)):
+        return replace(record, provenance=MappingProxyType({**record.provenance, **facts}))
+    return replace(record, facts=MappingProxyType({**record.facts, **facts}))
 
 
 def describe_file(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -12,11 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, must
+from ..lazy import torch
 from .attention_js import Kernel, divergence_sums
 
 if TYPE_CHECKING:
-    import torch
-
     Maps: TypeAlias = npt.NDArray[Any] | torch.Tensor
 
 Array: TypeAlias = npt.NDArray[Any]

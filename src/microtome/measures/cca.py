@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..lazy import torch
 from ..moments.strip import Cells, Strip, Subspace, basis
 from .declare import Measure, MeasureOption, invariant
 from .neurons import count_of_top
-
-if TYPE_CHECKING:
-    import torch
 
 ALL = (
     "orthogonal",
@@ -98,8 +96,6 @@ def svcca(strip: Strip, options: Mapping[str, Any]) -> Cells:
 
 def _largest(counts: torch.Tensor, most: int, share: float) -> torch.Tensor:
     """Mask of each pair's descending correlations that are in the largest share, bool of shape (b, most)."""
-    import torch
-
     top_counts = [count_of_top(count, share) for count in counts.tolist()]
     return torch.arange(most, device=counts.device) < torch.tensor(top_counts, device=counts.device)[:, None]
 
@@ -160,8 +156,6 @@ def _weighted(rho: torch.Tensor, products: torch.Tensor, same: bool) -> torch.Te
 
     A layer with itself, which comes first, has the mean 1 for any weights.
     """
-    import torch
-
     weights = torch.linalg.vector_norm(products, ord=1, dim=1).double()
     mean = (weights * rho).sum(1) / weights.sum(1)
     return torch.cat([mean.new_ones(1), mean]) if same else mean

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..errors import must
+from ..lazy import torch
 from ..moments.arrays import eigh
 from ..randomness import generator
 from .declare import Undefined
 from .rsa import recenter
-
-if TYPE_CHECKING:
-    import torch
 
 RANK_TOLERANCE = 1e-6  # eigenvalues of the correlation matrix below this share of the largest count as zero
 DEAD = 1e-12  # a neuron with less than this share of its variance in training rows is constant there
@@ -84,8 +82,6 @@ def assign_folds(n: int, folds: int, seed: int, clusters: np.ndarray | None = No
 
 def _solver(scatter: torch.Tensor, variances: torch.Tensor, ridge: float) -> torch.Tensor:
     """W of shape (d, r) with W W' the inverse of the scatter, at the rank tolerance or with a ridge."""
-    import torch
-
     if scatter.diagonal().sum() <= DEAD * variances.sum():
         return scatter[:, :0]
     if ridge > 0:
@@ -113,8 +109,6 @@ def prepare_folds(
     clusters : ndarray of shape (n,), optional
         Rows of one cluster stay in one fold, since they are not independent.
     """
-    import torch
-
     folds, ridge = options["folds"], options["ridge"]
     units, kind = (x.shape[0], "rows") if clusters is None else (len(np.unique(clusters)), "clusters")
     if units < folds:
@@ -170,8 +164,6 @@ def about(
     n : int
         The number of rows.
     """
-    import torch
-
     # Two outer products instead of three: the last term is merged into the second.
     moved = torch.addr(product, left_sum, right_mean, alpha=-1)
     return moved.addr_(left_mean, right_sum - n * right_mean, alpha=-1)

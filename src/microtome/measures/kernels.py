@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ..lazy import torch
 from .declare import Measure, MeasureOption, Undefined, invariant
 from .rsa import PairVector, compute, recenter, squared_distances, strips, to_unit
-
-if TYPE_CHECKING:
-    import torch
 
 
 def median_squared_distance(squared: torch.Tensor, n: int, entries: str) -> float:

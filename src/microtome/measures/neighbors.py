@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ..lazy import torch
 from .declare import Invariances, Measure, MeasureOption, Undefined, invariant
 from .rsa import BLOCK, recenter, unit_rows
-
-if TYPE_CHECKING:
-    import torch
 
 DISTANCE_BITS = 40  # of a squared distance: rows that differ in later bits are equally near
 MAX_EXPONENT = 62  # of the ratio of the largest to the smallest unit of distance
@@ -36,8 +34,6 @@ def nearest(x: torch.Tensor, k: int) -> torch.Tensor:
     Tensor of shape (n, k), int64
         Indices in order of distance.
     """
-    import torch
-
     n = x.shape[0]
     norms = x.square().sum(1)
     unit = norms + norms.median() + norms.max() * 2.0**-MAX_EXPONENT
@@ -86,8 +82,6 @@ def prepare(x: torch.Tensor, options: Mapping[str, Any]) -> torch.Tensor | Undef
 
 def compute(left: torch.Tensor, right: torch.Tensor, options: Mapping[str, Any]) -> tuple[float, None]:
     """Average over rows the overlap of the two sets of neighbors, which is always defined."""
-    import torch
-
     # Each set holds an index at most once, so an index that occurs twice in a merged row is shared.
     merged = torch.cat([left, right], dim=1).sort(dim=1).values
     shared = (merged[:, 1:] == merged[:, :-1]).sum(1).double()

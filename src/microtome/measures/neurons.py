@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ..lazy import torch
 from ..moments.strip import Cells, Strip
 from .declare import Measure, MeasureOption, invariant
-
-if TYPE_CHECKING:
-    import torch
 
 
 def correlations(strip: Strip) -> torch.Tensor:
@@ -47,8 +45,6 @@ def neuron_correlation(strip: Strip, options: Mapping[str, Any]) -> Cells:
     ----------
     Bau et al. 2019; Wu et al. 2020; Li et al. 2015 for one-to-one matches.
     """
-    import torch
-
     table = correlations(strip)
     left_count = strip.left.known["alive"][strip.row]
     right_counts = strip.right.known["alive"][strip.columns]
@@ -76,8 +72,6 @@ def neuron_correlation(strip: Strip, options: Mapping[str, Any]) -> Cells:
 
 def average(best: torch.Tensor, alive: torch.Tensor, counts: list[int], share: float) -> torch.Tensor:
     """Mean of the best correlations of each pair's non-constant neurons (b, features), or of a top share."""
-    import torch
-
     if share < 1:
         return torch.stack([top_mean(values[mask], share) for values, mask in zip(best, alive, strict=True)])
     # A constant neuron's correlations are 0, so it adds nothing to the sum.
@@ -107,7 +101,6 @@ def count_of_top(count: int, share: float) -> int:
 
 def _assigned(table: torch.Tensor) -> torch.Tensor:
     """Correlations of the best one-to-one assignment of a (p, q) table, shape (min(p, q),)."""
-    import torch
     from scipy.optimize import linear_sum_assignment
 
     if not table.numel():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..lazy import torch
 from ..moments.strip import Cells, Strip
 from .cka import constant_layers
 from .declare import Measure, MeasureOption, invariant
@@ -28,8 +29,6 @@ def procrustes(strip: Strip, options: Mapping[str, Any]) -> Cells:
     ----------
     Williams et al. 2021.
     """
-    import torch
-
     norms = (strip.left.trace[strip.row] * strip.right.trace[strip.columns]).sqrt()
     nuclear = strip.once("nuclear", lambda: torch.stack([_nuclear(c) for c in strip.cross]))
     nbs = nuclear / norms
@@ -40,8 +39,6 @@ def procrustes(strip: Strip, options: Mapping[str, Any]) -> Cells:
 
 def _nuclear(matrix: Any) -> Any:
     """Sum of singular values; square roots of eigenvalues would lose half the digits of small ones."""
-    import torch
-
     return torch.linalg.svdvals(matrix).sum()
 
 

@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import must
+from ..lazy import torch
 from ..moments.strip import Cells, Strip
 from .cca import full
 from .crossvalidation import compute_cv, prepare_folds
 from .declare import Measure, MeasureOption, invariant
 from .neurons import average
 
-if TYPE_CHECKING:
-    import torch
-
-
 CONSTANT = "a layer is constant over the rows"
 
 
 def _explained(strip: Strip) -> torch.Tensor:
     """Norm of the projection of each left neuron onto each right layer, shape (b, p)."""
-    import torch
-
     return torch.linalg.vector_norm(strip.on_right("full"), dim=2).double()
 
 
 def _explained_back(strip: Strip) -> torch.Tensor:
     """Norm of the projection of each right neuron onto the left layer, shape (b, q)."""
-    import torch
-
     return torch.linalg.vector_norm(strip.on_left("full"), dim=1).double()
 
 

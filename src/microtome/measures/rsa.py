@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ..lazy import torch
 from .declare import Invariances, Measure, MeasureOption, Undefined, invariant
-
-if TYPE_CHECKING:
-    import torch
 
 BLOCK = 256  # rows per strip: one strip of 10,000 rows is 20 MB
 COINCIDENT = 2.0**-44  # squared distances below this share of the squared norms are rounding errors of zero
@@ -47,8 +45,6 @@ class PairStrip:
 
     def corner(self, device: torch.device) -> torch.Tensor:
         """Row numbers of the pairs inside, a tensor of shape (2, pairs)."""
-        import torch
-
         size = self.stop - self.start
         return torch.triu_indices(size, size, 1, device=device) + self.start
 
@@ -130,8 +126,6 @@ def squared_distances(x: torch.Tensor, *, root: bool = False) -> torch.Tensor:
     -------
     Tensor of shape (n(n-1)/2,)
     """
-    import torch
-
     norms = x.square().sum(1)
 
     def finish(block: torch.Tensor, rows: slice, columns: slice) -> torch.Tensor:
@@ -164,8 +158,6 @@ def rank(values: torch.Tensor, step: float) -> torch.Tensor:
     >>> rank(torch.tensor([3.0, 1.0, 3.0, 2.0]), 1e-9).tolist()
     [3.5, 1.0, 3.5, 2.0]
     """
-    import torch
-
     m = values.numel()
     low, high = float(values.min()), float(values.max())
     # Steps and position fit one integer: sorting plain integers takes half the time of argsort.
@@ -198,8 +190,6 @@ def to_unit(pairs: torch.Tensor, diagonal: torch.Tensor | None = None) -> PairVe
     -------
     PairVector
     """
-    import torch
-
     parts = [pairs] if diagonal is None else [pairs, diagonal]
     norm = math.hypot(*(float(torch.linalg.vector_norm(part)) for part in parts))
     # Rounding errors of millions of entries average out; inner products are summed in float64.
@@ -223,8 +213,6 @@ def prepare(x: torch.Tensor, options: Mapping[str, Any]) -> PairVector | Undefin
     options : mapping
         `inner` and `outer`, see `RSA`.
     """
-    import torch
-
     inner, ranked = options["inner"], options["outer"] == "spearman"
     if x.shape[0] < 3:
         return Undefined(f"needs at least 3 rows, has {x.shape[0]}")
@@ -261,8 +249,6 @@ def unit_rows(x: torch.Tensor, *, centered: bool = False) -> torch.Tensor | Unde
     -------
     Tensor of shape (n, d), or Undefined
     """
-    import torch
-
     largest = x.abs().amax(1, keepdim=True)
     rows = x / torch.where(largest > 0, largest, 1.0)  # squares of entries neither over- nor underflow
     if centered:
@@ -287,8 +273,6 @@ def compute(left: PairVector, right: PairVector, options: Mapping[str, Any]) -> 
 
 def inner_product(left: torch.Tensor, right: torch.Tensor) -> float:
     """Sum products of two vectors in float64, without a long float64 copy of float32 vectors."""
-    import torch
-
     if left.dtype == torch.float64:
         return float(torch.dot(left, right))
     pieces = zip(left.split(2**16), right.split(2**16), strict=True)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    import torch
+from ..lazy import torch
 
 
 def empty(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
@@ -28,8 +25,6 @@ def empty(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> t
     -------
     Tensor of shape `shape`
     """
-    import torch
-
     if device.type != "cpu":
         return torch.empty(shape, dtype=dtype, device=device)
     return torch.from_numpy(np.empty(shape, dtype=np.float64 if dtype == torch.float64 else np.float32))
@@ -54,8 +49,6 @@ def eigh(matrices: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     vectors : Tensor of shape (..., d, d)
         Eigenvectors in columns.
     """
-    import torch
-
     if matrices.device.type != "cpu":
         values, vectors = torch.linalg.eigh(matrices)
         return values, vectors

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from ..lazy import torch
 from .arrays import eigh
 from .stack import constant_bound
-
-if TYPE_CHECKING:
-    import torch
 
 # The rank tolerance is part of the definition of CCA and related measures: directions whose eigenvalue is
 # below this share of the largest one are dropped. It is the same in fast and exact arithmetic.
@@ -92,8 +90,6 @@ class Bank:
         input_eps: float,
         tolerance: float = RANK_TOLERANCE,
     ) -> None:
-        import torch
-
         self.n, self.names, self.mean = n, names, mean
         self.norms2 = norms2
         self.dtype, self.tolerance = dtype, tolerance
@@ -215,8 +211,6 @@ class Bank:
         also within the rank of the correlation matrix, both whiten the same space, and the second
         eigendecomposition would change nothing. None if the bound fails for any layer.
         """
-        import torch
-
         if self.n <= self.width or "standardize" in self._spectra:
             return None
         values, vectors = self.spectrum("center")
@@ -257,8 +251,6 @@ class Bank:
         dimensions: list[int],
         rank: list[int] | None = None,
     ) -> Basis:
-        import torch
-
         most = aligned(max(dimensions), self.width)
         position = torch.arange(most, device=values.device)
         mask = position < torch.tensor(dimensions, device=values.device)[:, None]

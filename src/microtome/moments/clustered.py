@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..lazy import torch
 from .crossing import Crossing
 from .rowweights import RowWeights, WeightSums, hold_weights
 from .stack import Stack
 from .tiles import TILE_ROWS, Tiles, block_sum, squared_norms
-
-if TYPE_CHECKING:
-    import torch
 
 # Scores are kept for at most this many units; with more clusters, they are summed in random groups, whose
 # sums have the same variance.
@@ -86,8 +83,6 @@ class ClusterTerms:
 
     def select(self, layers: Sequence[int]) -> ClusterTerms:
         """Return the terms of the given layers."""
-        import torch
-
         index = torch.tensor(layers, device=self.within.device)
         return ClusterTerms(
             mean=[self.mean[layer] for layer in layers],
@@ -122,8 +117,6 @@ class ClusterRows:
 
     def means(self) -> list[torch.Tensor]:
         """Mean of every feature of every layer, float64, from one pass over the rows."""
-        import torch
-
         reader = Tiles(self.stacks, dtype=self.dtype, device=self.device, tile_rows=self.tile_rows)
         total = torch.zeros(reader.offsets[-1], dtype=torch.float64, device=self.device)
         for start, stop, Z in reader:
@@ -155,8 +148,6 @@ class ClusterTiles(Tiles):
         inner : Tensor of shape (layers, clusters, strip, size)
             Float64.
         """
-        import torch
-
         count, size = rows.shape
         layers = len(self.widths)
         if size == 1:
@@ -179,8 +170,6 @@ class ClusterTiles(Tiles):
         self, Z: torch.Tensor, start: int, stop: int, within: torch.Tensor | None = None
     ) -> torch.Tensor:
         """Compute k of the rows of a tile, and add their products within clusters to `within` if given."""
-        import torch
-
         sums = torch.empty((len(self.widths), stop - start), dtype=torch.float64, device=Z.device)
         for _, rows in self.layout.blocks(start, stop):
             row_index = torch.as_tensor(rows, device=Z.device)
@@ -206,8 +195,6 @@ def cluster_terms(rows: ClusterRows, *, held: bool = True) -> ClusterTerms:
     -------
     ClusterTerms
     """
-    import torch
-
     mean, layout, device = rows.means(), rows.layout, rows.device
     reader = ClusterTiles(rows, mean)
     count = len(reader.widths)
@@ -242,8 +229,6 @@ def along_weights(rows: ClusterRows, terms: ClusterTerms) -> list[torch.Tensor]:
     terms : ClusterTerms
         The terms of the same layers.
     """
-    import torch
-
     reader = ClusterTiles(rows, terms.mean)
     count = len(reader.widths)
     sums = [torch.zeros((w, count), dtype=torch.float64, device=rows.device) for w in reader.widths]
@@ -295,8 +280,6 @@ def cluster_scores(
     -------
     UnitScores
     """
-    import torch
-
     layout, dtype, device, symmetric = rows.layout, rows.dtype, rows.device, len(rows.stacks) == 1
     reader = ClusterTiles(rows, terms.mean)
     count, lefts, rights = len(reader.widths), crossing.left, crossing.right

@@ -5,15 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..errors import InputError
+from ..lazy import torch
 from .arrays import empty
 from .stack import Stack
 from .tiles import TILE_ROWS, Tiles, block_sum, squared_norms
-
-if TYPE_CHECKING:
-    import torch
 
 # Layers at least this wide are multiplied one by one.
 PIECE_WIDTH = 256
@@ -144,8 +141,6 @@ class CrossingSums:
         own_sides: frozenset[str] = frozenset({"left", "right"}),
         single: bool = False,
     ) -> None:
-        import torch
-
         count = len(names)
         self.names, self.widths = tuple(names), tuple(widths)
         self.symmetric = left is None
@@ -205,8 +200,6 @@ class CrossingSums:
 
     def _product(self, Z: torch.Tensor, i: int) -> torch.Tensor:
         """Product of left layer i with all its right layers, shape (width, sum of their widths)."""
-        import torch
-
         left_block, right_block = self.part(Z, i).T, Z[:, self.begin[i] :]
         if Z.device.type != "cpu" or len(left_block) < PIECE_WIDTH:
             return left_block @ right_block
@@ -230,8 +223,6 @@ class CrossingSums:
         -------
         Crossing
         """
-        import torch
-
         n, count, offsets, widths, diagonal = self.n, len(self.names), self.offsets, self.widths, self.own
         if not bool(torch.isfinite(self.total2).all()):
             raise InputError(
@@ -282,16 +273,12 @@ class CrossingSums:
 
 def _negligible(sums: torch.Tensor, total: torch.Tensor, widths: Sequence[int], n: int) -> bool:
     """Whether the shift equals the mean up to rounding, so that a correction of row norms is negligible."""
-    import torch
-
     remainder = torch.stack([piece @ piece for piece in sums.split(list(widths))]) / n
     return bool((remainder <= 1e-13 * total).all())
 
 
 def _segments(weighted: torch.Tensor, delta: torch.Tensor, widths: Sequence[int]) -> torch.Tensor:
     """[x, y]: sum over rows of |x_i - s|^2 times the shifted row of y, along y's remaining mean."""
-    import torch
-
     return torch.stack([piece.sum(1) for piece in (weighted * delta).split(list(widths), 1)], 1)
 
 
@@ -322,8 +309,6 @@ def _center_norms(
     norms : Tensor of shape (layers,)
     products : Tensor of shape (layers, layers)
     """
-    import torch
-
     d2 = torch.stack([d @ d for d in deltas])
     norms = total - n * d2
     # The shifted, uncentered C~ equals C + n d_x d_y', hence 4 d_x' C~ d_y - 3 n |d_x|^2 |d_y|^2 below.

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from ..lazy import torch
 from .stack import Stack
 from .tiles import Tiles, block_sum, squared_norms
-
-if TYPE_CHECKING:
-    import torch
 
 BLOCK = 512
 
@@ -65,8 +62,6 @@ def gram_products(
     -------
     GramProducts
     """
-    import torch
-
     reader = Tiles(stacks, dtype=dtype, device=device, tile_rows=stacks[0].rows)
     start, stop, Z = next(iter(reader))
     total = block_sum(Z)
@@ -87,8 +82,6 @@ def gram_products(
 
 
 def _eigenvalues(x: torch.Tensor) -> torch.Tensor:
-    import torch
-
     # Both products have the same eigenvalues except for zeros; the smaller one is cheaper.
     small = x @ x.T if x.shape[0] <= x.shape[1] else x.T @ x
     return torch.linalg.eigvalsh(small.double())
@@ -128,8 +121,6 @@ def turn(stack: Stack, *, dtype: torch.dtype, device: torch.device) -> Turned:
     -------
     Turned
     """
-    import torch
-
     layers, sumsq = [], []
     for i in range(len(stack)):
         reader = Tiles([stack.select([i])], dtype=torch.float64, device=device, tile_rows=stack.rows)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from ..lazy import torch
 from .arrays import eigh
-
-if TYPE_CHECKING:
-    import torch
 
 # Typical rounding error of an eigenvalue of T T' computed in float32, relative to the largest one, and the
 # tolerated error of a mean singular value.
@@ -30,8 +27,6 @@ def _gram(T: torch.Tensor) -> torch.Tensor:
 
 def _real(T: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
     """Mask of shape (b, min(k, l)) of the singular values that do not come from padding."""
-    import torch
-
     return torch.arange(min(T.shape[-2:]), device=T.device) < count[:, None]
 
 
@@ -50,8 +45,6 @@ def singular_values(T: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
     Tensor of shape (b, min(k, l))
         Float64, descending; 0 beyond `count`.
     """
-    import torch
-
     real = _real(T, count)
     values = _roots(T) * real
     if T.dtype == torch.float32:
@@ -65,8 +58,6 @@ def singular_values(T: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
 
 
 def _roots(T: torch.Tensor) -> torch.Tensor:
-    import torch
-
     return torch.linalg.eigvalsh(_gram(T)).double().flip(1).clamp_min(0.0).sqrt()
 
 
@@ -85,8 +76,6 @@ def singular_sums(T: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
     Tensor of shape (b,)
         Float64.
     """
-    import torch
-
     if T.device.type == "cpu":
         return singular_values(T, count).sum(1)
     return torch.cat([polar_sums(part) for part in T.double().split(POLAR_BATCH)])
@@ -107,8 +96,6 @@ def polar_sums(T: torch.Tensor) -> torch.Tensor:
     -------
     Tensor of shape (b,)
     """
-    import torch
-
     if T.shape[1] > T.shape[2]:
         T = T.mT.contiguous()
     Y = T
@@ -143,8 +130,6 @@ def _complete(far: torch.Tensor, lost: torch.Tensor) -> torch.Tensor:
     Tensor of shape (l, number lost)
         Orthonormal.
     """
-    import torch
-
     reliable, unreliable = far[:, ~lost].double(), far[:, lost].double()
     for _ in range(2):
         unreliable = torch.linalg.qr(unreliable - reliable @ (reliable.T @ unreliable)).Q
@@ -173,8 +158,6 @@ def canonical(
     V : Tensor of shape (b, l, m)
         Unit columns in the precision of T; zero where rho is padding.
     """
-    import torch
-
     wide = T.shape[1] <= T.shape[2]
     count = torch.tensor([min(left, r) for r in right], device=T.device)
     near = _eigenvectors(_gram(T), [left] * len(T) if wide else list(right))
@@ -206,8 +189,6 @@ def _eigenvectors(gram: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
     Tensor of shape (b, m, m)
         Eigenvectors in columns, in the precision of `gram`; zero outside the corners.
     """
-    import torch
-
     out = torch.zeros_like(gram)
     for size in sorted(set(sizes) - {0}):
         members = [j for j, side in enumerate(sizes) if side == size]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    import torch
+from ..lazy import torch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,8 +44,6 @@ class RowWeights:
 
     def select(self, layers: Sequence[int]) -> RowWeights:
         """Return the weights of the given layers."""
-        import torch
-
         if list(layers) == list(range(len(self.overall))):
             return self
         index = torch.tensor(layers, device=self.overall.device)
@@ -90,8 +86,6 @@ def hold_weights(k_rows: torch.Tensor, starts: np.ndarray, sizes: np.ndarray) ->
     k_rows : Tensor of shape (layers, n)
     starts, sizes : ndarray of shape (clusters,)
     """
-    import torch
-
     n, room = int(sizes.sum()), sizes.sum() - 2 * sizes
     codes = np.repeat(np.arange(len(sizes)), sizes)
     outside = n - sizes[codes]
@@ -125,8 +119,6 @@ def _parts(
     starts: np.ndarray, sizes: np.ndarray, k: torch.Tensor, start: int, stop: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the part of u that does not depend on U, shape (layers, rows), and the factor of U, (rows,)."""
-    import torch
-
     first, last = np.searchsorted(starts, [start, stop])
     n, size = int(sizes.sum()), torch.tensor(sizes[first:last], device=k.device)
     cluster = torch.repeat_interleave(torch.arange(last - first, device=k.device), size)
@@ -149,8 +141,6 @@ class WeightSums:
     """
 
     def __init__(self, layers: int, starts: np.ndarray, sizes: np.ndarray, device: torch.device) -> None:
-        import torch
-
         self.starts, self.sizes = starts, sizes
         # The fixed parts of the layers, and the factor of U as one more layer.
         self.products = torch.zeros((layers + 1, layers + 1), dtype=torch.float64, device=device)
@@ -160,8 +150,6 @@ class WeightSums:
 
     def add(self, k: torch.Tensor, start: int, stop: int) -> None:
         """Add the rows of a tile of complete clusters."""
-        import torch
-
         fixed, slope = _parts(self.starts, self.sizes, k, start, stop)
         stacked = torch.cat([fixed, slope[None]])
         self.products += stacked @ stacked.T

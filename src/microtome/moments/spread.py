@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..lazy import torch
 from .stack import Stack, constant_bound, rounding
 from .tiles import Tiles, block_sum
-
-if TYPE_CHECKING:
-    import torch
 
 TILE_ROWS = 1000
 
@@ -23,8 +20,6 @@ def column_spread(stack: Stack, device: torch.device) -> list[torch.Tensor]:
     One pass over the rows, shifted by the mean of the first tile. A neuron whose spread is no more than the
     rounding error of its mean is constant, and its sum is 0.
     """
-    import torch
-
     reader = Tiles([stack], dtype=torch.float64, device=device, tile_rows=TILE_ROWS)
     sums = torch.zeros(reader.offsets[-1], dtype=torch.float64, device=device)
     squares = torch.zeros_like(sums)

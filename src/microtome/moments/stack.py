@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..errors import InputError, must
+from ..lazy import torch
 from ..store.formats import LayerFile, open_layers
 from ..store.manifest import read_manifest
 from ..store.shards import ShardedLayer
-
-if TYPE_CHECKING:
-    import torch
 
 STORED = (LayerFile, ShardedLayer)
 FLOATS = {"float16", "bfloat16", "float32", "float64"}
@@ -213,8 +211,6 @@ def read_rows(
     Tensor of shape (stop - start, features)
         Shares memory with the input where no conversion was needed: never write into it.
     """
-    import torch
-
     source, columns, scale = stack.layers[layer], stack.columns[layer], stack.scales[layer]
     index = None if stack.index is None else stack.index[start:stop]
     if isinstance(source, torch.Tensor):

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..errors import InputError
+from ..lazy import torch
 from .crossing import Crossing, CrossingSums
 from .stack import Stack
 from .tiles import COARSE, FLOAT32_SCALES, TILE_ROWS, block_sum
-
-if TYPE_CHECKING:
-    import torch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +47,6 @@ class StreamedMoments:
         device: torch.device,
         tile_rows: int = TILE_ROWS,
     ) -> None:
-        import torch
-
         self.names, self.widths, self.left = tuple(names), tuple(widths), left
         self.dtype, self.device = dtype, device
         self.tile = torch.empty((tile_rows, sum(self.widths)), dtype=dtype, device=device)
@@ -112,8 +107,6 @@ class StreamedMoments:
         return sides[0], None if self.left is None else sides[1]
 
     def _flush(self) -> None:
-        import torch
-
         if self.sums is None or self.shift is None:
             self.sums, self.shift = self._start()
         Z = self.tile[: self.filled]
@@ -130,8 +123,6 @@ class StreamedMoments:
 
     def _start(self) -> tuple[CrossingSums, torch.Tensor]:
         """Compute the shift from the first rows, and check whether float32 can represent their products."""
-        import torch
-
         Z = self.tile[: self.filled]
         mean = block_sum(Z) / len(Z)
         spread = (Z - mean.to(Z.dtype)).abs().amax(0).double()
@@ -148,8 +139,6 @@ class StreamedMoments:
         return sums, shift
 
     def _complain(self, Z: torch.Tensor) -> None:
-        import torch
-
         begin = 0
         for name, width in zip(self.names, self.widths, strict=True):
             bad = torch.nonzero(~torch.isfinite(Z[:, begin : begin + width]))

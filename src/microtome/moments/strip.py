@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
+from ..lazy import torch
 from .arrays import empty
 from .bank import BATCH_WIDTH, Bank, Basis, aligned
 from .nuclear import canonical, singular_sums, singular_values
-
-if TYPE_CHECKING:
-    import torch
 
 T = TypeVar("T")
 # The whitened directions: all within the numerical rank, or a truncation (scaling, threshold, inclusive).
@@ -134,7 +132,6 @@ class Strip:
     @property
     def frob2(self) -> torch.Tensor:
         """Squared Frobenius norm of each cross-scatter, shape (b,)."""
-        import torch
 
         def make() -> torch.Tensor:
             # Rows first: short sums in the precision of the products, long ones in float64.
@@ -160,7 +157,6 @@ class Strip:
 
     def on_right(self, subspace: Subspace) -> torch.Tensor:
         """Cross-scatter times the right layers' whitened directions, shape (b, p, r)."""
-        import torch
 
         def make() -> torch.Tensor:
             whiten = basis(self.right, subspace).whiten[self.columns]
@@ -175,7 +171,6 @@ class Strip:
 
     def on_left(self, subspace: Subspace) -> torch.Tensor:
         """The left layer's whitened directions times the cross-scatter, shape (b, r, q)."""
-        import torch
 
         def make() -> torch.Tensor:
             whiten = self._left_whiten(subspace)
@@ -229,15 +224,11 @@ class Strip:
         return corner
 
     def _columns_kept(self, right_basis: Basis, most: int) -> torch.Tensor:
-        import torch
-
         dimensions = torch.tensor(right_basis.kept[self.columns], device=self.flat.device)
         return (torch.arange(most, device=self.flat.device) < dimensions[:, None])[:, None, :]
 
     def count(self, subspace: Subspace) -> torch.Tensor:
         """Number of canonical correlations of each pair, shape (b,)."""
-        import torch
-
         left_dimension, right_dimensions = self.kept(subspace)
         return torch.tensor(
             [min(left_dimension, right_dimension) for right_dimension in right_dimensions],
@@ -265,8 +256,6 @@ class Strip:
 
     def _with_self(self, rho: torch.Tensor, subspace: Subspace) -> torch.Tensor:
         """Prepend the correlations of the left layer with itself to those of the other pairs (b, m)."""
-        import torch
-
         if not self.same:
             return rho
         ones = torch.arange(rho.shape[1], device=rho.device) < self.count(subspace)[0]
@@ -280,8 +269,6 @@ class Strip:
 
     def _each(self, subspace: Subspace, solve: Callable[..., torch.Tensor], *, pad: bool) -> torch.Tensor:
         """Solve in one padded batch where that is cheap, otherwise one by one without padding."""
-        import torch
-
         skip = int(self.same)
         matrix, count = self.whitened(subspace)[skip:], self.count(subspace)[skip:]
         left_dimension, right_dimensions = self.kept(subspace)

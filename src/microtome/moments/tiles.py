@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import InputError, WorkError
+from ..lazy import torch
 from .arrays import empty
 from .stack import Stack, dtype_name, read_rows
-
-if TYPE_CHECKING:
-    import torch
 
 # Rows per tile. Longer tiles accumulate rounding errors in float32 sums, shorter ones cost more additions.
 TILE_ROWS = 5000
@@ -50,8 +47,6 @@ class Tiles:
         shift: list[torch.Tensor] | None = None,
         tile_rows: int = TILE_ROWS,
     ) -> None:
-        import torch
-
         self.layers = [(stack, i) for stack in stacks for i in range(len(stack))]
         self.names = tuple(name for stack in stacks for name in stack.names)
         self.widths = tuple(width for stack in stacks for width in stack.widths)
@@ -68,8 +63,6 @@ class Tiles:
         self.shift = shift if shift is not None else self._first_means()
 
     def _first_means(self) -> list[torch.Tensor]:
-        import torch
-
         start, stop = self.ranges[0]
         means = []
         for position, wide in enumerate(self.wide):
@@ -104,8 +97,6 @@ class Tiles:
 
     def __iter__(self) -> Iterator[tuple[int, int, torch.Tensor]]:
         """Yield (start, stop, Z) with Z of shape (stop - start, all features); Z is overwritten."""
-        import torch
-
         longest = max(stop - start for start, stop in self.ranges)
         buffer = empty((longest, self.offsets[-1]), self.dtype, self.device)
         for start, stop in self.ranges:
@@ -125,8 +116,6 @@ class Tiles:
 
     def check(self, sums: torch.Tensor, start: int, stop: int) -> None:
         """Raise an error that names layer and row when a column sum of the tile is not finite."""
-        import torch
-
         if bool(torch.isfinite(sums).all()):
             return
         for position in range(len(self.layers)):
@@ -134,8 +123,6 @@ class Tiles:
                 self._complain(position, start, stop)
 
     def _complain(self, position: int, start: int, stop: int) -> None:
-        import torch
-
         rows = self._read(position, start, stop)
         bad = torch.nonzero(~torch.isfinite(rows))
         if not len(bad):
@@ -165,8 +152,6 @@ def block_sum(rows: torch.Tensor) -> torch.Tensor:
     -------
     Tensor of shape (features,)
     """
-    import torch
-
     if rows.dtype == torch.float64:
         return rows.sum(0)
     n_blocked = rows.shape[0] // SUM_BLOCK * SUM_BLOCK
@@ -189,8 +174,6 @@ def squared_norms(Z: torch.Tensor, widths: Sequence[int]) -> torch.Tensor:
     -------
     Tensor of shape (layers, rows), float64
     """
-    import torch
-
     if len(set(widths)) == 1:
         lengths = torch.linalg.vector_norm(Z.unflatten(1, (len(widths), widths[0])), dim=2).T
     else:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -21,11 +21,9 @@ from ..randomness import generator
 from ..tasks.items import Split
 from .margin import Drop
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate(Generic[T]):
+class Candidate:
     """
     Something that could be chosen.
 
@@ -39,16 +37,16 @@ class Candidate(Generic[T]):
         What it loses on the examples that choose, in points.
     """
 
-    what: T
+    what: Any
     removed: int
     cost: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step(Generic[T]):
+class Step:
     """One test of a sequence: a candidate, and what was found on the examples that certify."""
 
-    candidate: Candidate[T]
+    candidate: Candidate
     found: Drop
 
 
@@ -94,7 +92,7 @@ def halves(split: Split, share: float = 0.5, seed: int = 0) -> tuple[Split, Spli
     return parts[0], parts[1]
 
 
-def fix_sequence(candidates: Iterable[Candidate[T]], max_drop: float) -> list[Candidate[T]]:
+def fix_sequence(candidates: Iterable[Candidate], max_drop: float) -> list[Candidate]:
     """
     Fix the order of tests from what the examples that choose say.
 
@@ -110,12 +108,12 @@ def fix_sequence(candidates: Iterable[Candidate[T]], max_drop: float) -> list[Ca
         more than half the margin while a smaller model costs less is left out: it would most likely end the
         sequence early.
     """
-    best: dict[int, Candidate[T]] = {}
+    best: dict[int, Candidate] = {}
     for candidate in candidates:
         cheaper = best.get(candidate.removed)
         if candidate.cost <= max_drop and (cheaper is None or candidate.cost < cheaper.cost):
             best[candidate.removed] = candidate
-    sequence: list[Candidate[T]] = []
+    sequence: list[Candidate] = []
     cheapest = math.inf
     for removed in sorted(best, reverse=True):
         if best[removed].cost < cheapest or best[removed].cost <= max_drop / 2:
@@ -124,7 +122,7 @@ def fix_sequence(candidates: Iterable[Candidate[T]], max_drop: float) -> list[Ca
     return sequence[::-1]
 
 
-def run_sequence(sequence: Sequence[Candidate[T]], judge: Callable[[T], Drop]) -> list[Step[T]]:
+def run_sequence(sequence: Sequence[Candidate], judge: Callable[[Any], Drop]) -> list[Step]:
     """
     Test candidates in their order until one fails.
 
@@ -139,7 +137,7 @@ def run_sequence(sequence: Sequence[Candidate[T]], judge: Callable[[T], Drop]) -
     list of Step
         All that were tested. The last one that is safe is what may be claimed.
     """
-    steps: list[Step[T]] = []
+    steps: list[Step] = []
     for candidate in sequence:
         steps.append(Step(candidate=candidate, found=judge(candidate.what)))
         if not steps[-1].found.safe:
@@ -147,7 +145,7 @@ def run_sequence(sequence: Sequence[Candidate[T]], judge: Callable[[T], Drop]) -
     return steps
 
 
-def certified(steps: Sequence[Step[T]]) -> Step[T] | None:
+def certified(steps: Sequence[Step]) -> Step | None:
     """The last step that passed."""
     passed = [step for step in steps if step.found.safe]
     return passed[-1] if passed else None

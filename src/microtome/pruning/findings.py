@@ -16,7 +16,7 @@ MANY = 1_000_000  # examples beyond which an exact number would be of no use
 
 
 def pruning_findings(
-    steps: Sequence[Step[Cut]],
+    steps: Sequence[Step],
     depth: int,
     unit: str,
     *,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -53,10 +53,6 @@ class Look:
     level: float
     promised: float
     earlier: tuple[float, ...] = ()
-
-    def document(self) -> dict[str, Any]:
-        """As plain data."""
-        return {**asdict(self), "earlier": list(self.earlier)}
 
     def sentence(self) -> str:
         """Say how many looks there were, and what that does to the level."""

@@ -80,7 +80,7 @@ class Pruned:
     level: float
     candidates: tuple[Mapping[str, Any], ...] = field(repr=False)
     tried: str = field(repr=False)
-    steps: tuple[Step[Cut], ...] = field(repr=False)
+    steps: tuple[Step, ...] = field(repr=False)
     comparison: Drop | None = None
     confirmed: Drop | None = None
     look: Look | None = None
@@ -169,7 +169,7 @@ class Pruned:
             "certified": self.certified,
             "comparison": _drop(self.comparison),
             "confirmed": _drop(self.confirmed),
-            "look": None if self.look is None else self.look.document(),
+            "look": None if self.look is None else asdict(self.look),
             "chosen_on": self.chosen_on,
             "certified_on": self.certified_on,
             "guess": self.guess,
@@ -186,7 +186,7 @@ class Pruned:
             "findings": self.findings,
             "methods": self.methods,
             "warnings": self.warnings,
-            "speed": None if self.speed is None else self.speed.document(),
+            "speed": None if self.speed is None else asdict(self.speed),
             "provenance": self.provenance,
         }
         return plain(document)

@@ -2,79 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..context import Context
 from ..errors import InputError
 from ..interventions.applying import apply
 from ..interventions.skip import Skip
 from ..tasks.task import Task
 from ..training.cut_store import digest_model
+from ..training.cuts import Cut
 from ..training.opening import Model
 from .examples import trained_part
 
-if TYPE_CHECKING:
-    from ..training.cuts import Cut
 
-Recover = Callable[["Cut"], Model]
+def check_recoverable(model: Model) -> None:
+    """Refuse a model whose head no class of the library has."""
+    if model.pooling is not None or model.task_model.reader is not None:
+        problem = "a sentence encoder" if model.pooling is not None else "a head of its own beside the model"
+        raise InputError(
+            f"a model to be recovered must have a head of the library, but {model.name} has {problem}."
+        )
 
 
-def recovering(
-    model: Model,
-    task: Task,
-    updates: int,
-    *,
-    recipe: Any = "devlin2019",
-    seed: int = 0,
-    **options: Any,
-) -> Recover:
+def recover_cut(model: Model, task: Task, cut: Cut, options: Any, context: Context) -> Model:
     """
-    Prepare to tune cuts of a model.
+    Fine-tune a cut of a model.
 
     Parameters
     ----------
     model : Model
-        With a head that the library has a class for.
     task : Task
-    updates : int
-    recipe : str or Recipe
-    seed : int
-    **options
-        Of `finetune`: context, dtype, and values of the recipe.
+    cut : tuple of int
+        The blocks that stay.
+    options : Pruning
+        The number of updates, recipe, seed and precision of the fine-tuning.
+    context : Context
 
     Returns
     -------
-    callable
-        From the blocks that stay to the tuned model. Each is an entry of the store.
+    Model
+        An entry of the store.
     """
-    if model.pooling is not None or model.task_model.reader is not None:
-        sentence = model.pooling is not None
-        problem = "a sentence encoder" if sentence else "a head of its own beside the model"
-        raise InputError(
-            f"a model to be recovered must have a head of the library, but {model.name} has {problem}."
-        )
-    learned = trained_part(task, model)
+    from ..training.finetuning import finetune
 
-    def recover(kept: Cut) -> Model:
-        from ..training.finetuning import finetune
-
-        out = tuple(block for block in range(1, model.depth + 1) if block not in kept)
-        tuned = finetune(
-            apply(model.encoder, Skip(blocks=out)),
-            learned,
-            recipe,
-            seed=seed,
-            head="own",
-            **{"steps": updates, "epochs": None, **options},
-        )
-        dtype = options.get("dtype", model.precision)
-        return replace(
-            model,
-            task_model=tuned.model,
-            encoder=tuned.encoder,
-            digest=digest_model(tuned.model, tuned.encoder.tokenizer),
-            precision=dtype,
-        )
-
-    return recover
+    out = tuple(block for block in range(1, model.depth + 1) if block not in cut)
+    tuned = finetune(
+        apply(model.encoder, Skip(blocks=out)),
+        trained_part(task, model),
+        options.recipe,
+        seed=options.seed,
+        head="own",
+        context=context,
+        dtype=options.dtype,
+        **{"steps": options.recover, "epochs": None, **options.changes},
+    )
+    return replace(
+        model,
+        task_model=tuned.model,
+        encoder=tuned.encoder,
+        digest=digest_model(tuned.model, tuned.encoder.tokenizer),
+        precision=options.dtype,
+    )

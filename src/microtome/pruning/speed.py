@@ -6,19 +6,22 @@ import copy
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..encoders.cutting import keep_blocks
 from ..findings.words import between
+from ..lazy import torch
 from ..tasks.items import Split
 from ..tasks.task import Task
 
 if TYPE_CHECKING:
     from ..training.cuts import Cut
     from ..training.models.taskmodel import TaskModel
+    from ..training.opening import Model
 
 BATCHES = (1, 32)
 ROUNDS = 15
@@ -84,10 +87,6 @@ class Speed:
     peak: tuple[int, int]
     tokens: tuple[int, ...]
 
-    def document(self) -> dict[str, Any]:
-        """As plain data."""
-        return {**asdict(self), "timings": [asdict(timing) for timing in self.timings]}
-
     @property
     def doubt(self) -> str:
         """A sentence where times varied too much to be read; empty otherwise."""
@@ -142,74 +141,42 @@ def cut_model(model: TaskModel, kept: Cut) -> TaskModel:
     return small.eval()
 
 
-def measure_speed(
-    full: TaskModel,
-    cut: TaskModel,
-    split: Split,
-    task: Task,
-    tokenizer: Any,
-    *,
-    longest: int | None = None,
-    stride: int | None = None,
-    rounds: int = ROUNDS,
-    single: bool = False,
-) -> Speed:
+def measure_speed(model: Model, cut: TaskModel, split: Split, task: Task, *, rounds: int = ROUNDS) -> Speed:
     """
-    Time two models on the same examples, in turns.
+    Time a model and a smaller one on the same examples, in turns.
 
     Parameters
     ----------
-    full, cut : TaskModel
-        On one device.
+    model : Model
+        The whole model. Texts go alone in a sentence encoder, which has no head.
+    cut : TaskModel
+        On the same device.
     split : Split
         Whose examples are run: those nearest to the median length alone, and the first 32 together.
     task : Task
-    tokenizer : Tokenizer
-    longest, stride : int, optional
     rounds : int
-    single : bool
-        Whether texts go alone, as in a sentence encoder, which has no head.
 
     Returns
     -------
     Speed
     """
-    import torch
-
     from ..training.inputs import collate, encode
 
-    features = encode(
-        split.items[: 4 * max(BATCHES)], task, tokenizer, longest=longest, stride=stride, mask=full.mask
-    )
-    lengths = [len(feature) for feature in features]
-    middle = features[int(np.argsort(lengths)[len(lengths) // 2])]
-    batches = [collate([middle], full.device), collate(features[: max(BATCHES)], full.device)]
-    timings: list[Timing] = []
-    for batch in batches:
-        count = len(batch["input_ids"])
-        calls = [_call(model, batch, bare=single) for model in (full, cut)]
-        with torch.inference_mode():
-            for what, timed in (("whole model", _seconds), ("blocks", _block_seconds)):
-                spent = np.array(
-                    [
-                        [timed(model, call) for model, call in zip((full, cut), calls, strict=True)]
-                        for _ in range(rounds + 1)
-                    ]
-                )[1:]  # the first round warms up
-                ratios = spent[:, 1] / spent[:, 0]
-                timings.append(
-                    Timing(
-                        what=what,
-                        batch=count,
-                        full=1000 * float(np.median(spent[:, 0])),
-                        cut=1000 * float(np.median(spent[:, 1])),
-                        ratio=float(np.median(ratios)),
-                        low=float(ratios.min()),
-                        high=float(ratios.max()),
-                    )
-                )
+    full: TaskModel = model.task_model
+    window = {"longest": model.longest, "stride": model.stride, "mask": full.mask}
+    features = encode(split.items[: 4 * max(BATCHES)], task, model.tokenizer, **window)
+    middle = sorted(features, key=len)[len(features) // 2]
+    batches = [collate(part, full.device) for part in ([middle], features[: max(BATCHES)])]
+    timings, peaks = [], []
     with torch.inference_mode():
-        peaks = tuple(_peak(_call(model, batches[-1], bare=single), model.device) for model in (full, cut))
+        for batch in batches:
+            count = len(batch["input_ids"])
+            calls = [_call(net, batch, bare=model.pooling is not None) for net in (full, cut)]
+            timings += [
+                _timing(what, count, timed, [full, cut], calls, rounds)
+                for what, timed in (("whole model", _seconds), ("blocks", _block_seconds))
+            ]
+            peaks = [_peak(call, full.device) for call in calls]
     return Speed(
         device=str(full.device),
         threads=torch.get_num_threads(),
@@ -219,6 +186,26 @@ def measure_speed(
         bytes=_both(full, cut, lambda tensor: tensor.numel() * tensor.element_size()),
         peak=(peaks[0], peaks[1]),
         tokens=tuple(int(batch["input_ids"].shape[-1]) for batch in batches),
+    )
+
+
+def _timing(
+    what: str, batch: int, timed: Any, models: Sequence[TaskModel], calls: Sequence[Any], rounds: int
+) -> Timing:
+    """Time two models in turns, after a first round that warms up."""
+    turns = [
+        [timed(model, call) for model, call in zip(models, calls, strict=True)] for _ in range(rounds + 1)
+    ]
+    full, cut = np.array(turns[1:]).T
+    ratios = cut / full
+    return Timing(
+        what=what,
+        batch=batch,
+        full=1000 * float(np.median(full)),
+        cut=1000 * float(np.median(cut)),
+        ratio=float(np.median(ratios)),
+        low=float(ratios.min()),
+        high=float(ratios.max()),
     )
 
 
@@ -234,61 +221,52 @@ def _both(full: TaskModel, cut: TaskModel, of: Callable[[Any], int]) -> tuple[in
     return counts[0], counts[1]
 
 
-def _wait(device: Any) -> None:
-    import torch
-
+def _now(device: Any) -> float:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+    return time.perf_counter()
 
 
 def _seconds(model: TaskModel, call: Callable[[], Any]) -> float:
     """Seconds of one call, from as many as the clock needs."""
-    calls, start = 0, time.perf_counter()
-    while True:
+    calls, spent, start = 0, 0.0, _now(model.device)
+    while spent < LEAST_SECONDS:
         call()
         calls += 1
-        _wait(model.device)
-        spent = time.perf_counter() - start
-        if spent >= LEAST_SECONDS:
-            return spent / calls
+        spent = _now(model.device) - start
+    return spent / calls
 
 
 def _block_seconds(model: TaskModel, call: Callable[[], Any]) -> float:
     """The same for the blocks alone."""
     blocks = model.family.blocks_of(model.base)
-    total, begun, calls = 0.0, [0.0, 0], 0
+    # A block that runs for every layer is met several times.
+    entered, start, total, calls = 0, 0.0, 0.0, 0
 
     def before(*_: Any) -> None:
-        # A block that runs for every layer is met several times.
-        if begun[1] == 0:
-            _wait(model.device)
-            begun[0] = time.perf_counter()
-        begun[1] += 1
-
-    hooks = [block.register_forward_pre_hook(before) for block in dict.fromkeys(blocks)]
+        nonlocal entered, start
+        if entered == 0:
+            start = _now(model.device)
+        entered += 1
 
     def after(*_: Any) -> None:
-        nonlocal total
-        if begun[1] == len(blocks):
-            _wait(model.device)
-            total += time.perf_counter() - begun[0]
-            begun[1] = 0
+        nonlocal entered, total
+        if entered == len(blocks):
+            total += _now(model.device) - start
+            entered = 0
 
-    hooks += [blocks[-1].register_forward_hook(after)]
-    try:
+    with ExitStack() as hooks:
+        for block in dict.fromkeys(blocks):
+            hooks.enter_context(block.register_forward_pre_hook(before))
+        hooks.enter_context(blocks[-1].register_forward_hook(after))
         while total < LEAST_SECONDS:
             call()
             calls += 1
-    finally:
-        for handle in hooks:
-            handle.remove()
     return total / calls
 
 
 def _peak(call: Callable[[], Any], device: Any) -> int:
     """Most bytes that live at a time while a model runs, its weights and inputs not counted."""
-    import torch
-
     if device.type == "cuda":
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
@@ -300,9 +278,10 @@ def _peak(call: Callable[[], Any], device: Any) -> int:
 
 
 def _peak_on_cpu(call: Callable[[], Any]) -> int:
-    import torch
     from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves
 
+    # Bytes and number of tensors of every piece of memory, by its address.
     live: dict[int, list[int]] = {}
     held, most = 0, 0
 
@@ -312,36 +291,31 @@ def _peak_on_cpu(call: Callable[[], Any]) -> int:
         if live[place][1] == 0:
             held -= live.pop(place)[0]
 
+    def tensors(values: Any) -> dict[int, list[Any]]:
+        by_place: dict[int, list[Any]] = {}
+        for value in tree_leaves(values):
+            if isinstance(value, torch.Tensor):
+                by_place.setdefault(value.untyped_storage().data_ptr(), []).append(value)
+        return by_place
+
     class Counting(TorchDispatchMode):
         """Count the memory behind what operations give, for as long as anybody holds it."""
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             nonlocal held, most
-            inputs = {_place(tensor) for tensor in _tensors((args, kwargs or {}))} - set(live)
+            inputs = set(tensors((args, kwargs))) - set(live)
             outputs = func(*args, **(kwargs or {}))
-            for tensor in _tensors(outputs):
-                place = _place(tensor)
-                if place in inputs:  # a view of a weight or of an input
+            for place, views in tensors(outputs).items():
+                if place in inputs:  # views of a weight or of an input
                     continue
                 if place not in live:
-                    live[place] = [tensor.untyped_storage().nbytes(), 0]
+                    live[place] = [views[0].untyped_storage().nbytes(), 0]
                     held += live[place][0]
-                live[place][1] += 1
-                weakref.finalize(tensor, gone, place)
+                live[place][1] += len(views)
+                for tensor in views:
+                    weakref.finalize(tensor, gone, place)
             most = max(most, held)
             return outputs
-
-    def _tensors(value: Any) -> Sequence[Any]:
-        if isinstance(value, torch.Tensor):
-            return [value]
-        if isinstance(value, dict):
-            value = tuple(value.values())
-        if isinstance(value, list | tuple):
-            return [tensor for part in value for tensor in _tensors(part)]
-        return []
-
-    def _place(tensor: Any) -> int:
-        return tensor.untyped_storage().data_ptr()
 
     with Counting():
         call()

@@ -7,21 +7,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..checks import check_distinct
-from ..encoders.encoder import TRAINED
+from ..corpora.examples import Example
+from ..encoders.encoder import TRAINED, Encoder
 from ..errors import InputError, must
 from ..randomness import generator
 from .documents import document_codes
 from .options import RowOptions
 from .selecting import is_pair, select, tokenize, words_of
-
-if TYPE_CHECKING:
-    from ..corpora.examples import Example
-    from ..encoders.encoder import Encoder
 
 # Examples handled at a time: enough to sort by length, few enough to keep all layers in memory.
 WINDOW = 512

@@ -35,7 +35,7 @@ from .sweeping import (
     old_entries,
     set_aside,
 )
-from .work import Work, WorkOrder, make_order, settle
+from .work import Work, make_order, settle
 
 # A missing record is damage; an unreadable one is not.
 _LOST = frozenset({errno.ENOENT, errno.EISDIR, errno.ENOTDIR})
@@ -386,7 +386,7 @@ class Shelf:
                 drop_locks(layout)
         return Sweep(removed=tuple(removed), dry_run=dry_run, young=young)
 
-    def _known(self, order: WorkOrder) -> StoreEntry | None:
+    def _known(self, order: StoreEntry) -> StoreEntry | None:
         entry = self.get(order.address)
         if entry is not None and entry.kind != order.kind:
             raise must("kind", f"{entry.kind!r}, as that of the entry {entry.address} is", order.kind)

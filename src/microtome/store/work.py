@@ -9,7 +9,7 @@ import stat
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,26 +31,6 @@ from .layout import StoreLayout
 from .sweeping import discard
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkOrder:
-    """
-    A request for an entry; see `StoreEntry`.
-
-    Parameters
-    ----------
-    address, kind : str
-    specification : mapping
-    inputs : tuple of str
-    command : str
-    """
-
-    address: str
-    kind: str
-    specification: Mapping[str, Any]
-    inputs: tuple[str, ...]
-    command: str
-
-
 class Work:
     """
     A resumable piece of work; it owns a folder until it is finished.
@@ -58,12 +38,13 @@ class Work:
     Parameters
     ----------
     layout : StoreLayout
-    order : WorkOrder
+    order : StoreEntry
+        See `make_order`.
     entry : StoreEntry or None
         The finished entry; if there is one, nothing is left to do.
     """
 
-    def __init__(self, layout: StoreLayout, order: WorkOrder, entry: StoreEntry | None) -> None:
+    def __init__(self, layout: StoreLayout, order: StoreEntry, entry: StoreEntry | None) -> None:
         self.address, self.entry = order.address, entry
         self._layout, self._order = layout, order
         self._start = time.monotonic()
@@ -102,24 +83,26 @@ class Work:
 
 def make_order(
     address: str | None, kind: str, specification: Mapping[str, Any], inputs: Sequence[str], command: str
-) -> WorkOrder:
-    """Validate a request for an entry, and compute its address if none is given."""
+) -> StoreEntry:
+    """Validate an entry that is to be made: it has no files yet, and of its provenance only the command."""
     derived = make_address(specification, inputs)
     if address is not None and not is_address(address):
         raise must("address", "40 hexadecimal digits", address)
     check_kind(kind)
-    return WorkOrder(
+    return StoreEntry(
         address=address or derived,
         kind=kind,
         # A deep copy, so that later changes by the caller have no effect.
         specification=json.loads(canonical(specification, "specification")),
         inputs=tuple(inputs),
-        command=command,
+        provenance={"command": command},
+        files={},
+        folder=Path(),
     )
 
 
 def settle(
-    layout: StoreLayout, order: WorkOrder, folder: Path, facts: Mapping[str, Any], seconds: float
+    layout: StoreLayout, order: StoreEntry, folder: Path, facts: Mapping[str, Any], seconds: float
 ) -> StoreEntry:
     """
     Turn a folder into an entry: flushed to the disk with checksums, then renamed into place.
@@ -127,7 +110,8 @@ def settle(
     Parameters
     ----------
     layout : StoreLayout
-    order : WorkOrder
+    order : StoreEntry
+        See `make_order`.
     folder : Path
         Holds the files; in the same file system.
     facts : mapping
@@ -149,18 +133,8 @@ def settle(
             if not is_plain(path):
                 raise InputError(f"an entry must consist of plain files, but {path.name} is none.")
             files[path.name] = mark_file(path)
-        provenance = make_provenance(facts, seconds=seconds, command=order.command)
-        write_entry(
-            StoreEntry(
-                address=order.address,
-                kind=order.kind,
-                specification=order.specification,
-                inputs=order.inputs,
-                provenance=provenance,
-                files=files,
-                folder=folder,
-            )
-        )
+        provenance = make_provenance(facts, seconds=seconds, command=order.provenance["command"])
+        write_entry(replace(order, provenance=provenance, files=files, folder=folder))
         target = layout.place(order.address)
         try:
             target.parent.mkdir(exist_ok=True)

@@ -57,8 +57,8 @@ class Evaluation:
         The name of the model.
     reference : Evaluation, optional
         Of a model that it is compared with, on the same examples.
-    command : str
-        The command that reproduces the evaluation.
+    facts : mapping
+        What reproduces the evaluation beside its origin: the command and its options.
     """
 
     kind: ClassVar[str] = EVALUATION
@@ -79,7 +79,7 @@ class Evaluation:
     origin: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}), repr=False, compare=False)
     model: str = ""
     reference: Evaluation | None = field(default=None, repr=False)
-    command: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def constant(self) -> bool:
@@ -147,13 +147,13 @@ class Evaluation:
     def provenance(self) -> Mapping[str, Any]:
         """What it takes to reproduce the evaluation."""
         if not self.origin:
-            return {"command": self.command}
+            return self.facts
         origins = [self.origin, *([] if self.reference is None else [self.reference.origin])]
         return {
             **self.origin,
             "models": [digest for origin in origins for digest in origin.get("models", ())],
             "seconds": round(sum(origin.get("seconds", 0.0) for origin in origins), 3),
-            "command": self.command,
+            **self.facts,
         }
 
     def scored(self) -> dict[str, Any]:

@@ -53,8 +53,8 @@ class TunedRuns:
     Parameters
     ----------
     runs : tuple of Tuned
-    command : str
-        The command that reproduces the runs.
+    facts : mapping
+        What reproduces the runs beside their own records: the command and its options.
     seconds : float, optional
         Total duration; the sum over the trainings when absent.
     level : float
@@ -63,7 +63,7 @@ class TunedRuns:
 
     kind: ClassVar[str] = TUNING
     runs: tuple[Tuned, ...]
-    command: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
     seconds: float | None = None
     level: float = 0.95
 
@@ -140,7 +140,7 @@ class TunedRuns:
                 "device": first["device"],
                 "precision": first["precision"],
                 "threads": first.get("threads") or torch.get_num_threads(),
-                "command": self.command,
+                **self.facts,
             }
         )
 

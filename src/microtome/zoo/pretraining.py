@@ -61,6 +61,8 @@ class Pretrained:
         The digest of the tokenized text.
     context : Context
         Device and command.
+    facts : mapping
+        Further facts of its provenance: the options of the command.
     """
 
     kind: ClassVar[str] = "pretrain"
@@ -74,6 +76,7 @@ class Pretrained:
     checkpoints: tuple[Path, ...] = ()
     text: str = ""
     context: Context = field(default_factory=Context, repr=False, compare=False)
+    facts: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def findings(self) -> tuple[str, ...]:
@@ -107,6 +110,7 @@ class Pretrained:
                 "device": self.context.device,
                 "seconds": round(self.seconds, 3),
                 "command": self.context.command,
+                **self.facts,
             }
         )
 

@@ -6,7 +6,7 @@ import pickle
 import re
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any
@@ -17,7 +17,7 @@ from .archive import WEIGHTS, open_files
 from .characters import CHARACTERS, CharacterNetwork, embed
 from .layers import HEADS, bitransformer, final_norm
 from .model import ElmoModel, ElmoPart
-from .options import ElmoOptions, parse_options
+from .options import ElmoOptions, ElmoWeights, parse_options
 
 CONTEXTUALIZER = "bidirectional_language_model_transformer"
 MODELS = ("language_model", "bidirectional_language_model", "bidirectional-language-model")
@@ -38,16 +38,13 @@ _NORMS = MappingProxyType({"attention": "sublayer.0.norm", "feedforward": "subla
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _AllenWeights:
-    """The tensors of a file, and the names of those that were taken."""
+class _AllenWeights(ElmoWeights):
+    """The tensors of a file of AllenNLP."""
 
     tensors: Mapping[str, Any]
-    source: str
-    taken: set[str] = field(default_factory=set)
 
-    def take(self, name: str, *shape: int) -> torch.Tensor:
-        """Return a tensor as float32; raise if its shape is another."""
-        self.taken.add(name)
+    def find(self, name: str) -> torch.Tensor:
+        """Find a tensor."""
         tensor = self.tensors.get(name)
         if tensor is None:
             raise InputError(f"{self.source} must hold {name}, but it is missing.")
@@ -59,27 +56,15 @@ class _AllenWeights:
         if not plain or not tensor.is_floating_point():
             kind = tensor.dtype if plain else type(tensor).__name__
             raise InputError(f"{name} in {self.source} must hold floating numbers, but it holds {kind}.")
-        if tuple(tensor.shape) != shape:
-            shapes = f"the shape {list(shape)}, as the configuration says, but it has {list(tensor.shape)}"
-            raise InputError(f"{name} in {self.source} must have {shapes}.")
-        numbers = tensor.detach().float()
-        if not bool(numbers.isfinite().all()):
-            raise InputError(f"{name} in {self.source} must hold finite numbers, but some are not.")
-        return numbers
+        return tensor
+
+    def read(self, name: str, stored: torch.Tensor) -> torch.Tensor:
+        """Convert a tensor to float32."""
+        return stored.detach().float()
 
     def both(self, name: str, *shape: int) -> torch.Tensor:
         """Return the tensors of the two directions, stacked."""
         return torch.stack([self.take(f"{side}.{name}", *shape) for side in _SIDES])
-
-    def refuse_more(self, *prefixes: str) -> None:
-        """Raise if the file holds layers that the configuration does not declare."""
-        unexpected = sorted(
-            name for name in self.tensors if name.startswith(prefixes) and name not in self.taken
-        )
-        if unexpected:
-            raise InputError(
-                f"{self.source} must hold what the configuration says, but it also holds {unexpected[0]}."
-            )
 
 
 def read_transformer(path: Path) -> ElmoModel:
@@ -99,7 +84,9 @@ def read_transformer(path: Path) -> ElmoModel:
         options = parse_options(config, f"config.json in {path}")
         name, size, network = _network(options)
         source = f"{WEIGHTS} in {path}"
-        weights = _AllenWeights(tensors=_load(file, source), source=source)
+        weights = _AllenWeights(
+            tensors=_load(file, source), source=source, declared="as the configuration says"
+        )
     width, hidden = (options.whole(f"model.contextualizer.{key}") for key in ("input_dim", "hidden_dim"))
     projected = options.whole(f"{name}.encoder.projection_dim")
     if projected != width:
@@ -115,7 +102,7 @@ def read_transformer(path: Path) -> ElmoModel:
         for index in range(options.whole("model.contextualizer.num_layers"))
     ]
     last = {f"final_{part}": weights.both(f"norm.{part}", width) for part in ("gamma", "beta")}
-    weights.refuse_more(prefix, *_SIDES)
+    weights.refuse_more(weights.tensors, (prefix, *_SIDES))
     return ElmoModel(
         kind="transformer-elmo",
         width=2 * width,

@@ -2,78 +2,64 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ...errors import InputError, MicrotomeError, MissingExtraError
 from ...lazy import torch
 from .characters import CHARACTERS, WORD, CharacterNetwork, embed
 from .layers import BiLstm, bilstm
 from .model import ElmoModel, ElmoPart
-from .options import ElmoOptions, content_of, parse_options
+from .options import ElmoOptions, ElmoWeights, content_of, parse_options
 
 if TYPE_CHECKING:
     import h5py
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Hdf5Weights:
-    """An open HDF5 file, and the names of the datasets that were taken."""
+class _Hdf5Weights(ElmoWeights):
+    """The datasets of an open HDF5 file."""
 
     file: h5py.File
-    path: Path
-    taken: set[str] = field(default_factory=set)
 
-    def take(self, name: str, *shape: int) -> torch.Tensor:
-        """Read a dataset as float32; raise if its shape is another."""
-        import numpy as np
-
-        self.taken.add(name)
-        dataset = self._find(name)
-        if dataset.shape != shape:
-            shapes = f"the shape {list(shape)}, as the options say, but it has {list(dataset.shape or ())}"
-            raise InputError(f"{name} in {self.path} must have {shapes}.")
-        if dataset.dtype.kind != "f":
-            raise InputError(
-                f"{name} in {self.path} must hold floating numbers, but it holds {dataset.dtype}."
-            )
-        try:
-            with np.errstate(over="ignore"):
-                numbers = torch.from_numpy(np.asarray(dataset[()]).astype(np.float32))
-        except (OSError, RuntimeError, ValueError, MemoryError) as problem:
-            raise InputError(f"{name} in {self.path} must be readable, but got: {problem}.") from problem
-        if not bool(numbers.isfinite().all()):
-            raise InputError(f"{name} in {self.path} must hold finite numbers, but some are not.")
-        return numbers
-
-    def _find(self, name: str) -> h5py.Dataset:
+    def find(self, name: str) -> h5py.Dataset:
+        """Find a dataset in the file itself."""
         import h5py
 
         node: Any = self.file
         for part in name.split("/"):
             link = node.get(part, getlink=True) if isinstance(node, h5py.Group) else None
             if link is None:
-                raise InputError(f"{self.path} must hold the dataset {name}, but it is missing.")
+                raise InputError(f"{self.source} must hold the dataset {name}, but it is missing.")
             if not isinstance(link, h5py.HardLink):
-                raise InputError(f"{name} in {self.path} must be in the file itself, but it is a link.")
+                raise InputError(f"{name} in {self.source} must be in the file itself, but it is a link.")
             node = node[part]
         if not isinstance(node, h5py.Dataset):
-            raise InputError(f"{name} in {self.path} must be a dataset, but it is a group.")
+            raise InputError(f"{name} in {self.source} must be a dataset, but it is a group.")
         if node.is_virtual or node.external:
-            raise InputError(f"{name} in {self.path} must be in the file itself, but it is in another one.")
+            raise InputError(f"{name} in {self.source} must be in the file itself, but it is in another one.")
+        if node.dtype.kind != "f":
+            raise InputError(
+                f"{name} in {self.source} must hold floating numbers, but it holds {node.dtype}."
+            )
         return node
 
-    def refuse_more(self) -> None:
-        """Raise if the file holds layers that the options do not declare."""
+    def read(self, name: str, stored: h5py.Dataset) -> torch.Tensor:
+        """Read a dataset as float32."""
+        try:
+            with np.errstate(over="ignore"):
+                return torch.from_numpy(np.asarray(stored[()]).astype(np.float32))
+        except (OSError, RuntimeError, ValueError, MemoryError) as problem:
+            raise InputError(f"{name} in {self.source} must be readable, but got: {problem}.") from problem
+
+    def names(self) -> list[str]:
+        """List all datasets."""
         names: list[str] = []
         self.file.visititems(lambda name, node: names.append(name) if hasattr(node, "dtype") else None)
-        parts = ("char_embed", "CNN", "RNN_")
-        unexpected = sorted(name for name in names if name.startswith(parts) and name not in self.taken)
-        if unexpected:
-            raise InputError(
-                f"{self.path} must hold what the options say, but it also holds {unexpected[0]}."
-            )
+        return names
 
 
 def read_bilstm(options_path: Path, weights_path: Path) -> ElmoModel:
@@ -104,11 +90,11 @@ def read_bilstm(options_path: Path, weights_path: Path) -> ElmoModel:
     except OSError as problem:
         raise InputError(f"{weights_path} must be an HDF5 file, but got: {problem}.") from problem
     with file:
-        weights = _Hdf5Weights(file=file, path=weights_path)
+        weights = _Hdf5Weights(file=file, source=str(weights_path), declared="as the options say")
         try:
             embeddings = _embeddings(options, weights)
             blocks = _blocks(options, weights)
-            weights.refuse_more()
+            weights.refuse_more(weights.names(), ("char_embed", "CNN", "RNN_"))
         except MicrotomeError:
             raise
         except (OSError, RuntimeError, ValueError, KeyError, TypeError, MemoryError) as problem:

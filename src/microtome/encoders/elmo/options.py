@@ -1,14 +1,15 @@
-"""Validated access to the JSON options of an ELMo."""
+"""Validated access to the JSON options and to the weights of an ELMo."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
+from ...lazy import torch
 from .characters import ACTIVATIONS, CHARACTERS, WORD
 
 _ABSENT: Any = object()
@@ -96,6 +97,53 @@ class ElmoOptions:
         value = self.get(name)
         if value not in allowed or isinstance(value, bool):
             raise self.wrong(name, " or ".join(map(str, allowed)), value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElmoWeights:
+    """
+    The tensors of a file, and the names of those that were taken.
+
+    Parameters
+    ----------
+    source : str
+        The name of the file in error messages.
+    declared : str
+        The end of an error message about a shape: "as the options say".
+    """
+
+    source: str
+    declared: str
+    taken: set[str] = field(default_factory=set)
+
+    def find(self, name: str) -> Any:
+        """Find a tensor of floating numbers as it is stored; raise if there is none."""
+        raise NotImplementedError
+
+    def read(self, name: str, stored: Any) -> torch.Tensor:
+        """Read a tensor as float32."""
+        raise NotImplementedError
+
+    def take(self, name: str, *shape: int) -> torch.Tensor:
+        """Return a tensor as float32; raise if its shape is another, or a number is not finite."""
+        self.taken.add(name)
+        stored = self.find(name)
+        if tuple(stored.shape or ()) != shape:
+            raise InputError(
+                f"{name} in {self.source} must have the shape {list(shape)}, {self.declared}, but it has "
+                f"{list(stored.shape or ())}."
+            )
+        numbers = self.read(name, stored)
+        if not bool(numbers.isfinite().all()):
+            raise InputError(f"{name} in {self.source} must hold finite numbers, but some are not.")
+        return numbers
+
+    def refuse_more(self, names: Iterable[str], prefixes: tuple[str, ...]) -> None:
+        """Raise if the file holds layers that the configuration or the options do not declare."""
+        unexpected = sorted(name for name in names if name.startswith(prefixes) and name not in self.taken)
+        if unexpected:
+            what = self.declared.removeprefix("as ")
+            raise InputError(f"{self.source} must hold what {what}, but it also holds {unexpected[0]}.")
 
 
 def content_of(path: Path) -> bytes:

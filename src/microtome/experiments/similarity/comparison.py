@@ -14,7 +14,7 @@ from ...context import Context
 from ...errors import must
 from ...extraction.recording import record
 from ...findings.maps import Maps
-from ...findings.record import with_source
+from ...findings.record import with_facts
 from ...rows.planning import plan_rows
 from ...store.shelf import Shelf
 from ..base import Experiment, Pieces, Plan, as_function, option
@@ -116,7 +116,7 @@ class ModelComparison(MatrixOptions, ExtractionOptions, Experiment):
     def run(self, plan: Plan, context: Context) -> Maps:
         """Record the rows of each model, or find them in the store, and compare them."""
         maps = compare_layers(plan.inputs, self.similarity_options(context), context)
-        return with_source(maps, command=context.command, inputs=[])
+        return with_facts(maps, inputs=[])
 
 
 compare = as_function(ModelComparison, "compare")

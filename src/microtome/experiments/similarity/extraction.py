@@ -87,7 +87,6 @@ class Extraction(ExtractionOptions, Experiment):
             "seed": self.seed,
             "device": str(encoder.device),
             "seconds": round(time.monotonic() - started, 3),
-            "command": context.command,
         }
         return replace(recording, provenance=MappingProxyType(provenance(facts)))
 

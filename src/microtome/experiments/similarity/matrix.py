@@ -11,7 +11,7 @@ from ...comparison.request import PRECISIONS, Request, SimilarityOptions, prepar
 from ...comparison.similarity import compute_maps
 from ...context import Context
 from ...findings.maps import Maps
-from ...findings.record import describe_file, with_source
+from ...findings.record import describe_file, with_facts
 from ..base import Experiment, Plan, as_function, option
 
 
@@ -134,7 +134,7 @@ class SimilarityMatrix(MatrixOptions, Experiment):
         # Hashing takes time, which only a result that a command reproduces is worth.
         files = [describe_file(path) for path in (*request.files(), *paths)] if context.command else []
         maps = compute_maps(replace(request, progress=context.progress))
-        return with_source(maps, command=context.command, inputs=files)
+        return with_facts(maps, inputs=files)
 
 
 similarity_matrix = as_function(SimilarityMatrix, "similarity_matrix")

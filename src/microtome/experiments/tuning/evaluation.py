@@ -93,7 +93,7 @@ class ModelEvaluation(TaskOptions, Experiment):
             replace(score_model(model, plan.inputs.task, split=self.split, context=context), model=name)
             for name, model in plan.inputs.models
         ]
-        return replace(evaluation, reference=others[0] if others else None, command=context.command)
+        return replace(evaluation, reference=others[0] if others else None)
 
 
 def _name(model: Any) -> str:

@@ -130,7 +130,7 @@ class FineTuning(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
             **self._options(inputs.recipe),
         )
         spent = time.monotonic() - started
-        return TunedRuns(runs=tuple(runs), command=context.command, seconds=spent, level=context.level)
+        return TunedRuns(runs=tuple(runs), seconds=spent, level=context.level)
 
     def _options(self, recipe: Recipe) -> dict[str, Any]:
         return {

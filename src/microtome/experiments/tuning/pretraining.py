@@ -100,9 +100,11 @@ class Pretraining(Experiment):
             folder=self.token_cache,
             context=context,
         )
-        result = pretrain(
-            design, text, self.out, seed=self.seed, checkpoints=self.checkpoints, context=context
-        )
+        return pretrain(design, text, self.out, seed=self.seed, checkpoints=self.checkpoints, context=context)
+
+    def complete(self, plan: Plan, context: Context) -> Pretrained:
+        """Pretrain, and write the result beside the encoder."""
+        result = super().complete(plan, context)
         result.save()
         return result
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+import math
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ...context import Context
+from ...errors import InputError, must
 from ...pruning.candidates import ALL_SPANS, BEAM, first_candidates
+from ...pruning.examples import find_examples
 from ...pruning.exporting import KIND, check_folder
+from ...pruning.procedure import Procedure
 from ...pruning.pruned import Pruned
-from ...pruning.pruning import PruningRequest, open_pruning, run_pruning
-from ...training.opening import open_task
+from ...pruning.pruning import run_pruning
+from ...pruning.recovering import check_recoverable
+from ...training.opening import open_model, open_task
 from ..base import Experiment, Plan, as_function, option
 from ..grid import RecipeOptions
 from ..inputs import TASK_HELP, TaskOptions, task_notes
@@ -68,18 +73,27 @@ class Pruning(RecipeOptions, TaskOptions, Experiment):
         """Refuse a folder with files of others that the smaller model would replace."""
         check_folder(folder)
 
-    def request(self, context: Context) -> PruningRequest:
-        """The options as the procedure takes them."""
-        shared = (f.name for f in fields(PruningRequest) if f.name not in ("level", "values"))
-        options = {name: getattr(self, name) for name in shared}
-        return PruningRequest(level=context.level, values=self.changes, **options)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.max_drop < math.inf:
+            raise must("max_drop", "a number above 0", self.max_drop)
+        if self.changes and not self.recover:
+            names = ", ".join(self.changes)
+            raise InputError(f"values of a recipe must come with recover, but got {names} alone.")
+        self.chosen_recipe()
 
     def plan(self, context: Context) -> Plan:
         """Open the model, choose the examples of each role, and count the cuts."""
-        request = self.request(context)
+        if not 0.5 < context.level < 1:
+            raise must("level", "between 0.5 and 1", context.level)
         task = open_task(self.task_reference(self.task))
-        procedure = open_pruning(self.model, task, request, context)
-        model, examples, cuts = procedure.model, procedure.examples, None
+        model, cuts = open_model(self.model, task, context=context, pooled=True), None
+        if self.recover:
+            check_recoverable(model)
+        roles = ("split", "certify_on", "confirm_on", "share", "seed")
+        examples = find_examples(
+            task, model, learns=self.recover > 0, **{name: getattr(self, name) for name in roles}
+        )
         sentence = f"{model.name} has {model.depth} blocks"
         if model.depth <= ALL_SPANS or model.task_model.family.shared:
             candidates, description = first_candidates(model.task_model)
@@ -96,13 +110,13 @@ class Pruning(RecipeOptions, TaskOptions, Experiment):
                 "confirm": None if examples.confirm is None else len(examples.confirm),
             },
             sentence=f"{sentence}. {chosen_on}. {certified_on}.",
-            inputs=procedure,
+            inputs=Procedure(model=model, task=task, examples=examples, options=self, context=context),
             notes=task_notes([task]),
         )
 
     def run(self, plan: Plan, context: Context) -> Pruned:
         """Choose a cut, certify it, and measure what it saves."""
-        return run_pruning(replace(plan.inputs, context=context), self.request(context))
+        return run_pruning(replace(plan.inputs, context=context))
 
 
 prune = as_function(Pruning, "prune")
