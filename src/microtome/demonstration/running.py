@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..context import Context
+from ..context import Context, Progress
 from ..encoders.shipped import SCHEME, shipped_names, zoo_folder
 from ..errors import InputError
 from .plan import WHOLE, DemoPlan
@@ -25,7 +25,6 @@ WRITTEN = (
     *("picture.svg", "report.html"),
 )
 
-Progress = Callable[[str, int, int], None]
 Tell = Callable[[str], None]
 
 
@@ -100,9 +99,7 @@ def demonstrate(
         plan=plan,
         task=open_task(plan.task, sizes=dict(plan.sizes)),
         out=place,
-        store=place / STORE,
-        command=command,
-        progress=progress,
+        context=Context(store=place / STORE, command=command, progress=progress),
     )
     say = _counting(tell, 4 * len(plan.encoders) + 2, start)
     seeds = f"seed{'' if len(plan.seeds) == 1 else 's'} {' and '.join(map(str, plan.seeds))}"

@@ -116,7 +116,6 @@ class ComparisonOptions(SampleOptions):
             **provenance_facts,
             "seed": self.seed,
             "device": context.device,
-            "command": context.command,
             "seconds": round(time.monotonic() - started, 3),
         }
         return Result(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from types import MappingProxyType
@@ -22,6 +23,8 @@ from .stackblocks import StackBlocks
 if TYPE_CHECKING:
     import pandas
     import pyarrow
+
+    from .claims.claim import Claim
 
 Cell = tuple[int | str, int | str]
 
@@ -320,17 +323,38 @@ class Maps(Mapping[str, Map]):
     Parameters
     ----------
     maps : sequence of Map
-    findings : sequence of str
-        Sentences about them.
+    notes : sequence of str
+        Sentences about them that are no claims, such as the rows they are of.
     blocks : sequence of StackBlocks
         Block structure of each stack, where it was tested.
+    claims : sequence of Claim, optional
+        As they were saved; made from the maps and blocks when absent.
     """
 
     def __init__(
-        self, maps: Sequence[Map], findings: Sequence[str] = (), blocks: Sequence[StackBlocks] = ()
+        self,
+        maps: Sequence[Map],
+        notes: Sequence[str] = (),
+        blocks: Sequence[StackBlocks] = (),
+        claims: Sequence[Claim] | None = None,
     ) -> None:
         self._maps = {similarity_map.measure: similarity_map for similarity_map in maps}
-        self.findings, self.blocks = tuple(findings), tuple(blocks)
+        self.notes, self.blocks = tuple(notes), tuple(blocks)
+        self._claims = claims
+
+    @cached_property
+    def claims(self) -> tuple[Claim, ...]:
+        """What follows from the maps, as values."""
+        from .claims.layers import map_claims
+
+        return map_claims(self) if self._claims is None else tuple(self._claims)
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """The claims as text, then the notes."""
+        from .claims.render import render
+
+        return (*map(render, self.claims), *self.notes)
 
     def __getitem__(self, name: str) -> Map:
         if name in self._maps:

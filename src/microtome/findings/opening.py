@@ -13,6 +13,7 @@ from typing import Any
 from ..arguments import checked
 from ..errors import InputError, check_plain
 from ..store.manifest import is_stack, read_manifest
+from .claims.claim import Claim, read_claim
 from .record import FORMAT, check_earlier, make_folder, open_record, replace_file
 from .results import RESULT, open_result
 
@@ -43,6 +44,11 @@ class Document(Mapping[str, Any]):
     def provenance(self) -> Mapping[str, Any]:
         """Provenance of the result."""
         return self.content.get("provenance", {})
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """What follows from the result, as values."""
+        return tuple(read_claim(entry) for entry in self.content.get("claims", ()))
 
     @property
     def findings(self) -> tuple[str, ...]:

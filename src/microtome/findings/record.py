@@ -18,6 +18,7 @@ import numpy as np
 from ..errors import InputError, WorkError, check_plain, must
 from ..inference.estimate import Sides
 from ..store.outfolder import FILES, RESULT, check_foreign, kind_of
+from .claims.claim import read_claim
 from .maps import Map, Maps
 from .methods import methods_page, methods_paragraph, references
 from .stackblocks import blocks_document, read_blocks
@@ -53,7 +54,8 @@ def document(maps: Maps) -> dict[str, Any]:
         "maps": [
             _map_document(similarity_map, with_provenance=shared is None) for similarity_map in all_maps
         ],
-        **({"findings": list(maps.findings)} if maps.findings else {}),
+        "claims": [_plain(claim.document()) for claim in maps.claims],
+        "findings": list(maps.findings),
         **({"blocks": [_plain(blocks_document(blocks)) for blocks in maps.blocks]} if maps.blocks else {}),
         "methods": methods_paragraph(maps),
         "references": references(maps),
@@ -96,12 +98,13 @@ def from_json(text: str | bytes) -> Maps:
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise must("a record's format", FORMAT, record.get("format") if isinstance(record, dict) else None)
     try:
-        findings = [str(sentence) for sentence in record.get("findings", [])]
+        claims = [read_claim(entry) for entry in record.get("claims", [])]
+        # Claims come first, and are written again.
+        notes = [str(sentence) for sentence in record.get("findings", [])[len(claims) :]]
         # Findings of an earlier definition, which had no blocks, are ignored.
         blocks = [read_blocks(entry) for entry in record.get("blocks", []) if "blocks" in entry["finding"]]
-        return Maps(
-            [_read_map(entry, record.get("provenance", {})) for entry in record["maps"]], findings, blocks
-        )
+        maps = [_read_map(entry, record.get("provenance", {})) for entry in record["maps"]]
+        return Maps(maps, notes, blocks, claims)
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError) as error:
         if isinstance(error, InputError):
             raise
@@ -225,7 +228,7 @@ def with_facts(result: R, **facts: Any) -> R:
     """
     if isinstance(result, Maps):
         maps = [with_facts(similarity_map, **facts) for similarity_map in result.values()]
-        return type(result)(maps, result.findings, result.blocks)
+        return type(result)(maps, result.notes, result.blocks)
     record: Any = result
     if any(part.name == "provenance" for part in fields(record)):
         return replace(record, provenance=MappingProxyType({**record.provenance, **facts}))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..encoders.versions import LIBRARIES
 from ..errors import InputError
+from ..findings.claims.render import headline
 from ..findings.record import make_folder, replace_file
 from ..findings.words import at_most
 from ..store.files import writing_weights
@@ -50,9 +51,8 @@ def export(pruned: Pruned, folder: str | os.PathLike[str]) -> Path:
     place = Path(folder)
     check_folder(place)
     if pruned.model is None:
-        raise InputError(
-            f"a model to be exported must be certified, but {pruned.name} is not: {pruned.findings[0]}"
-        )
+        reason = headline(pruned.claims[0])
+        raise InputError(f"a model to be exported must be certified, but {pruned.name} is not: {reason}")
     model = pruned.model
 
     def write(staging: Path) -> None:

@@ -12,13 +12,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+from ..findings.claims.claim import Claim
+from ..findings.claims.render import render
+from ..findings.claims.scores import baseline_of, difference_claim, score_claim
 from ..findings.record import check_earlier, make_folder, replace_file
 from ..findings.results import RESULT
 from ..findings.results import plain as plain_data
 from ..inference.answers import Answers
 from ..inference.estimate import Estimate
 from ..inference.pairing import Comparison, compare_scores
-from ..rounding import between
 from ..scores.table import find_score
 from ..store.outfolder import TABLE, forget, kind_of
 
@@ -109,24 +111,32 @@ class Evaluation:
         )
 
     @cached_property
-    def comparison(self) -> Comparison | None:
-        """This model minus the one that it is compared with."""
-        return None if self.reference is None else self.against(self.reference)
+    def comparison(self) -> Comparison:
+        """This model minus the reference."""
+        assert self.reference is not None
+        return self.against(self.reference)
+
+    @cached_property
+    def claims(self) -> tuple[Claim, ...]:
+        """The difference of two models, and the score against the majority baseline."""
+        claims = [] if self.reference is None else difference_claim(self.comparison, self.reference.model)
+        return (*claims, *score_claim(self.score, **self.sample))
+
+    @property
+    def sample(self) -> dict[str, Any]:
+        """Split, number of examples, and majority baseline of the score."""
+        baseline = baseline_of(self.baseline, self.main)
+        return {"split": self.split, "examples": len(self.ids), "baseline": baseline}
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """Sentences about the examples, the intervals, the majority baseline and a second model."""
-        unit = None if self.score.interval is None else self.score.interval.unit
-        sentences = [f"{len(self.ids):,} examples of {self.task}/{self.split}."]
-        if unit is not None:
-            sentences.append(f"Intervals are over examples (unit: {unit}) of this model, not over seeds.")
-        if self.baseline:
-            scores = ", ".join(f"{name} {value:.4f}" for name, value in self.baseline.items())
-            sentences.append(f"The majority baseline of the training split gets: {scores}.")
-        sentences += [note if note.endswith(".") else f"{note}." for note in self.notes]
-        if self.comparison is not None and self.reference is not None:
-            sentences.append(_difference(self.comparison, self.reference.model))
-        return tuple(sentences)
+        """The claims as text, then the notes."""
+        return (*map(render, self.claims), *self.remarks)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The notes as sentences."""
+        return tuple(note if note.endswith(".") else f"{note}." for note in self.notes)
 
     @property
     def methods(self) -> str:
@@ -173,9 +183,8 @@ class Evaluation:
     def document(self) -> dict[str, Any]:
         """Plain data of the format microtome/evaluate/1."""
         document = {"format": f"microtome/{EVALUATION}/1", "model": self.model, **self.scored()}
-        comparison = self.comparison
-        if comparison is not None and self.reference is not None:
-            interval = comparison.interval
+        if self.reference is not None:
+            comparison, interval = self.comparison, self.comparison.interval
             document["against"] = {
                 "model": self.reference.model,
                 **self.reference.scored(),
@@ -220,16 +229,10 @@ class Evaluation:
         pq.write_table(pa.table(columns), path)
 
 
-def _difference(comparison: Comparison, name: str) -> str:
-    sentence = f"{comparison.score}: {comparison.difference:+.4f} against {name}"
-    if comparison.interval is not None:
-        sentence += f" {between(comparison.interval.low, comparison.interval.high, 4, signed=True)}"
-    return f"{sentence} on the same {comparison.n:,} examples (p = {comparison.p:.3g}, {comparison.test})."
-
-
 def sentences_of(result: Any) -> dict[str, Any]:
     """The sentences of a result as plain data."""
     return {
+        "claims": [claim.document() for claim in result.claims],
         "findings": list(result.findings),
         "methods": result.methods,
         "warnings": list(result.warnings),

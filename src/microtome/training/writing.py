@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..encoders.versions import provenance
+from ..findings.claims.claim import Claim
+from ..findings.claims.render import render
+from ..findings.claims.scores import failure_claim, score_claim
 from ..findings.record import check_earlier, make_folder
 from ..findings.results import RESULT
 from ..findings.words import counted
 from ..lazy import torch
-from ..rounding import between
 from ..store.entry import read_entry
 from ..store.outfolder import TABLE, check_foreign, deliver, listed
 from .evaluation import plain, sentences_of, write_document
@@ -74,19 +76,22 @@ class TunedRuns:
 
         return over_seeds(self.runs, level=self.level)
 
+    @cached_property
+    def claims(self) -> tuple[Claim, ...]:
+        """Failed runs, and the score of the sound ones against the majority baseline."""
+        sound = [run for run in self.runs if run.failure is None]
+        failures = {run.seeds.order: run.failure for run in self.runs if run.failure is not None}
+        evaluation = (sound or self.runs)[0].evaluation
+        score = self.mean if len(sound) > 1 else evaluation.score
+        claims = failure_claim(failures, len(self.runs))
+        if sound:
+            claims += score_claim(score, **evaluation.sample, seeds=len(sound), trained=True)
+        return tuple(claims)
+
     @property
     def findings(self) -> tuple[str, ...]:
-        """Sentences about the scores, and their mean over seeds."""
-        return (*self.runs[0].evaluation.findings, self._mean_sentence())
-
-    def _mean_sentence(self) -> str:
-        mean = self.mean
-        if mean.reason is not None:
-            return f"There is no mean over seeds: {mean.reason}."
-        sentence = f"Mean of {mean.measure} over {counted(mean.n, 'seed')}: {mean.value:.4f}"
-        if mean.low is not None and mean.high is not None:
-            sentence += f" {between(mean.low, mean.high, 4)} ({self.level * 100:g} %, t over seeds)"
-        return f"{sentence}."
+        """The claims as text, and notes of the task."""
+        return (*map(render, self.claims), *self.runs[0].evaluation.remarks)
 
     @property
     def warnings(self) -> tuple[str, ...]:

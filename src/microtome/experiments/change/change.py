@@ -30,7 +30,7 @@ from ..layer_similarity import (
     record_models,
 )
 from ..tuned_models import RANDOM, SEEDS, TUNED, TunedModels, TunedOptions
-from .claims import beyond_seeds_claims, center_claim, mean_claim
+from .claims import beyond_seeds_claims, center_claim
 
 
 def _read_count(typed: str) -> int:
@@ -101,7 +101,6 @@ class LayerChange(MeasureOptions, RowSelection, TextOptions, TunedOptions, Exper
             means = {name: points_of(sample.mean(), **limits) for name, sample in series.items()}
             average[measure] = {name: mean.plain() for name, mean in means.items()}
             curves += [recorded.curve(f"{measure}: {name}", curve) for name, curve in points.items()]
-            claims.append(mean_claim(measure, means, recorded.unit))
             if SEEDS in series:
                 beyond = points_of(series[TUNED].together(), series[SEEDS], level=level)
                 curves.append(
@@ -115,7 +114,7 @@ class LayerChange(MeasureOptions, RowSelection, TextOptions, TunedOptions, Exper
                     )
                 )
                 claims += beyond_seeds_claims(measure, beyond, recorded)
-            center, claim = center_claim(measure, series[TUNED], recorded, level)
+            center, claim = center_claim(measure, series[TUNED], recorded, level, means=means)
             change[measure] = {**center, "rescaled": _rescaled(points)}
             claims.append(claim)
         return self.result(

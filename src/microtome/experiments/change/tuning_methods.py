@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from ...context import Context
 from ...errors import InputError, MissingExtraError, must
 from ...extraction.texts import make_texts
-from ...findings.results import Curve, Result
+from ...findings.results import Result
 from ...measures.table import chosen_all
 from ...scores.table import find_score
 from ...tasks.corpus import split_corpus
@@ -28,7 +28,7 @@ from ..layer_similarity import Recorded, compare_layers, plan_text, record_model
 from ..run_curves import counts, failures, rows_of
 from ..runs import Done, Run
 from ..tuned_models import BASE
-from .claims import center_claim, center_differences
+from .claims import center_claim, center_difference, side_of
 from .learning_rates import (
     BEST,
     METHODS,
@@ -163,8 +163,8 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
         similarities = compare_layers(
             recorded, self.measures, left=[BASE], right=list(models), **self.comparing(context)
         )
-        documents, claims = compare_methods(task, methods, level)
-        curves: list[Curve] = []
+        documents, matched = compare_methods(task, methods, level)
+        curves, claims, reference = [], [matched], next(iter(sound))
         for measure, similarity in similarities.items():
             samples = {
                 name: similarity.sample([(BASE, _name(run)) for run in method.done])
@@ -173,12 +173,16 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
             for name, sample in samples.items():
                 points = points_of(sample, level=level, bounds=similarity.bounds)
                 curves.append(recorded.curve(f"{measure}: {name}", points))
-                center, claim = center_claim(measure, sample, recorded, level, method=name)
+                facts, apart = {"method": name}, None
+                if name != reference:
+                    apart = center_difference(sample, samples[reference], recorded, level)
+                if apart is not None:
+                    facts |= {"reference": reference, "apart": side_of(apart)}
+                center, claim = center_claim(measure, sample, recorded, level, facts=facts)
                 documents[name].setdefault("change", {})[measure] = center
                 claims.append(claim)
-            for name, (apart, claim) in center_differences(measure, samples, recorded, level).items():
-                documents[name]["change"][measure]["center_apart"] = apart
-                claims.append(claim)
+                if apart is not None:
+                    center["center_apart"] = {"from": reference, **apart.plain(tested=True)}
         return self.result(
             [recorded],
             [text.texts],
