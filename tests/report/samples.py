@@ -17,7 +17,7 @@ from figures.resulting import make_curve, make_result, make_spans
 from microtome.experiments.surgery.claims import cut_claim, span_claims
 from microtome.findings.claims.render import render
 from microtome.findings.claims.scores import failure_claim, score_claim
-from microtome.findings.maps import Maps
+from microtome.findings.record import Maps
 from microtome.findings.results import Result
 from microtome.findings.results import plain as plain_data
 from microtome.findings.stackblocks import StackBlocks

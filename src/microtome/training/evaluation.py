@@ -15,14 +15,13 @@ from typing import Any, ClassVar
 from ..findings.claims.claim import Claim
 from ..findings.claims.render import render
 from ..findings.claims.scores import baseline_of, difference_claim, score_claim
-from ..findings.record import check_earlier, make_folder, replace_file
-from ..findings.results import RESULT
 from ..findings.results import plain as plain_data
 from ..inference.answers import Answers
 from ..inference.estimate import Estimate
 from ..inference.pairing import Comparison, compare_scores
 from ..scores.table import find_score
-from ..store.outfolder import TABLE, forget, kind_of
+from ..store.files import write_whole
+from ..store.outfolder import RESULT, TABLE, check_earlier, forget, kind_of, make_folder
 
 EVALUATION = "evaluate"
 
@@ -242,7 +241,7 @@ def sentences_of(result: Any) -> dict[str, Any]:
 def write_document(folder: Path, document: dict[str, Any]) -> None:
     """Write `result.json`."""
     content = json.dumps(plain_data(document), indent=1, allow_nan=False).encode() + b"\n"
-    replace_file(folder / RESULT, content)
+    write_whole(folder / RESULT, [content])
 
 
 def forget_evaluation(folder: Path) -> None:

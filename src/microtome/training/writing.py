@@ -14,12 +14,10 @@ from ..encoders.versions import provenance
 from ..findings.claims.claim import Claim
 from ..findings.claims.render import render
 from ..findings.claims.scores import failure_claim, score_claim
-from ..findings.record import check_earlier, make_folder
-from ..findings.results import RESULT
 from ..findings.words import counted
 from ..lazy import torch
 from ..store.entry import read_entry
-from ..store.outfolder import TABLE, check_foreign, deliver, listed
+from ..store.outfolder import RESULT, TABLE, check_earlier, check_foreign, deliver, listed, make_folder
 from .evaluation import plain, sentences_of, write_document
 from .tuned import RUN
 

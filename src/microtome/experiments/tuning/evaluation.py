@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...context import Context
-from ...findings.record import check_earlier
-from ...findings.results import RESULT
-from ...store.outfolder import TABLE
+from ...store.outfolder import RESULT, TABLE, check_earlier
 from ...tasks.task import Task
 from ...training.evaluating import score_model
 from ...training.evaluation import EVALUATION, Evaluation
