@@ -262,7 +262,7 @@ class TransformerEncoder:
         """Re-initialize all weights as the library initializes a new model."""
         embeddings: dict[str, torch.Tensor] = {}
         for path in self.family.embeddings if keep_embeddings else ():
-            if any(name == path for name, _ in self.base.named_modules()):
+            if path in dict(self.base.named_modules()):
                 tensors = submodule(self.base, path).state_dict()
                 embeddings |= {f"{path}.{name}": tensor.clone() for name, tensor in tensors.items()}
         with torch.random.fork_rng(devices=[]):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -88,7 +87,10 @@ def stream(
     Window
         In corpus order. The rows do not depend on the batching of examples, except for rounding.
     """
-    budget = Budget(tokens if tokens is not None else _budget(encoders))
+    if tokens is None:
+        on_gpu = {getattr(encoder.device, "type", "cpu") for encoder in encoders} == {"cuda"}
+        tokens = CUDA_TOKENS if on_gpu else CPU_TOKENS
+    budget = Budget(tokens)
     for number, (start, examples) in enumerate(windows(corpus, window)):
         check_ids(rows, start, examples)
         if number < first:
@@ -96,11 +98,6 @@ def stream(
         yield _run(encoders, start, examples, rows, budget, number)
         if progress is not None:
             progress("examples", start + len(examples), len(rows.ids))
-
-
-def _budget(encoders: Sequence[Any]) -> int:
-    device_types = {getattr(encoder.device, "type", "cpu") for encoder in encoders}
-    return CUDA_TOKENS if device_types == {"cuda"} else CPU_TOKENS
 
 
 def check_ids(rows: Rows, start: int, examples: Sequence[Example]) -> None:
