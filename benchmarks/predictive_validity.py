@@ -27,7 +27,7 @@ from span_validity import (
 from microtome.arguments import checked
 from microtome.encoders.versions import provenance
 from microtome.errors import InputError, must
-from microtome.findings.mantel import mantel
+from microtome.findings.layer_order import mantel
 from microtome.findings.results import Result, SpanMap
 from microtome.inference.scoring import quantile
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figures.resulting import make_curve
-from microtome.cli.results import _at
+from microtome.cli.tables import _at
 from microtome.experiments.surgery.claims import cut_claim
 from microtome.findings.claims.render import render
 from microtome.findings.words import at_least, at_most, between

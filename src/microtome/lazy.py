@@ -1,4 +1,4 @@
-"""Torch imported at its first use, and the base of torch modules that are defined before that."""
+"""Heavy libraries imported at their first use, and the base of torch modules that are defined before that."""
 
 from __future__ import annotations
 
@@ -34,10 +34,13 @@ class LazyModule(ModuleType):
 
 
 if TYPE_CHECKING:
+    import tokenizers as tokenizers
     import torch as torch
+    import transformers as transformers
     from torch.nn import Module as _Module
 else:
-    torch, _Module = LazyModule("torch"), object
+    tokenizers, torch, transformers = map(LazyModule, ("tokenizers", "torch", "transformers"))
+    _Module = object
 
 
 class LateModule(_Module):

@@ -93,8 +93,9 @@ def test_two_seeds_are_printed_with_what_is_found(here: Path, capsys: pytest.Cap
     said = capsys.readouterr()
     assert "95% interval (sentence)" in said.out
     assert "same layers" in said.out
-    assert "Between base and seed 1, by debiased_cka: Layer seed 1/" in said.out
-    assert "base in seed 1, by debiased_cka: Of 4 layers" in said.out
+    assert "differs most between base and seed 1" in said.out
+    assert "of the layers of base are most similar to the layer of seed 1 at their own depth" in said.out
+    assert "Share: " not in said.out
     rows = sum(len(line.split()) for line in Path("lines.txt").read_text().splitlines())
     assert f"{rows} rows (one row a word: its last sub-word)." in said.out
     assert said.err.startswith(
@@ -140,7 +141,7 @@ def test_a_folder_is_filled_and_read_again(
     assert f"In `svcca`, 28 of 64 cells are undefined ({SAME_TOKEN})." in page
     assert "on 0 " not in page
     assert "The rows are of `lines`: one row an example: the token that stands for it." in page
-    assert "Between base and seed 1" in page
+    assert "differs most between base and seed 1" in page
     assert "microtome compare base 'seed 1' --on lines.txt" in page
 
 

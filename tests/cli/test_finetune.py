@@ -75,11 +75,12 @@ def test_seeds_give_checkpoints_scores_and_a_mean(
     assert made["command"].startswith("microtome finetune")
     assert main(words) == 0
     said = capsys.readouterr().out
-    assert "The majority baseline of the training split gets" in said
+    assert "Majority baseline: accuracy " in said
     sound = sum(run["failure"] is None for run in told["runs"])
-    seeds = "1 seed" if sound == 1 else f"{sound} seeds"
-    none = "There is no mean over seeds: all 2 runs failed."
-    assert (f"Mean of accuracy over {seeds}: " if sound else none) in said
+    sentence = {0: "2 of 2 runs failed (", 1: "Accuracy on validation is", 2: "Mean accuracy of 2 seeds"}[
+        sound
+    ]
+    assert sentence in said
     assert "nan" not in said
     assert main([*alone, "--seeds", "1"]) == 0
     shown = capsys.readouterr().err

@@ -56,7 +56,9 @@ def test_a_smaller_model_with_its_evidence(
     assert main(asked) == 0
     shown = capsys.readouterr()
     # Weights that were never trained have nothing to lose.
-    assert re.search("Nothing is concluded: the whole model .* the majority baseline", shown.out)
+    assert re.search(
+        "Nothing is concluded about pruning: the whole model .* the majority baseline", shown.out
+    )
     assert "6 cuts were scored: every subset of the blocks." in shown.out
     assert "blocks, batch 30" in shown.out
     assert "Written to" in shown.err
@@ -70,7 +72,7 @@ def test_nothing_to_cut_is_a_result_too(
     shown = capsys.readouterr()
     assert "Nothing is concluded" in shown.out
     assert "6 cuts would be scored first (every subset of the blocks)" in shown.err
-    assert "result.json, and no model, since nothing can be cut safely." in shown.err
+    assert "result.json, and no model: no cut is shown to be safe." in shown.err
     assert [path.name for path in out.iterdir()] == ["result.json"]
     assert not json.loads((out / "result.json").read_text())["certified"]
 

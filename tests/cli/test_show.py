@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import microtome as mt
-from microtome.cli.show import Screen, _Bar, chosen_pairs, plain, print_map
+from microtome.cli.maps import chosen_pairs, print_map
+from microtome.cli.show import Screen, _Bar, plain
 
 RNG = np.random.default_rng(2)
 

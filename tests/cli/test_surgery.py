@@ -11,6 +11,8 @@ import pytest
 
 import tiny
 from microtome.cli import main
+from microtome.findings.claims.claim import read_claim
+from microtome.findings.claims.render import evidence, headline
 from microtome.findings.results import open_result
 
 # A few updates at a high rate are enough to tell the two sentences apart.
@@ -84,8 +86,15 @@ def test_every_layer_of_tuned_models_is_read(
     said = capsys.readouterr()
     assert said.out.startswith("layers kept  UNTUNED")
     assert "majority baseline: 0.5000." in said.out
+    claims = [read_claim(entry) for entry in found["claims"]]
+    assert claims
+    for claim in claims:
+        assert headline(claim) in said.out
+        assert not evidence(claim) or evidence(claim) not in said.out
+    assert main([*words, "--verbose"]) == 0
+    printed = capsys.readouterr().out
     for sentence in found["findings"]:
-        assert sentence in said.out
+        assert sentence in printed
     assert "Written to" in said.err
 
 

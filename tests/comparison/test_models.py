@@ -1,8 +1,7 @@
-"""Is what is said of several models true, and are maps of attention put together rightly?"""
+"""Maps of attention of several models are put together from those of pairs."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import torch
 import microtome as mt
 import tiny
 from microtome.comparison import models
-from microtome.comparison.models import attention_maps, say
+from microtome.comparison.models import attention_maps
 from microtome.comparison.request import SimilarityOptions
 from microtome.errors import InputError
 from microtome.extraction.texts import make_texts
@@ -27,85 +26,6 @@ from microtome.testing.families import states
 WORDS = ["the", "cat", "sleeps", "on", "every", "mat", "don't", "reader", "likes", "long", "books"]
 RNG = generator(3, "corpus")
 TEXTS = make_texts([RNG.choice(WORDS, size=n).tolist() for n in RNG.integers(3, 9, size=12)])
-
-
-def make_map(values: np.ndarray, names: list[str]) -> Map:
-    rows = generator(0, "rows").normal(size=(40, 3))
-    one = mt.similarity_matrix([rows] * len(names), names=names)["debiased_cka"]
-    return replace(one, values=np.asarray(values, dtype=np.float64))
-
-
-def pair(block: np.ndarray, first: list[str], second: list[str]) -> Map:
-    """A map of two models whose block of one with the other is given."""
-    block = np.asarray(block, dtype=np.float64)
-    values = np.block([[np.eye(len(first)), block], [block.T, np.eye(len(second))]])
-    return make_map(values, [*first, *second])
-
-
-def test_change_and_matching_are_those_of_the_block() -> None:
-    names = [f"a/{k}" for k in range(3)], [f"b/{k}" for k in range(3)]
-    block = np.array([[1.0, 0.4, 0.3], [0.5, 0.9, 0.6], [0.7, 0.4, 0.5]])
-    said = say(pair(block, *names), ["a", "b"], {"b": "a"})
-    assert said == [
-        f"From a to b, by debiased_cka: {mt.analysis.change_profile(block).sentence(names[1])}",
-        f"a in b, by debiased_cka: {mt.analysis.layer_matching(block).sentence(names[0])}",
-    ]
-    assert "Layer b/2 changed most (0.50)" in said[0]
-
-
-@pytest.mark.parametrize("tuned_from", [{}, {"a": "base", "b": "base"}, {"a": "b"}])
-def test_models_differ_unless_one_is_known_to_be_the_other_after_training(tuned_from: dict[str, str]) -> None:
-    """Two unrelated models, two seeds of one base, and a model before the one that it was tuned from."""
-    names = [f"a/{k}" for k in range(3)], [f"b/{k}" for k in range(3)]
-    block = np.array([[1.0, 0.4, 0.3], [0.5, 0.9, 0.6], [0.7, 0.4, 0.5]])
-    said = say(pair(block, *names), ["a", "b"], tuned_from)
-    assert said[0].startswith("Between a and b, by debiased_cka: Layer b/2 differs most (0.50); the")
-    assert "chang" not in said[0]
-    same = say(pair(np.full((3, 3), 0.2) + 0.8 * np.eye(3), *names), ["a", "b"], tuned_from)
-    assert same[0].endswith("The center of difference is undefined: no layer differs.")
-
-
-def test_rounding_is_no_change() -> None:
-    names = [f"a/{k}" for k in range(3)], [f"b/{k}" for k in range(3)]
-    block = np.full((3, 3), 0.2) + np.diag([0.8 + 2e-16, 0.8 - 2e-8, 0.8 + 3e-8])
-    said = say(pair(block, *names), ["a", "b"], {"b": "a"})
-    assert said[0].endswith("The center of change is undefined: no layer changed.")
-
-
-def test_layers_keep_their_depth_where_the_first_is_left_out() -> None:
-    block = np.array([[0.9, 0.1], [0.2, 0.5]])
-    said = say(pair(block, ["a/1", "a/2"], ["b/1", "b/2"]), ["a", "b"])
-    assert "(layers from 1 to 2)" in said[0]
-
-
-def test_a_name_may_hold_a_slash_and_a_norm_has_no_depth() -> None:
-    block = np.array([[0.9, 0.1, 0.0], [0.2, 0.5, 0.0]])
-    said = say(pair(block, ["org/a/0", "org/a/1"], ["b/0", "b/1", "b/norm"]), ["org/a", "b"], {"b": "org/a"})
-    assert said[0].startswith("From org/a to b, by debiased_cka: Layer b/1 changed most (0.50)")
-    assert "Of 2 layers 100%" in said[1]
-
-
-def test_models_of_unequal_depth_have_no_profile_of_change() -> None:
-    block = np.array([[0.9, 0.1, 0.0], [0.2, 0.5, 0.0]])
-    (said,) = say(pair(block, ["a/0", "a/1"], ["b/0", "b/1", "b/2"]), ["a", "b"])
-    assert said.startswith("a in b, by debiased_cka: Of 2 layers")
-
-
-def test_change_is_not_counted_from_values_above_1() -> None:
-    block = np.array([[3.0, 0.1], [0.2, 0.5]])
-    (said,) = say(pair(block, ["a/0", "a/1"], ["b/0", "b/1"]), ["a", "b"])
-    assert said.startswith("a in b")
-
-
-def test_undefined_cells_are_told_and_never_counted() -> None:
-    block = np.array([[np.nan, 0.1, 0.2], [0.2, 0.5, 0.4], [0.1, 0.2, 0.6]])
-    names = [f"a/{k}" for k in range(3)], [f"b/{k}" for k in range(3)]
-    (said,) = say(pair(block, *names), ["a", "b"])
-    assert "Left out as undefined: layer b/0" in said
-
-
-def test_one_model_has_nothing_to_be_compared_with() -> None:
-    assert say(make_map(np.eye(3), ["a/0", "a/1", "a/2"]), ["a"]) == []
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,11 @@ def options_of(verb: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("verb", EXPERIMENTS)
+def test_an_entry_has_the_name_of_its_results(verb: str) -> None:
+    assert EXPERIMENTS[verb].load().name == EXPERIMENTS[verb].name
+
+
+@pytest.mark.parametrize("verb", EXPERIMENTS)
 def test_an_experiment_is_a_public_function_and_a_command(verb: str) -> None:
     kind = EXPERIMENTS[verb].load()
     function = getattr(mt, verb.replace("-", "_"), None)
@@ -98,7 +103,8 @@ class Doubling(Experiment):
 @pytest.fixture
 def doubling(monkeypatch: pytest.MonkeyPatch) -> None:
     """One class and one entry of the table: all that an experiment needs."""
-    entry = Entry(verb="double", path="x.Doubling", group=table.CHANGE, summary="Double.", takes="text")
+    names = {"verb": "double", "name": "doubling", "title": "Doubling", "path": "x.Doubling"}
+    entry = Entry(**names, group=table.CHANGE, summary="Double.", takes="text")
     monkeypatch.setattr(Entry, "load", lambda _: Doubling)
     monkeypatch.setattr("microtome.cli.app.EXPERIMENTS", {"double": entry})
 

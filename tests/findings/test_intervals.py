@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import cats
-from microtome.cli.results import _at
+from microtome.cli.tables import _at
 from microtome.experiments.layer_heads import Arm
 from microtome.experiments.surgery.claims import cut_claim, span_claims
 from microtome.experiments.truncation_curves import Said, by_seed, curve_of, cut_costs
@@ -100,7 +100,7 @@ def test_the_page_has_the_interval_of_the_terminal() -> None:
         truncated.save(Path(folder) / "truncate")
         skipped.save(Path(folder) / "skip")
         texts = [text for section in collect(folder)["sections"] for text in section["sentences"]]
-    assert texts == [f"bert on cats: {text}" for text in (*truncated.findings, *skipped.findings)]
+    assert texts == [*truncated.findings, *skipped.findings]
     low, high = (float(end) for end in INTERVAL.findall(texts[0])[0][1:-1].split(", "))
     assert low == np.floor(-10000 * costs.high[1]) / 100
     assert high == np.ceil(-10000 * costs.low[1]) / 100

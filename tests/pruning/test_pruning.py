@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import tiny
 from microtome.encoders.loading import load
 from microtome.errors import InputError
 from microtome.experiments.tuning.pruning import prune
+from microtome.findings.claims.render import render
 from microtome.findings.words import at_most
 from microtome.pruning.exporting import card
 from microtome.store.shelf import Shelf
@@ -41,11 +43,12 @@ def test_blocks_that_do_nothing_go(classifier: Path, solved: Callable[..., Task]
     assert found.comparison is not None
     assert found.comparison.n == 200
     assert found.comparison.upper <= 5.0
-    assert "can be removed: accuracy falls by at most" in found.findings[0]
-    assert "(96 %, one-sided, 200 examples never used to choose)" in found.findings[0]
+    assert "can be removed at a cost of at most" in found.findings[0]
+    assert "(96 %, one-sided, unit: example)" in found.findings[0]
+    assert "n = 200 examples never used to choose" in found.findings[0]
     assert 0.3 < found.guess < 0.6
-    assert f" and {found.guess:.3f} of the majority baseline." in found.findings[1]
-    assert found.findings[1] in card(found)
+    assert f", {found.guess:.3f} of the majority baseline." in found.findings[0]
+    assert found.findings[0] in card(found)
     assert f"| {at_most(found.comparison.upper)} |" in card(found)
     assert found.model is not None
     assert found.model.config.num_hidden_layers == len(found.kept)
@@ -69,10 +72,10 @@ def test_too_few_examples_are_told(classifier: Path, solved: Callable[..., Task]
     assert not found.certified
     assert found.kept == (1, 2, 3, 4, 5)
     assert found.model is None
-    assert "nothing can be cut safely: without block" in found.findings[0]
-    assert "that certify would be needed to show it 8 times in 10" in found.findings[1]
-    assert "there were 40 (80 in all)." in found.findings[1]
-    with pytest.raises(InputError, match="must be certified, but bert is not: nothing can be cut safely"):
+    assert found.findings[0].startswith("Nothing can be removed safely: without block")
+    assert "that certify would be needed to show it 8 times in 10" in found.findings[0]
+    assert "there were 40 (80 in all)." in found.findings[0]
+    with pytest.raises(InputError, match="must be certified, but bert is not: Nothing can be removed safely"):
         found.export("anywhere")
 
 
@@ -100,7 +103,7 @@ def test_where_every_cut_costs_too_much_nothing_is_tested(checkpoint_of: Any, sh
     task = task_with("classification", {"validation": tuple(chosen.values())}, ("a", "b", "c"))
     found = prune(encoder, task, 1.0, store=shelf, **QUICK)
     assert (found.certified, found.steps, found.look) == (False, (), None)
-    assert "nothing can be cut safely: the cheapest cut, without block" in found.findings[0]
+    assert found.findings[0].startswith("Nothing can be removed safely: the cheapest cut, without block")
     assert "examples that choose" in found.findings[0]
 
 
@@ -114,7 +117,8 @@ def test_certify_and_confirm_on_splits_of_their_own(
     assert (found.comparison.n, found.confirmed.n) == (200, 200)
     assert "200 examples of validation" in found.chosen_on
     assert "200 examples of test" in found.certified_on
-    assert "confirmed on 200 examples of more" in found.findings[-1]
+    assert found.claims[-1].kind == "confirmation"
+    assert "onfirmed on 200 examples of more" in render(found.claims[-1])
     assert found.document()["confirmed"]["n"] == 200
     with pytest.raises(InputError, match="must be different ones, but got validation, test, test"):
         prune(classifier, task, certify_on="test", confirm_on="test")
@@ -140,7 +144,7 @@ def test_language_models_by_perplexity(model_type: str, checkpoint_of: Any, shel
     assert found.unit == "of perplexity"
     assert found.certified
     assert len(found.removed) == 2  # two of three blocks do nothing
-    assert "perplexity rises by at most" in found.findings[0]
+    assert re.search(r"can be removed at a cost of at most [\d.]+ of perplexity\.", found.findings[0])
     assert found.comparison is not None
     assert found.comparison.method.endswith("on the log scale")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,15 +15,19 @@ import numpy as np
 import microtome as mt
 from figures.resulting import make_curve, make_result, make_spans
 from microtome.experiments.surgery.claims import cut_claim, span_claims
-from microtome.findings.maps import Maps
+from microtome.findings.claims.render import render
+from microtome.findings.claims.scores import failure_claim, score_claim
+from microtome.findings.record import Maps
 from microtome.findings.results import Result
+from microtome.findings.results import plain as plain_data
 from microtome.findings.stackblocks import StackBlocks
 from microtome.inference.estimate import Estimate, Interval
 from microtome.pruning.certifying import Candidate, Step
+from microtome.pruning.claims import PruningClaims
 from microtome.pruning.margin import Drop
 from microtome.pruning.pruned import Pruned
 from microtome.scores.table import SCORES
-from microtome.training.evaluating import plain
+from microtome.training.evaluation import plain
 
 LAYERS, ROWS, FEATURES = 9, 240, 12
 
@@ -70,7 +75,7 @@ def comparison(*, certainty: bool = True, told: bool = True, seed: int = 0) -> M
         for model, layers in found.items()
         if certainty
     ]
-    return Maps(every, ["A sentence of the day it was made."], blocks)
+    return Maps(every, ["A sentence about the rows."], blocks)
 
 
 def truncation(**more: Any) -> Result:
@@ -160,7 +165,24 @@ def finetuning(
             zip(scores, failures or [None] * len(scores), strict=True), start=1
         )
     ]
-    return {"format": "microtome/finetune/1", "runs": runs, "mean": plain(mean)}
+    sound = [score for score, run in zip(scores, runs, strict=True) if run["failure"] is None]
+    claims = failure_claim({run["seed"]: run["failure"] for run in runs if run["failure"]}, len(runs))
+    if sound:
+        claims += score_claim(
+            mean if len(sound) > 1 else sound[0],
+            split="validation",
+            examples=277,
+            baseline=math.nan if guess is None else guess,
+            seeds=len(sound),
+            trained=True,
+        )
+    return {
+        "format": "microtome/finetune/1",
+        "runs": runs,
+        "mean": plain(mean),
+        "claims": [plain_data(claim.document()) for claim in claims],
+        "findings": [render(claim) for claim in claims],
+    }
 
 
 def drop(*, value: float = 0.3, upper: float = 0.68, p: float = 0.001, max_drop: float = 1.0) -> Drop:
@@ -182,7 +204,7 @@ def drop(*, value: float = 0.3, upper: float = 0.68, p: float = 0.001, max_drop:
     )
 
 
-def pruned(tested: Sequence[Drop], *, confirmed: Drop | None = None) -> Pruned:
+def pruned(tested: Sequence[Drop], *, confirmed: Drop | None = None, standing: Any = None) -> Pruned:
     """What `prune` finds when so many cuts of a model of six blocks are tested, one block more each."""
     steps = tuple(
         Step(candidate=Candidate(what=tuple(range(1, 6 - k)), cost=0.1 * k, removed=k + 1), found=found)
@@ -191,6 +213,11 @@ def pruned(tested: Sequence[Drop], *, confirmed: Drop | None = None) -> Pruned:
     safe = [step for step in steps if step.found.safe]
     passed = steps[: len(safe)][-1] if safe else None
     whole: Any = None
+    about = PruningClaims(depth=6, standing=standing)
+    cheapest = None if steps else ((1, 2, 3, 4, 5), drop(value=4.2, upper=6.0, p=1.0))
+    claims = about.of(steps, cheapest)
+    if confirmed is not None and passed is not None:
+        claims += (about.claim("confirmation", passed.candidate.what, confirmed, split="more"),)
     return Pruned(
         name="tuned",
         task="rte",
@@ -207,7 +234,7 @@ def pruned(tested: Sequence[Drop], *, confirmed: Drop | None = None) -> Pruned:
         confirmed=confirmed,
         chosen_on="Chosen on 5,000 examples",
         certified_on="Certified on 5,000 others",
-        findings=("As it was said.",),
+        claims=claims,
         whole=whole,
         provenance={"command": "microtome prune tuned --task rte"},
     )

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
 
 from ..experiments.table import EXPERIMENTS, Entry
 from ..version import VERSION
-from .call import call
-from .demo import demo
-from .ls import ls
+from .call import CallTool
+from .demo import Demo
+from .ls import Ls
 from .parsing import Verb
-from .report import report
-from .store import store
+from .report import Report
+from .store import STORE
+from .tools import Tool, tool
+
+TOOLS: Mapping[str, type[Tool]] = MappingProxyType(
+    {"report": Report, "demo": Demo, "ls": Ls, "call": CallTool}
+)
+PANEL = "Reports and tools"
 
 
 def command(verb: str | None = None) -> Any:
@@ -41,30 +49,42 @@ def command(verb: str | None = None) -> Any:
     )
     app.callback()(_start)
     for entry in EXPERIMENTS.values():
-        options = {
-            "cls": Verb,
-            "no_args_is_help": True,
-            "help": entry.summary,
-            "rich_help_panel": entry.group,
-        }
-        app.command(entry.verb, **options)(_call(entry) if verb in (None, entry.verb) else _stub)
-    for tool in (report, demo, ls, call):
-        app.command(cls=Verb, no_args_is_help=tool is not demo, rich_help_panel=TOOLS)(tool)
-    app.add_typer(store, rich_help_panel=TOOLS)
+        _add(
+            app, entry.verb, _call(entry) if verb in (None, entry.verb) else _stub, entry.group, entry.summary
+        )
+    for name, kind in TOOLS.items():
+        _add(app, name, tool(kind), PANEL)
+    store = typer.Typer(name="store", help="Look after finished work: list, show, check, clear.")
+    store.callback(no_args_is_help=True)(_start_store)
+    for name, kind in STORE.items():
+        _add(store, name, tool(kind))
+    app.add_typer(store, rich_help_panel=PANEL)
     return typer.main.get_command(app)
 
 
-TOOLS = "Reports and tools"
+def _add(
+    app: typer.Typer,
+    name: str,
+    call: Callable[..., None],
+    panel: str | None = None,
+    summary: str | None = None,
+) -> None:
+    required = any(p.default is p.empty for p in list(inspect.signature(call).parameters.values())[1:])
+    app.command(name, cls=Verb, help=summary, rich_help_panel=panel, no_args_is_help=required)(call)
 
 
 def _call(entry: Entry) -> Callable[..., None]:
     from .verbs import verb
 
-    return verb(entry.load(), entry.verb)
+    return verb(entry.load())
 
 
 def _stub() -> None:
     """A command that is listed, and not called."""
+
+
+def _start_store() -> None:
+    """Look after finished work: list, show, check, clear."""
 
 
 def _print_version(wanted: bool) -> None:

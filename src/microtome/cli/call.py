@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
-
-import typer
+from dataclasses import dataclass
 
 from ..context import Context
 from ..errors import must
-from .show import Screen
+from ..options import option
+from .show import QuietOption
+from .tools import Tool
 
 
-def call(
-    text: Annotated[str, typer.Argument(metavar="JSON", help="The call, as Experiment.calls writes it.")],
-    store: Annotated[str | None, typer.Option(metavar="DIR", help="Folder of the store.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", metavar="", help="No progress.")] = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class CallTool(QuietOption, Tool):
     """Compute one piece of an experiment, and leave its outcome in the store."""
-    from ..experiments.calls import perform
 
-    try:
-        request = json.loads(text)
-    except ValueError as problem:
-        raise must("a call", f"JSON ({problem})", text) from problem
-    with Screen(json=False, quiet=quiet).working() as progress:
-        perform(request, Context(store=store, progress=progress))
+    text: str = option("The call, as Experiment.calls writes it.", argument=True, metavar="JSON")
+    store: str | None = option("Folder of the store.", None, metavar="DIR")
+
+    def run(self, command: str) -> None:
+        """Compute the piece."""
+        from ..experiments.calls import perform
+
+        try:
+            request = json.loads(self.text)
+        except ValueError as problem:
+            raise must("a call", f"JSON ({problem})", self.text) from problem
+        with self.screen.working() as progress:
+            perform(request, Context(store=self.store, progress=progress))

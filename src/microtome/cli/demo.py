@@ -2,68 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from ..reading import read_numbers
-from .show import JsonOption, QuietOption, Screen, ThreadsOption
+from ..options import option
+from .show import JsonOption, QuietOption
+from .tools import Tool
 
 if TYPE_CHECKING:
     from ..demonstration.running import Demonstration
 
 
-def demo(
-    context: typer.Context,
-    out: Annotated[
-        Path, typer.Option(help="The folder to write into; what is there already is not computed again.")
-    ] = Path("demo"),
-    seeds: Annotated[str, typer.Option(help="Seeds of fine-tuning, as 1,2 or 1-3.")] = "1,2",
-    quick: Annotated[
-        bool,
-        typer.Option("--quick", metavar="", help="Fewer examples and updates: done sooner, and less sure."),
-    ] = False,
-    threads: ThreadsOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Demo(QuietOption, JsonOption, Tool):
     """Fine-tune small encoders of the package, compare, cut and prune them, and write a report."""
-    from dataclasses import replace
 
-    from ..demonstration.plan import QUICK, WHOLE
-    from ..demonstration.running import demonstrate
-    from ..runtime import using_threads
+    out: Path = option(
+        "The folder to write into; what is there already is not computed again.",
+        Path("demo"),
+        metavar="DIR",
+        read=Path,
+    )
+    seeds: Sequence[int] = option("Seeds of fine-tuning, as 1,2 or 1-3.", (1, 2))
+    quick: bool = option("Fewer examples and updates: done sooner, and less sure.", False)
+    threads: int | None = option("Threads of the processor.", None)
 
-    screen = Screen(json=json, quiet=quiet)
-    plan = replace(QUICK if quick else WHOLE, seeds=tuple(read_numbers("--seeds", seeds)))
-    with screen.working() as progress, using_threads(threads):
-        demonstration = demonstrate(
-            out, plan, tell=screen.note, progress=progress, command=context.obj or "microtome demo"
-        )
-    if json:
-        screen.result(_document(demonstration), "")
-        return
-    _show(screen, demonstration)
+    def run(self, command: str) -> None:
+        """Run the demonstration, and print its main findings."""
+        from ..demonstration.plan import QUICK, WHOLE
+        from ..demonstration.running import demonstrate
+        from ..runtime import using_threads
+
+        screen = self.screen
+        plan = replace(QUICK if self.quick else WHOLE, seeds=tuple(self.seeds))
+        with screen.working() as progress, using_threads(self.threads):
+            demonstration = demonstrate(
+                self.out, plan, tell=screen.note, progress=progress, command=command or "microtome demo"
+            )
+        screen.listing(_document(demonstration), ([], [], _sentences(demonstration)))
+        if not self.json:
+            screen.note(f"Done in {demonstration.seconds:.0f} s.")
 
 
-def _show(screen: Screen, demonstration: Demonstration) -> None:
+def _sentences(demonstration: Demonstration) -> list[str]:
+    sentences = []
     for findings in demonstration.findings:
-        screen.sentences(
-            [f"{findings.name} ({findings.title})", *(f"- {text}" for text in findings.sentences), ""]
-        )
-    if not demonstration.unseen:
-        screen.sentences(["No model was exported: no cut was shown to be safe.", ""])
-    for model in demonstration.unseen:
-        screen.sentences([model.sentence(), ""])
+        lines = [f"- {text}" for text in findings.sentences]
+        sentences += [f"{findings.name} ({findings.title})", *lines, ""]
+    unseen = [model.sentence() for model in demonstration.unseen]
+    for text in unseen or ["No model was exported: no cut was shown to be safe."]:
+        sentences += [text, ""]
     count = len(demonstration.document["findings"])
-    screen.sentences([f"The report, with {count} findings in all: {demonstration.page}"])
-    screen.note(f"Done in {demonstration.seconds:.0f} s.")
+    return [*sentences, f"The report, with {count} findings in all: {demonstration.page}"]
 
 
 def _document(demonstration: Demonstration) -> dict[str, Any]:
-    from dataclasses import asdict
-
     from ..findings.results import plain
 
     document = {

@@ -1,227 +1,69 @@
-"""Commands derived from experiments: options, help panels, dry run, and how results are shown."""
+"""Commands of experiments: their options, dry run, and how results are shown."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from ..context import Context
 from ..errors import InputError, UnknownNameError
-from ..experiments.base import Experiment, Option, Plan, default_of, is_required, options_of
-from ..reading import read_names, read_numbers, read_pairs, read_values
+from ..experiments.base import Experiment, Plan
+from ..options import default_of, option, options_of
+from .parsing import command_of
 from .results import print_result, write_result
-from .show import Screen
+from .show import JsonOption, QuietOption, Screen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Parameter:
-    """One option of the command: its name in Python, its type and default for the parser, and its help."""
+@dataclass(frozen=True, kw_only=True)
+class SharedOptions(QuietOption, JsonOption):
+    """What every command has beside the options of its experiment."""
 
-    name: str
-    kind: Any
-    help: str
-    panel: str
-    default: Any = MISSING
-    flag: str = ""
-    short: str | None = None
-    argument: bool = False
-    metavar: str | None = None
-    least: float | None = None
-    most: float | None = None
-
-    def parameter(self) -> inspect.Parameter:
-        """As the parser takes it."""
-        shown = {"help": self.help, "show_default": self.default not in (None, "", [], MISSING)}
-        if self.argument:
-            declared = typer.Argument(metavar=self.metavar, **shown)
-        else:
-            names = [name for name in (self.flag, self.short) if name]
-            limits = {"min": self.least, "max": self.most}
-            declared = typer.Option(
-                *names, metavar=self.metavar, rich_help_panel=self.panel, **limits, **shown
-            )
-        default = inspect.Parameter.empty if self.default is MISSING else self.default
-        return inspect.Parameter(
-            self.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=default,
-            annotation=Annotated[self.kind, declared],
-        )
-
-
-# What every command has beside the options of its experiment.
-_SHARED = (
-    _Parameter(
-        name="level",
-        kind=float,
-        default=0.95,
-        panel="Statistics",
-        help="Coverage of intervals and bands.",
-        metavar="LEVEL",
-    ),
-    _Parameter(
-        name="device", kind=str, default="auto", panel="Model", help="auto, cpu or cuda.", metavar="DEVICE"
-    ),
-    _Parameter(
-        name="threads", kind=int, default=None, panel="Model", help="Threads of the processor.", metavar="N"
-    ),
-    _Parameter(
-        name="store", kind=str, default=None, panel="Output", help="Folder of the store.", metavar="DIR"
-    ),
-    _Parameter(
-        name="out",
-        kind=Path,
-        default=None,
+    level: float = option("Coverage of intervals and bands.", 0.95, panel="Statistics", metavar="LEVEL")
+    device: str = option("auto, cpu or cuda.", "auto", metavar="DEVICE")
+    threads: int | None = option("Threads of the processor.", None)
+    store: str | None = option("Folder of the store.", None, panel="Output", metavar="DIR")
+    out: Path | None = option(
+        "Write result.json, table.parquet, figures and methods into this folder.",
+        None,
         panel="Output",
         metavar="DIR",
-        help="Write result.json, table.parquet, figures and methods into this folder.",
-    ),
-    _Parameter(
-        name="json",
-        kind=bool,
-        default=False,
-        panel="Output",
-        flag="--json",
-        metavar="",
-        help="Print the result as JSON on standard output, and nothing else there.",
-    ),
-    _Parameter(
-        name="quiet",
-        kind=bool,
-        default=False,
-        panel="Output",
-        flag="--quiet",
-        metavar="",
-        help="Print the result only: no notes, no progress.",
-    ),
-    _Parameter(
-        name="dry_run",
-        kind=bool,
-        default=False,
-        panel="Output",
-        flag="--dry-run",
-        metavar="",
-        help="Check everything, print what would be done, and stop.",
-    ),
-)
-
-
-def verb(kind: type[Experiment], name: str) -> Callable[..., None]:
-    """
-    Make the command of an experiment.
-
-    Parameters
-    ----------
-    kind : type of Experiment
-    name : str
-
-    Returns
-    -------
-    callable
-        With the signature that the parser reads.
-    """
-    known = {f.name: (f, facts) for f, facts in options_of(kind)}
-
-    def call(parsed: typer.Context, **given: Any) -> None:
-        values = {key: given.pop(key) for key in list(given) if key in known}
-        read = {key: _read(*known[key], value) for key, value in values.items()}
-        # What was not typed is left to the default of the experiment.
-        options = {key: value for key, value in read.items() if value is not MISSING}
-        _run(kind, options, given, parsed.obj or "")
-
-    context = inspect.Parameter("parsed", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    parameters = [_derived(f, facts).parameter() for f, facts in known.values()]
-    parameters.sort(key=lambda one: one.default is not inspect.Parameter.empty)
-    skipped = {*kind.unused, *known}
-    parameters += [shared.parameter() for shared in _SHARED if shared.name not in skipped]
-    call.__signature__ = inspect.Signature([context, *parameters])  # pyright: ignore[reportFunctionMemberAccess]
-    call.__annotations__ = {one.name: one.annotation for one in (context, *parameters)}
-    call.__name__, call.__doc__ = name, _summary(kind)
-    return call
-
-
-def _summary(kind: type[Experiment]) -> str:
-    return inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0].replace("\n", " ")
-
-
-_NUMBERS: Mapping[str, Any] = {"int": int, "float": float}
-# What stands for a value in `--help`, by the type of the option.
-_METAVARS = {"int": "N", "float": "X", "Sequence[int]": "N,...", "Sequence[float]": "X,...", "str": "NAME"}
-
-
-def _derived(option_field: Field[Any], facts: Option) -> _Parameter:
-    """The option of the command line for an option of an experiment."""
-    annotation = str(option_field.type).removesuffix(" | None")
-    flag = "--" + (facts.name or option_field.name).replace("_", "-")
-    kind: Any = list[str] if facts.repeated else _NUMBERS.get(annotation, str)
-    default = MISSING if is_required(option_field) else default_of(option_field)
-    metavar = facts.metavar or _METAVARS.get(annotation, "NAME,..." if facts.choices else "NAME")
-    if annotation == "bool":
-        kind, metavar = bool, ""
-        flag = f"{flag}/--no-{flag[2:]}" if default else flag
-    elif default is not MISSING and kind not in _NUMBERS.values():
-        default = [] if facts.repeated else _typed(default)
-    limited = kind in _NUMBERS.values()
-    choices = f" One or more of {', '.join(facts.choices)}." if facts.choices and "Seq" in annotation else ""
-    choices = choices or (f" One of {', '.join(facts.choices)}." if facts.choices else "")
-    return _Parameter(
-        name=option_field.name,
-        kind=kind,
-        help=facts.help + choices,
-        panel=facts.panel,
-        default=default,
-        flag=flag,
-        short=facts.short,
-        argument=facts.argument,
-        metavar=metavar,
-        least=facts.least if limited else None,
-        most=facts.most if limited else None,
+        read=Path,
     )
+    verbose: bool = option("Print the evidence behind each finding, too.", False, panel="Output")
+    dry_run: bool = option("Check everything, print what would be done, and stop.", False, panel="Output")
 
 
-def _typed(default: Any) -> Any:
-    """A default as a user would type it; nothing where there is none to show."""
-    if isinstance(default, tuple | list):
-        return ",".join(str(part) for part in default)
-    name = getattr(default, "name", default)
-    return name if isinstance(name, str) and name else None
+SHARED = {f.name: (f, facts) for f, facts in options_of(SharedOptions)}
 
 
-def _read(option_field: Field[Any], facts: Option, value: Any) -> Any:
-    """The value of an option from what was typed; MISSING where nothing was."""
-    flag = "--" + (facts.name or option_field.name).replace("_", "-")
-    annotation = str(option_field.type).removesuffix(" | None")
-    default = None if is_required(option_field) else default_of(option_field)
-    if value in (None, []) or isinstance(value, bool | int | float):
-        return MISSING if value in (None, []) else value
-    if value == _typed(default):
-        return MISSING
-    if facts.read is not None:
-        return [facts.read(part) for part in value] if facts.repeated else facts.read(value)
-    if annotation == "Sequence[int]":
-        return tuple(read_numbers(flag, value))
-    if annotation == "Sequence[str]" and not facts.repeated:
-        return read_names(flag, value, facts.choices)
-    if annotation == "Mapping[str, str]":
-        return read_pairs(flag, value)
-    if annotation == "Mapping[str, Any]":
-        return read_values(value, flag, facts.metavar or "name=value")
-    return value
+def verb(kind: type[Experiment]) -> Callable[..., None]:
+    """Make the command of an experiment, with the signature that the parser reads."""
+    own = {f.name: (f, facts) for f, facts in options_of(kind)}
+    shared = {key: pair for key, pair in SHARED.items() if key not in {*kind.unused, *own}}
+
+    def call(values: dict[str, Any], command: str) -> None:
+        # What was not typed is left to the default of the experiment.
+        options = {key: values[key] for key in own if key in values}
+        settings = {key: values.get(key, default_of(f)) for key, (f, _) in shared.items()}
+        _run(kind, options, settings, command)
+
+    summary = inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+    return command_of({**own, **shared}, call, summary)
 
 
 def _run(kind: type[Experiment], options: Mapping[str, Any], shared: Mapping[str, Any], command: str) -> None:
     """Plan all, then show the plans or run them one after the other."""
-    from ..findings.record import check_folder
     from ..runtime import using_threads
+    from ..store.outfolder import check_folder
     from ..store.shelf import Shelf
 
-    screen = Screen(json=shared["json"], quiet=shared["quiet"])
+    screen = Screen(**{name: shared[name] for name in ("json", "quiet", "verbose")})
     settings = {f.name: shared[f.name] for f in fields(Context) if f.name in shared}
     # An experiment that writes its result itself has a folder among its own options.
     out = shared.get("out")

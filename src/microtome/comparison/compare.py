@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,12 +12,13 @@ import numpy as np
 
 from ..context import Context
 from ..encoders.encoder import Encoder
-from ..errors import InputError, SmallSampleWarning
+from ..errors import InputError
 from ..extraction.recording import Activations, describe, record
 from ..extraction.streaming import constant_layers, stream
 from ..extraction.texts import Texts
-from ..findings.maps import Map, Maps
+from ..findings.maps import Map
 from ..findings.places import with_places
+from ..findings.record import Maps
 from ..findings.stackblocks import StackBlocks
 from ..inference.clusters import check_balanced
 from ..measures.declare import Chosen
@@ -26,7 +26,7 @@ from ..measures.table import chosen_all
 from ..rows.documents import DOCUMENTS
 from ..rows.planning import Rows
 from ..store.shelf import Shelf
-from .models import attention_maps, say, tuned_facts
+from .models import attention_maps, tuned_facts
 from .request import SimilarityOptions, prepare
 from .similarity import compute_maps
 from .streamed import streamed_windows
@@ -116,7 +116,7 @@ def compare_layers(inputs: ComparisonInputs, options: SimilarityOptions, context
     Returns
     -------
     Maps
-        One map per measure over the layers of all models; `findings` holds sentences about them, and
+        One map per measure over the layers of all models; `claims` holds what follows from them, and
         `blocks` the block structure of each model. `layers` of a map holds the spectrum of each layer. A
         layer that is constant over the rows keeps its row and column, with the reason in `reasons`.
     """
@@ -147,9 +147,8 @@ def compare_layers(inputs: ComparisonInputs, options: SimilarityOptions, context
         )
     labels = [choice.label for choice in inputs.measures]
     maps.sort(key=lambda similarity_map: labels.index(similarity_map.measure))
-    facts = {encoder.name: tuned_facts(encoder) for encoder in encoders}
     provenance = {
-        "models": [{**describe(encoder), "tuned": facts[encoder.name]} for encoder in encoders],
+        "models": [{**describe(encoder), "tuned": tuned_facts(encoder)} for encoder in encoders],
         "texts": dict(inputs.texts.facts),
         "rows": {"digest": rows.digest, "count": len(rows), "what": rows.options.sentence()},
         "activations": [recording.address for recording in recordings],
@@ -163,20 +162,12 @@ def compare_layers(inputs: ComparisonInputs, options: SimilarityOptions, context
         )
         for similarity_map in maps
     ]
-    tuned_from = {name: tuning["model"] for name, tuning in facts.items() if tuning is not None}
     extent = rows.sentence()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SmallSampleWarning)
-        findings = [
-            f"{extent[0].upper()}{extent[1:]}.",
-            *([rows.few] if options.certainty and rows.few else []),
-            *say(maps[0], [encoder.name for encoder in encoders], tuned_from),
-            *(model_blocks.sentence() for model_blocks in blocks),
-        ]
+    notes = [f"{extent[0].upper()}{extent[1:]}.", *([rows.few] if options.certainty and rows.few else [])]
     # Layers that are constant over the rows were left out so far.
     names = [f"{encoder.name}/{layer}" for encoder in encoders for layer in encoder.layers]
     empty = {f"{e.name}/{e.layers[k]}": e.widths[k] for e in encoders for k in constant_layers(e, rows)}
-    return Maps([with_places(similarity_map, names, empty) for similarity_map in maps], findings, blocks)
+    return Maps([with_places(similarity_map, names, empty) for similarity_map in maps], notes, blocks)
 
 
 def _record(inputs: ComparisonInputs, context: Context) -> list[Activations]:

@@ -1,11 +1,11 @@
-"""Maps of several models: sentences about pairs of models, and attention maps."""
+"""Attention maps of several models, and what each was fine-tuned on."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import combinations, combinations_with_replacement, product
+from itertools import combinations_with_replacement, product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,9 +16,7 @@ from ..encoders.encoder import Encoder
 from ..errors import must
 from ..extraction.attention import SentenceMaps, stream_attention
 from ..extraction.texts import Texts
-from ..findings.change import change_profile
 from ..findings.maps import Map
-from ..findings.matching import layer_matching
 from ..inference.estimate import Sides
 from ..measures.attention_pass import AttentionPass
 from ..measures.declare import Chosen
@@ -31,50 +29,6 @@ Blocks = dict[tuple[int, int], dict[str, Map]]
 
 # Attention values that may be held in memory for intervals: two gigabytes.
 HELD = 2**28
-# Accuracy of fast arithmetic: a smaller difference from 1 is rounding error, not change.
-ROUNDING = 1e-6
-
-
-def say(one: Map, models: Sequence[str], tuned_from: Mapping[str, str] = MappingProxyType({})) -> list[str]:
-    """
-    Describe where each pair of models differs, and whether layers match layers of the same depth.
-
-    Parameters
-    ----------
-    one : Map
-        Over the layers of all models, named `model/layer`.
-    models : sequence of str
-    tuned_from : mapping of str to str
-        Base model of each model that is known to be fine-tuned. Only such a pair is described as changed;
-        other pairs differ.
-
-    Returns
-    -------
-    list of str
-    """
-    positions: dict[str, dict[int, int]] = {name: {} for name in models}
-    for index, layer in enumerate(one.left):
-        model, _, depth = layer.rpartition("/")
-        # A final state with an additional normalization has no depth of its own.
-        if model in positions and depth.isdigit():
-            positions[model][int(depth)] = index
-    sentences = []
-    for first, second in combinations(models, 2):
-        rows, columns = positions[first], positions[second]
-        block = one.values[np.ix_(list(rows.values()), list(columns.values()))]
-        same = np.diag(block) if list(rows) == list(columns) else np.empty(0)
-        same = np.where(np.abs(same - 1) <= ROUNDING, 1.0, same)
-        # Change is measured from 1, which requires a measure with a maximum of 1.
-        if np.isfinite(same).sum() >= 2 and np.nanmax(same) <= 1:
-            change = change_profile(same, positions=list(rows))
-            names = [one.left[index] for index in columns.values()]
-            tuned = tuned_from.get(second) == first
-            start = f"From {first} to {second}" if tuned else f"Between {first} and {second}"
-            sentences.append(f"{start}, by {one.measure}: {change.sentence(names, tuned=tuned)}")
-        if min(block.shape) >= 2 and np.isfinite(block).all():
-            matching = layer_matching(block).sentence([one.left[index] for index in rows.values()])
-            sentences.append(f"{first} in {second}, by {one.measure}: {matching}")
-    return sentences
 
 
 def tuned_facts(encoder: Encoder) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..context import Context
+from ..context import Context, Progress
 from ..encoders.shipped import SCHEME, shipped_names, zoo_folder
 from ..errors import InputError
 from .plan import WHOLE, DemoPlan
@@ -25,7 +25,6 @@ WRITTEN = (
     *("picture.svg", "report.html"),
 )
 
-Progress = Callable[[str, int, int], None]
 Tell = Callable[[str], None]
 
 
@@ -83,11 +82,10 @@ def demonstrate(
     Demonstration
     """
     check_encoders(plan)
-    from ..findings.record import make_folder
     from ..report.collecting import collect
     from ..report.making import PAGE
     from ..report.writing import write_page
-    from ..store.outfolder import check_foreign
+    from ..store.outfolder import check_foreign, make_folder
     from ..tasks.loading import task as open_task
     from ..training.opening import open_model
     from . import steps
@@ -100,9 +98,7 @@ def demonstrate(
         plan=plan,
         task=open_task(plan.task, sizes=dict(plan.sizes)),
         out=place,
-        store=place / STORE,
-        command=command,
-        progress=progress,
+        context=Context(store=place / STORE, command=command, progress=progress),
     )
     say = _counting(tell, 4 * len(plan.encoders) + 2, start)
     seeds = f"seed{'' if len(plan.seeds) == 1 else 's'} {' and '.join(map(str, plan.seeds))}"

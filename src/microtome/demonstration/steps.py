@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ..findings.maps import Map
     from ..training.tuned import Tuned
 
-Progress = Callable[[str, int, int], None]
 # Enough to draw a curve with; the report names the seeds behind it.
 HEAD_SEEDS = (0,)
 ARMS = ("untuned", "tuned")
@@ -33,24 +32,16 @@ class Bench:
     ----------
     plan : DemoPlan
     task : Task
-    out, store : Path
-        Folders of results, and of what is kept so that nothing is computed twice.
-    command : str
-        What a user types to do it again.
-    progress : callable, optional
+    out : Path
+        Folder of results.
+    context : Context
+        With the store, so that nothing is computed twice.
     """
 
     plan: DemoPlan
     task: Task
     out: Path
-    store: Path
-    command: str
-    progress: Progress | None
-
-    @property
-    def keeping(self) -> dict[str, Any]:
-        """Store, command and progress, as keywords of every function."""
-        return {"store": self.store, "command": self.command, "progress": self.progress}
+    context: Context
 
 
 def tune(bench: Bench, encoder: Any, seeds: Sequence[int], folder: str) -> list[Tuned]:
@@ -74,9 +65,10 @@ def tune(bench: Bench, encoder: Any, seeds: Sequence[int], folder: str) -> list[
 
     options = bench.plan.training(encoder.name)
     runs = [
-        finetune(encoder, bench.task, seed=seed, **options, **_named(bench, f"seed {seed}")) for seed in seeds
+        finetune(encoder, bench.task, seed=seed, context=bench.context.named(f"seed {seed}"), **options)
+        for seed in seeds
     ]
-    TunedRuns(runs=tuple(runs), facts={"command": bench.command}).save(bench.out / folder)
+    TunedRuns(runs=tuple(runs), facts={"command": bench.context.command}).save(bench.out / folder)
     return runs
 
 
@@ -108,7 +100,7 @@ def compare_layers(bench: Bench, encoder: Any, runs: Sequence[Tuned], baselines:
         rows="cls",
         certainty=True,
         longest=bench.plan.longest,
-        **bench.keeping,
+        context=bench.context,
     )
     comparison.save(bench.out / "compare" / encoder.name)
     if baselines:
@@ -148,10 +140,10 @@ def cut_layers(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> None:
         arms=ARMS,
         head_seeds=HEAD_SEEDS,
         train_size=bench.plan.head_examples,
-        **bench.keeping,
+        context=bench.context,
     )
     truncation.save(bench.out / "truncate" / encoder.name)
-    skip(list(runs), bench.task, **bench.keeping).save(bench.out / "skip" / encoder.name)
+    skip(list(runs), bench.task, context=bench.context).save(bench.out / "skip" / encoder.name)
 
 
 def prune_first(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> Unseen | None:
@@ -174,7 +166,7 @@ def prune_first(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> Unseen | N
     from ..experiments.tuning.pruning import prune
     from ..pruning.exporting import forget_pruned
     from ..training.evaluating import evaluate
-    from ..training.writing import EvaluationResult, forget_evaluation
+    from ..training.evaluation import forget_evaluation
 
     plan, name = bench.plan, encoder.name
     place, beside = bench.out / "prune" / name, bench.out / "evaluate" / name
@@ -184,13 +176,13 @@ def prune_first(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> Unseen | N
         forget_evaluation(beside)
         return None
     pruned = prune(
-        run, bench.task, plan.max_drop, certify_on="rest", confirm_on="test", seed=0, **bench.keeping
+        run, bench.task, plan.max_drop, certify_on="rest", confirm_on="test", seed=0, context=bench.context
     )
     pruned.save(place)
     if not pruned.certified:
         forget_evaluation(beside)
         return None
-    full_scores = evaluate(run, bench.task, split="test", progress=bench.progress)
+    full_scores = evaluate(run, bench.task, split="test", progress=bench.context.progress)
     unseen = judge_unseen(
         name,
         place,
@@ -202,12 +194,11 @@ def prune_first(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> Unseen | N
         # The same look at the same examples that confirmed it.
         level=pruned.level if pruned.confirmed is None else pruned.confirmed.level,
     )
-    result = EvaluationResult(
-        evaluation=unseen.evaluation,
-        reference=full_scores,
+    result = replace(
+        unseen.evaluation,
+        reference=replace(full_scores, model=f"{name} with all {unseen.depth}"),
         model=f"{name} with {unseen.kept} of {unseen.depth} blocks",
-        against=f"{name} with all {unseen.depth}",
-        facts={"command": bench.command},
+        facts={"command": bench.context.command},
     )
     result.save(beside)
     return unseen
@@ -224,25 +215,13 @@ def hold_against_floor(bench: Bench, run: Tuned, baseline: Tuned) -> None:
         Of one seed.
     """
     from ..training.evaluating import evaluate
-    from ..training.writing import EvaluationResult
 
-    evaluations = [
-        evaluate(tuned_run, bench.task, split="test", progress=bench.progress)
-        for tuned_run in (run, baseline)
-    ]
-    name = bench.plan.encoders[0]
-    result = EvaluationResult(
-        evaluation=evaluations[0],
-        reference=evaluations[1],
-        model=f"{name} (seed {run.seeds.order})",
-        against=f"{random_name(bench.plan)} (seed {baseline.seeds.order})",
-        facts={"command": bench.command},
+    scores, reference = (
+        replace(
+            evaluate(tuned, bench.task, split="test", progress=bench.context.progress),
+            model=f"{name} (seed {tuned.seeds.order})",
+        )
+        for tuned, name in ((run, bench.plan.encoders[0]), (baseline, random_name(bench.plan)))
     )
+    result = replace(scores, reference=reference, facts={"command": bench.context.command})
     result.save(bench.out / FLOOR / "evaluate")
-
-
-def _named(bench: Bench, what: str) -> dict[str, Any]:
-    progress = bench.progress
-    if progress is None:
-        return bench.keeping
-    return {**bench.keeping, "progress": lambda step, done, total: progress(f"{what}: {step}", done, total)}

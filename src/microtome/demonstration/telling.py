@@ -45,47 +45,32 @@ def main_findings(document: Mapping[str, Any], plan: DemoPlan) -> tuple[EncoderF
     tuple of EncoderFindings
         One per encoder, and last the random baseline: what the architecture alone gives.
     """
-    files = {section["id"]: section["file"] for section in document["sections"]}
-    texts: dict[str, list[str]] = {}
-    for finding in document["findings"]:
-        text = f"{finding['text']} {finding['evidence']}".rstrip()
-        texts.setdefault(files.get(finding["section"], ""), []).append(text)
-    blocks = {
-        (section["file"], block["model"]): block["text"]
-        for section in document["sections"]
-        for block in section.get("blocks", ())
-    }
-
-    # Runs that failed are listed too: a score may be that of the one seed that is left.
-    scores = {
-        section["file"]: section["sentences"]
-        for section in document["sections"]
-        if section["kind"] == "scores"
-    }
+    sentences: dict[str, list[str]] = {}
+    blocks: dict[tuple[str, str], str] = {}
+    for section in document["sections"]:
+        folder = section["file"].removesuffix("/result.json")
+        sentences.setdefault(folder, []).extend(section["sentences"])
+        blocks |= {(folder, block["model"]): block["text"] for block in section.get("blocks", ())}
 
     def first(folder: str) -> list[str]:
-        return texts.get(f"{folder}/result.json", [])[:1]
-
-    def tuning(folder: str) -> list[str]:
-        return scores.get(f"{folder}/result.json", [])
+        return sentences.get(folder, [])[:1]
 
     out = []
     for name in plan.encoders:
-        file = f"compare/{name}/result.json"
-        tuned = [blocks[file, stack] for stack in tuned_names(name, plan) if (file, stack) in blocks]
-        parts = [first(f"{what}/{name}") for what in ("truncate", "prune")]
-        sentences = (*tuning(f"finetune/{name}"), *tuned, *(text for part in parts for text in part))
+        stacks = [(f"compare/{name}", stack) for stack in tuned_names(name, plan)]
+        lines = [
+            # Runs that failed are listed too: a score may be that of the one seed that is left.
+            *sentences.get(f"finetune/{name}", []),
+            *(blocks[stack] for stack in stacks if stack in blocks),
+            *first(f"truncate/{name}"),
+            *first(f"prune/{name}"),
+        ]
         title = DESIGNS[name].title if name in DESIGNS else name
-        out.append(EncoderFindings(name=name, title=title, sentences=sentences))
+        out.append(EncoderFindings(name=name, title=title, sentences=tuple(lines)))
     baseline = random_name(plan)
-    out.append(
-        EncoderFindings(
-            name=baseline,
-            title=f"the floor: {plan.encoders[0]} with re-initialized weights",
-            sentences=(*tuning(f"{FLOOR}/finetune"), *first(f"{FLOOR}/evaluate")),
-        )
-    )
-    return tuple(out)
+    lines = [*sentences.get(f"{FLOOR}/finetune", []), *first(f"{FLOOR}/evaluate")]
+    title = f"the floor: {plan.encoders[0]} with re-initialized weights"
+    return (*out, EncoderFindings(name=baseline, title=title, sentences=tuple(lines)))
 
 
 def random_name(plan: DemoPlan) -> str:

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..errors import InputError, MicrotomeError, WorkError
+from ..lazy import transformers
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
     """Silence the library: no warnings, no progress bars."""
     import huggingface_hub
-    import transformers
 
     level = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity_error()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -12,13 +12,13 @@ from typing import Any
 from ..arguments import checked
 from ..checks import check_choice
 from ..errors import InputError, MissingExtraError, WorkError, check_plain, must, shown
-from ..lazy import torch
+from ..lazy import torch, transformers
 from ..runtime import find_device
 from ..store.checking import check_whole
 from ..store.reading import peek_json
 from .elmo.encoder import load_elmo
 from .elmo.reading import is_elmo
-from .encoder import TRAINED, Encoder, Source, TransformerEncoder, digest_weights
+from .encoder import TRAINED, Encoder, LoadOptions, Source, TransformerEncoder, digest_weights
 from .family import submodule
 from .load_errors import telling
 from .sentence import Unpacked, unpack
@@ -39,18 +39,6 @@ SIZES = MappingProxyType(
         "vocab_size": (1, 100_000_000),
     }
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadOptions:
-    """The options of `microtome.load` by which a loader opens a model."""
-
-    revision: str | None = None
-    name: str | None = None
-    tokenizer: Any = None
-    dtype: str = "float32"
-    autocast: str | None = None
-    trust_remote_code: bool = False
 
 
 @checked
@@ -214,8 +202,6 @@ LOADERS: tuple[tuple[Callable[[str], bool], Callable[[str, LoadOptions], Encoder
 
 
 def _load_model(unpacked: Unpacked, revision: str | None, trust: bool) -> tuple[Any, Any, tuple[str, ...]]:
-    import transformers
-
     with telling(unpacked.model):
         config = transformers.AutoConfig.from_pretrained(
             unpacked.model, revision=revision, trust_remote_code=trust

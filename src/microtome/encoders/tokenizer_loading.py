@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..checks import is_finite
 from ..errors import InputError, must
+from ..lazy import tokenizers, transformers
 from .family import Family
 from .load_errors import telling
 from .shipped import find_folder
 from .tokens import Tokenizer
-
-if TYPE_CHECKING:
-    import tokenizers
 
 # A tokenizer without a limit has a `model_max_length` of at least this size.
 UNLIMITED = 10**6
@@ -65,9 +63,6 @@ def open_tokenizer(
 def _backend(
     tokenizer: Any, revision: str | None, trust_remote_code: bool
 ) -> tuple[tokenizers.Tokenizer, int | None, bool]:
-    import tokenizers
-    import transformers
-
     if isinstance(tokenizer, tokenizers.Tokenizer):
         return tokenizer, None, True
     if isinstance(tokenizer, (str, os.PathLike)):
@@ -86,13 +81,11 @@ def _backend(
     limit = tokenizer.model_max_length
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, (int, float))):
         raise must("model_max_length of a tokenizer", "a number", limit)
-    limit = int(limit) if limit is not None and math.isfinite(limit) else None
+    limit = int(limit) if limit is not None and is_finite(limit) else None
     return backend, limit, "token_type_ids" in inputs
 
 
 def _read(location: str, revision: str | None, trust: bool) -> Any:
-    import transformers
-
     shipped = find_folder(location)
     location = location if shipped is None else str(shipped)
     path = Path(location)

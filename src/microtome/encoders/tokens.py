@@ -6,16 +6,14 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..checks import whole_number
 from ..errors import InputError, must
-from ..lazy import torch
+from ..lazy import tokenizers, torch
 
-if TYPE_CHECKING:
-    import tokenizers
 # Ids lie below; the library lists every id that is missing below the largest, and aborts without memory.
 _MOST_IDS = 2**24
 

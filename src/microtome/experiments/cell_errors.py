@@ -13,6 +13,7 @@ from ..errors import InputError
 from ..findings.claims.claim import Quantity
 from ..findings.intervals import Unit
 from ..findings.maps import Map
+from ..findings.paired import cell_errors
 from ..findings.results import Curve, X
 from ..inference.estimate import Confidence
 from ..inference.simultaneous import Spread, band_arms, spread
@@ -80,7 +81,7 @@ class Sample:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Points:
     """
     Means over models with intervals.
@@ -166,23 +167,11 @@ def errors_of(layer_map: Map) -> tuple[Array, float]:
         own interval. Units are clusters, groups of them that were left out, or half-samples.
     dof : float
     """
-    resamples, values = layer_map.resamples, layer_map.values
+    resamples = layer_map.resamples
     if resamples is None:
         raise InputError("a map must be computed with certainty=True to have errors, but it was not.")
-    array, units = resamples.array, resamples.units
-    if resamples.kind == "scores":
-        return array, float("inf")
-    count = len(array)
-    if resamples.kind == "halves":
-        half = units // 2
-        scaled = np.sqrt(half / (units - half) / count) * (array - array.mean(axis=0))
-        return np.moveaxis(scaled, 0, -1), 1 / (1 / (count - 1) + 1 / (units - 1))
-    sizes = np.ones(count) if resamples.sizes is None else np.asarray(resamples.sizes, dtype=np.float64)
-    share = (sizes / sizes.sum())[:, None, None]
-    pseudo = (values - (1 - share) * array) / share
-    center = count * values - ((1 - share) * array).sum(axis=0)
-    weights = np.sqrt(share / (1 - share) * (count - 1)) / count
-    return np.moveaxis(weights * (pseudo - center), 0, -1), count - 1
+    errors, dof = cell_errors(resamples, layer_map.values, shares=True)
+    return np.moveaxis(errors, 0, -1), float("inf") if resamples.kind == "scores" else dof
 
 
 def points_of(

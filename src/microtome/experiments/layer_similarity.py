@@ -29,7 +29,6 @@ from ..store.shelf import Shelf
 from ..training.opening import open_model
 from .cell_errors import Points, Reasons, Sample, curve_of, errors_of
 
-AXIS = "layer"
 # Fast arithmetic is accurate to this: a smaller difference from 1 is rounding, and no change.
 ROUNDING = 1e-6
 
@@ -100,10 +99,11 @@ class Recorded:
         """All layers of a model."""
         return [self.layer(model, number) for number in self.layers]
 
-    def curve(self, name: str, points: Points, *, unit: str | None = None, **facts: Any) -> Curve:
-        """Make a curve over the layers, with the unit of the rows where no other is named."""
+    def curve(self, name: str, points: Points, *, unit: str = "", layers_of: str = "", **facts: Any) -> Curve:
+        """Make a curve over the layers of the first model; `layers_of` and `unit` name others."""
+        layers = self.layers_of(layers_of) if layers_of else self.layers
         unit = points.unit(unit or self.unit)
-        return curve_of(name, AXIS, self.layers, points, unit=unit, n=self.examples, **facts)
+        return curve_of(name, "layer", layers, points, unit=unit, n=self.examples, **facts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -182,14 +182,8 @@ def plan_text(models: Mapping[str, Any], texts: Texts, options: RowOptions) -> R
     return plan_at_most(texts.examples, [called(first, name)], replace(options, longest=longest))
 
 
-def check_same(models: Mapping[str, Any]) -> None:
-    """Refuse models that do not have the tokens and the layers of the first."""
-    name, first = next(iter(models.items()))
-    for key, encoder in models.items():
-        _check_same(key, encoder, (name, first.cuts, first.layers))
-
-
-def _check_same(name: str, encoder: Any, first: tuple[str, str, tuple[str, ...]]) -> None:
+def check_same(name: str, encoder: Any, first: tuple[str, str, tuple[str, ...]]) -> None:
+    """Refuse a model that has not the tokens and layers of the first, given by name, cuts and layers."""
     label = name if encoder.name == name else f"{encoder.name} ({name})"
     if encoder.cuts != first[1]:
         raise InputError(f"{label} must cut texts into tokens as {first[0]} does, but it does not.")
@@ -240,7 +234,7 @@ def record_models(
         loaded = open_model(model, context=context).encoder
         first = first or (name, loaded.cuts, loaded.layers)
         if same:
-            _check_same(name, loaded, first)
+            check_same(name, loaded, first)
         encoder = called(loaded, name)
         activations[name] = record(
             encoder,

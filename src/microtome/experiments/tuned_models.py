@@ -115,5 +115,6 @@ class TunedOptions(LoadingOptions):
             task=next((str(fact["task"]) for fact in facts if fact is not None), ""),
             random={f"twin {k}": model for k, model in enumerate(random)},
         )
-        check_same(models.all)
+        for name, model in models.all.items():
+            check_same(name, model, (BASE, base.cuts, base.layers))
         return models

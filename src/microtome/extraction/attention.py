@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..context import Progress
+from ..corpora.examples import Example
+from ..encoders.encoder import Encoder
+from ..encoders.tokens import Tokens
 from ..errors import InputError
 from ..rows.planning import WINDOW, Rows, windows
 from ..rows.selecting import tokenize
 from .batches import Budget, buckets
-from .streaming import Progress, check_ids
-
-if TYPE_CHECKING:
-    from ..corpora.examples import Example
-    from ..encoders.encoder import Encoder
-    from ..encoders.tokens import Tokens
+from .streaming import check_ids
 
 # The maximum number of entries in all attention maps of a batch: a quarter of a gigabyte.
 NUMBERS = 2**26

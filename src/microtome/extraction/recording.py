@@ -7,22 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import numpy as np
 
 from ..checks import check_choice, whole_number
+from ..context import Progress
+from ..encoders.encoder import Encoder
 from ..errors import InputError
 from ..rows.planning import WINDOW, Rows
 from ..store.outfolder import deliver
 from ..store.shards import ShardedLayer, ShardWriter, open_stack
+from ..store.shelf import Shelf
 from .rowtable import ROWS, write_rows
-from .streaming import Progress, constant_layers, stream
-
-if TYPE_CHECKING:
-    from ..encoders.encoder import Encoder
-    from ..store.shelf import Shelf
-    from .texts import Texts
+from .streaming import constant_layers, stream
+from .texts import Texts
 
 STORAGE = ("float32", "float16", "bfloat16")
 # The files of a recording.

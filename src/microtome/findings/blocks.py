@@ -134,8 +134,12 @@ class BlockFinding:
         return "The layers form no blocks."
 
     def sentence(self, names: Sequence[str] | None = None) -> str:
-        """State the headline, then the evidence: margin, interval and cores of each block."""
-        parts = [self.headline(names), *(_evidence(block, names) for block in self.outermost or self.blocks)]
+        """State the headline, then the evidence."""
+        return f"{self.headline(names)} {self.evidence(names)}".rstrip()
+
+    def evidence(self, names: Sequence[str] | None = None) -> str:
+        """State margin, interval and cores of each block."""
+        parts = [_evidence(block, names) for block in self.outermost or self.blocks]
         doubtful = [
             block for block in self.blocks if self.certain and not any(b.certain for b in block.walk())
         ]

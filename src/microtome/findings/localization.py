@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..arguments import checked
 from ..errors import must, unknown
-from .claims.claim import Claim, Quantity
-from .claims.render import render
 from .squares import read_numbers
-from .words import check_names
+from .words import check_names, layer_list, number
 
 Direction = Literal["in", "out"]
 Array = NDArray[np.float64]
@@ -48,14 +45,17 @@ class Localization:
     zscore: bool
     compared: int
 
-    def claim(self, names: Sequence[str] | None = None) -> Claim:
-        """Claim which layers are most and least localized, with layers labeled by `names` or indices."""
-        facts = {"direction": self.direction, "zscore": self.zscore, "compared": self.compared}
-        return _extremes_claim("published localization", self.scores, names, facts)
-
     def sentence(self, names: Sequence[str] | None = None) -> str:
         """State which layers are most and least localized, with layers labeled by `names` or indices."""
-        return render(self.claim(names))
+        check_names(names, len(self.scores))
+        high, low = int(np.nanargmax(self.scores)), int(np.nanargmin(self.scores))
+        scaled = "z-scored" if self.zscore else "not z-scored"
+        return (
+            f"Localization ({self.direction}, {scaled}) is highest in {layer_list([high], names)} "
+            f"({number(self.scores[high])}) and lowest in {layer_list([low], names)} "
+            f"({number(self.scores[low])}); scores depend on the set of {self.compared} layers compared "
+            f"and mean nothing beside those of another set."
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -204,15 +204,6 @@ class Localizations:
     agreement: float
     agreement_described: float
 
-    def claim(self, names: Sequence[str] | None = None) -> Claim:
-        """Claim where single neurons match best, and how far the published scores agree."""
-        agreements = {
-            "rank correlation with the published score as described (no z-score)": self.agreement_described,
-            "as coded (z-scored)": self.agreement,
-        }
-        facts = {"direction": self.direction}
-        return _extremes_claim("single neurons", self.beyond, names, facts, agreements)
-
 
 def localizations(
     svcca: ArrayLike,
@@ -261,28 +252,6 @@ def _ranked(values: Array, scores: Array) -> float:
     if defined.sum() < 3 or min(np.ptp(values[defined]), np.ptp(scores[defined])) <= 0:
         return float("nan")
     return float(spearmanr(values[defined], scores[defined]).statistic)  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def _extremes_claim(
-    kind: str,
-    scores: Array,
-    names: Sequence[str] | None,
-    facts: Mapping[str, Any],
-    beside: Mapping[str, float] = MappingProxyType({}),
-) -> Claim:
-    """Claim in which layers a score is highest and lowest, with further numbers beside it."""
-    check_names(names, len(scores))
-    places = int(np.nanargmax(scores)), int(np.nanargmin(scores))
-    extremes = [str(k) if names is None else names[k] for k in places]
-    values = {f"layer {name}": float(scores[k]) for name, k in zip(extremes, places, strict=True)}
-    return Claim(
-        kind=kind,
-        verdict="holds",
-        score="localization",
-        points=1.0,
-        beside={name: Quantity(value=value) for name, value in {**values, **beside}.items()},
-        facts={**facts, "extremes": extremes},
-    )
 
 
 def _over_others(values: Array, direction: Direction) -> Array:

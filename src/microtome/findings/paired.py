@@ -47,7 +47,9 @@ class Resamples:
     digest: str = ""
 
 
-def cell_errors(resamples: Resamples, values: np.ndarray) -> tuple[np.ndarray, float]:
+def cell_errors(
+    resamples: Resamples, values: np.ndarray, *, shares: bool = False
+) -> tuple[np.ndarray, float]:
     """
     Contribution of each unit or replicate to the error of every cell of a map.
 
@@ -56,6 +58,9 @@ def cell_errors(resamples: Resamples, values: np.ndarray) -> tuple[np.ndarray, f
     resamples : Resamples
     values : ndarray of shape (left, right)
         Of the map, from all rows.
+    shares : bool
+        Whether errors are on the scale of influence scores, where k / (k - 1) times the sum of squares over k
+        units is a variance.
 
     Returns
     -------
@@ -67,18 +72,21 @@ def cell_errors(resamples: Resamples, values: np.ndarray) -> tuple[np.ndarray, f
     array = resamples.array
     if resamples.kind == "scores":
         count = array.shape[-1]
-        return np.moveaxis(array, -1, 0) * np.sqrt(count / (count - 1)), count - 1
+        errors = np.moveaxis(array, -1, 0)
+        return errors if shares else errors * np.sqrt(count / (count - 1)), count - 1
     count = len(array)
     if resamples.kind == "halves":
         half = resamples.units // 2
-        factor = half / (resamples.units - half) / (count - 1)
+        factor = half / (resamples.units - half) / (count if shares else count - 1)
         dof = 1 / (1 / (count - 1) + 1 / (resamples.units - 1))
         return (array - array.mean(axis=0)) * np.sqrt(factor), dof
     sizes = np.ones(count) if resamples.sizes is None else np.asarray(resamples.sizes, dtype=np.float64)
     share = (sizes / sizes.sum())[:, None, None]
     jackknifed = count * values - ((1 - share) * array).sum(axis=0)
     pseudo = (values - (1 - share) * array) / share
-    return (pseudo - jackknifed) * np.sqrt(share / (1 - share) / count), count - 1
+    odds = share / (1 - share)
+    weights = np.sqrt(odds * (count - 1)) / count if shares else np.sqrt(odds / count)
+    return (pseudo - jackknifed) * weights, count - 1
 
 
 def paired_band(first: Map, at: Any, second: Map, other: Any) -> Band:

@@ -41,10 +41,6 @@ class StackBlocks:
         """Names of the layers within their stack."""
         return [name.rpartition("/")[2] for name in self.names]
 
-    def sentence(self) -> str:
-        """State which layers of the stack form blocks, with the evidence."""
-        return f"{self.stack}: {self.finding.sentence(self.numbers)}"
-
 
 def blocks_document(blocks: StackBlocks) -> dict[str, Any]:
     """

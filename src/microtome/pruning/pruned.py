@@ -10,6 +10,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ..findings.claims.claim import Claim
+from ..findings.claims.render import render
 from ..findings.results import plain
 from .certifying import Step
 from .exporting import FORMAT, KIND, export, write_pruned
@@ -57,8 +59,10 @@ class Pruned:
     guess : float
         Score of the majority baseline on the examples that certify, or that choose where nothing was
         tested, in the score's own units; NaN where there is no such thing.
-    findings : tuple of str
-        What follows from the tests, or why nothing can be cut.
+    claims : tuple of Claim
+        What follows from the tests, or why nothing can be removed.
+    notes : tuple of str
+        Further sentences, such as the number of looks at the examples.
     recover : int
         Updates that cut models were tuned for.
     speed : Speed or None
@@ -87,7 +91,8 @@ class Pruned:
     chosen_on: str = field(repr=False)
     certified_on: str = field(repr=False)
     guess: float = math.nan
-    findings: tuple[str, ...]
+    claims: tuple[Claim, ...] = ()
+    notes: tuple[str, ...] = ()
     recover: int = 0
     speed: Speed | None = field(default=None, repr=False)
     model: TaskModel | None = field(default=None, repr=False)
@@ -108,6 +113,11 @@ class Pruned:
     def scored(self) -> int:
         """How many cuts were scored to choose."""
         return len(self.candidates)
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """The claims as text, then the notes."""
+        return (*map(render, self.claims), *self.notes)
 
     def without(self, kept: Cut) -> Cut:
         """Blocks that are not among those that stay."""
@@ -183,6 +193,7 @@ class Pruned:
                 }
                 for step in self.steps
             ],
+            "claims": [claim.document() for claim in self.claims],
             "findings": self.findings,
             "methods": self.methods,
             "warnings": self.warnings,

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..encoders.versions import provenance
-from ..inference.baselines import Standing
 from ..store.address import address
 from ..tasks.items import Split
 from ..training.cuts import Cut
-from .certifying import Step, certified
-from .findings import confirmation_finding, pruning_findings
+from .certifying import certified
+from .claims import PruningClaims
+from .margin import Drop
 from .procedure import Procedure
 from .pruned import Pruned
 from .speed import cut_model, measure_speed
@@ -41,7 +41,14 @@ def run_pruning(procedure: Procedure) -> Pruned:
     steps, recovered = procedure.certify(costs)
     standing = procedure.standing(examples.certify if steps else examples.choose)
     passed = certified(steps)
-    findings = _findings(procedure, steps, costs, standing)
+    about = PruningClaims(
+        depth=model.depth,
+        points=score.points,
+        share=examples.share,
+        chose=_units(examples.choose),
+        standing=standing,
+    )
+    claims = about.of(steps, None if steps else _cheapest(procedure, costs))
     kept = procedure.full if passed is None else passed.candidate.what
     pruned_model, confirmed, speed = None, None, None
     if passed is not None:
@@ -50,8 +57,7 @@ def run_pruning(procedure: Procedure) -> Pruned:
         if examples.confirm is not None:
             level = procedure.look_at(examples.confirm).level
             confirmed = procedure.drop(examples.confirm, kept, small, level=level)
-            name, higher = examples.confirm.name, score.higher_is_better
-            findings.append(confirmation_finding(confirmed, name, procedure.unit, higher=higher))
+            claims += (about.claim("confirmation", kept, confirmed, split=examples.confirm.name),)
         if options.speed:
             speed = measure_speed(model, pruned_model, examples.certify, task)
     chosen_on, certified_on = examples.said()
@@ -76,7 +82,8 @@ def run_pruning(procedure: Procedure) -> Pruned:
         chosen_on=chosen_on,
         certified_on=certified_on,
         guess=math.nan if standing is None else standing.baseline,
-        findings=tuple(findings),
+        claims=claims,
+        notes=_notes(procedure, bool(steps)),
         recover=options.recover,
         speed=speed,
         model=pruned_model,
@@ -85,27 +92,17 @@ def run_pruning(procedure: Procedure) -> Pruned:
     )
 
 
-def _findings(
-    procedure: Procedure, steps: list[Step], costs: Mapping[Cut, float], standing: Standing | None
-) -> list[str]:
-    """Sentences about the tests, the look at the examples, and the task."""
-    task, choose, cheapest = procedure.task, procedure.examples.choose, None
-    if not steps:
-        cut = min(costs, key=lambda candidate: costs[candidate])
-        cheapest = (cut, procedure.drop(choose, cut, level=procedure.context.level))
-    findings = pruning_findings(
-        steps,
-        procedure.model.depth,
-        procedure.unit,
-        cheapest=cheapest,
-        share=procedure.examples.share,
-        chose=_units(choose),
-        higher=procedure.score.higher_is_better,
-        standing=standing,
-    )
-    look = [procedure.look.sentence()] if steps else []
-    note = [f"{task.name}: {task.card['note']}."] if task.card.get("note") else []
-    return [*findings, *look, *note]
+def _cheapest(procedure: Procedure, costs: Mapping[Cut, float]) -> tuple[Cut, Drop]:
+    """The cheapest cut, with its cost on the examples that choose."""
+    cut = min(costs, key=lambda candidate: costs[candidate])
+    return cut, procedure.drop(procedure.examples.choose, cut, level=procedure.context.level)
+
+
+def _notes(procedure: Procedure, tested: bool) -> tuple[str, ...]:
+    """Sentences about the look at the examples, and about the task."""
+    task = procedure.task
+    look = [procedure.look.sentence()] if tested else []
+    return (*look, *([f"{task.name}: {task.card['note']}."] if task.card.get("note") else []))
 
 
 def _units(split: Split) -> int:

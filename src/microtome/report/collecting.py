@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -13,29 +13,30 @@ from types import MappingProxyType
 from typing import Any
 
 from ..errors import InputError, MicrotomeError, check_plain, must
-from ..findings.maps import Maps
+from ..experiments.table import EXPERIMENTS
 from ..findings.record import FORMAT as MAPS
-from ..findings.record import from_json
-from ..findings.results import RESULT, Result, from_document, plain
+from ..findings.record import Maps, from_json
+from ..findings.results import Result, from_document, plain
+from ..store.outfolder import RESULT
 from ..version import VERSION
 from .courses import course_parts
-from .panels import map_parts
+from .maps import map_parts
 from .sections import Section, result_parts
 from .tables import evaluate_parts, finetune_parts, more_parts, prune_parts
 
 FORMAT = "microtome/report/1"
-FINETUNE, EVALUATE, PRUNE = "microtome/finetune/1", "microtome/evaluate/1", "microtome/prune/1"
-# In which order a reader meets the kinds of results; others come last.
-ORDER = (
-    *(FINETUNE, EVALUATE, MAPS),
-    *(f"microtome/{name}/1" for name in ("truncation", "skipping", "freezing", "reinitialization")),
-    *(f"microtome/{name}/1" for name in ("permutation", "dropping")),
-    PRUNE,
+# Results that are read as documents, and what makes sections of them.
+DOCUMENTS: Mapping[str, Callable[[Mapping[str, Any], str, str], list[Section]]] = MappingProxyType(
+    {
+        "microtome/finetune/1": finetune_parts,
+        "microtome/evaluate/1": evaluate_parts,
+        "microtome/prune/1": prune_parts,
+    }
 )
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OSError, RecursionError)
 # A number such as 1e25 in the place of a count.
 _UNREADABLE += (ArithmeticError, MemoryError)
-# How a finding is marked; of those of other experiments it is not known here whether they were shown.
+# How a finding is marked; of a sentence that is no claim it is not known whether it was shown.
 SURE: Mapping[bool | None, str] = MappingProxyType({True: "shown", None: "said", False: "open"})
 BEHIND = "It lies behind a link, and links are not followed."
 # Characters of a value among the facts of a file.
@@ -99,7 +100,10 @@ def collect(folder: str | os.PathLike[str], *, date: str = "") -> dict[str, Any]
             f"the folder of a report must hold at least one {RESULT} that can be read, but "
             f"{place} has none{why}."
         )
-    sources.sort(key=lambda source: (_rank(source.format), source.file))
+    order = [f"microtome/{entry.name}/1" for entry in EXPERIMENTS.values()]
+    sources.sort(
+        key=lambda source: (order.index(source.format) if source.format in order else len(order), source.file)
+    )
     labels = _labels(sources)
     findings, sections, provenance = [], [], []
     for source in sources:
@@ -117,7 +121,7 @@ def collect(folder: str | os.PathLike[str], *, date: str = "") -> dict[str, Any]
                 if not sentence.headline:
                     continue
                 entry = {
-                    "text": sentence.text,
+                    "text": f"{sentence.about}: {sentence.text}" if sentence.about else sentence.text,
                     "evidence": sentence.evidence,
                     "section": name,
                     "layers": list(sentence.layers),
@@ -180,7 +184,7 @@ def _read(place: Path, file: str) -> ResultFile:
         return ResultFile(file=file, format="", problem=f"It is not readable as JSON: {error}.")
     kind = str(document.get("format", "")) if isinstance(document, dict) else ""
     try:
-        if kind in (FINETUNE, EVALUATE, PRUNE):
+        if kind in DOCUMENTS:
             return ResultFile(file=file, format=kind, content=document)
         if kind == MAPS:
             maps = from_json(content)
@@ -196,10 +200,6 @@ def _read(place: Path, file: str) -> ResultFile:
     return ResultFile(file=file, format=kind, problem=problem)
 
 
-def _rank(kind: str) -> int:
-    return ORDER.index(kind) if kind in ORDER else len(ORDER)
-
-
 def _about(source: ResultFile) -> tuple[str, ...]:
     """What a result is about: two of the same need something to tell them apart."""
     content = source.content
@@ -209,8 +209,7 @@ def _about(source: ResultFile) -> tuple[str, ...]:
     if isinstance(content, Result):
         return (source.format, str(content.model), str(content.task))
     if isinstance(content, Mapping):
-        runs = content.get("runs") or [{}]
-        record = content if source.format != FINETUNE else runs[0]
+        record = (content.get("runs") or [content])[0]
         return (source.format, str(record.get("name", record.get("model"))), str(record.get("task")))
     return (source.file,)
 
@@ -239,8 +238,7 @@ def _parts(source: ResultFile, label: str) -> list[Section]:
             *course_parts(content, file, label),
             *more_parts(content, file, label),
         ]
-    makers = {FINETUNE: finetune_parts, EVALUATE: evaluate_parts, PRUNE: prune_parts}
-    return makers[source.format](content, file, label)
+    return DOCUMENTS[source.format](content, file, label)
 
 
 def _provenance(source: ResultFile, problem: str) -> dict[str, Any]:
@@ -251,10 +249,7 @@ def _provenance(source: ResultFile, problem: str) -> dict[str, Any]:
     elif isinstance(content, Result):
         record = {**content.provenance, **({"warnings": list(content.warnings)} if content.warnings else {})}
     elif isinstance(content, Mapping):
-        run = (content.get("runs") or [{}])[0]
-        record = content.get("provenance") or {
-            name: run[name] for name in ("microtome", "device", "precision", "recipe_values") if name in run
-        }
+        record = content.get("provenance") or {}
     facts = [[name, _short(value)] for name, value in record.items() if name != "command"]
     if problem:
         facts.insert(0, ["problem", problem])

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..experiments.table import entry_of, is_layered
 from ..figures.curves import by_panel
 from ..findings.claims.claim import Claim
 from ..findings.claims.render import evidence, headline
@@ -17,40 +18,6 @@ from ..findings.results import Curve, Result, SpanMap, plain
 from ..findings.words import listed, score_label
 from .sentences import Statement, percent
 
-# Axes that count layers or blocks from the bottom, so that a layer of a map can be found on them.
-LAYERED = frozenset(
-    {
-        "layers kept",
-        "blocks kept",
-        "blocks frozen",
-        "block re-initialized",
-        "first block re-initialized",
-        "first block kept",
-        "block moved to the top",
-        "lower of the swapped blocks",
-        "layer",
-    }
-)
-# Experiments on tuned models only: no other model of the name could be meant.
-TUNED = frozenset({"truncation", "skipping"})
-TITLES: Mapping[str, str] = {
-    "truncation": "Truncation",
-    "skipping": "Skipping spans of blocks",
-    "freezing": "Freezing",
-    "reinitialization": "Blocks re-initialized",
-    "permutation": "Blocks in other orders",
-    "dropping": "Blocks dropped",
-    "probing": "What can be read out of each layer",
-    "change": "What fine-tuning changed",
-    "domains": "In and out of domain",
-    "tuning_ways": "Tuning methods",
-    "localization": "Single neurons",
-    "trajectory": "Along a training",
-}
-# What follows on the name of a model where a sentence begins with it; other words may only look like one.
-_BEHIND = (":", " (", "/", " against ")
-# Models that no result is named after.
-_BASELINES = ("random baseline",)
 # Probes that nothing is drawn for, so that there are no seeds that could be covered.
 _UNSEEDED = ("linear", "online code")
 
@@ -58,7 +25,7 @@ _UNSEEDED = ("linear", "online code")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
     """
-    A section of the page, and what it says.
+    A section of the page, and what it states.
 
     Parameters
     ----------
@@ -75,11 +42,11 @@ def section(
     kind: str,
     *,
     title: str,
-    task: str | None,
-    model: str | None,
     basis: str,
     file: str,
-    statements: Sequence[Statement],
+    task: str | None = None,
+    model: str | None = None,
+    statements: Sequence[Statement] = (),
     **more: Any,
 ) -> Section:
     """
@@ -89,14 +56,14 @@ def section(
     ----------
     kind : {"map", "curves", "spans", "scores", "lines"}
     title : str
-    task, model : str or None
     basis : str
         What the numbers rest on.
     file : str
         Where they came from.
+    task, model : str, optional
     statements : sequence of Statement
     **more
-        What such a section holds beside.
+        Content of this kind of section.
 
     Returns
     -------
@@ -104,10 +71,24 @@ def section(
         With plain data only: lists for arrays, None for what is undefined.
     """
     # A damaged file may call a model by anything.
-    about = {"task": None if task is None else str(task), "model": None if model is None else str(model)}
-    head = {"kind": kind, "title": title, **about, "basis": basis, "file": file}
+    names = {"task": None if task is None else str(task), "model": None if model is None else str(model)}
+    head = {"kind": kind, "title": title, **names, "basis": basis, "file": file}
     document = {**head, "sentences": [statement.full for statement in statements], **more}
     return Section(document=plain(document), statements=tuple(statements))
+
+
+def claim_statement(
+    claim: Claim, layers: Sequence[str] = (), *, about: str = "", top: bool = True
+) -> Statement:
+    """A claim as the page writes it: the headline, and the evidence in smaller type."""
+    return Statement(
+        text=headline(claim),
+        evidence=evidence(claim),
+        sure=claim.verdict != "inconclusive",
+        layers=tuple(layers),
+        headline=top,
+        about=about,
+    )
 
 
 def result_parts(result: Result, file: str, label: str) -> list[Section]:
@@ -141,58 +122,24 @@ def result_parts(result: Result, file: str, label: str) -> list[Section]:
 
 def _own_statements(result: Result, label: str) -> list[Statement]:
     """The claims of a result, and its sentences that are no claims."""
-
-    def titled(claim: Claim) -> str:
-        text = headline(claim)
-        if claim.subject and text.startswith(claim.subject):
-            return with_models(text, result, label)
-        return f"{model_of(result)}{label} on {claim.task or result.task}: {text}"
-
-    claims = [
-        Statement(
-            text=titled(claim),
-            evidence=evidence(claim),
-            sure=claim.verdict != "inconclusive",
-            headline=True,
-        )
-        for claim in result.claims
-    ]
-    sentences = result.findings[len(claims) :]
-    return claims + [
-        Statement(text=with_models(text, result, label), sure=None, headline=not claims and k == 0)
-        for k, text in enumerate(sentences)
-    ]
-
-
-def with_models(text: str, result: Result, label: str) -> str:
-    """
-    Say of which models a sentence is, where it does not begin with one of them.
-
-    Parameters
-    ----------
-    text : str
-        A finding of the result.
-    result : Result
-    label : str
-        As in `result_parts`: a folder in parentheses, or nothing.
-
-    Returns
-    -------
-    str
-    """
-    called = model_of(result)
-    names = {called, *called.split(", "), *_BASELINES}
-    if not any(text.startswith(f"{name}{behind}") for name in names for behind in _BEHIND):
-        return f"{called}{label}: {text}"
-    folder = label.removeprefix(" (").removesuffix(")")
-    return f"{folder}: {text}" if folder else text
+    model, folder = f"{model_of(result)}{label}", label.strip(" ()")
+    statements = []
+    for claim in result.claims:
+        about = model if claim.task else f"{model} on {result.task}"
+        named = claim.subject and headline(claim).startswith(claim.subject)
+        statements.append(claim_statement(claim, about=folder if named else about))
+    for k, text in enumerate(result.findings[len(statements) :]):
+        top = not result.claims and k == 0
+        statements.append(Statement(text=text, sure=None, headline=top, about=f"{model} on {result.task}"))
+    return statements
 
 
 def title_of(result: Result, label: str) -> str:
     """What a section of a result is called."""
-    plain_name = result.experiment.replace("_", " ").capitalize()
+    entry = entry_of(result.experiment)
+    name = result.experiment.replace("_", " ").capitalize() if entry is None else entry.title
     where = f" on {result.task}" if result.about == result.task else f", {result.about}"
-    return f"{TITLES.get(result.experiment, plain_name)}: {model_of(result)}{where}{label}"
+    return f"{name}: {model_of(result)}{where}{label}"
 
 
 def tuned_name(model: str, task: str) -> str:
@@ -209,7 +156,10 @@ def tuned_name(model: str, task: str) -> str:
 
 def model_of(result: Result) -> str:
     """What the model of a result is called in sentences about it."""
-    return tuned_name(str(result.model), str(result.task)) if result.experiment in TUNED else result.model
+    entry = entry_of(result.experiment)
+    # Of an experiment on tuned models only, no other model of the name could be meant.
+    tuned = entry is not None and entry.takes == "tuned"
+    return tuned_name(str(result.model), str(result.task)) if tuned else result.model
 
 
 def _curves(
@@ -237,7 +187,7 @@ def _curves(
         x_label=axis,
         y_label=score_label(result.score),  # the page itself says that it is of differences
         points=result.points,
-        x_is_layer=axis in LAYERED,
+        x_is_layer=is_layered(result.experiment, axis),
         lines={} if differences else lines,
         curves=[
             {

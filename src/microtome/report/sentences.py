@@ -22,6 +22,8 @@ class Statement:
         Whether it stands among the findings at the top, too.
     evidence : str
         The numbers behind it, in smaller type.
+    about : str
+        Model and task, written before it among the findings of all results.
     """
 
     text: str
@@ -29,6 +31,7 @@ class Statement:
     layers: tuple[str, ...] = ()
     headline: bool = False
     evidence: str = ""
+    about: str = ""
 
     @property
     def full(self) -> str:

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..checks import check_distinct
-from ..encoders.encoder import TRAINED
+from ..context import Progress
+from ..corpora.examples import Example
+from ..encoders.encoder import TRAINED, Encoder
 from ..errors import InputError, must
 from ..randomness import generator
 from .documents import document_codes
 from .options import RowOptions
 from .selecting import is_pair, select, tokenize, words_of
-
-if TYPE_CHECKING:
-    from ..corpora.examples import Example
-    from ..encoders.encoder import Encoder
 
 # Examples handled at a time: enough to sort by length, few enough to keep all layers in memory.
 WINDOW = 512
@@ -168,7 +166,7 @@ def plan_rows(
     encoders: Sequence[Encoder],
     options: RowOptions,
     *,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Rows:
     """
     Find the rows that all models have.

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..corpora.examples import Example
 from ..corpora.examples import words_of as by_rule
+from ..encoders.encoder import Encoder
+from ..encoders.tokens import Tokens
 from ..errors import InputError
 from .options import RowOptions
-
-if TYPE_CHECKING:
-    from ..corpora.examples import Example
-    from ..encoders.encoder import Encoder
-    from ..encoders.tokens import Tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

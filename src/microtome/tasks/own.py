@@ -12,7 +12,7 @@ from typing import Any
 from ..corpora.packed import split_name
 from ..errors import InputError, check_plain, must
 from .building import build_task
-from .card import Card, Form, Local
+from .card import Card, Columns, Local
 from .reading.formats import Records
 from .reading.shaping import as_label
 from .subset import cut
@@ -87,8 +87,8 @@ def own_task(
             raise must(role, f"the name of a column of {source}{hint}", column)
     if kind is not None and kind not in SCORES:
         raise must("kind", f"one of {', '.join(SCORES)} for a table of one's own", kind)
-    columns = {"text": text, "pair": pair, "label": label, "group": group or text}
-    form = Form(columns={role: (column,) for role, column in columns.items() if column})
+    roles = {"text": text, "pair": pair, "label": label, "group": group or text}
+    columns = {role: (column,) for role, column in roles.items() if column}
     first = next(iter(files))
     names = set() if labels is not None or kind == "regression" else _names(files[first], str(label))
     note = ""
@@ -96,18 +96,12 @@ def own_task(
         kind = "regression" if _are_numbers(names) else "classification"
         note = NUMBERS.format(label) if kind == "regression" else ""
     class_labels = _labels(files[first], str(label), labels, names) if kind == "classification" else ()
-    table_task = _task(path, kind, files, form, class_labels, note)
+    table_task = _task(path, kind, files, columns, class_labels, note)
     if kind == "regression":
         table_task = _ranged(table_task, first)
     if first != WHOLE:
-        # Without a validation table, models are scored on the test table.
-        return (
-            table_task
-            if "validation" in files or "test" not in files
-            else replace(table_task, validation="test")
-        )
-    parts = cut(table_task, WHOLE, SHARES, seed=seed)
-    return replace(parts, readers=MappingProxyType({**parts.readers, WHOLE: table_task.readers[WHOLE]}))
+        return table_task
+    return cut(table_task, WHOLE, SHARES, seed=seed, others={WHOLE: table_task.readers[WHOLE]})
 
 
 def _files(path: Path) -> dict[str, Records]:
@@ -189,10 +183,9 @@ def _natural(label: str) -> tuple[int, float, str]:
 
 
 def _task(
-    path: Path, kind: str, files: Mapping[str, Records], form: Form, labels: tuple[str, ...], note: str
+    path: Path, kind: str, files: Mapping[str, Records], columns: Columns, labels: tuple[str, ...], note: str
 ) -> Task:
     name = split_name(path.name)[0] if path.is_file() else path.absolute().name
-    columns = form.columns
     card = Card(
         name=name,
         title=name,
@@ -202,6 +195,8 @@ def _task(
         labels=labels,
         scores=SCORES[kind] + (("f1",) if len(labels) == 2 else ()),
         main=("accuracy",) if kind == "classification" else ("pearson", "spearman"),
+        # Without a validation table, models are scored on the test table.
+        validation="test" if "test" in files and "validation" not in files else "validation",
         hidden=("test",),
         license="unknown",
         citation="none",
@@ -211,7 +206,7 @@ def _task(
     def notes(split: str, count: int) -> tuple[str, ...]:
         return (f"read from {files[split].path.name}", *filter(None, [note]))
 
-    return build_task(card, files, form, source=str(path), notes=notes, facts={"note": note or None})
+    return build_task(card, files, card.local, source=str(path), notes=notes, facts={"note": note or None})
 
 
 def _ranged(task: Task, split: str) -> Task:

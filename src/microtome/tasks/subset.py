@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from types import MappingProxyType
@@ -89,30 +89,36 @@ def held_out(task: Task, size: int, *, source: str = "validation", seed: int = 0
     readers = {n: r for n, r in task.readers.items() if n not in (source, "train", "validation")}
     if source != "validation" and "validation" in task.readers:
         readers["original_validation"] = task.readers["validation"]
-    return _parts(task, source, {"validation": size}, seed, readers)
+    return cut(task, source, {"validation": size}, seed=seed, others=readers)
 
 
-def cut(task: Task, source: str, shares: Mapping[str, float], *, seed: int = 0) -> Task:
+def cut(
+    task: Task,
+    source: str,
+    sizes: Mapping[str, float],
+    *,
+    seed: int = 0,
+    others: Mapping[str, Callable[[], Split]] | None = None,
+) -> Task:
     """
-    Divide the only split of a task into several.
+    Divide a split of a task into several.
 
     Parameters
     ----------
     task : Task
     source : str
         The split to divide.
-    shares : mapping of str to float
-        The share of the examples in each new split; train gets the remaining ones.
+    sizes : mapping of str to (int or float)
+        The number of examples in each new split, or their share; train gets the remaining ones.
     seed : int
+    others : mapping of str to callable, optional
+        Readers of further splits, which stay as they are.
 
     Returns
     -------
     Task
     """
-    return _parts(task, source, shares, seed, {})
 
-
-def _parts(task: Task, source: str, sizes: Mapping[str, float], seed: int, other_readers: Mapping) -> Task:
     @cache
     def parts() -> Mapping[str, Split]:
         remaining = task.split(source)
@@ -142,7 +148,7 @@ def _parts(task: Task, source: str, sizes: Mapping[str, float], seed: int, other
     readers = {name: partial(read, name) for name in ("train", *sizes)}
     return replace(
         task,
-        readers=MappingProxyType({**readers, **other_readers}),
+        readers=MappingProxyType({**readers, **(others or {})}),
         source=f"{task.source}, {source} cut with seed {seed}",
         train="train",
         validation="validation",
@@ -164,8 +170,6 @@ def _first(split: Split, size: int, seed: int) -> list[int]:
         if len(indices) + len(members[group]) > size:
             break
         indices += members[group]
-        if len(indices) == size:
-            break
     return indices
 
 

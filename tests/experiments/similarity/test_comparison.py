@@ -18,7 +18,7 @@ from microtome.extraction.attention import stream_attention
 from microtome.extraction.streaming import stream
 from microtome.extraction.texts import make_texts
 from microtome.findings.change import change_profile
-from microtome.findings.matching import layer_matching
+from microtome.findings.layer_order import layer_matching
 from microtome.findings.places import SAME_TOKEN
 from microtome.randomness import generator
 from microtome.rows.options import row_options
@@ -121,7 +121,7 @@ def test_rows_are_those_that_every_model_has(base: Any, other: Any, store: Path)
     together = found["debiased_cka"]
     words = sum(len(example.words or ()) for example in CORPUS)
     assert (alone.n, together.n) == (words, words - 1)
-    assert found.findings[0].endswith("dropped in all models, since lost in one: 1 in base.")
+    assert found.notes[0].endswith("dropped in all models, since lost in one: 1 in base.")
     assert alone.provenance["rows"]["digest"] != together.provenance["rows"]["digest"]
     assert len(together.provenance["activations"]) == 2
 
@@ -177,7 +177,7 @@ def test_intervals_go_by_document_where_the_corpus_tells_of_them(
     assert not any("taken as independent" in said for said in found.findings)
     few = mt.compare([base], on=[replace(e, group="one") for e in DOCUMENTS], certainty=True, store=store)
     assert few["debiased_cka"].unit == "sentence"
-    assert few.findings[1].startswith("Only 1 document is read, so sentences are taken as independent:")
+    assert few.notes[1].startswith("Only 1 document is read, so sentences are taken as independent:")
 
 
 def test_attention_goes_by_document_too(base: Any, tuned: Any, store: Path) -> None:
@@ -251,10 +251,12 @@ def test_blocks_and_sentences_of_first_tokens_leave_layer_0_out(base: Any, tuned
     assert np.isnan(one.low[0]).all()
     assert np.isfinite(one.low[1:4, 1:4]).all()
     profile = change_profile(np.diag(one.values[1:4, 5:]), positions=[1, 2, 3])
-    told = profile.sentence(["tuned/1", "tuned/2", "tuned/3"], tuned=False)
-    assert f"Between base and tuned, by debiased_cka: {told}" in found.findings
-    matched = layer_matching(one.values[1:4, 5:]).sentence(["base/1", "base/2", "base/3"])
-    assert f"base in tuned, by debiased_cka: {matched}" in found.findings
+    claims = {claim.kind: claim for claim in found.claims}
+    assert claims["changed layer"].facts["center"] == pytest.approx(profile.center)
+    assert not claims["changed layer"].facts["tuned"]
+    share = claims["matching layers"].estimate
+    assert share is not None
+    assert share.value == layer_matching(one.values[1:4, 5:]).accuracy
     step = one.difference(("base/1", "base/2"), ("base/2", "base/3"))
     assert step.low is not None
     assert step.low < step.value
@@ -327,14 +329,16 @@ def test_a_random_twin_is_one_more_model(base: Any, folder: Path, store: Path) -
 
 
 def test_what_changed_is_said_in_words(base: Any, tuned: Any, other: Any, store: Path) -> None:
-    said = mt.compare([base, tuned, other], on=CORPUS, store=store).findings
-    assert said[0].startswith(f"{sum(len(e.words or ()) for e in CORPUS) - 1} rows (one row a word: its last")
+    found = mt.compare([base, tuned, other], on=CORPUS, store=store)
+    said = found.findings
+    words = sum(len(e.words or ()) for e in CORPUS)
+    assert found.notes[0].startswith(f"{words - 1} rows (one row a word: its last")
     # Nobody wrote down that one was trained from the other.
-    (change,) = [s for s in said if s.startswith("Between base and tuned, by debiased_cka: ")]
-    assert "Layer tuned/3 differs most" in change or "Layer tuned/2 differs most" in change
-    assert "(layers from 0 to 3)" in change
-    assert any(s.startswith("base in tuned, by debiased_cka: Of 4 layers ") for s in said)
-    assert any(s.startswith("Between tuned and other, by debiased_cka: ") for s in said)
+    (change,) = [s for s in said if "differs most between base and tuned" in s]
+    assert change.startswith(("Layer 3 differs", "Layer 2 differs"))
+    assert "(layers 0 to 3)" in change
+    assert any("of the layers of base are most similar to the layer of tuned" in s for s in said)
+    assert any("differs most between tuned and other" in s for s in said)
     # The last state normed once more is a layer, but has no depth that another could match.
     assert not any("norm" in s for s in said)
 
@@ -449,13 +453,13 @@ def test_inputs_are_as_long_as_those_of_fine_tuning(tmp_path: Path) -> None:
         return mt.compare([mt.load(name) for name in names], **options, **more)
 
     found = values(folders)
-    assert "inputs of at most 6 tokens" in found.findings[0]
+    assert "inputs of at most 6 tokens" in found.notes[0]
     short, whole = values(folders, longest=6), values(folders, longest=64)
     np.testing.assert_array_equal(found["linear_cka"].values, short["linear_cka"].values)
     assert np.isfinite(found["linear_cka"].values).all()
     assert not np.allclose(found["linear_cka"].values, whole["linear_cka"].values, equal_nan=True)
     # A model that was not fine-tuned reads as much as it can.
-    assert "tokens" not in values(folders[:1]).findings[0].partition("the mean of its tokens")[2]
+    assert "tokens" not in values(folders[:1]).notes[0].partition("the mean of its tokens")[2]
     assert mt.extract(mt.load(folders[1]), texts, **kept).rows.options.longest == 6
 
 

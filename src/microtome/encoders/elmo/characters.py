@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
+import numpy as np
+
 from ...errors import InputError, must
 from ...lazy import torch
 from .layers import Weights, layer_norm
@@ -49,8 +51,6 @@ def character_ids(sentences: Sequence[Sequence[str]]) -> torch.Tensor:
     >>> ids[0, 1, :5].tolist()
     [259, 73, 106, 260, 261]
     """
-    import numpy as np
-
     for sentence in sentences:
         _check_sentence(sentence)
     longest = max((len(sentence) for sentence in sentences), default=0)

@@ -6,22 +6,19 @@ import hashlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...errors import InputError, must
 from ...lazy import torch
 from ...randomness import generator
-from ..encoder import Source, Visit, digest_weights
+from ..encoder import LoadOptions, Source, Visit, digest_weights
 from ..families.elmo import ELMO, TRANSFORMER_ELMO
 from ..family import Family
 from ..tokens import Tokens
 from .characters import character_ids
 from .reading import read_elmo
-
-if TYPE_CHECKING:
-    from ..loading import LoadOptions
 
 CUTS = "one token a word, between the begin and the end of a sentence"
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ...errors import InputError, MicrotomeError, MissingExtraError
 from ...lazy import torch
 from .characters import CHARACTERS, WORD, CharacterNetwork, embed
@@ -47,8 +49,6 @@ class _Hdf5Weights(ElmoWeights):
 
     def read(self, name: str, stored: h5py.Dataset) -> torch.Tensor:
         """Read a dataset as float32."""
-        import numpy as np
-
         try:
             with np.errstate(over="ignore"):
                 return torch.from_numpy(np.asarray(stored[()]).astype(np.float32))

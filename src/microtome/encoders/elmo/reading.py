@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...errors import InputError
 from .allennlp import CONTEXTUALIZER, MODELS, read_transformer
 from .archive import CONFIG, glance, is_archive
 from .hdf5 import read_bilstm
+from .model import ElmoModel
 from .options import parse_options
-
-if TYPE_CHECKING:
-    from .model import ElmoModel
 
 OPTIONS = "options.json"
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...context import Context
 from ...errors import InputError
-from ...extraction.texts import Texts, make_texts
+from ...extraction.texts import make_texts
 from ...findings.claims.claim import Claim
 from ...findings.results import Curve, Result
 from ...findings.words import counted
@@ -24,29 +24,8 @@ from ..inputs import RowSelection, open_texts
 from ..layer_similarity import Recorded, compare_layers, plan_text, record_models
 from ..tuned_models import BASE, TUNED, TunedModels, TunedOptions
 from .change import change_methods
-from .claims import domain_claims
-from .length_matching import TEMPLATES, Matched, match_lengths
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DomainInputs:
-    """
-    What a domain experiment has opened.
-
-    Parameters
-    ----------
-    models : TunedModels
-    corpora : tuple of Texts
-        As they were given: inside, outside.
-    matched : Matched
-    sides : tuple of TextInputs
-        The matched inputs of both.
-    """
-
-    models: TunedModels
-    corpora: tuple[Texts, Texts]
-    matched: Matched
-    sides: tuple[TextInputs, TextInputs]
+from .claims import domain_claim
+from .length_matching import TEMPLATES, match_lengths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,21 +101,22 @@ class Domains(MeasureOptions, RowSelection, TunedOptions, Experiment):
             name=corpora[0].name,
             summary={"models": names, "pairs": pairs, "rows": [len(inside.rows), len(outside.rows)]},
             sentence=f"{counts}. {matched.sentence()}",
-            inputs=DomainInputs(models=models, corpora=corpora, matched=matched, sides=(inside, outside)),
+            inputs=(models, corpora, matched, (inside, outside)),
         )
 
     def pieces(self, plan: Plan, context: Context) -> Pieces:
         """The rows of each model on each text."""
-        inside, outside = (self.recordings(side, context) for side in plan.inputs.sides)
+        *_, sides = plan.inputs
+        inside, outside = (self.recordings(side, context) for side in sides)
         return {**inside, **{f"{name}, out of domain": piece for name, piece in outside.items()}}
 
     def run(self, plan: Plan, context: Context) -> Result:
         """Record the rows of both texts, compare the layers, and test the difference."""
-        started, inputs, level = time.monotonic(), plan.inputs, context.level
-        models, matched = inputs.models, inputs.matched
+        started, level = time.monotonic(), context.level
+        models, corpora, matched, matched_texts = plan.inputs
         inside, outside = (
             record_models(models.all, side.texts, side.rows, storage=self.storage, context=context)
-            for side in inputs.sides
+            for side in matched_texts
         )
         unit = " or ".join(dict.fromkeys((inside.unit, outside.unit)))
         paired = _paired(inside, outside)
@@ -173,24 +153,24 @@ class Domains(MeasureOptions, RowSelection, TunedOptions, Experiment):
                 "out of domain": points_of(outer.mean(), **limits).plain(),
                 "difference": mean.plain(tested=True),
             }
-            claims += domain_claims(measure, mean, difference, inside, unit)
-        methods = change_methods(models, [inside, outside], list(sides[0]), self.halves, level)
+            claims.append(domain_claim(measure, mean, difference, inside, unit))
+        methods = change_methods(models, [inside, outside], list(sides[0]), self.halves, context)
         return self.result(
             [inside, outside],
-            inputs.corpora,
+            corpora,
             context,
             started=started,
             model=models.base.name,
-            task=models.task_of(inputs.corpora[0].name),
-            split=" against ".join(texts.name for texts in inputs.corpora),
-            curves=tuple(curves),
-            rows=tuple(
+            task=models.task_of(corpora[0].name),
+            split=" against ".join(texts.name for texts in corpora),
+            curves=curves,
+            rows=[
                 {"domain": name, **record}
                 for name, side in zip(("in", "out"), sides, strict=True)
                 for similarity in side.values()
                 for record in similarity.records()
-            ),
-            claims=tuple(claims),
+            ],
+            claims=claims,
             methods=f"{methods} {matched.sentence()}",
             references=cited("merchant2020", measures=self.measures),
             warnings=_warnings(inside, outside, models),
@@ -206,7 +186,7 @@ class Domains(MeasureOptions, RowSelection, TunedOptions, Experiment):
                     "template": self.template,
                 },
             },
-            provenance_facts={"seeds": list(models.seeds)},
+            made_from={"seeds": list(models.seeds)},
         )
 
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from ...checks import several
+from ...context import Context
 from ...errors import must, unknown
 from ...findings.claims.claim import Claim, Quantity
 from ...inference.answers import Answers
 from ...inference.bands import score_bands
 from ...inference.pairing import compare_scores
-from ...scores.declare import Score
 from ...scores.table import find_score
 from ...tasks.task import Task
 from ...training.cut_store import as_answers
@@ -172,8 +172,8 @@ def _sound(runs: Mapping[float, Sequence[Done]], points: float) -> dict[float, f
 
 
 def compare_methods(
-    task: Task, methods: Mapping[str, TunedMethod], level: float
-) -> tuple[dict[str, dict[str, Any]], list[Claim]]:
+    task: Task, methods: Mapping[str, TunedMethod], context: Context
+) -> tuple[dict[str, dict[str, Any]], Claim]:
     """
     Score each method, and compare it with the first of them.
 
@@ -182,19 +182,19 @@ def compare_methods(
     task : Task
     methods : mapping of str to TunedMethod
         With runs.
-    level : float
+    context : Context
 
     Returns
     -------
     documents : dict of str to dict
         Plain data, scores in points of 100.
-    claims : list of Claim
+    claim : Claim
         How well scores are matched.
     """
-    score, split = find_score(task.main), task.split(task.validation)
+    score, split, level = find_score(task.main), task.split(task.validation), context.level
     documents: dict[str, dict[str, Any]] = {}
     quantities: dict[str, Quantity] = {}
-    claims: list[Claim] = []
+    differences: dict[str, Quantity] = {}
     reference: tuple[str, Answers] | None = None
     for name, method in methods.items():
         values = {str(done.run.seed): score.points * done.score for done in method.done}
@@ -215,57 +215,53 @@ def compare_methods(
         answers = as_answers(split, [done.answers for done in method.done], seeds)
         band = score_bands(score, [answers], task.labels, level=level)
         low, high = (score.points * float(end[0]) for end in (band.low, band.high))
-        document |= {"low": low, "high": high} if math.isfinite(low) else {}
-        quantities[f"{name} at rate {method.rate:g}"] = Quantity(
-            value=document["score"],
-            low=low,
-            high=high,
-            level=level,
-            unit=band.unit,
-            seeds=len(seeds),
-            by_seed=tuple(values.values()),
+        basis: dict[str, Any] = {"level": level, "unit": band.unit, "seeds": len(seeds)}
+        quantities[name] = Quantity(
+            value=document["score"], low=low, high=high, by_seed=tuple(values.values()), **basis
         )
+        document |= {"low": low, "high": high} if math.isfinite(low) else {}
         if reference is None:
             reference = name, answers
             continue
         difference = compare_scores(score, answers, reference[1], task.labels, level=level)
-        value, ends = score.points * difference.difference, (math.nan, math.nan)
-        if difference.interval is not None:
-            ends = score.points * difference.interval.low, score.points * difference.interval.high
-            if ends[0] > 0 or ends[1] < 0:
-                apart = Quantity(value=value, low=ends[0], high=ends[1], level=level, unit=band.unit)
-                facts = {"reference": reference[0], "p": difference.p}
-                claims.append(_claim("score apart", score, subject=name, estimate=apart, facts=facts))
-        document["apart"] = {
-            "from": reference[0],
-            "value": value,
-            "low": ends[0],
-            "high": ends[1],
-            "p": difference.p,
-        }
-    return documents, [*_matched(task, score, quantities, len(split)), *claims]
+        ends = difference.interval
+        low, high = (math.nan, math.nan) if ends is None else (ends.low, ends.high)
+        numbers = {"value": difference.difference, "low": low, "high": high}
+        apart = {end: score.points * value for end, value in numbers.items()}
+        document["apart"] = {"from": reference[0], **apart, "p": difference.p}
+        differences[name] = Quantity(**apart, **basis)
+    return documents, _matched(task, methods, quantities, differences)
 
 
-def _matched(task: Task, score: Score, quantities: Mapping[str, Quantity], n: int) -> list[Claim]:
+def _matched(
+    task: Task,
+    methods: Mapping[str, TunedMethod],
+    scores: Mapping[str, Quantity],
+    differences: Mapping[str, Quantity],
+) -> Claim:
     """Claim how well scores are matched, and whether anything was learned."""
-    values = [quantity.value for quantity in quantities.values() if math.isfinite(quantity.value)]
-    lines = guess_line(task, task.split(task.validation))
-    baselines = {name: Quantity(value=score.points * value) for name, value in lines.items()}
+    score, split = find_score(task.main), task.split(task.validation)
+    first, values = next(iter(scores), ""), [quantity.value for quantity in scores.values()]
+    lines = {name: score.points * value for name, value in guess_line(task, split).items()}
     gap = max(values) - min(values) if len(values) > 1 else 0.0
-    matched = _claim(
-        "matched scores",
-        score,
-        verdict="holds" if gap <= MATCHED else "does not hold",
-        subject=task.name,
-        estimate=Quantity(value=gap) if len(values) > 1 else None,
-        n=n,
-        beside={**quantities, **baselines},
-    )
     sign = 1.0 if score.higher_is_better else -1.0
     best = max((sign * value for value in values), default=math.nan)
-    learned = not best <= max((sign * line.value for line in baselines.values()), default=-math.inf)
-    return [matched] if learned else [matched, _claim("nothing learned", score)]
-
-
-def _claim(kind: str, score: Score, **fields: Any) -> Claim:
-    return Claim(**{"kind": kind, "verdict": "holds", "score": score.name, "points": score.points, **fields})
+    apart = [name for name, difference in differences.items() if difference.low > 0 or difference.high < 0]
+    return Claim(
+        kind="matched scores",
+        verdict="holds" if gap <= MATCHED else "does not hold",
+        score=score.name,
+        points=score.points,
+        subject=task.name,
+        estimate=Quantity(value=gap) if len(values) > 1 else None,
+        n=len(split),
+        beside={
+            **{f"{name} at rate {methods[name].rate:g}": quantity for name, quantity in scores.items()},
+            **{f"{name} minus {first}": difference for name, difference in differences.items()},
+            **{name: Quantity(value=value) for name, value in lines.items()},
+        },
+        facts={
+            "apart": [first, *apart] if apart else [],
+            "learned": not best <= max((sign * value for value in lines.values()), default=-math.inf),
+        },
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,15 +14,15 @@ from ...comparison.similarity import similarity_matrix
 from ...comparison.structure import find_localization
 from ...context import Context
 from ...errors import InputError, SmallSampleWarning, must
-from ...findings.intervals import Unit
+from ...findings.claims.claim import Claim, Quantity
 from ...findings.localization import Localizations, localizations
 from ...findings.results import Curve, Result
 from ...inference.clusters import Clusters
 from ...inference.resampling import half_interval, half_plan
 from ...rows import options as row_choices
 from ...rows.planning import plan_at_most, row_cost
-from ...version import VERSION
 from ..base import Experiment, Plan, as_function, option
+from ..cell_errors import Points
 from ..citations import cited
 from ..comparison_options import ComparisonOptions, TextInputs
 from ..inputs import SAMPLE, LoadingOptions, RowSelection, TextOptions
@@ -134,7 +134,6 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
         if len(names) < 3:
             # Of two layers, each is compared with the other only, and published scores are the same for both.
             raise must("layers to localize", "at least 3, of all models together", len(names))
-        labels = [f"{model}/{layer}" for model, layer in names]
         units, halves = _halved(recorded, self.halves, self.seed)
         scores = self._score(recorded, names, None, context)
         resamples = []
@@ -150,32 +149,30 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
         for name, values in readings.items():
             replicates = np.stack([resample[name] for resample in resamples])
             band = half_interval(values, replicates, units=units, unit=recorded.unit)
-            band = replace(band, level=context.level)
+            band, blank = replace(band, level=context.level), np.full(len(values), np.nan)
             for model in recorded.activations:
                 places = [place for place, (owner, _) in enumerate(names) if owner == model]
-                ends = values[places], band.low[places], band.high[places]
-                curves.append(_curve(recorded, model, name, ends, context.level, notes.get(name, "")))
+                lines = [line[places] for line in (values, band.low, band.high, blank, blank, blank)]
+                points = Points(*lines, level=context.level, models=1)
+                facts = {"model": model, "arm": name, "note": notes.get(name, "")}
+                curves.append(recorded.curve(f"{model}: {name}", points, layers_of=model, **facts))
         readings = {BEYOND: scores.beyond, "monte_carlo": scores.monte_carlo, **readings}
         table = [
             {"model": model, "layer": layer, **{name: float(v[k]) for name, v in readings.items()}}
             for k, (model, layer) in enumerate(names)
         ]
-        labels = _labels(names)
         return self.result(
             [recorded],
             [inputs.texts],
             context,
             started=started,
             model=", ".join(recorded.activations),
-            task=inputs.texts.name,
-            split=inputs.texts.name,
             score="localization",
-            curves=tuple(curves),
-            rows=tuple({k: v if v == v else None for k, v in row.items()} for row in table),
-            claims=(scores.claim(labels), scores.coded.claim(labels)),
-            methods=self._methods(recorded, context.level),
+            curves=curves,
+            rows=[{k: v if v == v else None for k, v in row.items()} for row in table],
+            claims=(_claim(scores, _labels(names)),),
+            methods=self._methods(recorded, context),
             references=cited("wu2020", measures=["neuron_correlation", "svcca"]),
-            warnings=recorded.warnings,
             more={
                 "layers": table,
                 "agreement": scores.agreement,
@@ -185,7 +182,6 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
                 "published": self.published,
                 "svcca": dict(zip((DESCRIBED, CODED), SVCCAS, strict=True)),
             },
-            provenance_facts={},
         )
 
     def _score(
@@ -204,7 +200,7 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
         svcca, coded = (maps[name].values for name in SVCCAS)
         return localizations(svcca, coded, rotated, direction=self.direction)  # pyright: ignore[reportArgumentType]
 
-    def _methods(self, recorded: Recorded, level: float) -> str:
+    def _methods(self, recorded: Recorded, context: Context) -> str:
         return (
             f"Layers of {' and '.join(recorded.activations)} were compared by the mean largest absolute "
             f"correlation of single neurons on {recorded.sentence}. From "
@@ -213,9 +209,8 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
             f"{self.direction}). Published scores (Wu et al. 2020) subtract the mean SVCCA instead: as "
             "described, of centered neurons up to the component that reaches 99 % of the variance; as coded, "
             "of standardized neurons with a component less, both means over the layers whose neurons are "
-            f"looked for and z-scored over all layers. Intervals of {level * 100:g} % are by "
-            f"{self.halves} half-samples of {recorded.unit}s, all with the same rotations. Computed with "
-            f"microtome {VERSION}."
+            f"looked for and z-scored over all layers. Intervals of {context.level * 100:g} % are by "
+            f"{self.halves} half-samples of {recorded.unit}s, all with the same rotations."
         )
 
 
@@ -229,6 +224,32 @@ def _labels(names: list[tuple[str, int]]) -> list[str]:
 def _readings(scores: Localizations) -> dict[str, np.ndarray]:
     """The three scores of all layers."""
     return {BEYOND: scores.beyond, DESCRIBED: scores.described.scores, CODED: scores.coded.scores}
+
+
+def _claim(scores: Localizations, labels: list[str]) -> Claim:
+    """Claim where single neurons match best, with the published scores and how far they agree."""
+    extremes = _extremes(scores.beyond, labels)
+    published = _extremes(scores.coded.scores, labels)
+    about = f"published score as coded, of {scores.coded.compared} layers compared,"
+    beside = {
+        **{f"in layer {name}": value for name, value in extremes.items()},
+        **{f"{about} in layer {name}": value for name, value in published.items()},
+        "rank correlation with the published score as described (no z-score)": scores.agreement_described,
+        "as coded (z-scored)": scores.agreement,
+    }
+    return Claim(
+        kind="single neurons",
+        verdict="holds",
+        score="localization",
+        points=1.0,
+        beside={name: Quantity(value=value) for name, value in beside.items()},
+        facts={"direction": scores.direction, "extremes": list(extremes)},
+    )
+
+
+def _extremes(scores: np.ndarray, labels: list[str]) -> dict[str, float]:
+    """The highest and the lowest score, by their layers."""
+    return {labels[k]: float(scores[k]) for k in (np.nanargmax(scores), np.nanargmin(scores))}
 
 
 def _halved(recorded: Recorded, halves: int, seed: int) -> tuple[int, list[np.ndarray]]:
@@ -247,29 +268,3 @@ def _halved(recorded: Recorded, halves: int, seed: int) -> tuple[int, list[np.nd
             f"{fewest} of {count} in one."
         )
     return len(units), plan
-
-
-def _curve(
-    recorded: Recorded, model: str, arm: str, ends: Sequence[np.ndarray], level: float, note: str
-) -> Curve:
-    """One score of one model over its layers, with its interval."""
-    values, low, high = ends
-    blank = np.full(len(values), np.nan)
-    return Curve(
-        name=f"{model}: {arm}",
-        model=model,
-        arm=arm,
-        axis="layer",
-        x=recorded.layers_of(model),
-        values=values,
-        low=low,
-        high=high,
-        band_low=blank,
-        band_high=blank,
-        level=level,
-        unit=Unit(recorded.unit),
-        n=recorded.examples,
-        seeds=(1,) * len(values),
-        reasons=tuple(None if np.isfinite(v) else "its similarities are undefined" for v in values),
-        note=note,
-    )

@@ -18,7 +18,6 @@ from ...rows.planning import row_cost
 from ...scores.table import find_score
 from ...training.opening import open_task
 from ...training.tuned import RUN
-from ...version import VERSION
 from ..base import Experiment, Pieces, Plan, as_function, option
 from ..citations import cited
 from ..comparison_options import ComparisonOptions, TextInputs
@@ -27,31 +26,8 @@ from ..layer_similarity import compare_layers, plan_text, record_models
 from .checkpoint_blocks import MEASURE, find_checkpoint_blocks
 from .checkpoint_scores import Reading, Scoring, plan_scoring, score_checkpoint
 from .checkpoints import Checkpoint, checkpoint_length, find_checkpoints, missing_checkpoints
-from .course import ENDS, Course, curve_document
-from .course_claims import course_claims
+from .course import ENDS, Course, course_claims, curve_document
 from .onset import DRAWS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrajectoryInputs:
-    """
-    What a trajectory has opened.
-
-    Parameters
-    ----------
-    checkpoints : tuple of Checkpoint
-    text : TextInputs
-        The first model is open; the others are loaded one after the other.
-    scoring : Scoring, optional
-        Where there is a task.
-    missing : tuple of str
-        Warnings about checkpoints that are lost.
-    """
-
-    checkpoints: tuple[Checkpoint, ...]
-    text: TextInputs
-    scoring: Scoring | None
-    missing: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +104,7 @@ class Trajectory(ComparisonOptions, RowSelection, TaskOptions, TextOptions, Expe
             name=texts.name if task is None else task.name,
             summary=summary,
             sentence=sentence,
-            inputs=TrajectoryInputs(checkpoints=checkpoints, text=text, scoring=scoring, missing=missing),
+            inputs=(checkpoints, text, scoring, missing),
             notes=(*missing, *(() if task is None else task_notes([task]))),
         )
 
@@ -139,43 +115,41 @@ class Trajectory(ComparisonOptions, RowSelection, TaskOptions, TextOptions, Expe
 
     def pieces(self, plan: Plan, context: Context) -> Pieces:
         """For each checkpoint, its rows and its answers."""
-        inputs, pieces = plan.inputs, {}
-        for checkpoint, (name, model) in zip(inputs.checkpoints, inputs.text.models.items(), strict=True):
+        (checkpoints, text, scoring, _), pieces = plan.inputs, {}
+        for checkpoint, (name, model) in zip(checkpoints, text.models.items(), strict=True):
 
-            def score(label: str, encoder: Any, checkpoint: Any = checkpoint) -> None:
-                if inputs.scoring is not None:
-                    score_checkpoint(inputs.scoring, checkpoint, encoder, context.named(label))
+            def score(label: str, encoder: Any, checkpoint: Checkpoint = checkpoint) -> None:
+                if scoring is not None:
+                    score_checkpoint(scoring, checkpoint, encoder, context.named(label))
 
-            text = replace(inputs.text, models={name: model})
-            pieces |= self.recordings(text, context, visit=score)
+            pieces |= self.recordings(replace(text, models={name: model}), context, visit=score)
         return pieces
 
     def run(self, plan: Plan, context: Context) -> Result:
         """Read every checkpoint, compare layers and find blocks, and describe the course of the training."""
-        started, inputs = time.monotonic(), plan.inputs
-        course = self._follow(inputs, context)
-        texts, scoring, task = inputs.text.texts, inputs.scoring, course.task
+        started, (checkpoints, text, scoring, missing) = time.monotonic(), plan.inputs
+        course = self._follow(checkpoints, text, scoring, context)
+        texts, task = text.texts, course.task
         order = course.order(draws=self.draws, seed=self.seed)
-        label, measure = _label(self.checkpoints, inputs.checkpoints), course.similarity.measure
+        label, measure = _label(self.checkpoints, checkpoints), course.similarity.measure
         scored: dict[str, Any] = {"score": measure}
-        if task is not None:
-            score = find_score(task.main)
+        if scoring is not None:
+            score, task = find_score(scoring.task.main), scoring.task
             scored = {"score": score.name, "points": score.points, "higher_is_better": score.higher_is_better}
+            scored |= {"task": task.name, "split": scoring.split.name}
         return self.result(
             [course.recorded],
             [texts],
             context,
             started=started,
             model=label,
-            task=texts.name if task is None else task.name,
-            split=texts.name if scoring is None else scoring.split.name,
             **scored,
             curves=(*course.curves, *course.layer_curves()),
-            rows=tuple(course.records()),
-            claims=tuple(course_claims(course, order)),
+            rows=list(course.records()),
+            claims=course_claims(course, order),
             methods=_methods(course, label),
             references=cited("phang2021"),
-            warnings=(*inputs.missing, *_warnings(course)),
+            warnings=(*missing, *_warnings(course)),
             more={
                 "steps": list(course.steps),
                 "layers": list(course.recorded.layers),
@@ -190,22 +164,23 @@ class Trajectory(ComparisonOptions, RowSelection, TaskOptions, TextOptions, Expe
                 **{kind: list(map(curve_document, curves)) for kind, curves in course.layered.items()},
                 "order": None if order is None else order.document(),
             },
-            provenance_facts={
+            made_from={
                 "task": None if scoring is None else scoring.task.digest(scoring.split.name),
                 "task_source": None if task is None else task.source,
                 "train": _learned(course.readings),
-                "options": {**{name: getattr(self, name) for name in _OPTIONS}, "level": context.level},
             },
         )
 
-    def _follow(self, inputs: TrajectoryInputs, context: Context) -> Course:
+    def _follow(
+        self, checkpoints: Sequence[Checkpoint], text: TextInputs, scoring: Scoring | None, context: Context
+    ) -> Course:
         """Record the rows of every checkpoint, score it, compare its layers, and find its blocks."""
-        text, scoring, checkpoints = inputs.text, inputs.scoring, iter(inputs.checkpoints)
         readings: list[Reading] = []
 
         def score(name: str, encoder: Any) -> None:
             if scoring is not None:
-                readings.append(score_checkpoint(scoring, next(checkpoints), encoder, context.named(name)))
+                checkpoint = checkpoints[len(readings)]
+                readings.append(score_checkpoint(scoring, checkpoint, encoder, context.named(name)))
 
         recorded = record_models(
             text.models, text.texts, text.rows, storage=self.storage, visit=score, context=context
@@ -220,7 +195,7 @@ class Trajectory(ComparisonOptions, RowSelection, TaskOptions, TextOptions, Expe
             if context.progress is not None:
                 context.progress("blocks", place + 1, len(names))
         return Course(
-            steps=tuple(checkpoint.step for checkpoint in inputs.checkpoints),
+            steps=tuple(checkpoint.step for checkpoint in checkpoints),
             recorded=recorded,
             similarity=similarity[MEASURE],
             blocks=tuple(blocks),
@@ -231,12 +206,6 @@ class Trajectory(ComparisonOptions, RowSelection, TaskOptions, TextOptions, Expe
 
 
 trajectory = as_function(Trajectory, "trajectory")
-
-# What decides the numbers, beside the inputs.
-_OPTIONS = (
-    *("split", "linear_probes", "train_size", "rows", "sample", "longest", "draws"),
-    *("storage", "precision", "memory"),
-)
 
 
 def _learned(readings: Sequence[Reading]) -> list[dict[str, Any]]:
@@ -287,7 +256,7 @@ def _methods(course: Course, name: str) -> str:
         )
     parts.append(
         f"Intervals of {course.level * 100:g} % are over {recorded.unit}s or examples, and say nothing about "
-        f"another training. Computed with microtome {VERSION}."
+        "another training."
     )
     return " ".join(parts)
 
@@ -313,4 +282,4 @@ def _warnings(course: Course) -> tuple[str, ...]:
     if slow:
         warnings.append(f"Linear probes did not all converge at step {', '.join(slow)}.")
     notes = dict.fromkeys(note for reading in course.readings for note in reading.notes)
-    return (*course.recorded.warnings, *notes, *(warnings if tested else warnings[len(untested) :]))
+    return (*notes, *(warnings if tested else warnings[len(untested) :]))

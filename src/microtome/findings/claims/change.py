@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ..blocks import form_blocks, layer_span
 from ..intervals import with_own_interval
-from ..words import amount, between, layer_list, number, p_value, small_number
+from ..words import amount, between, layer_list, listed, number, p_value, small_number
 from .claim import Claim, Quantity
 from .writing import ClaimKind, Writer, no_evidence
 
@@ -23,14 +23,14 @@ def _about(sentence: Writer) -> Writer:
     return write
 
 
-def _measured(label: str, digits: int = 3, noun: str = "") -> Writer:
+def _measured(label: str, digits: int = 3) -> Writer:
     """Write the estimate, its p, further quantities, the number of examples, and layers left out."""
 
     def write(claim: Claim) -> str:
         parts = []
         if claim.estimate is not None:
             p = f", {p_value(claim.facts['p'])}" if "p" in claim.facts else ""
-            parts.append(f"{label}: {_interval(claim.estimate, digits, noun)}{p}")
+            parts.append(f"{label}: {_interval(claim.estimate, digits)}{p}")
         parts += [f"{name}: {_interval(quantity, digits)}" for name, quantity in claim.beside.items()]
         parts += [f"n = {claim.n:,}"] if claim.n else []
         left_out = claim.facts.get("left_out")
@@ -41,26 +41,18 @@ def _measured(label: str, digits: int = 3, noun: str = "") -> Writer:
     return write
 
 
-def _interval(quantity: Quantity, digits: int, noun: str = "") -> str:
+def _interval(quantity: Quantity, digits: int) -> str:
     ends = {
         "level": quantity.level,
         "unit": quantity.unit,
         "seeds": quantity.seeds,
         "by_seed": quantity.by_seed,
     }
-    return with_own_interval(quantity.value, quantity.low, quantity.high, noun=noun, digits=digits, **ends)
+    return with_own_interval(quantity.value, quantity.low, quantity.high, digits=digits, **ends)
 
 
 def _value(claim: Claim, digits: int, scale: float = 1.0) -> str:
     return "undefined" if claim.estimate is None else number(claim.estimate.value * scale, digits)
-
-
-def _side(claim: Claim) -> str:
-    return "above" if claim.estimate is not None and claim.estimate.value > 0 else "below"
-
-
-def _level(claim: Claim) -> str:
-    return f"the similarity of base and tuned is {_value(claim, 3)}, averaged over layers."
 
 
 def _beyond_seeds(claim: Claim) -> str:
@@ -74,68 +66,47 @@ def _beyond_seeds(claim: Claim) -> str:
 def _center(claim: Claim) -> str:
     if claim.facts["reason"] is not None:
         return f"the center of the change is undefined: {claim.facts['reason']}."
-    first, last = claim.facts["span"]
+    (first, last), against = claim.facts["span"], ""
+    if "apart" in claim.facts:
+        against = f", {claim.facts['apart']} that of {claim.facts['reference']} tuning"
     return (
         f"layer {claim.layers[0]} changed most ({small_number(claim.facts['largest'])}); the center of the "
-        f"change is at layer {_value(claim, 1)} of {first} to {last}."
+        f"change is at layer {_value(claim, 1)} of {first} to {last}{against}."
     )
 
 
 def _domains(claim: Claim) -> str:
-    if claim.verdict == "inconclusive":
-        return "the change of sentences of the task is not significantly different from that of others."
+    where = (
+        f"; layer by layer, it differs significantly in {layer_list(claim.layers)}" if claim.layers else ""
+    )
     if claim.verdict == "holds":
-        return "sentences from outside stay closer to the base than those of the task."
-    return "sentences of the task stay closer to the base than those from outside."
-
-
-def _domain_layers(claim: Claim) -> str:
-    where = layer_list(claim.layers)
-    return f"out of domain minus in domain is significantly {claim.facts['side']} 0 in {where}."
+        return f"sentences from outside stay closer to the base than those of the task{where}."
+    if claim.verdict == "does not hold":
+        return f"sentences of the task stay closer to the base than those from outside{where}."
+    return f"the change of sentences of the task is not significantly different from that of others{where}."
 
 
 def _matched(claim: Claim) -> str:
+    if not claim.facts["learned"]:
+        return (
+            "No tuning method scores above the majority baseline: nothing was learned, and the changes show "
+            "that."
+        )
     if claim.estimate is None:
-        scores = [f"{name} {number(score.value, 1)}" for name, score in claim.beside.items()]
-        return f"{claim.score} on {claim.subject}: {', '.join(scores)}."
+        name, score = next(iter(claim.beside.items()))
+        return f"{name[:1].upper()}{name[1:]} has {number(score.value, 1)} {claim.score} on {claim.subject}."
     gap = amount(_value(claim, 1), claim.points, claim.score)
-    if claim.verdict == "holds":
-        return f"The scores of the tuning methods on {claim.subject} are matched to within {gap}."
-    return (
-        f"The scores of the tuning methods on {claim.subject} are not matched, they lie {gap} apart: other "
-        "rates may bring them closer."
-    )
-
-
-def _score_apart(claim: Claim) -> str:
-    gap = amount(_value(claim, 1).removeprefix("-"), claim.points, claim.score)
-    return (
-        f"{claim.subject.capitalize()} tuning stays {gap} {_side(claim)} {claim.facts['reference']} tuning: "
-        "what differs between them may be due to the score."
-    )
-
-
-def _center_apart(claim: Claim) -> str:
-    reference = f"that of {claim.facts['reference']} tuning"
-    if claim.verdict == "holds":
-        return f"the change lies {_side(claim)} {reference}."
-    return f"the center of the change is not significantly different from {reference}."
+    matched = f"matched to within {gap}" if claim.verdict == "holds" else f"not matched, they lie {gap} apart"
+    doubt = "" if claim.verdict == "holds" else ": other rates may bring them closer"
+    if claim.facts["apart"]:
+        doubt = f": what differs between {listed(claim.facts['apart'])} may be due to the score"
+    return f"The scores of the tuning methods on {claim.subject} are {matched}{doubt}."
 
 
 def _neurons(claim: Claim) -> str:
     (most, least), direction = claim.facts["extremes"], claim.facts["direction"]
     where = f"most in layer {most} and least in layer {least}"
     return f"Beyond random rotations, single neurons ({direction}) count {where}."
-
-
-def _published(claim: Claim) -> str:
-    most, least = claim.facts["extremes"]
-    form = f"{claim.facts['direction']}, {'' if claim.facts['zscore'] else 'not '}z-scored"
-    return (
-        f"The published localization score ({form}) is highest in layer {most} and lowest in layer {least}; "
-        f"scores depend on the set of {claim.facts['compared']} layers compared and mean nothing beside "
-        "those of another set."
-    )
 
 
 def _course_change(claim: Claim) -> str:
@@ -213,30 +184,17 @@ def _onset_evidence(claim: Claim) -> str:
 
 
 KINDS: Mapping[str, ClaimKind] = {
-    "mean similarity": ClaimKind(headline=_about(_level), evidence=_measured("Base and tuned")),
     "beyond seeds": ClaimKind(
         headline=_about(_beyond_seeds),
         evidence=_measured("Base and tuned minus two seeds, in the layer where this is most extreme"),
     ),
-    "change center": ClaimKind(headline=_about(_center), evidence=_measured("Center", 2)),
+    "change center": ClaimKind(headline=_about(_center), evidence=_measured("Center")),
     "domains": ClaimKind(
-        headline=_about(_domains),
-        evidence=_measured("Out of domain minus in domain, averaged over layers"),
+        headline=_about(_domains), evidence=_measured("Out of domain minus in domain, averaged over layers")
     ),
-    "domain layers": ClaimKind(headline=_about(_domain_layers), evidence=no_evidence),
     "matched scores": ClaimKind(headline=_matched, evidence=_measured("Largest difference", 1)),
-    "nothing learned": ClaimKind(
-        headline=lambda _: (
-            "No tuning method scores above the majority baseline: nothing was learned, and the "
-            "changes show that."
-        ),
-        evidence=no_evidence,
-    ),
-    "score apart": ClaimKind(headline=_score_apart, evidence=_measured("Difference", 1)),
-    "center apart": ClaimKind(headline=_about(_center_apart), evidence=_measured("Difference", 2, "layers")),
     "single neurons": ClaimKind(headline=_neurons, evidence=_measured("")),
-    "published localization": ClaimKind(headline=_published, evidence=_measured("")),
-    "course change": ClaimKind(headline=_course_change, evidence=_measured("Center of the change", 2)),
+    "course change": ClaimKind(headline=_course_change, evidence=_measured("Center of the change")),
     "course blocks": ClaimKind(headline=_course_blocks, evidence=_course_blocks_evidence),
     "course score": ClaimKind(headline=_course_score, evidence=no_evidence),
     "onset": ClaimKind(headline=_onset, evidence=_onset_evidence),

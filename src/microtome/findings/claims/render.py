@@ -5,16 +5,18 @@ Each module of this package has a table `KINDS` with one line per kind of claim;
 
 from __future__ import annotations
 
-from . import change, general, probing, surgery
+from . import change, comparison, general, probing, surgery, tuning
 from .claim import Claim
 from .writing import ClaimKind
 
-KINDS: dict[str, ClaimKind] = {**general.KINDS, **surgery.KINDS, **change.KINDS, **probing.KINDS}
+_MODULES = (general, surgery, change, probing, comparison, tuning)
+KINDS: dict[str, ClaimKind] = {kind: entry for module in _MODULES for kind, entry in module.KINDS.items()}
 
 
 def headline(claim: Claim) -> str:
     """The claim in one sentence that needs no manual."""
-    return KINDS[claim.kind].headline(claim)
+    text = KINDS[claim.kind].headline(claim)
+    return f"{claim.task}: {text}" if claim.task else text
 
 
 def evidence(claim: Claim) -> str:

@@ -51,6 +51,19 @@ def margin_text(claim: Claim) -> str:
     return amount(f"{MARGIN:g}", claim.points, claim.score)
 
 
+def certainty(level: float, what: str, unit: str) -> str:
+    """
+    State the level of an interval, what it holds for, and what was treated as independent.
+
+    Examples
+    --------
+    >>> certainty(0.95, "all cuts at once", "example")
+    '(95 %, all cuts at once, unit: example)'
+    """
+    parts = (f"{round(level * 100, 6):g} %", what, f"unit: {unit}" if unit else "")
+    return f"({', '.join(part for part in parts if part)})"
+
+
 def capital(text: str) -> str:
     """A text as the beginning of a sentence."""
     return f"{text[:1].upper()}{text[1:]}"

@@ -7,7 +7,7 @@ import pytest
 
 import microtome as mt
 from microtome.randomness import generator
-from microtome.report.panels import map_parts
+from microtome.report.maps import map_parts
 
 
 def test_localization_beside_maps_is_what_the_paper_describes() -> None:
