@@ -18,7 +18,8 @@ from matplotlib.text import Text
 import microtome as mt
 from microtome.errors import InputError, WorkError
 from microtome.figures.heatmap import basis, color_range, draw, file_stems, save_figures
-from microtome.findings.maps import Map, Maps
+from microtome.findings.maps import Map
+from microtome.findings.record import Maps
 
 
 def make_map(
