@@ -180,7 +180,7 @@ class Dropping(Grid):
             if "none" in self.then:
                 runs = [run for run in runs if not _is_full(run)]
                 for seed in self.seeds:
-                    alone = replace(self, then=("none",), seeds=(seed,), at_once=1)
+                    alone = replace(self, then=("none",), seeds=(seed,))
                     pieces[f"{task.name}: cut seed {seed}"] = partial(alone.train, inputs, place, context)
             pieces |= self.run_pieces(inputs, place, runs, context)
         return pieces
