@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from ..findings.results import Curve, Result, SpanMap, X
     from ..inference.estimate import Estimate
     from ..pruning.pruned import Pruned
-    from ..training.writing import EvaluationResult, TunedRuns
+    from ..training.evaluation import Evaluation
+    from ..training.writing import TunedRuns
 
 # A span whose cost is not 0 by the band of all spans at once.
 SURE = "*"
@@ -194,9 +195,8 @@ def _tuned(result: TunedRuns) -> Iterable[Table]:
     yield ["seed", *names, "updates", "seconds", "failure"], rows, [*(notes if baseline else []), *folders]
 
 
-def _evaluated(result: EvaluationResult) -> Iterable[Table]:
+def _evaluated(result: Evaluation) -> Iterable[Table]:
     """Every score with its interval and the majority baseline."""
-    evaluation = result.evaluation
     rows = [
         [
             name,
@@ -204,12 +204,12 @@ def _evaluated(result: EvaluationResult) -> Iterable[Table]:
             f"{at_least(score.low, 4)} to {at_most(score.high, 4)}"
             if score.low is not None and score.high is not None
             else "",
-            f"{evaluation.baseline[name]:.4f}" if name in evaluation.baseline else "",
+            f"{result.baseline[name]:.4f}" if name in result.baseline else "",
         ]
-        for name, score in evaluation.scores.items()
+        for name, score in result.scores.items()
     ]
     head = ["score", "value", f"{result.level * 100:g} % interval over examples", "majority baseline"]
-    yield head, rows, [f"{len(evaluation.ids):,} examples of {evaluation.task}/{evaluation.split}."]
+    yield head, rows, [f"{len(result.ids):,} examples of {result.task}/{result.split}."]
 
 
 def _pruned(result: Pruned) -> Iterable[Table]:
