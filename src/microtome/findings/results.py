@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..errors import InputError, check_plain, must, unknown
-from ..store.outfolder import RESULT, TABLE, write_files
+from ..store.outfolder import RESULT, TABLE, parquet, write_files
 from .claims.claim import Claim, read_claim
 from .claims.render import render
 from .intervals import Unit
@@ -94,11 +94,7 @@ class Curve:
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.name)
         object.__setattr__(self, "unit", Unit(self.unit))
-        for name in ("values", *_BOUNDS):
-            array = np.asarray(getattr(self, name), dtype=np.float64)
-            object.__setattr__(self, name, array)
-            if array.shape != (len(self.x),):
-                raise must(f"{name} of a curve", f"of the shape ({len(self.x)},)", array.shape)
+        _read_arrays(self, "a curve", (len(self.x),))
         if not len(self.seeds) == len(self.reasons) == len(self.x):
             raise must("seeds and reasons of a curve", f"one for each of {len(self.x)} points", "others")
 
@@ -144,11 +140,7 @@ class SpanMap:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "unit", Unit(self.unit))
-        for name in ("values", *_BOUNDS):
-            array = np.asarray(getattr(self, name), dtype=np.float64)
-            object.__setattr__(self, name, array)
-            if array.shape != (self.depth, self.depth):
-                raise must(f"{name} of a span map", f"of the shape {(self.depth,) * 2}", array.shape)
+        _read_arrays(self, "a span map", (self.depth, self.depth))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -225,8 +217,8 @@ class Result:
         return {
             "format": f"microtome/{self.experiment}/1",
             **{name: getattr(self, name) for name in _SCALARS},
-            "curves": [_plain_fields(entry, _CURVE) for entry in self.curves],
-            "spans": [_plain_fields(entry, _SPANS) for entry in self.spans],
+            "curves": [_plain_fields(entry) for entry in self.curves],
+            "spans": [_plain_fields(entry) for entry in self.spans],
             "claims": [plain(claim.document()) for claim in self.claims],
             **{name: plain(getattr(self, name)) for name in _LISTS},
         }
@@ -293,8 +285,15 @@ class Result:
 _BOUNDS = ("low", "high", "band_low", "band_high")
 _SCALARS = ("experiment", "model", "task", "split", "score", "points", "higher_is_better")
 _LISTS = ("lines", "findings", "methods", "references", "warnings", "more", "provenance")
-_CURVE = tuple(entry.name for entry in fields(Curve))
-_SPANS = tuple(entry.name for entry in fields(SpanMap))
+
+
+def _read_arrays(record: Curve | SpanMap, what: str, shape: tuple[int, ...]) -> None:
+    """Convert values and ends to arrays of this shape."""
+    for name in ("values", *_BOUNDS):
+        array = np.asarray(getattr(record, name), dtype=np.float64)
+        object.__setattr__(record, name, array)
+        if array.shape != shape:
+            raise must(f"{name} of {what}", f"of the shape {shape}", array.shape)
 
 
 def from_document(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]] = ()) -> Result:
@@ -348,12 +347,14 @@ def open_result(path: str | os.PathLike[str]) -> Result:
     -------
     Result
     """
+    import pyarrow.parquet as pq
+
     folder = Path(path)
     folder = folder if folder.is_dir() else folder.parent
     check_plain(folder / RESULT)
     try:
         document = json.loads((folder / RESULT).read_bytes())
-        rows = _read_parquet(folder / TABLE) if (folder / TABLE).is_file() else []
+        rows = pq.read_table(folder / TABLE).to_pylist() if (folder / TABLE).is_file() else []
     except (OSError, ValueError, RuntimeError) as error:
         raise InputError(f"a result must be a readable {RESULT}, but got: {error}.") from error
     return from_document(document, rows)
@@ -373,8 +374,8 @@ def plain(value: Any, *, infinities: bool = False) -> Any:
     return value
 
 
-def _plain_fields(record: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: plain(getattr(record, name)) for name in names}
+def _plain_fields(record: Curve | SpanMap) -> dict[str, Any]:
+    return {entry.name: plain(getattr(record, entry.name)) for entry in fields(record)}
 
 
 def _number(value: Any) -> float:
@@ -395,19 +396,3 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> pyarrow.Table:
 
     names = list(dict.fromkeys(name for row in rows for name in row))
     return pa.table({name: [row.get(name) for row in rows] for name in names})
-
-
-def parquet(table: pyarrow.Table, metadata: Mapping[str, str] | None = None) -> bytes:
-    """Content of a Parquet file with a table."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    sink = pa.BufferOutputStream()
-    pq.write_table(table if metadata is None else table.replace_schema_metadata(metadata), sink)
-    return sink.getvalue().to_pybytes()
-
-
-def _read_parquet(path: Path) -> list[dict[str, Any]]:
-    import pyarrow.parquet as pq
-
-    return pq.read_table(path).to_pylist()
