@@ -112,17 +112,17 @@ def common_reach(maps: Sequence[SpanMap], points: float = 100.0) -> float:
     return max((points * float(v.max()) for v in costs if v.size), default=0.0) or 1.0
 
 
-def basis(span_map: SpanMap, score: str = "") -> str:
+def basis(span_map: SpanMap, score: str = "", *, table: bool = False) -> str:
     """Describe the basis of a span map: score of the complete model, examples, unit, runs and markers."""
     full = f"{span_map.full:.4f}" if abs(span_map.full) < 10 else f"{span_map.full:,.1f}"
     parts = [f"{score or 'score'} of the whole model: {full}", f"n = {span_map.n:,} examples"]
     parts.append(f"unit: {span_map.unit}")
     if span_map.seeds > 1:
         parts.append(f"mean of {span_map.seeds} runs")
-    if np.isfinite(span_map.band_low).any():
+    if not table and np.isfinite(span_map.band_low).any():
         mark = "dot" if span_map.depth <= MOST_WRITTEN else "dot or minus"
         parts.append(f"{mark}: not 0 by a {span_map.level * 100:g}% band of all spans at once")
-    if _undefined(span_map):
+    if not table and _undefined(span_map):
         parts.append("hatched: undefined")
     return "; ".join(printable(part).rstrip(".") for part in (*parts, span_map.note) if part)
 
