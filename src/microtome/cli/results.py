@@ -22,7 +22,7 @@ def write_result(screen: Screen, result: Any, out: Path | None) -> Any:
     again = (out / "result.json").is_file()
     written = ", ".join(path.name for path in result.save(out))
     if draw is not None:
-        from ..figures.earlier import remove_earlier
+        from ..figures.files import remove_earlier
 
         with screen.working():
             drawn = draw(result, out / "figures")

@@ -12,8 +12,7 @@ import numpy as np
 from ..errors import InputError, must, unknown
 from ..findings.results import Curve, Result
 from ..findings.words import score_label
-from .captions import add_caption, add_panel, new_figure, room_of, title_of
-from .heatmap import printable
+from .captions import add_caption, add_panel, new_figure, printable, room_of, title_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
