@@ -67,13 +67,11 @@ def test_help_and_lists_import_neither_torch_nor_figures(words: list[str]) -> No
 
 
 def test_a_record_is_read_and_drawn_without_torch(tmp_path: Path) -> None:
-    from microtome.findings.record import write
-
     rng = np.random.default_rng(0)
     maps = microtome.similarity_matrix(
         [rng.normal(size=(30, 3)) for _ in range(2)], measures=["debiased_cka", "svcca"]
     )
-    write(maps, tmp_path)
+    maps.save(tmp_path)
     code = (
         "import sys; from microtome.findings.record import open_record, to_json\n"
         "from microtome.figures.heatmap import save_figures\n"

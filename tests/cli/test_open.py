@@ -12,7 +12,7 @@ import tiny
 from microtome.cli import _explain, main
 from microtome.cli.app import command
 from microtome.encoders.versions import LIBRARIES
-from microtome.findings.maps import Maps
+from microtome.findings.record import Maps
 
 # Keys of the provenance of every result.
 COMMON = ("microtome", "python", *LIBRARIES, "models", "seeds", "device", "threads", "seconds")

@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 
 import microtome as mt
 from microtome.errors import InputError, MicrotomeError, SmallSampleWarning
-from microtome.findings.maps import Maps
+from microtome.findings.record import Maps
 from microtome.measures.cka import LINEAR_CKA
 from microtome.measures.table import MEASURES
 from microtome.randomness import generator

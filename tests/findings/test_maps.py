@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import microtome as mt
 from microtome.errors import MicrotomeError
-from microtome.findings.maps import Map, Maps
+from microtome.findings.maps import Map
+from microtome.findings.record import Maps
 from microtome.randomness import generator
 
 

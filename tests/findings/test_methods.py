@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import microtome as mt
-from microtome.findings.maps import Maps
 from microtome.findings.methods import (
     citation_keys,
     cite,
@@ -19,6 +18,7 @@ from microtome.findings.methods import (
     references,
     split_names,
 )
+from microtome.findings.record import Maps
 from microtome.measures.citations import CITATIONS
 from microtome.measures.cka import LINEAR_CKA
 from microtome.measures.table import MEASURES

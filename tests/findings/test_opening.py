@@ -10,8 +10,7 @@ import pytest
 import microtome as mt
 from microtome.errors import InputError
 from microtome.findings.intervals import Unit
-from microtome.findings.maps import Maps
-from microtome.findings.record import write
+from microtome.findings.record import Maps
 from microtome.findings.results import Curve, Result
 
 
@@ -40,7 +39,7 @@ def result() -> Result:
 def test_maps_and_results_are_told_apart(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     maps = mt.similarity_matrix([rng.normal(size=(40, 4)) for _ in range(2)], None, ["linear_cka"])
-    write(maps, tmp_path / "maps")
+    maps.save(tmp_path / "maps")
     result().save(tmp_path / "result")
     assert isinstance(mt.open(tmp_path / "maps"), Maps)
     for place in (tmp_path / "result", tmp_path / "result" / "result.json"):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import microtome as mt
-from microtome.findings.maps import Map, Maps
+from microtome.findings.maps import Map
 from microtome.findings.places import SAME_TOKEN, empty_places, with_places
-from microtome.findings.record import from_json, to_json
+from microtome.findings.record import Maps, from_json, to_json
 
 RNG = np.random.default_rng(3)
 NAMES = [f"{model}/{layer}" for model in "ab" for layer in range(3)]

@@ -16,19 +16,18 @@ import pytest
 
 import microtome as mt
 from microtome.errors import InputError
-from microtome.findings.maps import Map, Maps
+from microtome.findings.maps import Map
 from microtome.findings.record import (
     HASHED_BYTES,
-    check_earlier,
+    Maps,
     describe_file,
-    document,
     from_json,
     open_record,
     to_json,
     with_facts,
-    write,
 )
 from microtome.inference.estimate import Sides
+from microtome.store.outfolder import check_earlier
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +144,7 @@ def test_what_is_no_record_is_refused(text: str, words: str) -> None:
 
 @pytest.mark.parametrize("name", ["values", "p_map", "reasons"])
 def test_tables_must_have_the_shape_of_the_names(maps: Maps, name: str) -> None:
-    read = document(maps)
+    read = maps.document()
     read["maps"][0][name] = read["maps"][0][name][:-1]
     with pytest.raises(InputError, match=f"{name} of a record must be of the shape"):
         from_json(json.dumps(read))
@@ -167,7 +166,7 @@ def test_no_maps_are_no_record() -> None:
 
 def test_a_folder_holds_the_result_the_table_and_how_it_was_made(maps: Maps, tmp_path) -> None:
     folder = tmp_path / "with a space" / "deep"
-    write(maps, folder)
+    maps.save(folder)
     paths = Maps(list(maps.values()), ["layers *differ*"]).save(folder)
     assert sorted(p.name for p in paths) == sorted(p.name for p in folder.iterdir())
     assert [p.name for p in paths] == ["result.json", "table.parquet", "methods.md", "references.bib"]
@@ -191,7 +190,7 @@ def test_a_folder_holds_the_result_the_table_and_how_it_was_made(maps: Maps, tmp
 def test_a_folder_that_cannot_be_one_is_refused(maps: Maps, tmp_path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="a folder to write to must be"):
-        write(maps, tmp_path / "file")
+        maps.save(tmp_path / "file")
     with pytest.raises(InputError, match=r"readable result\.json"):
         open_record(tmp_path)
 

@@ -12,8 +12,7 @@ import pytest
 import microtome as mt
 from microtome.errors import InputError
 from microtome.findings.blocks import Block, BlockFinding
-from microtome.findings.maps import Maps
-from microtome.findings.record import from_json, to_json, with_facts
+from microtome.findings.record import Maps, from_json, to_json, with_facts
 from microtome.findings.stackblocks import StackBlocks
 from microtome.inference.estimate import Interval
 

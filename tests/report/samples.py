@@ -17,7 +17,7 @@ from figures.resulting import make_curve, make_result, make_spans
 from microtome.experiments.surgery.claims import cut_claim, span_claims
 from microtome.findings.claims.render import render
 from microtome.findings.claims.scores import failure_claim, score_claim
-from microtome.findings.maps import Maps
+from microtome.findings.record import Maps
 from microtome.findings.results import Result
 from microtome.findings.results import plain as plain_data
 from microtome.findings.stackblocks import StackBlocks
@@ -27,7 +27,7 @@ from microtome.pruning.claims import PruningClaims
 from microtome.pruning.margin import Drop
 from microtome.pruning.pruned import Pruned
 from microtome.scores.table import SCORES
-from microtome.training.evaluating import plain
+from microtome.training.evaluation import plain
 
 LAYERS, ROWS, FEATURES = 9, 240, 12
 

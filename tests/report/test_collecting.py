@@ -22,8 +22,8 @@ from figures.resulting import make_curve, make_result
 from microtome.errors import InputError
 from microtome.findings.claims.claim import read_claim
 from microtome.findings.claims.render import render
-from microtome.findings.maps import Maps
 from microtome.findings.places import SAME_TOKEN, with_places
+from microtome.findings.record import Maps
 from microtome.findings.results import Result
 from microtome.report.collecting import collect
 from microtome.report.sections import result_parts

@@ -22,7 +22,8 @@ from microtome.findings.blocks import Block, BlockFinding
 from microtome.findings.claims.claim import Claim, Quantity
 from microtome.findings.claims.render import render
 from microtome.findings.claims.scores import difference_claim
-from microtome.findings.maps import Map, Maps
+from microtome.findings.maps import Map
+from microtome.findings.record import Maps
 from microtome.findings.results import Result
 from microtome.findings.stackblocks import StackBlocks
 from microtome.findings.words import at_least, at_most

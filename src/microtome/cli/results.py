@@ -47,7 +47,7 @@ def write_result(screen: Screen, result: Any, out: Path | None) -> Any:
 
 def print_result(screen: Screen, result: Any, out: Path | None = None) -> None:
     """Print a result as tables and findings; maps name the folder that holds what does not fit."""
-    from ..findings.maps import Maps
+    from ..findings.record import Maps
 
     if isinstance(result, Maps):
         for similarity_map in result.values():
@@ -71,7 +71,7 @@ def _sentences(result: Any, *, verbose: bool) -> list[str]:
 def _figures_of(result: Any) -> Callable[[Any, Path], Sequence[Path]] | None:
     """The function that draws a result; None for one that has no figures."""
     from ..figures import heatmap, panels
-    from ..findings.maps import Maps
+    from ..findings.record import Maps
     from ..findings.results import Result
 
     if isinstance(result, Maps):

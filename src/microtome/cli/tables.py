@@ -18,8 +18,13 @@ if TYPE_CHECKING:
     from ..findings.results import Curve, Result, SpanMap, X
     from ..inference.estimate import Estimate
     from ..pruning.pruned import Pruned
+<<<<<<< HEAD
     from ..training.tuned import Tuned
     from ..training.writing import EvaluationResult, TunedRuns
+=======
+    from ..training.evaluation import Evaluation
+    from ..training.writing import TunedRuns
+>>>>>>> main
 
 # A span whose cost is not 0 by the band of all spans at once.
 SURE = "*"
@@ -187,8 +192,9 @@ def _tuned(result: TunedRuns) -> Iterable[Table]:
     yield table(result.runs, columns, [*notes, *(str(run.folder) for run in result.runs)])
 
 
-def _evaluated(result: EvaluationResult) -> Iterable[Table]:
+def _evaluated(result: Evaluation) -> Iterable[Table]:
     """Every score with its interval and the majority baseline."""
+<<<<<<< HEAD
     evaluation = result.evaluation
     columns: Columns = {
         "score": lambda name: name,
@@ -200,6 +206,21 @@ def _evaluated(result: EvaluationResult) -> Iterable[Table]:
     }
     examples = f"{len(evaluation.ids):,} examples of {evaluation.task}/{evaluation.split}."
     yield table(evaluation.scores, columns, [examples])
+=======
+    rows = [
+        [
+            name,
+            f"{score.value:.4f}",
+            f"{at_least(score.low, 4)} to {at_most(score.high, 4)}"
+            if score.low is not None and score.high is not None
+            else "",
+            f"{result.baseline[name]:.4f}" if name in result.baseline else "",
+        ]
+        for name, score in result.scores.items()
+    ]
+    head = ["score", "value", f"{result.level * 100:g} % interval over examples", "majority baseline"]
+    yield head, rows, [f"{len(result.ids):,} examples of {result.task}/{result.split}."]
+>>>>>>> main
 
 
 def _pruned(result: Pruned) -> Iterable[Table]:

@@ -59,8 +59,8 @@ def verb(kind: type[Experiment]) -> Callable[..., None]:
 
 def _run(kind: type[Experiment], options: Mapping[str, Any], shared: Mapping[str, Any], command: str) -> None:
     """Plan all, then show the plans or run them one after the other."""
-    from ..findings.record import check_folder
     from ..runtime import using_threads
+    from ..store.outfolder import check_folder
     from ..store.shelf import Shelf
 
     screen = Screen(**{name: shared[name] for name in ("json", "quiet", "verbose")})

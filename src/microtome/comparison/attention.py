@@ -12,8 +12,9 @@ import numpy as np
 from ..arguments import checked
 from ..encoders.versions import provenance
 from ..errors import InputError, must
-from ..findings.maps import Map, Maps
+from ..findings.maps import Map
 from ..findings.paired import Resamples
+from ..findings.record import Maps
 from ..inference.clusters import Clusters
 from ..inference.estimate import Sides
 from ..inference.resampling import half_interval, half_plan

@@ -16,8 +16,9 @@ from ..errors import InputError
 from ..extraction.recording import Activations, describe, record
 from ..extraction.streaming import constant_layers, stream
 from ..extraction.texts import Texts
-from ..findings.maps import Map, Maps
+from ..findings.maps import Map
 from ..findings.places import with_places
+from ..findings.record import Maps
 from ..findings.stackblocks import StackBlocks
 from ..inference.clusters import check_balanced
 from ..measures.declare import Chosen

@@ -12,7 +12,8 @@ import numpy as np
 
 from ..encoders.versions import provenance
 from ..errors import SmallSampleWarning
-from ..findings.maps import Map, Maps
+from ..findings.maps import Map
+from ..findings.record import Maps
 from ..findings.words import at_most
 from ..inference.estimate import Sides
 from ..inference.permutation import Null, gamma_p, z_score

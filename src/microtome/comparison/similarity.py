@@ -9,7 +9,7 @@ from typing import Any
 
 from ..arguments import checked, taking
 from ..errors import must
-from ..findings.maps import Maps
+from ..findings.record import Maps
 from ..inference.estimate import Estimate
 from ..measures.declare import Chosen, Measure
 from ..measures.table import chosen

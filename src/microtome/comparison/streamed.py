@@ -12,7 +12,8 @@ import numpy as np
 from ..encoders.encoder import Encoder
 from ..errors import InputError
 from ..extraction.streaming import Window, constant_layers
-from ..findings.maps import Map, Maps
+from ..findings.maps import Map
+from ..findings.record import Maps
 from ..lazy import torch
 from ..measures.declare import Chosen
 from ..measures.table import chosen_all

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..arguments import checked
 from ..errors import InputError, must, unknown
-from ..findings.maps import Maps
+from ..findings.record import Maps
 from ..lazy import torch
 from ..moments.streamed import StreamedMoments
 from ..store.shards import ShardWriter, open_stack

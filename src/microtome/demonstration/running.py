@@ -82,11 +82,10 @@ def demonstrate(
     Demonstration
     """
     check_encoders(plan)
-    from ..findings.record import make_folder
     from ..report.collecting import collect
     from ..report.making import PAGE
     from ..report.writing import write_page
-    from ..store.outfolder import check_foreign
+    from ..store.outfolder import check_foreign, make_folder
     from ..tasks.loading import task as open_task
     from ..training.opening import open_model
     from . import steps

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..errors import InputError, must
@@ -44,7 +44,9 @@ def keep_blocks(model: torch.nn.Module, family: Family, blocks: Kept) -> None:
         _keep_groups(base, family, blocks)
     else:
         _keep_listed(base, family, blocks)
-    for config in _configs(model):
+    # The parts of a model usually share one configuration.
+    configs: list[Any] = [part.config for part in model.modules() if hasattr(part, "config")]
+    for config in {id(config): config for config in configs}.values():
         _rewrite(config, family, blocks, before)
     # DistilBERT and XLNet also keep their depth beside the configuration.
     depth_attribute = base.config.attribute_map.get("num_hidden_layers", "num_hidden_layers")
@@ -89,14 +91,20 @@ def refusal(model: torch.nn.Module, family: Family, blocks: Kept) -> str | None:
             f"its input, but the blocks {_listed(blocks)} would run."
         )
     switch = family.index_scaled
-    if switch is not None and getattr(base.config, switch, False) and tuple(blocks) != _upto(len(blocks)):
+    if (
+        switch is not None
+        and getattr(base.config, switch, False)
+        and list(blocks) != list(range(1, len(blocks) + 1))
+    ):
         return (
             f"blocks of {family.title} with {switch} must keep their numbers, which scale their attention, "
             f"but the blocks {_listed(blocks)} would be renumbered."
         )
     if family.shared:
         run = _groups_run(base, family, blocks)
-        if run != _groups_built(len(blocks), len(set(run))):
+        # The library assigns a group to each step of the depth, rounding included.
+        steps_per_group = len(blocks) / len(set(run))
+        if run != [int(step / steps_per_group) for step in range(len(blocks))]:
             return (
                 f"the groups of {family.title} must run as the library spreads them over the depth, but "
                 f"the blocks {_listed(blocks)} would run them as {_listed([group + 1 for group in run])}."
@@ -143,27 +151,12 @@ def _groups_run(base: torch.nn.Module, family: Family, blocks: Kept) -> list[int
     return [numbers[id(group)] for group in run]
 
 
-def _groups_built(depth: int, groups: int) -> list[int]:
-    """Assign a group to each step of the depth as the library does, rounding included."""
-    return [int(step / (depth / groups)) for step in range(depth)]
-
-
-def _configs(model: torch.nn.Module) -> Iterator[Any]:
-    """Iterate over the distinct configurations of the parts of a model: usually one shared object."""
-    configs = {id(part.config): part.config for part in model.modules() if hasattr(part, "config")}
-    yield from configs.values()
-
-
 def _rewrite(config: Any, family: Family, blocks: Kept, before: int) -> None:
     config.num_hidden_layers = len(blocks)
     for name in family.per_block:
         entries = getattr(config, name, None)
         if isinstance(entries, (list, tuple)) and len(entries) == before:
             setattr(config, name, [entries[block - 1] for block in blocks])
-
-
-def _upto(last: int) -> tuple[int, ...]:
-    return tuple(range(1, last + 1))
 
 
 def _listed(blocks: Sequence[int]) -> str:

@@ -253,7 +253,7 @@ class TransformerEncoder:
             are not copies: copy what must outlive the call, since later operations may overwrite them.
         """
         inputs = self.tokenizer.collate(batch, self.device)
-        with torch.inference_mode(), self._mixed(), watching(self, visit):
+        with torch.inference_mode(), self._mixed(), _watching(self, visit):
             output = self.base(**inputs, **self.family.arguments)
             if not self.blocks and self.family.final_norm is None:
                 visit(0, output.last_hidden_state)
@@ -262,7 +262,7 @@ class TransformerEncoder:
         """Re-initialize all weights as the library initializes a new model."""
         embeddings: dict[str, torch.Tensor] = {}
         for path in self.family.embeddings if keep_embeddings else ():
-            if any(name == path for name, _ in self.base.named_modules()):
+            if path in dict(self.base.named_modules()):
                 tensors = submodule(self.base, path).state_dict()
                 embeddings |= {f"{path}.{name}": tensor.clone() for name, tensor in tensors.items()}
         with torch.random.fork_rng(devices=[]):
@@ -301,55 +301,44 @@ class TransformerEncoder:
         return list(attentions)
 
 
-class watching:  # noqa: N801 - a context manager reads as a verb
+@contextlib.contextmanager
+def _watching(encoder: TransformerEncoder, visit: Visit) -> Iterator[None]:
     """
-    Context manager with forward hooks on the blocks of an encoder.
+    Visit the layers of a run by forward hooks on the blocks of an encoder.
 
     A layer is the input of the next block; the last one is the output of the last block. Blocks are counted
     as they run, so that a shared block is visited each time it runs.
     """
+    depth, family, seen = encoder.depth, encoder.family, 0
 
-    def __init__(self, encoder: TransformerEncoder, visit: Visit) -> None:
-        self.encoder, self.visit, self.seen = encoder, visit, 0
-        self.hooks: list[Any] = []
-
-    def __enter__(self) -> watching:
-        encoder, self.seen = self.encoder, 0
-        for block in dict.fromkeys(encoder.blocks):
-            self.hooks.append(block.register_forward_pre_hook(self._before, prepend=False))
-            self.hooks.append(block.register_forward_hook(self._after))
-        if encoder.family.final_norm is not None:
-            norm = submodule(encoder.base, encoder.family.final_norm)
-            self.hooks.append(norm.register_forward_hook(self._normed))
-            if not encoder.blocks:
-                self.hooks.append(norm.register_forward_pre_hook(self._unblocked))
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        for hook in self.hooks:
-            hook.remove()
-        self.hooks.clear()
-        if kind is None and self.seen != self.encoder.depth:
-            name, depth = self.encoder.name, self.encoder.depth
-            raise InputError(f"{name} must run its {depth} blocks once each, but it ran {self.seen}.")
-
-    def _states(self, value: Any) -> torch.Tensor:
+    def show(layer: int, value: Any) -> None:
         states = value[0] if isinstance(value, (tuple, list)) else value
-        return states.transpose(0, 1) if self.encoder.family.time_major else states
+        visit(layer, states.transpose(0, 1) if family.time_major else states)
 
-    def _before(self, _: torch.nn.Module, inputs: tuple[Any, ...]) -> None:
-        self.visit(self.seen, self._states(inputs))
-        self.seen += 1
+    def before(_: torch.nn.Module, inputs: tuple[Any, ...]) -> None:
+        nonlocal seen
+        show(seen, inputs)
+        seen += 1
 
-    def _after(self, _: torch.nn.Module, __: Any, result: Any) -> None:
-        if self.seen == self.encoder.depth:
-            self.visit(self.seen, self._states(result))
+    def after(_: torch.nn.Module, __: Any, result: Any) -> None:
+        if seen == depth:
+            show(depth, result)
 
-    def _unblocked(self, _: torch.nn.Module, inputs: tuple[Any, ...]) -> None:
-        self.visit(0, self._states(inputs))
-
-    def _normed(self, _: torch.nn.Module, __: Any, result: Any) -> None:
-        self.visit(self.encoder.depth + 1, self._states(result))
+    hooks: list[Any] = []
+    try:
+        for block in dict.fromkeys(encoder.blocks):
+            hooks += [block.register_forward_pre_hook(before), block.register_forward_hook(after)]
+        if family.final_norm is not None:
+            norm = submodule(encoder.base, family.final_norm)
+            hooks.append(norm.register_forward_hook(lambda _, __, result: show(depth + 1, result)))
+            if not encoder.blocks:
+                hooks.append(norm.register_forward_pre_hook(lambda _, inputs: show(0, inputs)))
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if seen != depth:
+        raise InputError(f"{encoder.name} must run its {depth} blocks once each, but it ran {seen}.")
 
 
 @contextlib.contextmanager

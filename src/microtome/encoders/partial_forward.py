@@ -211,8 +211,8 @@ def _recording(
         for block in dict.fromkeys(blocks):
             hooks.append(block.register_forward_pre_hook(before, with_kwargs=True))
             hooks.append(block.register_forward_hook(after))
-        if family.after_first is not None and _has(base, family.after_first):
-            module = submodule(base, family.after_first)
+        if family.after_first in dict(base.named_modules()):
+            module = submodule(base, str(family.after_first))
             hooks.append(module.register_forward_pre_hook(once, with_kwargs=True))
             hooks.append(module.register_forward_hook(after))
         yield
@@ -223,10 +223,6 @@ def _recording(
 
 def _states(value: Any) -> torch.Tensor:
     return value[0] if isinstance(value, (tuple, list)) else value
-
-
-def _has(base: torch.nn.Module, path: str) -> bool:
-    return any(name == path for name, _ in base.named_modules())
 
 
 def _names(base: torch.nn.Module, family: Family) -> list[int]:

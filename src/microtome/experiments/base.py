@@ -15,12 +15,12 @@ from ..arguments import check_value
 from ..checks import several
 from ..context import Context
 from ..errors import must, unknown
-from ..findings.record import check_earlier, with_facts
+from ..findings.record import with_facts
 from ..options import Option as Option
 from ..options import default_of, is_required, options_of
 from ..options import option as option
 from ..runtime import using_threads
-from ..store.outfolder import FILES
+from ..store.outfolder import FILES, check_earlier
 
 # Recipe values and other settings that a function takes by name, as `finetune` does.
 CHANGES = "changes"

@@ -16,6 +16,7 @@ from ..extraction.texts import Texts
 from ..findings.results import Result
 from ..rows.options import RowOptions, row_options
 from ..rows.planning import Rows
+from ..version import VERSION
 from .base import Pieces, Plan, option
 from .inputs import SampleOptions
 from .layer_similarity import Recorded, record_models
@@ -89,8 +90,10 @@ class ComparisonOptions(SampleOptions):
         context: Context,
         *,
         started: float,
+        methods: str,
         more: dict[str, Any],
-        provenance_facts: Mapping[str, Any],
+        warnings: Sequence[str] = (),
+        made_from: Mapping[str, Any] = MappingProxyType({}),
         **fields: Any,
     ) -> Result:
         """
@@ -103,23 +106,34 @@ class ComparisonOptions(SampleOptions):
         context : Context
         started : float
             Start of the run, by `time.monotonic`.
-        more, provenance_facts : mapping
-            Data of this experiment, and what it takes to make it again beside models, texts and seed.
+        methods : str
+            What was done; the version is added.
+        more : dict
+            Data of this experiment.
+        warnings : sequence of str
+            Beside those of the rows of a single text.
+        made_from : mapping
+            What it takes to make the result again beside models, texts and seed.
         **fields
-            Of `Result`; the score is a similarity unless another is named.
+            Of `Result`; by default the score is a similarity, and text and task are the first text.
         """
         facts = {
             "models": dict(recorded[0].digests),
             "texts": [dict(text.facts) for text in texts],
             "rows": [{"count": len(text.rows), "digest": text.rows.digest} for text in recorded],
             "activations": [model.address for text in recorded for model in text.activations.values()],
-            **provenance_facts,
+            **made_from,
             "seed": self.seed,
             "device": context.device,
             "seconds": round(time.monotonic() - started, 3),
         }
+        name = texts[0].name
+        defaults = {"task": name, "split": name, "score": "similarity", "points": 1.0}
+        lists = {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
         return Result(
-            **{"experiment": self.name, "score": "similarity", "points": 1.0, **fields},
+            **{"experiment": self.name, **defaults, **lists},
+            methods=f"{methods} Computed with microtome {VERSION}.",
+            warnings=(*(recorded[0].warnings if len(recorded) == 1 else ()), *warnings),
             more=MappingProxyType(more),
             provenance=MappingProxyType(provenance(facts)),
         )

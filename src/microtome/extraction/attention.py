@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..context import Progress
 from ..corpora.examples import Example
 from ..encoders.encoder import Encoder
 from ..encoders.tokens import Tokens
@@ -14,7 +15,7 @@ from ..errors import InputError
 from ..rows.planning import WINDOW, Rows, windows
 from ..rows.selecting import tokenize
 from .batches import Budget, buckets
-from .streaming import Progress, check_ids
+from .streaming import check_ids
 
 # The maximum number of entries in all attention maps of a batch: a quarter of a gigabyte.
 NUMBERS = 2**26

@@ -72,7 +72,8 @@ class Budget:
                         f"one example of {lengths[part[0]]} tokens must fit the memory, but it ran out; try "
                         "a smaller longest=."
                     ) from error
-                _release()
+                if torch.cuda.is_available():
+                    torch.cuda.empty_cache()
                 self.tokens = max(self.tokens // 2, 1)
                 half = (len(part) + 1) // 2
                 waiting[:0] = [part[:half], part[half:]]
@@ -83,8 +84,3 @@ def out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or bool(
         re.search(r"out of memory|can't allocate memory|DefaultCPUAllocator", str(error))
     )
-
-
-def _release() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()

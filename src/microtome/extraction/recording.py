@@ -12,6 +12,7 @@ from typing import Any, overload
 import numpy as np
 
 from ..checks import check_choice, whole_number
+from ..context import Progress
 from ..encoders.encoder import Encoder
 from ..errors import InputError
 from ..rows.planning import WINDOW, Rows
@@ -19,7 +20,7 @@ from ..store.outfolder import deliver
 from ..store.shards import ShardedLayer, ShardWriter, open_stack
 from ..store.shelf import Shelf
 from .rowtable import ROWS, write_rows
-from .streaming import Progress, constant_layers, stream
+from .streaming import constant_layers, stream
 from .texts import Texts
 
 STORAGE = ("float32", "float16", "bfloat16")

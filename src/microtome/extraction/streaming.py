@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ..context import Progress
 from ..corpora.examples import Example
 from ..encoders.encoder import Encoder
 from ..encoders.tokens import Tokens
@@ -16,8 +16,6 @@ from ..lazy import torch
 from ..rows.planning import WINDOW, Rows, windows
 from ..rows.selecting import Selection, select, tokenize
 from .batches import CPU_TOKENS, CUDA_TOKENS, Budget, buckets
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -89,7 +87,10 @@ def stream(
     Window
         In corpus order. The rows do not depend on the batching of examples, except for rounding.
     """
-    budget = Budget(tokens if tokens is not None else _budget(encoders))
+    if tokens is None:
+        on_gpu = {getattr(encoder.device, "type", "cpu") for encoder in encoders} == {"cuda"}
+        tokens = CUDA_TOKENS if on_gpu else CPU_TOKENS
+    budget = Budget(tokens)
     for number, (start, examples) in enumerate(windows(corpus, window)):
         check_ids(rows, start, examples)
         if number < first:
@@ -97,11 +98,6 @@ def stream(
         yield _run(encoders, start, examples, rows, budget, number)
         if progress is not None:
             progress("examples", start + len(examples), len(rows.ids))
-
-
-def _budget(encoders: Sequence[Any]) -> int:
-    device_types = {getattr(encoder.device, "type", "cpu") for encoder in encoders}
-    return CUDA_TOKENS if device_types == {"cuda"} else CPU_TOKENS
 
 
 def check_ids(rows: Rows, start: int, examples: Sequence[Example]) -> None:
@@ -129,37 +125,24 @@ def _run(
     nonempty = [k for k, example_units in enumerate(units) if len(example_units)]
     offsets = np.cumsum([0, *(len(example_units) for example_units in units)])
     selected = [examples[k] for k in indices]
-    tokenized = [tokenize(encoder, selected, rows.options) if selected else [] for encoder in encoders]
-    longest = [
-        max((len(encoder_tokens[k]) for encoder_tokens in tokenized), default=0) for k in range(len(selected))
-    ]
-    out: list[tuple[torch.Tensor, ...]] = []
-    picks: list[list[Selection]] = []
-    for encoder, encoder_tokens in zip(encoders, tokenized, strict=True):
-        picks.append(
-            [
-                select(tokens, rows.options, encoder.family.reads).keep(units[k])
-                for k, tokens in enumerate(encoder_tokens)
-            ]
-        )
-        out.append(
-            tuple(torch.empty((end - begin, width), device=encoder.device) for width in encoder.widths)
-        )
+    sides: list[tuple[Encoder, list[Tokens], list[Selection], tuple[torch.Tensor, ...]]] = []
+    for encoder in encoders:
+        tokenized = tokenize(encoder, selected, rows.options) if selected else []
+        reads = encoder.family.reads
+        picks = [select(tokens, rows.options, reads).keep(units[k]) for k, tokens in enumerate(tokenized)]
+        out = tuple(torch.empty((end - begin, width), device=encoder.device) for width in encoder.widths)
+        sides.append((encoder, tokenized, picks, out))
+    longest = [max(len(tokenized[k]) for _, tokenized, _, _ in sides) for k in range(len(selected))]
+
+    def work(part: Sequence[int]) -> None:
+        starts = [int(offsets[k]) for k in part]
+        for encoder, tokenized, picks, out in sides:
+            _fill(encoder, [tokenized[k] for k in part], [picks[k] for k in part], starts, out)
+
     for batch in buckets([longest[k] for k in nonempty], budget.tokens):
-        members = [nonempty[k] for k in batch]
-
-        def work(part: Sequence[int]) -> None:
-            for side, encoder in enumerate(encoders):
-                _fill(
-                    encoder,
-                    [tokenized[side][k] for k in part],
-                    [picks[side][k] for k in part],
-                    [int(offsets[k]) for k in part],
-                    out[side],
-                )
-
-        budget.run(members, longest, work)
-    return Window(number=number, start=begin, stop=end, layers=tuple(out), tokens=budget.tokens)
+        budget.run([nonempty[k] for k in batch], longest, work)
+    layers = tuple(out for *_, out in sides)
+    return Window(number=number, start=begin, stop=end, layers=layers, tokens=budget.tokens)
 
 
 def _fill(

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from html import escape
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InputError, MicrotomeError, must, unknown
+from ..errors import InputError, MicrotomeError, must
 from ..inference.estimate import Estimate, Interval, Sides
-from ..measures.table import ALIASES, chosen
+from ..measures.table import chosen
 from .cells import arrow_schema, cell_records, find_place
 from .paired import Resamples, paired_band
-from .stackblocks import StackBlocks
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-    from .claims.claim import Claim
 
 Cell = tuple[int | str, int | str]
 
@@ -312,121 +307,6 @@ class Map:
             for name, values, reasons in zip(self.left, self.values, self.reasons, strict=True)
         )
         return f"<table><caption>{escape(repr(self))}</caption><tr><th></th>{head}</tr>{body}</table>"
-
-
-class Maps(Mapping[str, Map]):
-    """
-    The maps of one comparison, by the name of their measure.
-
-    A paper's name for a measure is accepted too, and its plain name where there is only one variant.
-
-    Parameters
-    ----------
-    maps : sequence of Map
-    notes : sequence of str
-        Sentences about them that are no claims, such as the rows they are of.
-    blocks : sequence of StackBlocks
-        Block structure of each stack, where it was tested.
-    claims : sequence of Claim, optional
-        As they were saved; made from the maps and blocks when absent.
-    """
-
-    def __init__(
-        self,
-        maps: Sequence[Map],
-        notes: Sequence[str] = (),
-        blocks: Sequence[StackBlocks] = (),
-        claims: Sequence[Claim] | None = None,
-    ) -> None:
-        self._maps = {similarity_map.measure: similarity_map for similarity_map in maps}
-        self.notes, self.blocks = tuple(notes), tuple(blocks)
-        self._claims = claims
-
-    @cached_property
-    def claims(self) -> tuple[Claim, ...]:
-        """What follows from the maps, as values."""
-        from .claims.layers import map_claims
-
-        return map_claims(self) if self._claims is None else tuple(self._claims)
-
-    @property
-    def findings(self) -> tuple[str, ...]:
-        """The claims as text, then the notes."""
-        from .claims.render import render
-
-        return (*map(render, self.claims), *self.notes)
-
-    def __getitem__(self, name: str) -> Map:
-        if name in self._maps:
-            return self._maps[name]
-        if not isinstance(name, str):
-            raise unknown("measure", name, self._maps)
-        plain = ALIASES.get(name, name)
-        matches = [m for label, m in self._maps.items() if plain in (label, label.split(":")[0])]
-        if len(matches) == 1:
-            return matches[0]
-        if name.split(":")[0] in ALIASES or ":" in name:
-            label = chosen(name).label
-            if label in self._maps:
-                return self._maps[label]
-        raise unknown("measure", name, self._maps)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._maps)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Warnings of all maps, each once."""
-        return tuple(dict.fromkeys(warning for entry in self._maps.values() for warning in entry.warnings))
-
-    @property
-    def methods(self) -> str:
-        """A paragraph for a paper."""
-        from .methods import methods_paragraph
-
-        return methods_paragraph(self)
-
-    @property
-    def references(self) -> tuple[str, ...]:
-        """BibTeX entries of the measures."""
-        from .methods import references
-
-        return (references(self),)
-
-    @property
-    def provenance(self) -> Mapping[str, Any]:
-        """What is needed to reproduce the maps, where it is the same for all of them."""
-        from .record import shared_provenance
-
-        return MappingProxyType(shared_provenance(list(self._maps.values())) or {})
-
-    def document(self) -> dict[str, Any]:
-        """Convert the maps to JSON-compatible data."""
-        from .record import document
-
-        return document(self)
-
-    def save(self, folder: str | os.PathLike[str]) -> tuple[Path, ...]:
-        """Write result.json, table.parquet, methods.md and references.bib; `microtome.open` reads them."""
-        from .record import write
-
-        return write(self, folder)
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """One record per measure and cell, as a data frame (needs pandas)."""
-        frames = [entry.to_pandas() for entry in self._maps.values()]
-        import pandas
-
-        return pandas.concat(frames, ignore_index=True)
-
-    def __len__(self) -> int:
-        return len(self._maps)
-
-    def __repr__(self) -> str:
-        return "<Maps " + ", ".join(self._maps) + ">"
-
-    def _repr_html_(self) -> str:
-        return "".join(similarity_map._repr_html_() for similarity_map in self._maps.values())
 
 
 def _array(value: Map | np.ndarray | float) -> np.ndarray:

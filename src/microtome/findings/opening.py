@@ -13,9 +13,10 @@ from typing import Any
 from ..arguments import checked
 from ..errors import InputError, check_plain
 from ..store.manifest import is_stack, read_manifest
+from ..store.outfolder import RESULT, check_earlier, write_files
 from .claims.claim import Claim, read_claim
-from .record import FORMAT, check_earlier, make_folder, open_record, replace_file
-from .results import RESULT, open_result
+from .record import FORMAT, open_record
+from .results import open_result
 
 # Verbs whose result is a document: there are no maps and no curves in it.
 DOCUMENTS = ("finetune", "evaluate", "prune", "pretrain", "extract")
@@ -82,9 +83,8 @@ class Document(Mapping[str, Any]):
         tuple of Path
         """
         check_earlier(folder, self.kind, (RESULT,))
-        path = make_folder(folder) / RESULT
-        replace_file(path, json.dumps(self.document(), indent=1, allow_nan=False).encode() + b"\n")
-        return (path,)
+        content = json.dumps(self.document(), indent=1, allow_nan=False).encode() + b"\n"
+        return write_files(folder, {RESULT: content})
 
     def __getitem__(self, key: str) -> Any:
         return self.content[key]

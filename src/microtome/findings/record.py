@@ -1,4 +1,4 @@
-"""Saving and loading of the maps of a comparison."""
+"""The maps of a comparison: lookup, findings, methods, and files."""
 
 from __future__ import annotations
 
@@ -6,22 +6,29 @@ import hashlib
 import json
 import math
 import os
-import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ..errors import InputError, WorkError, check_plain, must
+from ..errors import InputError, check_plain, must, unknown
 from ..inference.estimate import Sides
-from ..store.outfolder import FILES, RESULT, check_foreign, kind_of
-from .claims.claim import read_claim
-from .maps import Map, Maps
+from ..measures.table import ALIASES, chosen
+from ..store.outfolder import RESULT, TABLE, write_files
+from .claims.claim import Claim, read_claim
+from .claims.layers import map_claims
+from .claims.render import render
+from .maps import Map
 from .methods import methods_page, methods_paragraph, references
-from .stackblocks import blocks_document, read_blocks
+from .results import parquet, plain
+from .stackblocks import StackBlocks, blocks_document, read_blocks
+
+if TYPE_CHECKING:
+    import pandas
 
 R = TypeVar("R")
 FORMAT = "microtome/similarity/1"
@@ -32,40 +39,155 @@ _SCALARS = ("measure", "n", "estimator", "null_note", "level", "method", "unit",
 _TABLES = ("values", "null_mean", "z", "p", "low", "high", "p_map")
 _SIDES = ("rank", "kept", "lost", "layers")
 _MAY_BE_NONE = ("low", "high", "p_map")
+# Infinities are kept, as strings.
+_plain = partial(plain, infinities=True)
 
 
-def document(maps: Maps) -> dict[str, Any]:
+class Maps(Mapping[str, Map]):
     """
-    Convert the maps of one comparison to JSON-compatible data.
+    The maps of one comparison, by the name of their measure.
+
+    A paper's name for a measure is accepted too, and its plain name where there is only one variant.
 
     Parameters
     ----------
-    maps : Maps
-
-    Returns
-    -------
-    dict
-        NaN is None, and each undefined cell has its reason. Resamples are not part of it.
+    maps : sequence of Map
+    notes : sequence of str
+        Sentences about them that are no claims, such as the rows they are of.
+    blocks : sequence of StackBlocks
+        Block structure of each stack, where it was tested.
+    claims : sequence of Claim, optional
+        As they were saved; made from the maps and blocks when absent.
     """
-    all_maps = list(maps.values())
-    shared = shared_provenance(all_maps)
-    return {
-        "format": FORMAT,
-        "maps": [
-            _map_document(similarity_map, with_provenance=shared is None) for similarity_map in all_maps
-        ],
-        "claims": [_plain(claim.document()) for claim in maps.claims],
-        "findings": list(maps.findings),
-        **({"blocks": [_plain(blocks_document(blocks)) for blocks in maps.blocks]} if maps.blocks else {}),
-        "methods": methods_paragraph(maps),
-        "references": references(maps),
-        "provenance": _plain(shared or {}),
-    }
+
+    def __init__(
+        self,
+        maps: Sequence[Map],
+        notes: Sequence[str] = (),
+        blocks: Sequence[StackBlocks] = (),
+        claims: Sequence[Claim] | None = None,
+    ) -> None:
+        self._maps = {similarity_map.measure: similarity_map for similarity_map in maps}
+        self.notes, self.blocks = tuple(notes), tuple(blocks)
+        self._claims = claims
+
+    @cached_property
+    def claims(self) -> tuple[Claim, ...]:
+        """What follows from the maps, as values."""
+        return map_claims(self) if self._claims is None else tuple(self._claims)
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """The claims as text, then the notes."""
+        return (*map(render, self.claims), *self.notes)
+
+    def __getitem__(self, name: str) -> Map:
+        if name in self._maps:
+            return self._maps[name]
+        if not isinstance(name, str):
+            raise unknown("measure", name, self._maps)
+        name_of = ALIASES.get(name, name)
+        matches = [m for label, m in self._maps.items() if name_of in (label, label.split(":")[0])]
+        if len(matches) == 1:
+            return matches[0]
+        if name.split(":")[0] in ALIASES or ":" in name:
+            label = chosen(name).label
+            if label in self._maps:
+                return self._maps[label]
+        raise unknown("measure", name, self._maps)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._maps)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings of all maps, each once."""
+        return tuple(dict.fromkeys(warning for entry in self._maps.values() for warning in entry.warnings))
+
+    @property
+    def methods(self) -> str:
+        """A paragraph for a paper."""
+        return methods_paragraph(self)
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """BibTeX entries of the measures."""
+        return (references(self),)
+
+    @property
+    def provenance(self) -> Mapping[str, Any]:
+        """What is needed to reproduce the maps, where it is the same for all of them."""
+        return MappingProxyType(self._shared_provenance() or {})
+
+    def _shared_provenance(self) -> dict[str, Any] | None:
+        """The provenance of all maps; None where they differ."""
+        first, *others = [dict(entry.provenance) for entry in self._maps.values()] or [{}]
+        return first if all(other == first for other in others) else None
+
+    def document(self) -> dict[str, Any]:
+        """Convert the maps to JSON-compatible data, without their resamples; NaN is None."""
+        shared = self._shared_provenance()
+        return {
+            "format": FORMAT,
+            "maps": [_map_document(entry, with_provenance=shared is None) for entry in self._maps.values()],
+            "claims": [_plain(claim.document()) for claim in self.claims],
+            "findings": list(self.findings),
+            **(
+                {"blocks": [_plain(blocks_document(blocks)) for blocks in self.blocks]} if self.blocks else {}
+            ),
+            "methods": self.methods,
+            "references": references(self),
+            "provenance": _plain(shared or {}),
+        }
+
+    def save(self, folder: str | os.PathLike[str]) -> tuple[Path, ...]:
+        """
+        Write `result.json`, `table.parquet`, `methods.md` and `references.bib`; `microtome.open` reads them.
+
+        Parameters
+        ----------
+        folder : path
+            Created if it does not exist; files of an earlier result are replaced atomically.
+
+        Returns
+        -------
+        tuple of Path
+        """
+        import pyarrow as pa
+
+        contents = {RESULT: to_json(self).encode() + b"\n"}
+        table = pa.concat_tables([entry.to_arrow() for entry in self._maps.values()])
+        contents |= {
+            TABLE: parquet(table, {"format": FORMAT}),
+            "methods.md": methods_page(self, findings=self.findings).encode("utf-8", "replace"),
+            "references.bib": references(self).encode(),
+        }
+        return write_files(folder, contents)
+
+    def plot(self) -> dict[str, Any]:
+        """Draw all maps with matplotlib: the axes of each measure, in figures of their own."""
+        return {name: entry.plot() for name, entry in self._maps.items()}
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """One record per measure and cell, as a data frame (needs pandas)."""
+        frames = [entry.to_pandas() for entry in self._maps.values()]
+        import pandas
+
+        return pandas.concat(frames, ignore_index=True)
+
+    def __len__(self) -> int:
+        return len(self._maps)
+
+    def __repr__(self) -> str:
+        return "<Maps " + ", ".join(self._maps) + ">"
+
+    def _repr_html_(self) -> str:
+        return "".join(similarity_map._repr_html_() for similarity_map in self._maps.values())
 
 
 def to_json(maps: Maps) -> str:
     """
-    Write the maps of one comparison as one line of strict JSON; see `document`.
+    Write the maps of one comparison as one line of strict JSON; see `Maps.document`.
 
     Examples
     --------
@@ -75,7 +197,7 @@ def to_json(maps: Maps) -> str:
     """
     if not maps:
         raise InputError("a record must hold at least one map, but got none.")
-    return json.dumps(document(maps), allow_nan=False)
+    return json.dumps(maps.document(), allow_nan=False)
 
 
 def from_json(text: str | bytes) -> Maps:
@@ -111,34 +233,6 @@ def from_json(text: str | bytes) -> Maps:
         raise InputError(f"a record must hold whole maps, but one cannot be read: {error!r}.") from error
 
 
-def write(maps: Maps, out_dir: str | os.PathLike[str]) -> tuple[Path, ...]:
-    """
-    Write a comparison into a folder.
-
-    Parameters
-    ----------
-    maps : Maps
-    out_dir : path
-        Created if it does not exist; files of an earlier result are replaced atomically.
-
-    Returns
-    -------
-    tuple of Path
-        `result.json`, `table.parquet` (one record per cell), `methods.md` and `references.bib`.
-    """
-    check_foreign(Path(out_dir))
-    folder = make_folder(out_dir)
-    contents = {
-        RESULT: to_json(maps).encode() + b"\n",
-        "table.parquet": _parquet(maps),
-        "methods.md": methods_page(maps, findings=maps.findings).encode("utf-8", "replace"),
-        "references.bib": references(maps).encode(),
-    }
-    for name, content in contents.items():
-        replace_file(folder / name, content)
-    return tuple(folder / name for name in contents)
-
-
 def open_record(path: str | os.PathLike[str]) -> Maps:
     """
     Read the maps of a folder that `write` filled, or of its `result.json`.
@@ -159,56 +253,6 @@ def open_record(path: str | os.PathLike[str]) -> Maps:
     except OSError as error:
         raise InputError(f"a record must be a readable {RESULT}, but got: {error}.") from error
     return from_json(content)
-
-
-def check_folder(path: str | os.PathLike[str]) -> Path:
-    """Check that a folder can be created and written to, without creating it."""
-    folder = Path(path)
-    existing = next(
-        candidate for candidate in (folder, *folder.absolute().parents) if os.path.lexists(candidate)
-    )
-    if not existing.is_dir():
-        # The system's message for the common case, a file of that name, is unclear to most users.
-        why = "it is a file" if existing == folder else f"{existing} is a file"
-        raise InputError(f"a folder to write to must be one that can be made, but got {folder}: {why}.")
-    if not os.access(existing, os.W_OK):
-        raise must("a folder to write to", "writable", str(existing))
-    return folder
-
-
-def make_folder(path: str | os.PathLike[str]) -> Path:
-    """Create a folder to write to, or raise an error with the reason."""
-    folder = check_folder(path)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"a folder to write to must be one that can be made, but got {folder}: {error.strerror or error}."
-        ) from error
-    return folder
-
-
-def check_earlier(path: str | os.PathLike[str], kind: str, names: Iterable[str] = FILES) -> None:
-    """
-    Check that no result of another kind and no foreign file would be overwritten in a folder.
-
-    Parameters
-    ----------
-    path : path
-        Of `--out`; it need not exist.
-    kind : str
-        Kind of the new result, as in its format: "change" for "microtome/change/1".
-    names : iterable of str
-        The files that are to be written, as names or patterns.
-    """
-    check_plain(Path(path) / RESULT)
-    earlier = kind_of(Path(path) / RESULT)
-    if earlier not in (None, kind):
-        raise InputError(
-            f"--out must be a new folder or one of an earlier `{kind}`, but {path} holds the result of "
-            f"`{earlier}`."
-        )
-    check_foreign(Path(path), names)
 
 
 def with_facts(result: R, **facts: Any) -> R:
@@ -256,12 +300,6 @@ def describe_file(path: str | os.PathLike[str]) -> dict[str, Any]:
             return {**facts, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
     except OSError as error:
         raise InputError(f"an input must be a readable file, but got: {error}.") from error
-
-
-def shared_provenance(maps: Sequence[Map]) -> dict[str, Any] | None:
-    """The provenance of all maps; None where they differ."""
-    first = dict(maps[0].provenance) if maps else {}
-    return first if all(dict(m.provenance) == first for m in maps) else None
 
 
 def _map_document(similarity_map: Map, *, with_provenance: bool) -> dict[str, Any]:
@@ -324,21 +362,6 @@ def _arrays(tables: Mapping[str, Any]) -> Mapping[str, np.ndarray]:
     return MappingProxyType({name: _array(table) for name, table in tables.items()})
 
 
-def _plain(value: Any) -> Any:
-    """Convert to JSON-compatible data: lists for arrays, None for NaN, strings for infinities."""
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value
-
-
 def _array(values: Any) -> np.ndarray:
     def filled(value: Any) -> Any:
         if isinstance(value, list):
@@ -350,32 +373,3 @@ def _array(values: Any) -> np.ndarray:
 
 def _refuse(constant: str) -> Any:
     raise ValueError(f"the constant {constant}")
-
-
-def _parquet(maps: Mapping[str, Map]) -> bytes:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    table = pa.concat_tables([similarity_map.to_arrow() for similarity_map in maps.values()])
-    sink = pa.BufferOutputStream()
-    pq.write_table(table.replace_schema_metadata({"format": FORMAT}), sink)
-    return sink.getvalue().to_pybytes()
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file atomically."""
-    # A reader sees either the old file or the new one, also when the writer is interrupted.
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(temporary, 0o666 & ~mask)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise WorkError(f"{path} must be writable, but got: {error}.") from error

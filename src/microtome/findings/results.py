@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..errors import InputError, check_plain, must, unknown
+from ..store.outfolder import RESULT, TABLE, write_files
 from .claims.claim import Claim, read_claim
 from .claims.render import render
 from .intervals import Unit
 
 if TYPE_CHECKING:
     import pandas
+    import pyarrow
 
-RESULT = "result.json"
 # Of `more`: by the name of a curve or span map, models that do not beat the majority baseline.
 WEAK = "not_above_baseline"
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -258,20 +259,15 @@ class Result:
         -------
         tuple of Path
         """
-        from ..store.outfolder import check_foreign
-        from .record import make_folder, replace_file
-
-        check_foreign(Path(folder))
-        target = make_folder(folder)
-        contents = {
-            RESULT: json.dumps(self.document(), allow_nan=False).encode() + b"\n",
-            "table.parquet": _parquet(self.rows),
-            "methods.md": self._page().encode("utf-8", "replace"),
-            "references.bib": "\n".join(self.references).encode(),
-        }
-        for name, content in contents.items():
-            replace_file(target / name, content)
-        return tuple(target / name for name in contents)
+        return write_files(
+            folder,
+            {
+                RESULT: json.dumps(self.document(), allow_nan=False).encode() + b"\n",
+                TABLE: parquet(_table(self.rows)),
+                "methods.md": self._page().encode("utf-8", "replace"),
+                "references.bib": "\n".join(self.references).encode(),
+            },
+        )
 
     def _page(self) -> str:
         sections = ["# Methods", self.methods]
@@ -357,22 +353,23 @@ def open_result(path: str | os.PathLike[str]) -> Result:
     check_plain(folder / RESULT)
     try:
         document = json.loads((folder / RESULT).read_bytes())
-        rows = _read_parquet(folder / "table.parquet") if (folder / "table.parquet").is_file() else []
+        rows = _read_parquet(folder / TABLE) if (folder / TABLE).is_file() else []
     except (OSError, ValueError, RuntimeError) as error:
         raise InputError(f"a result must be a readable {RESULT}, but got: {error}.") from error
     return from_document(document, rows)
 
 
-def plain(value: Any) -> Any:
-    """Convert to JSON-compatible data: lists for arrays, None for NaN and infinities."""
+def plain(value: Any, *, infinities: bool = False) -> Any:
+    """Convert to JSON-compatible data: lists for arrays, None for NaN, None or strings for infinities."""
     if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
+        return plain(value.tolist(), infinities=infinities)
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): plain(item, infinities=infinities) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [plain(item, infinities=infinities) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
-        return None
+        sign = "-" if value < 0 else ""
+        return f"{sign}Infinity" if infinities and math.isinf(value) else None
     return value
 
 
@@ -393,13 +390,20 @@ def _arrays(entry: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
+def _table(rows: Sequence[Mapping[str, Any]]) -> pyarrow.Table:
+    import pyarrow as pa
+
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return pa.table({name: [row.get(name) for row in rows] for name in names})
+
+
+def parquet(table: pyarrow.Table, metadata: Mapping[str, str] | None = None) -> bytes:
+    """Content of a Parquet file with a table."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    names = list(dict.fromkeys(name for row in rows for name in row))
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.table({name: [row.get(name) for row in rows] for name in names}), sink)
+    pq.write_table(table if metadata is None else table.replace_schema_metadata(metadata), sink)
     return sink.getvalue().to_pybytes()
 
 

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 from ..encoders.versions import LIBRARIES
 from ..errors import InputError
 from ..findings.claims.render import headline
-from ..findings.record import make_folder, replace_file
 from ..findings.words import at_most
-from ..store.files import writing_weights
+from ..store.files import write_whole, writing_weights
 from ..store.outfolder import EXPORT as RECORD
-from ..store.outfolder import RESULT, TABLE, check_foreign, fill, forget, kind_of, listed
+from ..store.outfolder import RESULT, TABLE, check_foreign, fill, forget, kind_of, listed, make_folder
 from ..training.precision import DEFAULT
 from ..version import VERSION
 
@@ -89,12 +88,12 @@ def write_pruned(pruned: Pruned, folder: Path) -> tuple[Path, ...]:
     check_folder(folder)
     if pruned.certified:
         export(pruned, folder)
-        replace_file(folder / TABLE, pruned.table())
+        write_whole(folder / TABLE, [pruned.table()])
     else:
         # What an earlier run left there would pass for the result of this one.
         forget_pruned(folder)
     content = json.dumps(pruned.document(), allow_nan=False).encode() + b"\n"
-    replace_file(make_folder(folder) / RESULT, content)
+    write_whole(make_folder(folder) / RESULT, [content])
     return (folder / RESULT, folder / TABLE) if pruned.certified else (folder / RESULT,)
 
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from ..errors import InputError, MicrotomeError, check_plain, must
 from ..experiments.table import EXPERIMENTS
-from ..findings.maps import Maps
 from ..findings.record import FORMAT as MAPS
-from ..findings.record import from_json
-from ..findings.results import RESULT, Result, from_document, plain
+from ..findings.record import Maps, from_json
+from ..findings.results import Result, from_document, plain
+from ..store.outfolder import RESULT
 from ..version import VERSION
 from .courses import course_parts
 from .maps import map_parts

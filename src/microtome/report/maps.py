@@ -12,7 +12,8 @@ from ..figures.heatmap import color_range
 from ..findings.claims.claim import Claim
 from ..findings.claims.layers import change_cells, claimed_map, map_localization
 from ..findings.claims.stacks import ModelLayers, stack_pairs, stacks_of
-from ..findings.maps import Map, Maps
+from ..findings.maps import Map
+from ..findings.record import Maps
 from ..findings.stackblocks import read_blocks
 from ..findings.words import listed, number
 from .sections import Section, claim_statement, section

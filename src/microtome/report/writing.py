@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, must, unknown
-from ..findings.record import replace_file
+from ..store.files import write_whole
 
 FORMAT = "microtome/report/1"
 # How a page names its maker; those of earlier versions only name their format.
@@ -78,7 +78,7 @@ def write_page(document: Mapping[str, Any], file: str | os.PathLike[str]) -> Pat
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise must("file", f"in a folder that can be made ({error})", str(path)) from error
-    replace_file(path, page)
+    write_whole(path, [page])
     return path
 
 

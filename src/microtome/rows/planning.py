@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from types import MappingProxyType
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..checks import check_distinct
+from ..context import Progress
 from ..corpora.examples import Example
 from ..encoders.encoder import TRAINED, Encoder
 from ..errors import InputError, must
@@ -165,7 +166,7 @@ def plan_rows(
     encoders: Sequence[Encoder],
     options: RowOptions,
     *,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Rows:
     """
     Find the rows that all models have.

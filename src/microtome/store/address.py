@@ -8,6 +8,7 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ..errors import InputError, must
@@ -107,13 +108,9 @@ def digest_file(path: str | os.PathLike[str]) -> str:
     """
     try:
         with open(path, "rb") as file:
-            return hashlib.file_digest(file, _hasher).hexdigest()
+            return hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=DIGEST_BYTES)).hexdigest()
     except OSError as problem:
         raise InputError(f"path must be a readable file, but got: {problem}.") from problem
-
-
-def _hasher() -> Any:
-    return hashlib.blake2b(digest_size=DIGEST_BYTES)
 
 
 def _plain(value: object, name: str) -> Any:

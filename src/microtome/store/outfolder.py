@@ -7,13 +7,13 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
-from ..errors import InputError
+from ..errors import InputError, check_plain, must
 from .entry import RECORD, read_entry
-from .files import TEMPORARY, disk
+from .files import TEMPORARY, disk, write_whole
 from .manifest import MANIFEST
 from .reading import peek_json
 
@@ -58,7 +58,7 @@ def check_foreign(folder: Path, names: Iterable[str] = FILES) -> None:
         raise InputError(
             f"a folder to write to must be one that can be made, but got {folder}: it is a file."
         )
-    written = _written(folder)
+    written = listed(folder) | (frozenset() if kind_of(folder / RESULT) is None else frozenset(FILES))
     for pattern in names:
         hits = [pattern] if os.path.lexists(folder / pattern) else []
         if not hits and folder.is_dir():
@@ -70,6 +70,78 @@ def check_foreign(folder: Path, names: Iterable[str] = FILES) -> None:
                     "a folder to write to must hold no file of others that would be replaced, but "
                     f"{folder} holds {name}, which microtome did not write there; name another folder."
                 )
+
+
+def check_folder(path: str | os.PathLike[str]) -> Path:
+    """Check that a folder can be created and written to, without creating it."""
+    folder = Path(path)
+    existing = next(
+        candidate for candidate in (folder, *folder.absolute().parents) if os.path.lexists(candidate)
+    )
+    if not existing.is_dir():
+        # The system's message for the common case, a file of that name, is unclear to most users.
+        why = "it is a file" if existing == folder else f"{existing} is a file"
+        raise InputError(f"a folder to write to must be one that can be made, but got {folder}: {why}.")
+    if not os.access(existing, os.W_OK):
+        raise must("a folder to write to", "writable", str(existing))
+    return folder
+
+
+def make_folder(path: str | os.PathLike[str]) -> Path:
+    """Create a folder to write to, or raise an error with the reason."""
+    folder = check_folder(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"a folder to write to must be one that can be made, but got {folder}: {error.strerror or error}."
+        ) from error
+    return folder
+
+
+def check_earlier(path: str | os.PathLike[str], kind: str, names: Iterable[str] = FILES) -> None:
+    """
+    Check that no result of another kind and no foreign file would be overwritten in a folder.
+
+    Parameters
+    ----------
+    path : path
+        Of `--out`; it need not exist.
+    kind : str
+        Kind of the new result, as in its format: "change" for "microtome/change/1".
+    names : iterable of str
+        The files that are to be written, as names or patterns.
+    """
+    check_plain(Path(path) / RESULT)
+    earlier = kind_of(Path(path) / RESULT)
+    if earlier not in (None, kind):
+        raise InputError(
+            f"--out must be a new folder or one of an earlier `{kind}`, but {path} holds the result of "
+            f"`{earlier}`."
+        )
+    check_foreign(Path(path), names)
+
+
+def write_files(folder: str | os.PathLike[str], contents: Mapping[str, bytes]) -> tuple[Path, ...]:
+    """
+    Write the files of a result into a folder; files of an earlier result are replaced atomically.
+
+    Parameters
+    ----------
+    folder : path
+        Created if it does not exist.
+    contents : mapping of str to bytes
+        By the names of the files.
+
+    Returns
+    -------
+    tuple of Path
+    """
+    check_foreign(Path(folder), contents)
+    target = make_folder(folder)
+    for name, content in contents.items():
+        write_whole(target / name, [content])
+    return tuple(target / name for name in contents)
 
 
 def fill(folder: Path, write: Callable[[Path], object], record: str) -> None:
@@ -167,10 +239,6 @@ def deliver(source: Path, out: Path) -> Path:
     names = (RECORD, *read_entry(source).files)
     fill(out, lambda staging: [_copy(source / name, staging / name) for name in names], RECORD)
     return out
-
-
-def _written(folder: Path) -> frozenset[str]:
-    return listed(folder) | (frozenset() if kind_of(folder / RESULT) is None else frozenset(FILES))
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from ..context import Progress
 from ..errors import DamageWarning, InputError, WorkError, must
 from .address import canonical, is_address
 from .checking import check_entry, find_damage, find_strays
@@ -285,9 +286,7 @@ class Shelf:
         """List the addresses of damaged entries that were set aside; `gc` removes them."""
         return [name.partition(".")[0] for name in listing(self._layout.damaged)]
 
-    def verify(
-        self, address: str | None = None, *, progress: Callable[[str, int, int], None] | None = None
-    ) -> list[str]:
+    def verify(self, address: str | None = None, *, progress: Progress | None = None) -> list[str]:
         """
         Compare every file with its checksum.
 

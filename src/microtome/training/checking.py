@@ -104,7 +104,7 @@ def check_run(
     if building:
         _check_model(request, vectorized)
     if board is not None:
-        from ..findings.record import check_folder
+        from ..store.outfolder import check_folder
 
         check_folder(board)
     lengths = {"longest": request.longest, "stride": request.stride}

@@ -15,12 +15,12 @@ import numpy as np
 from ..context import Context
 from ..encoders.versions import provenance
 from ..errors import InputError, must
-from ..findings.record import make_folder, replace_file
 from ..findings.results import plain
 from ..lazy import torch
 from ..randomness import generator, repeatable
 from ..store.address import address, is_address
-from ..store.outfolder import RESULT, check_foreign
+from ..store.files import write_whole
+from ..store.outfolder import RESULT, check_foreign, make_folder
 from ..training.optimization.cuda_graphs import TrainingStep
 from ..training.optimization.loop import STATE_SECONDS, TrainingRecords, run_updates
 from ..training.optimization.progress import read_state, write_state
@@ -149,7 +149,7 @@ class Pretrained:
         """
         path = self.folder if folder is None else make_folder(folder)
         content = json.dumps(self.document(), indent=1, allow_nan=False).encode() + b"\n"
-        replace_file(path / RESULT, content)
+        write_whole(path / RESULT, [content])
         return (path / RESULT,)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import cats
+from microtome.context import Context
 from microtome.errors import InputError, UnknownNameError
 from microtome.experiments.change.learning_rates import (
     check_match,
@@ -109,7 +110,7 @@ def test_scores_that_stay_apart_are_told() -> None:
         "head": replace(ways["head"], done=(answered("head", half, 0.5),)),
         "lora": replace(ways["head"], name="lora", done=()),
     }
-    told, matched = compare_methods(task, found, 0.95)
+    told, matched = compare_methods(task, found, Context())
     assert told["full"]["apart"] is None
     assert told["head"]["apart"]["value"] == pytest.approx(-50)
     assert told["head"]["apart"]["high"] < 0
@@ -139,7 +140,7 @@ def test_scores_that_stay_apart_are_told() -> None:
     assert matched.beside["head minus full"].value == pytest.approx(-50)
     few = [*right[:20], *wrong[20:]]
     poor = {name: replace(found[name], done=(answered(name, few, 20 / 60),)) for name in ("full", "head")}
-    matched = compare_methods(task, poor, 0.95)[1]
+    matched = compare_methods(task, poor, Context())[1]
     assert (matched.verdict, matched.facts["learned"]) == ("holds", False)
     assert headline(matched).startswith("No tuning method scores above the majority baseline: nothing was")
 

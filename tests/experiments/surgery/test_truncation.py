@@ -29,7 +29,7 @@ from microtome.scores.table import find_score
 from microtome.store.shelf import Shelf
 from microtome.tasks.items import Kind
 from microtome.tasks.subset import subset
-from microtome.training.evaluating import predict
+from microtome.training.cuts import predict
 from microtome.training.models.modeling import build
 from microtome.training.models.saving import save
 from microtome.training.opening import open_model

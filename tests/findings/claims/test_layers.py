@@ -12,7 +12,8 @@ import pytest
 import microtome as mt
 from microtome.findings.claims.claim import Claim
 from microtome.findings.claims.render import evidence, headline
-from microtome.findings.maps import Map, Maps
+from microtome.findings.maps import Map
+from microtome.findings.record import Maps
 from microtome.randomness import generator
 
 NAMES = [f"a/{k}" for k in range(3)], [f"b/{k}" for k in range(3)]

@@ -204,7 +204,7 @@ def test_updates_are_those_of_the_published_optimizer(clip: float) -> None:
     shapes = edge_shapes(layers=3, features=5, slots=2, labels=4, width=8, hidden=6)
     training = Training(LayerRows(X), edges, shapes, inputs, (3,), recipe)
     for one in sets:
-        training.update(make_batch(edges, [one]), np.full((1, 2), recipe.rate))
+        training.update(make_batch(edges, [one]))
     weights = named(training.table.detach(), shapes)
     everything = make_batch(edges, [np.arange(8)])
     _, taken, mixed = layers_read(inputs)

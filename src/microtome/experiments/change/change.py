@@ -16,7 +16,6 @@ from ...findings.results import Curve, Result
 from ...findings.words import counted
 from ...measures.table import chosen_all
 from ...rows.planning import row_cost
-from ...version import VERSION
 from ..base import Experiment, Plan, as_function, option
 from ..cell_errors import Points, Sample, points_of
 from ..citations import cited
@@ -114,7 +113,7 @@ class LayerChange(MeasureOptions, RowSelection, TextOptions, TunedOptions, Exper
                     )
                 )
                 claims += beyond_seeds_claims(measure, beyond, recorded)
-            center, claim = center_claim(measure, series[TUNED], recorded, level, means=means)
+            center, claim = center_claim(measure, series[TUNED], recorded, context, means=means)
             change[measure] = {**center, "rescaled": _rescaled(points)}
             claims.append(claim)
         return self.result(
@@ -124,20 +123,19 @@ class LayerChange(MeasureOptions, RowSelection, TextOptions, TunedOptions, Exper
             started=started,
             model=models.base.name,
             task=models.task_of(texts.name),
-            split=texts.name,
-            curves=tuple(curves),
-            rows=tuple(record for similarity in similarities.values() for record in similarity.records()),
-            claims=tuple(claims),
-            methods=change_methods(models, [recorded], list(similarities), self.halves, level),
+            curves=curves,
+            rows=[record for similarity in similarities.values() for record in similarity.records()],
+            claims=claims,
+            methods=change_methods(models, [recorded], list(similarities), self.halves, context),
             references=cited("merchant2020", measures=self.measures),
-            warnings=(*recorded.warnings, *_warnings(models)),
+            warnings=_warnings(models),
             more={
                 "tuned_on": models.task,
                 "layers": list(recorded.layers),
                 "change": change,
                 "average": average,
             },
-            provenance_facts={"seeds": list(models.seeds)},
+            made_from={"seeds": list(models.seeds)},
         )
 
 
@@ -155,7 +153,7 @@ def _series_of(similarity: LayerSimilarity, models: TunedModels) -> dict[str, Sa
 
 
 def change_methods(
-    models: TunedModels, recorded: Sequence[Recorded], measures: Sequence[str], halves: int, level: float
+    models: TunedModels, recorded: Sequence[Recorded], measures: Sequence[str], halves: int, context: Context
 ) -> str:
     """How models were compared, on one text or two, for the methods of a paper."""
     units = " or ".join(dict.fromkeys(f"{text.unit}s" for text in recorded))
@@ -166,9 +164,9 @@ def change_methods(
         f"{models.base.name} was compared with {counted(count, 'fine-tuned model')}{task} in "
         f"{len(recorded[0].layers)} layers by {' and '.join(measures)} (Merchant et al. 2020), on "
         f"{' and on '.join(dict.fromkeys(text.sentence for text in recorded))}. {random}Intervals of "
-        f"{level * 100:g} % are over {units}{' and fine-tuning seeds' if count > 1 else ''}: by influence "
-        f"scores for debiased CKA (by a jackknife where there are few {units}) and by {halves} half-samples "
-        f"for RSA and similar measures; bands hold for all layers at once. Computed with microtome {VERSION}."
+        f"{context.level * 100:g} % are over {units}{' and fine-tuning seeds' if count > 1 else ''}: by "
+        f"influence scores for debiased CKA (by a jackknife where there are few {units}) and by {halves} "
+        "half-samples for RSA and similar measures; bands hold for all layers at once."
     )
 
 

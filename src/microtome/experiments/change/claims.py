@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...context import Context
 from ...findings.change import change_profile, upper_third
 from ...findings.claims.claim import Claim, Quantity, Verdict
 from ..cell_errors import Points, Sample, center_of, points_of
@@ -54,7 +55,7 @@ def center_claim(
     measure: str,
     similar: Sample,
     recorded: Recorded,
-    level: float,
+    context: Context,
     *,
     means: Mapping[str, Points] = MappingProxyType({}),
     facts: Mapping[str, Any] = MappingProxyType({}),
@@ -68,7 +69,7 @@ def center_claim(
     similar : Sample
         Similarity of each layer before and after, of one model or several.
     recorded : Recorded
-    level : float
+    context : Context
     means : mapping of str to Points
         Mean similarities over the layers, by the name of the series.
     facts : mapping
@@ -81,7 +82,7 @@ def center_claim(
         models' mean share), and what equal steps of all blocks would put there ("even").
     claim : Claim
     """
-    layers, unit = recorded.layers, recorded.unit
+    layers, unit, level = recorded.layers, recorded.unit, context.level
     points = points_of(similar, level=level, bounds=(-1.0, 1.0))
     # A debiased value may lie beyond that of layers that did not change.
     profile = change_profile(np.minimum(points.values, 1.0), points.low, points.high, positions=list(layers))
@@ -132,13 +133,15 @@ def _top_share(similar: Sample) -> Sample | None:
     return center_of(similar, inside.tolist())
 
 
-def center_difference(similar: Sample, reference: Sample, recorded: Recorded, level: float) -> Points | None:
+def center_difference(
+    similar: Sample, reference: Sample, recorded: Recorded, context: Context
+) -> Points | None:
     """How far the center of the change is from that of others; None where one did not change."""
     center, other = center_of(similar, recorded.layers), center_of(reference, recorded.layers)
     if center is None or other is None:
         return None
     # Models of two methods are not pairs for having equal seeds.
-    return points_of(center, other, level=level, pair_models=False)
+    return points_of(center, other, level=context.level, pair_models=False)
 
 
 def domain_claim(measure: str, mean: Points, difference: Points, recorded: Recorded, unit: str) -> Claim:

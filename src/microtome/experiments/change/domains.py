@@ -154,7 +154,7 @@ class Domains(MeasureOptions, RowSelection, TunedOptions, Experiment):
                 "difference": mean.plain(tested=True),
             }
             claims.append(domain_claim(measure, mean, difference, inside, unit))
-        methods = change_methods(models, [inside, outside], list(sides[0]), self.halves, level)
+        methods = change_methods(models, [inside, outside], list(sides[0]), self.halves, context)
         return self.result(
             [inside, outside],
             corpora,
@@ -163,14 +163,14 @@ class Domains(MeasureOptions, RowSelection, TunedOptions, Experiment):
             model=models.base.name,
             task=models.task_of(corpora[0].name),
             split=" against ".join(texts.name for texts in corpora),
-            curves=tuple(curves),
-            rows=tuple(
+            curves=curves,
+            rows=[
                 {"domain": name, **record}
                 for name, side in zip(("in", "out"), sides, strict=True)
                 for similarity in side.values()
                 for record in similarity.records()
-            ),
-            claims=tuple(claims),
+            ],
+            claims=claims,
             methods=f"{methods} {matched.sentence()}",
             references=cited("merchant2020", measures=self.measures),
             warnings=_warnings(inside, outside, models),
@@ -186,7 +186,7 @@ class Domains(MeasureOptions, RowSelection, TunedOptions, Experiment):
                     "template": self.template,
                 },
             },
-            provenance_facts={"seeds": list(models.seeds)},
+            made_from={"seeds": list(models.seeds)},
         )
 
 

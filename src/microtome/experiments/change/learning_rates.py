@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...checks import several
+from ...context import Context
 from ...errors import must, unknown
 from ...findings.claims.claim import Claim, Quantity
 from ...inference.answers import Answers
@@ -171,7 +172,7 @@ def _sound(runs: Mapping[float, Sequence[Done]], points: float) -> dict[float, f
 
 
 def compare_methods(
-    task: Task, methods: Mapping[str, TunedMethod], level: float
+    task: Task, methods: Mapping[str, TunedMethod], context: Context
 ) -> tuple[dict[str, dict[str, Any]], Claim]:
     """
     Score each method, and compare it with the first of them.
@@ -181,7 +182,7 @@ def compare_methods(
     task : Task
     methods : mapping of str to TunedMethod
         With runs.
-    level : float
+    context : Context
 
     Returns
     -------
@@ -190,7 +191,7 @@ def compare_methods(
     claim : Claim
         How well scores are matched.
     """
-    score, split = find_score(task.main), task.split(task.validation)
+    score, split, level = find_score(task.main), task.split(task.validation), context.level
     documents: dict[str, dict[str, Any]] = {}
     quantities: dict[str, Quantity] = {}
     differences: dict[str, Quantity] = {}

@@ -21,7 +21,6 @@ from ...inference.clusters import Clusters
 from ...inference.resampling import half_interval, half_plan
 from ...rows import options as row_choices
 from ...rows.planning import plan_at_most, row_cost
-from ...version import VERSION
 from ..base import Experiment, Plan, as_function, option
 from ..cell_errors import Points
 from ..citations import cited
@@ -135,7 +134,6 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
         if len(names) < 3:
             # Of two layers, each is compared with the other only, and published scores are the same for both.
             raise must("layers to localize", "at least 3, of all models together", len(names))
-        labels = [f"{model}/{layer}" for model, layer in names]
         units, halves = _halved(recorded, self.halves, self.seed)
         scores = self._score(recorded, names, None, context)
         resamples = []
@@ -163,22 +161,18 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
             {"model": model, "layer": layer, **{name: float(v[k]) for name, v in readings.items()}}
             for k, (model, layer) in enumerate(names)
         ]
-        labels = _labels(names)
         return self.result(
             [recorded],
             [inputs.texts],
             context,
             started=started,
             model=", ".join(recorded.activations),
-            task=inputs.texts.name,
-            split=inputs.texts.name,
             score="localization",
-            curves=tuple(curves),
-            rows=tuple({k: v if v == v else None for k, v in row.items()} for row in table),
-            claims=(_claim(scores, labels),),
-            methods=self._methods(recorded, context.level),
+            curves=curves,
+            rows=[{k: v if v == v else None for k, v in row.items()} for row in table],
+            claims=(_claim(scores, _labels(names)),),
+            methods=self._methods(recorded, context),
             references=cited("wu2020", measures=["neuron_correlation", "svcca"]),
-            warnings=recorded.warnings,
             more={
                 "layers": table,
                 "agreement": scores.agreement,
@@ -188,7 +182,6 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
                 "published": self.published,
                 "svcca": dict(zip((DESCRIBED, CODED), SVCCAS, strict=True)),
             },
-            provenance_facts={},
         )
 
     def _score(
@@ -207,7 +200,7 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
         svcca, coded = (maps[name].values for name in SVCCAS)
         return localizations(svcca, coded, rotated, direction=self.direction)  # pyright: ignore[reportArgumentType]
 
-    def _methods(self, recorded: Recorded, level: float) -> str:
+    def _methods(self, recorded: Recorded, context: Context) -> str:
         return (
             f"Layers of {' and '.join(recorded.activations)} were compared by the mean largest absolute "
             f"correlation of single neurons on {recorded.sentence}. From "
@@ -216,9 +209,8 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
             f"{self.direction}). Published scores (Wu et al. 2020) subtract the mean SVCCA instead: as "
             "described, of centered neurons up to the component that reaches 99 % of the variance; as coded, "
             "of standardized neurons with a component less, both means over the layers whose neurons are "
-            f"looked for and z-scored over all layers. Intervals of {level * 100:g} % are by "
-            f"{self.halves} half-samples of {recorded.unit}s, all with the same rotations. Computed with "
-            f"microtome {VERSION}."
+            f"looked for and z-scored over all layers. Intervals of {context.level * 100:g} % are by "
+            f"{self.halves} half-samples of {recorded.unit}s, all with the same rotations."
         )
 
 

@@ -18,7 +18,6 @@ from ...rows.planning import row_cost
 from ...scores.table import find_score
 from ...training.opening import open_task
 from ...training.tuned import RUN
-from ...version import VERSION
 from ..base import Experiment, Pieces, Plan, as_function, option
 from ..citations import cited
 from ..comparison_options import ComparisonOptions, TextInputs
@@ -134,21 +133,20 @@ class Trajectory(ComparisonOptions, RowSelection, TaskOptions, TextOptions, Expe
         order = course.order(draws=self.draws, seed=self.seed)
         label, measure = _label(self.checkpoints, checkpoints), course.similarity.measure
         scored: dict[str, Any] = {"score": measure}
-        if task is not None:
-            score = find_score(task.main)
+        if scoring is not None:
+            score, task = find_score(scoring.task.main), scoring.task
             scored = {"score": score.name, "points": score.points, "higher_is_better": score.higher_is_better}
+            scored |= {"task": task.name, "split": scoring.split.name}
         return self.result(
             [course.recorded],
             [texts],
             context,
             started=started,
             model=label,
-            task=texts.name if task is None else task.name,
-            split=texts.name if scoring is None else scoring.split.name,
             **scored,
             curves=(*course.curves, *course.layer_curves()),
-            rows=tuple(course.records()),
-            claims=tuple(course_claims(course, order)),
+            rows=list(course.records()),
+            claims=course_claims(course, order),
             methods=_methods(course, label),
             references=cited("phang2021"),
             warnings=(*missing, *_warnings(course)),
@@ -166,7 +164,7 @@ class Trajectory(ComparisonOptions, RowSelection, TaskOptions, TextOptions, Expe
                 **{kind: list(map(curve_document, curves)) for kind, curves in course.layered.items()},
                 "order": None if order is None else order.document(),
             },
-            provenance_facts={
+            made_from={
                 "task": None if scoring is None else scoring.task.digest(scoring.split.name),
                 "task_source": None if task is None else task.source,
                 "train": _learned(course.readings),
@@ -258,7 +256,7 @@ def _methods(course: Course, name: str) -> str:
         )
     parts.append(
         f"Intervals of {course.level * 100:g} % are over {recorded.unit}s or examples, and say nothing about "
-        f"another training. Computed with microtome {VERSION}."
+        "another training."
     )
     return " ".join(parts)
 
@@ -284,4 +282,4 @@ def _warnings(course: Course) -> tuple[str, ...]:
     if slow:
         warnings.append(f"Linear probes did not all converge at step {', '.join(slow)}.")
     notes = dict.fromkeys(note for reading in course.readings for note in reading.notes)
-    return (*course.recorded.warnings, *notes, *(warnings if tested else warnings[len(untested) :]))
+    return (*notes, *(warnings if tested else warnings[len(untested) :]))

@@ -17,7 +17,6 @@ from ...scores.table import find_score
 from ...tasks.corpus import split_corpus
 from ...tasks.task import Task
 from ...training.recipe import Recipe
-from ...version import VERSION
 from ..base import Pieces, Plan, as_function, option
 from ..cell_errors import points_of
 from ..citations import cited
@@ -163,7 +162,7 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
         similarities = compare_layers(
             recorded, self.measures, left=[BASE], right=list(models), **self.comparing(context)
         )
-        documents, matched = compare_methods(task, methods, level)
+        documents, matched = compare_methods(task, methods, context)
         curves, claims, reference = [], [matched], next(iter(sound))
         for measure, similarity in similarities.items():
             samples = {
@@ -175,10 +174,10 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
                 curves.append(recorded.curve(f"{measure}: {name}", points))
                 facts, apart = {"method": name}, None
                 if name != reference:
-                    apart = center_difference(sample, samples[reference], recorded, level)
+                    apart = center_difference(sample, samples[reference], recorded, context)
                 if apart is not None:
                     facts |= {"reference": reference, "apart": side_of(apart)}
-                center, claim = center_claim(measure, sample, recorded, level, facts=facts)
+                center, claim = center_claim(measure, sample, recorded, context, facts=facts)
                 documents[name].setdefault("change", {})[measure] = center
                 claims.append(claim)
                 if apart is not None:
@@ -191,19 +190,19 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
             model=grid.encoder.name,
             task=task.name,
             split=task.validation,
-            curves=tuple(curves),
+            curves=curves,
             rows=rows_of(outcomes, task=task.name),
-            claims=tuple(claims),
+            claims=claims,
             references=cited(*(CITED[name] for name in methods if name in CITED), measures=self.measures),
-            methods=self._methods(grid, recorded, methods, level),
-            warnings=(*recorded.warnings, *_warnings(methods, self.seeds), *failures(outcomes)),
+            methods=self._methods(grid, recorded, methods, context),
+            warnings=(*_warnings(methods, self.seeds), *failures(outcomes)),
             more={
                 "layers": list(recorded.layers),
                 "ways": documents,
                 "match": self.match,
                 "score": find_score(task.main).name,
             },
-            provenance_facts={
+            made_from={
                 "task": task.digest(task.validation),
                 "task_source": task.source,
                 "runs": [run.address for run in outcomes],
@@ -245,7 +244,7 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
         return methods, list({run.address: run for run in [*tried, *done]}.values())
 
     def _methods(
-        self, grid: GridInputs, recorded: Recorded, methods: Mapping[str, TunedMethod], level: float
+        self, grid: GridInputs, recorded: Recorded, methods: Mapping[str, TunedMethod], context: Context
     ) -> str:
         targets = {WEAKEST: "the best score of the weakest method", BEST: "the best score of that method"}
         target = targets.get(str(self.match), f"{self.match} points")
@@ -261,7 +260,7 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
             f"with seed {', '.join(map(str, self._trials))} and not above the best of them, the one whose "
             f"score is nearest to {target}. Base and tuned models were compared on {recorded.sentence}. The "
             f"center of the change is the mean layer, weighted by 1 - similarity; intervals of "
-            f"{level * 100:g} % are over {recorded.unit}s and seeds. Computed with microtome {VERSION}."
+            f"{context.level * 100:g} % are over {recorded.unit}s and seeds."
         )
 
 

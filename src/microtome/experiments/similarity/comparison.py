@@ -13,8 +13,7 @@ from ...comparison.plan import read_bytes
 from ...context import Context
 from ...errors import must
 from ...extraction.recording import record
-from ...findings.maps import Maps
-from ...findings.record import with_facts
+from ...findings.record import Maps, with_facts
 from ...rows.planning import plan_rows
 from ...store.shelf import Shelf
 from ..base import Experiment, Pieces, Plan, as_function, option

@@ -10,8 +10,7 @@ from typing import Any
 from ...comparison.request import PRECISIONS, Request, SimilarityOptions, prepare
 from ...comparison.similarity import compute_maps
 from ...context import Context
-from ...findings.maps import Maps
-from ...findings.record import describe_file, with_facts
+from ...findings.record import Maps, describe_file, with_facts
 from ..base import Experiment, Plan, as_function, option
 
 

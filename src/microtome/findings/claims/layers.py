@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,11 +15,14 @@ from ...errors import MicrotomeError, SmallSampleWarning
 from ..change import change_profile
 from ..layer_order import layer_matching
 from ..localization import Localization, localization
-from ..maps import Map, Maps
+from ..maps import Map
 from ..methods import declared
 from ..stackblocks import StackBlocks, blocks_document
 from .claim import Bound, Claim, Quantity
 from .stacks import ModelLayers, stack_pairs, stacks_of
+
+if TYPE_CHECKING:
+    from ..record import Maps
 
 # Layers are alike from here on, where 1 is the largest value of the measure.
 ALIKE = 0.9

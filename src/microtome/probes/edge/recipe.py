@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from ...errors import must
+from ..training import Schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +80,20 @@ class EdgeRecipe:
         for name in ("rate", "clip"):
             if not getattr(self, name) > 0:
                 raise must(name, "above 0", getattr(self, name))
+
+    @property
+    def schedule(self) -> Schedule:
+        """Learning rates and early stopping, by the negative F1 of validation sentences."""
+        return Schedule(
+            rate=self.rate,
+            factor=0.5,
+            patience=self.slower_after,
+            threshold=self.gain,
+            least_rate=self.least_rate,
+            stop_after=self.stop_after,
+            clip=self.clip,
+            amsgrad=True,
+        )
 
 
 # Published: small for proto-roles and relations, large for tags, constituents and dependencies. The dropout

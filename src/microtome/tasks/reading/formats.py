@@ -102,18 +102,6 @@ def _table(rows: Iterator[list[str]], lines: Lines, records: Records) -> Iterato
     return named_rows(rows, list(records.header) or "yes", lines, skip)
 
 
-def _tsv(lines: Lines, records: Records) -> Iterator[Record]:
-    return _table(split_tabs(lines, {}), lines, records)
-
-
-def _csv(lines: Lines, records: Records) -> Iterator[Record]:
-    return _table(split_quoted(lines, {"delimiter": ","}), lines, records)
-
-
-def _jsonl(lines: Lines, records: Records) -> Iterator[Record]:
-    return read_objects(lines)
-
-
 def _squad(lines: Lines, records: Records) -> Iterator[Record]:
     try:
         document = json.loads("".join(lines.whole()))
@@ -176,20 +164,15 @@ def _semeval(lines: Lines, records: Records) -> Iterator[Record]:
         yield current
 
 
-def _text(lines: Lines, records: Records) -> Iterator[Record]:
-    for line in lines:
-        yield {"text": line}
-
-
 READ: Mapping[str, Callable[[Lines, Records], Iterator[Record]]] = MappingProxyType(
     {
-        "tsv": _tsv,
-        "csv": _csv,
-        "jsonl": _jsonl,
+        "tsv": lambda lines, records: _table(split_tabs(lines, {}), lines, records),
+        "csv": lambda lines, records: _table(split_quoted(lines, {"delimiter": ","}), lines, records),
+        "jsonl": lambda lines, records: read_objects(lines),
         "squad": _squad,
         "conllu": _conllu,
         "conll": _conll,
         "semeval": _semeval,
-        "text": _text,
+        "text": lambda lines, records: ({"text": line} for line in lines),
     }
 )

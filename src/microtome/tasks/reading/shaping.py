@@ -285,12 +285,9 @@ def _words(record: Record, how: Shaping) -> tuple[tuple[str, ...], list[str], li
 
 def _tags(record: Record, how: Shaping, name: str) -> Item:
     words, tags, _ = _words(record, how)
+    if how.card.shape == "entities":
+        tags = begun(tags)
     return Item(id=name, words=words, target=tuple(how.number(tag) for tag in tags))
-
-
-def _entities(record: Record, how: Shaping, name: str) -> Item:
-    words, tags, _ = _words(record, how)
-    return Item(id=name, words=words, target=tuple(how.number(tag) for tag in begun(tags)))
 
 
 def begun(tags: list[str]) -> list[str]:
@@ -331,7 +328,7 @@ _SHAPE: Mapping[str, Callable[[Record, Shaping, str], Item]] = MappingProxyType(
         "hellaswag": _hellaswag,
         "span": _span,
         "tags": _tags,
-        "entities": _entities,
+        "entities": _tags,
         "tree": _tree,
         "lines": _lines,
     }
