@@ -18,13 +18,9 @@ if TYPE_CHECKING:
     from ..findings.results import Curve, Result, SpanMap, X
     from ..inference.estimate import Estimate
     from ..pruning.pruned import Pruned
-<<<<<<< HEAD
-    from ..training.tuned import Tuned
-    from ..training.writing import EvaluationResult, TunedRuns
-=======
     from ..training.evaluation import Evaluation
+    from ..training.tuned import Tuned
     from ..training.writing import TunedRuns
->>>>>>> main
 
 # A span whose cost is not 0 by the band of all spans at once.
 SURE = "*"
@@ -194,33 +190,14 @@ def _tuned(result: TunedRuns) -> Iterable[Table]:
 
 def _evaluated(result: Evaluation) -> Iterable[Table]:
     """Every score with its interval and the majority baseline."""
-<<<<<<< HEAD
-    evaluation = result.evaluation
     columns: Columns = {
         "score": lambda name: name,
-        "value": lambda name: f"{evaluation.scores[name].value:.4f}",
-        f"{result.level * 100:g} % interval over examples": lambda name: _ends(evaluation.scores[name]),
-        "majority baseline": lambda name: (
-            f"{evaluation.baseline[name]:.4f}" if name in evaluation.baseline else ""
-        ),
+        "value": lambda name: f"{result.scores[name].value:.4f}",
+        f"{result.level * 100:g} % interval over examples": lambda name: _ends(result.scores[name]),
+        "majority baseline": lambda name: f"{result.baseline[name]:.4f}" if name in result.baseline else "",
     }
-    examples = f"{len(evaluation.ids):,} examples of {evaluation.task}/{evaluation.split}."
-    yield table(evaluation.scores, columns, [examples])
-=======
-    rows = [
-        [
-            name,
-            f"{score.value:.4f}",
-            f"{at_least(score.low, 4)} to {at_most(score.high, 4)}"
-            if score.low is not None and score.high is not None
-            else "",
-            f"{result.baseline[name]:.4f}" if name in result.baseline else "",
-        ]
-        for name, score in result.scores.items()
-    ]
-    head = ["score", "value", f"{result.level * 100:g} % interval over examples", "majority baseline"]
-    yield head, rows, [f"{len(result.ids):,} examples of {result.task}/{result.split}."]
->>>>>>> main
+    examples = f"{len(result.ids):,} examples of {result.task}/{result.split}."
+    yield table(result.scores, columns, [examples])
 
 
 def _pruned(result: Pruned) -> Iterable[Table]:
