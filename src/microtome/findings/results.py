@@ -93,8 +93,7 @@ class Curve:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.name)
-        object.__setattr__(self, "unit", Unit(self.unit))
-        _read_arrays(self, "a curve", (len(self.x),))
+        _check_arrays(self, (len(self.x),), "a curve")
         if not len(self.seeds) == len(self.reasons) == len(self.x):
             raise must("seeds and reasons of a curve", f"one for each of {len(self.x)} points", "others")
 
@@ -139,8 +138,17 @@ class SpanMap:
     arm: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "unit", Unit(self.unit))
-        _read_arrays(self, "a span map", (self.depth, self.depth))
+        _check_arrays(self, (self.depth, self.depth), "a span map")
+
+
+def _check_arrays(entry: Curve | SpanMap, shape: tuple[int, ...], name: str) -> None:
+    """Make a unit of the unit and arrays of the values and bounds, of the shape that they must have."""
+    object.__setattr__(entry, "unit", Unit(entry.unit))
+    for field_name in ("values", *_BOUNDS):
+        array = np.asarray(getattr(entry, field_name), dtype=np.float64)
+        object.__setattr__(entry, field_name, array)
+        if array.shape != shape:
+            raise must(f"{field_name} of {name}", f"of the shape {shape}", array.shape)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -214,14 +222,8 @@ class Result:
 
     def document(self) -> dict[str, Any]:
         """Convert the result, without the long table, to JSON-compatible data."""
-        return {
-            "format": f"microtome/{self.experiment}/1",
-            **{name: getattr(self, name) for name in _SCALARS},
-            "curves": [_plain_fields(entry) for entry in self.curves],
-            "spans": [_plain_fields(entry) for entry in self.spans],
-            "claims": [plain(claim.document()) for claim in self.claims],
-            **{name: plain(getattr(self, name)) for name in _LISTS},
-        }
+        entries = {name: plain(getattr(self, name)) for name in _SAVED}
+        return {"format": f"microtome/{self.experiment}/1", **entries}
 
     def plot(self) -> Any:
         """Draw all panels with matplotlib, in one figure; see `microtome.figures.panels.figure_of`."""
@@ -283,17 +285,7 @@ class Result:
 
 
 _BOUNDS = ("low", "high", "band_low", "band_high")
-_SCALARS = ("experiment", "model", "task", "split", "score", "points", "higher_is_better")
-_LISTS = ("lines", "findings", "methods", "references", "warnings", "more", "provenance")
-
-
-def _read_arrays(record: Curve | SpanMap, what: str, shape: tuple[int, ...]) -> None:
-    """Convert values and ends to arrays of this shape."""
-    for name in ("values", *_BOUNDS):
-        array = np.asarray(getattr(record, name), dtype=np.float64)
-        object.__setattr__(record, name, array)
-        if array.shape != shape:
-            raise must(f"{name} of {what}", f"of the shape {shape}", array.shape)
+_SAVED = tuple(entry.name for entry in fields(Result) if entry.name != "rows")
 
 
 def from_document(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]] = ()) -> Result:
@@ -314,21 +306,15 @@ def from_document(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
         if document["format"] != f"microtome/{document['experiment']}/1":
             raise must("the format of a result", f"microtome/{document['experiment']}/1", document["format"])
         claims = tuple(read_claim(entry) for entry in document.get("claims", ()))
-        return Result(
-            **{name: document[name] for name in _SCALARS},
-            curves=tuple(Curve(**_arrays(entry)) for entry in document["curves"]),
-            spans=tuple(SpanMap(**_arrays(entry)) for entry in document["spans"]),
-            lines=MappingProxyType({n: _number(v) for n, v in document["lines"].items()}),
-            rows=tuple(rows),
-            claims=claims,
+        entries = {name: _frozen(document[name]) for name in _SAVED if name != "claims"}
+        entries |= {
+            "curves": tuple(Curve(**_arrays(entry)) for entry in document["curves"]),
+            "spans": tuple(SpanMap(**_arrays(entry)) for entry in document["spans"]),
+            "lines": MappingProxyType({name: _number(value) for name, value in document["lines"].items()}),
             # Claims come first, and are written again.
-            findings=tuple(document["findings"][len(claims) :]),
-            methods=document["methods"],
-            references=tuple(document["references"]),
-            warnings=tuple(document["warnings"]),
-            more=MappingProxyType(dict(document["more"])),
-            provenance=MappingProxyType(dict(document["provenance"])),
-        )
+            "findings": tuple(document["findings"][len(claims) :]),
+        }
+        return Result(rows=tuple(rows), claims=claims, **entries)
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError) as error:
         if isinstance(error, InputError):
             raise
@@ -347,14 +333,12 @@ def open_result(path: str | os.PathLike[str]) -> Result:
     -------
     Result
     """
-    import pyarrow.parquet as pq
-
     folder = Path(path)
     folder = folder if folder.is_dir() else folder.parent
     check_plain(folder / RESULT)
     try:
         document = json.loads((folder / RESULT).read_bytes())
-        rows = pq.read_table(folder / TABLE).to_pylist() if (folder / TABLE).is_file() else []
+        rows = _read_parquet(folder / TABLE) if (folder / TABLE).is_file() else []
     except (OSError, ValueError, RuntimeError) as error:
         raise InputError(f"a result must be a readable {RESULT}, but got: {error}.") from error
     return from_document(document, rows)
@@ -364,6 +348,10 @@ def plain(value: Any, *, infinities: bool = False) -> Any:
     """Convert to JSON-compatible data: lists for arrays, None for NaN, None or strings for infinities."""
     if isinstance(value, np.ndarray | np.generic):
         return plain(value.tolist(), infinities=infinities)
+    if isinstance(value, Claim):
+        return plain(value.document(), infinities=infinities)
+    if isinstance(value, Curve | SpanMap):
+        return {entry.name: plain(getattr(value, entry.name)) for entry in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): plain(item, infinities=infinities) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -374,8 +362,10 @@ def plain(value: Any, *, infinities: bool = False) -> Any:
     return value
 
 
-def _plain_fields(record: Curve | SpanMap) -> dict[str, Any]:
-    return {entry.name: plain(getattr(record, entry.name)) for entry in fields(record)}
+def _frozen(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return MappingProxyType(dict(value))
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _number(value: Any) -> float:
@@ -383,7 +373,7 @@ def _number(value: Any) -> float:
 
 
 def _arrays(entry: Mapping[str, Any]) -> dict[str, Any]:
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
+    values = {name: _frozen(value) for name, value in entry.items()}
     for name in ("values", *_BOUNDS):
         values[name] = np.array(entry[name], dtype=np.float64)  # None becomes NaN
     if "full" in values:
@@ -396,3 +386,9 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> pyarrow.Table:
 
     names = list(dict.fromkeys(name for row in rows for name in row))
     return pa.table({name: [row.get(name) for row in rows] for name in names})
+
+
+def _read_parquet(path: Path) -> list[dict[str, Any]]:
+    import pyarrow.parquet as pq
+
+    return pq.read_table(path).to_pylist()

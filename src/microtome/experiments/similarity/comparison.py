@@ -82,7 +82,7 @@ class ModelComparison(MatrixOptions, ExtractionOptions, Experiment):
         seeds = range(self.seed, self.seed + self.random_baselines)
         encoders += [random_copy(encoders[0], seed) for seed in seeds]
         check_remove_top(self.remove_top, [width for encoder in encoders for width in encoder.widths])
-        rows = plan_rows(texts.examples, encoders, self.row_rule(encoders), progress=context.progress)
+        rows = plan_rows(texts.examples, encoders, self.row_rule(encoders), context)
         return Plan(
             summary=self.cost(encoders, rows, keep=self.keep),
             sentence=self.cost_sentence(encoders, rows, keep=self.keep),

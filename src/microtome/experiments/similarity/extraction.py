@@ -13,7 +13,6 @@ from ...encoders.versions import provenance
 from ...extraction.recording import RECORDED, Activations, record
 from ...extraction.texts import Texts
 from ...rows.planning import Rows, plan_rows
-from ...store.shelf import Shelf
 from ..base import Experiment, Plan, as_function, option
 from .inputs import ExtractionOptions
 
@@ -58,7 +57,7 @@ class Extraction(ExtractionOptions, Experiment):
         self.row_rule()
         texts = self.texts()
         (encoder,) = self.open_encoders([self.model], context)
-        rows = plan_rows(texts.examples, [encoder], self.row_rule([encoder]), progress=context.progress)
+        rows = plan_rows(texts.examples, [encoder], self.row_rule([encoder]), context)
         return Plan(
             summary=self.cost([encoder], rows),
             sentence=self.cost_sentence([encoder], rows),
@@ -74,10 +73,9 @@ class Extraction(ExtractionOptions, Experiment):
             encoder,
             inputs.texts,
             rows,
-            shelf=Shelf(context.store, context.command),
+            context=context,
             storage=self.storage,
             batch_tokens=self.batch_tokens,
-            progress=context.progress,
         )
         facts = {
             "models": [recording.facts["model"]],
