@@ -272,7 +272,7 @@ def _ends(
     dof: float,
     miss: float,
 ) -> tuple[float, float]:
-    """Interval of the least difference of a cell inside and one outside, that misses with this probability."""
+    """Interval of the least difference of a cell inside and one outside, missed with this probability."""
     from scipy.special import ndtri, stdtrit
 
     variances = np.diagonal(covariance)
