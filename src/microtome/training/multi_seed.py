@@ -18,13 +18,12 @@ from ..lazy import torch
 from ..runtime import using_threads
 from ..store.shelf import Shelf
 from ..tasks.task import Task
-from .checking import UNSUPPORTED, check_many
 from .finetuning import KIND, TrainingRun, finetune
 from .opening import open_model, open_task, open_tuned
 from .optimization.stopping import in_child, stopping_children
 from .precision import make_accelerator
 from .recipe import Recipe
-from .request import ask, split_context
+from .request import UNSUPPORTED, ask, check_many, split_context
 from .tuned import Tuned
 
 
