@@ -34,11 +34,12 @@ def entries(root: Path) -> list[StoreEntry]:
     """Three entries of different age, the oldest first."""
     found = []
     for n, kind in enumerate(["activations", "map", "activations"]):
+        shelf = Shelf(root, f"microtome make {n}")
 
         def write(folder: Path, n: int = n) -> None:
             (folder / "result.json").write_text("x" * (n + 1) * 1000)
 
-        entry = Shelf(root, f"microtome make {n}").put(
+        entry = shelf.put(
             write,
             kind=kind,
             specification={"model": f"m{n}", "rows": {"unit": "word"}},
@@ -200,9 +201,8 @@ def test_an_entry_that_cannot_be_read(entries: list[StoreEntry], capsys: pytest.
 
 
 def test_what_is_shown_cannot_steer_the_terminal(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    entry = Shelf(root, "\x1b[31m[bold]").put(
-        lambda folder: None, kind="map", specification={"\x1b[2J": "[red]"}
-    )
+    shelf = Shelf(root, "\x1b[31m[bold]")
+    entry = shelf.put(lambda folder: None, kind="map", specification={"\x1b[2J": "[red]"})
     out = told(capsys, "show", entry.address)
     assert "\x1b" not in out
     assert "\ufffd[31m[bold]" in out
