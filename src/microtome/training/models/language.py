@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ...encoders.load_errors import telling
+from ...encoders.load_errors import one_sentence
 from ...encoders.sentence import unpack
 from ...errors import InputError
 from ...lazy import torch
@@ -58,7 +58,7 @@ def _from_file(encoder: TransformerEncoder, kind: Any, names: set[str]) -> dict[
         return None
     path = unpack(encoder.source.given).model
     try:
-        with telling(path):
+        with one_sentence(path):
             net, report = kind.from_pretrained(
                 path, revision=encoder.source.revision, output_loading_info=True
             )
