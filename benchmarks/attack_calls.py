@@ -27,7 +27,7 @@ _RNG = np.random.default_rng(0)
 _ROWS: Any = _RNG.normal(size=(60, 8))
 _MAP: Any = np.corrcoef(_RNG.normal(size=(6, 40)))
 
-_COUNTS = (-1, 1.5, "3", _NAN, [1], 10**40)
+_COUNTS = (-1, 1.5, "3", _NAN, [1], 10**40, 10**400)
 _SEED = (-1, 1.5, "x", _NAN, [1])
 _SEEDS = (-1, 1.5, "x", [], [1, 1], [-1], [1.5], [None], _NAN, {"a": 1})
 _NAMES = ("nope", "", 3, None, ["x"], b"x")

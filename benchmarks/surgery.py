@@ -83,7 +83,7 @@ class Case:
         self.layers, self.longest = layers, longest
 
     def predict(self, model: Any) -> Any:
-        from microtome.training.evaluating import predict
+        from microtome.training.cuts import predict
 
         return predict(model, self.split, self.task, self.tokenizer, longest=self.longest)
 

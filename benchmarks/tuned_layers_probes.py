@@ -48,11 +48,11 @@ def record_all(
     models: Mapping[str, Any], target: str, options: Mapping[str, Any], aside: Path
 ) -> tuple[Asked, dict[str, np.ndarray]]:
     """Run models over the words that are learned from and judged on."""
+    from microtome.context import Context
     from microtome.extraction.recording import record
     from microtome.extraction.texts import make_texts
     from microtome.rows.options import row_options
     from microtome.rows.planning import plan_rows
-    from microtome.store.shelf import Shelf
 
     found, trees = annotated(target, options), target == TREES
     train, judged = drawn(found, "train", options["train"]), drawn(found, "test", options["judged"])
@@ -63,9 +63,9 @@ def record_all(
     rows = plan_rows(
         texts.examples, list(models.values()), row_options("word", subword="mean" if trees else "last")
     )
-    shelf, stacks = Shelf(aside), {}
+    context, stacks = Context(store=aside), {}
     for name, model in models.items():
-        read = record(model, texts, rows, shelf=shelf)
+        read = record(model, texts, rows, context=context)
         stacks[name] = np.stack([np.asarray(layer, dtype=np.float32) for layer in read.layers])
     return Asked(
         annotated=found,

@@ -12,6 +12,7 @@ from dataclasses import fields
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
 
+from .checks import is_countable
 from .errors import InputError, listed, must
 from .runtime import find_device
 
@@ -196,6 +197,9 @@ def _check_one(name: str, rule: list[tuple[str, Test]], value: Any) -> None:
         raise must(name, listed(word for word in words if word != "a string" or "a path" not in words), value)
     if name in LARGEST and _is_whole(value) and value > LARGEST[name]:
         raise must(name, f"at most {LARGEST[name]:,}", value)
+    for number in value if isinstance(value, list | tuple) else (value,):
+        if _is_whole(number) and not is_countable(int(number)):
+            raise must(name, "a number of at most 64 bits", number)
     if (name.endswith("seed") or name in LARGEST) and _is_whole(value) and value < 0:
         raise must(name, "a whole number of at least 0", value)
     if name.endswith("seeds") and _several(_is_whole)(value) and min(value, default=0) < 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -38,6 +39,23 @@ def whole_number(name: str, value: Any, least: int | None = None, most: int | No
         return number
     limits = "" if least is None else " above 0" if least == 1 else f" of at least {least}"
     raise must(name, f"a whole number{limits if most is None else f' between {least} and {most:,}'}", value)
+
+
+def is_finite(value: Any) -> bool:
+    """
+    Whether a real number is finite as a float; whole numbers may be too large to be one.
+
+    Examples
+    --------
+    >>> [is_finite(value) for value in (1.5, float("inf"), float("nan"), 10**400)]
+    [True, False, False, False]
+    """
+    return abs(value) <= sys.float_info.max
+
+
+def is_countable(value: int) -> bool:
+    """Whether a whole number fits into 64 bits, as libraries for arrays need it."""
+    return -(2**63) <= value < 2**63
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:

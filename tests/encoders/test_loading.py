@@ -202,7 +202,9 @@ MUTATIONS = [
     (file, None, text) for file in ("config.json", "tokenizer.json") for text in ("", "[]", "3", '"x"')
 ]
 MUTATIONS += [("tokenizer_config.json", "model_input_names", json.dumps(value)) for value in WRONG]
-MUTATIONS += [("tokenizer_config.json", "model_max_length", json.dumps(value)) for value in ("x", [1], {})]
+MUTATIONS += [
+    ("tokenizer_config.json", "model_max_length", json.dumps(value)) for value in ("x", [1], {}, 10**400)
+]
 MUTATIONS += [
     ("config.json", name, json.dumps(value))
     for name in ("architectures", "dtype", "hidden_size", "model_type", "num_attention_heads", "vocab_size")

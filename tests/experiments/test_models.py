@@ -22,7 +22,8 @@ from microtome.store.shelf import Shelf
 from microtome.tasks.items import Item, Split
 from microtome.tasks.task import Task
 from microtome.training.cut_store import as_answers, cut_answers
-from microtome.training.evaluating import predict, write_windows
+from microtome.training.cuts import predict
+from microtome.training.evaluating import write_windows
 from microtome.training.heads.head import Head
 from microtome.training.models.modeling import build
 from microtome.training.models.saving import save

@@ -17,6 +17,7 @@ import torch
 
 import microtome as mt
 import tiny
+from microtome.context import Context
 from microtome.corpora.examples import Example
 from microtome.encoders.loading import load
 from microtome.errors import DamageWarning, InputError
@@ -78,7 +79,8 @@ def recorded(encoder: Any, store: Path, corpus: Any = None, kind: str = "word", 
     texts = make_texts(CORPUS if corpus is None else corpus)
     chosen = {k: options.pop(k) for k in ("subword", "longest", "sample", "seed") if k in options}
     rows = plan_rows(texts.examples, [encoder], row_options(kind, **chosen))
-    return record(encoder, texts, rows, shelf=Shelf(store, options.pop("command", "")), **options)
+    settings = {name: options.pop(name) for name in ("command", "progress") if name in options}
+    return record(encoder, texts, rows, context=Context(store=store, **settings), **options)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -222,7 +224,7 @@ def test_weights_that_are_no_numbers_are_told_and_nothing_is_kept(checkpoint: Pa
     with pytest.raises(
         InputError, match=r"layer bert/2 must have finite values, .* look at the weights of .*bert"
     ):
-        record(broken, texts, rows, shelf=Shelf(tmp_path))
+        record(broken, texts, rows, context=Context(store=tmp_path))
     assert list(Shelf(tmp_path).entries()) == []
 
 
@@ -308,13 +310,13 @@ def test_a_batch_that_ran_out_of_memory_is_small_after_an_interruption_too(
 
 PROCESS = """
 import os, signal, sys
+from microtome.context import Context
 from microtome.corpora.examples import Example
 from microtome.encoders.loading import load
 from microtome.extraction.recording import record
 from microtome.extraction.texts import make_texts
 from microtome.rows.options import row_options
 from microtome.rows.planning import plan_rows
-from microtome.store.shelf import Shelf
 
 model, store, windows = sys.argv[1], sys.argv[2], int(sys.argv[3])
 lines = sys.stdin.read().split("\\n")
@@ -329,7 +331,7 @@ def progress(what, done, total):
 encoder, texts = load(model), make_texts(corpus)
 rows = plan_rows(texts.examples, [encoder], row_options("word"))
 print("ready", flush=True)
-found = record(encoder, texts, rows, shelf=Shelf(store), window=4, progress=progress)
+found = record(encoder, texts, rows, context=Context(store=store, progress=progress), window=4)
 print(found.address, len(seen), flush=True)
 """
 

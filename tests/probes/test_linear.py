@@ -125,7 +125,6 @@ def test_many_rows_are_fitted_from_some_to_the_same_end(
 ) -> None:
     monkeypatch.setattr(logistic, "PRECISE", 0)
     monkeypatch.setattr(solver, "MANY", 400)
-    monkeypatch.setattr(logistic, "SPACED", 200)
     monkeypatch.setattr(solver, "UNSURE", asked)
     X = layers_of(3000, 15)
     y = labels_of(X, classes, strength=6.0)
@@ -138,16 +137,15 @@ def test_many_rows_are_fitted_from_some_to_the_same_end(
         assert (found.predict(X)[layer] == answers).mean() >= 0.999
 
 
-def test_large_layers_follow_each_other_to_where_each_would_end_alone(
+def test_large_layers_are_fitted_as_each_alone_on_any_number_of_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(logistic, "PRECISE", 0)
     monkeypatch.setattr(solver, "MANY", 300)
-    monkeypatch.setattr(logistic, "SPACED", 200)
     first = layers_of(900, 12, layers=1)[0]
     noise = layers_of(900, 12, layers=5, seed=3)
     X = np.stack([first + 0.3 * place * each for place, each in enumerate(noise)])
-    # Neighbors may be alike, or have nothing in common, and one may say nothing.
+    # One layer may say nothing.
     X[4] = 1.0
     y = labels_of(X, 4)
     together = fit_logistic(X, y, 4, penalties=[1.0])

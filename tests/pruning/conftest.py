@@ -12,7 +12,7 @@ import tiny
 from microtome.encoders.loading import load
 from microtome.tasks.items import Item
 from microtome.tasks.task import Task
-from microtome.training.evaluating import predict
+from microtome.training.cuts import predict
 from microtome.training.models.modeling import build
 from pruning.idle import balance, still, task_with, texts
 from samples import task_of

@@ -27,7 +27,7 @@ from microtome.pruning.claims import PruningClaims
 from microtome.pruning.margin import Drop
 from microtome.pruning.pruned import Pruned
 from microtome.scores.table import SCORES
-from microtome.training.evaluating import plain
+from microtome.training.evaluation import plain
 
 LAYERS, ROWS, FEATURES = 9, 240, 12
 

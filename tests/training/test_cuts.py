@@ -27,9 +27,9 @@ from microtome.training.cuts import (
     every_truncation,
     layer_states,
     outputs_of_cuts,
+    predict,
     predict_cuts,
 )
-from microtome.training.evaluating import predict
 from microtome.training.heads.head import Head
 from microtome.training.inputs import Features, encode
 from microtome.training.models.modeling import build

@@ -25,7 +25,6 @@ from ..measures.declare import Chosen
 from ..measures.table import chosen_all
 from ..rows.documents import DOCUMENTS
 from ..rows.planning import Rows
-from ..store.shelf import Shelf
 from .models import attention_maps, tuned_facts
 from .request import SimilarityOptions, prepare
 from .similarity import compute_maps
@@ -171,16 +170,14 @@ def compare_layers(inputs: ComparisonInputs, options: SimilarityOptions, context
 
 
 def _record(inputs: ComparisonInputs, context: Context) -> list[Activations]:
-    shelf = Shelf(context.store, context.command)
     return [
         record(
             encoder,
             inputs.texts,
             inputs.rows,
-            shelf=shelf,
+            context=context.named(encoder.name),
             storage=inputs.storage,
             batch_tokens=inputs.batch_tokens,
-            progress=context.named(encoder.name).progress,
         )
         for encoder in inputs.encoders
     ]

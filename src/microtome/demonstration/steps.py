@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +109,8 @@ def compare_layers(bench: Bench, encoder: Any, runs: Sequence[Tuned], baselines:
 
 def _draw(bench: Bench, similarity_map: Map, name: str) -> None:
     """Draw one map of everything that became of an encoder, to be shown elsewhere."""
-    from ..figures.heatmap import draw, save_figure
+    from ..figures.files import save_figure
+    from ..figures.heatmap import draw
 
     axes = draw(
         similarity_map, title=f"{name}, tuned with {len(bench.plan.seeds)} seeds, and drawn at random"
@@ -166,7 +167,7 @@ def prune_first(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> Unseen | N
     from ..experiments.tuning.pruning import prune
     from ..pruning.exporting import forget_pruned
     from ..training.evaluating import evaluate
-    from ..training.writing import EvaluationResult, forget_evaluation
+    from ..training.evaluation import forget_evaluation
 
     plan, name = bench.plan, encoder.name
     place, beside = bench.out / "prune" / name, bench.out / "evaluate" / name
@@ -194,11 +195,10 @@ def prune_first(bench: Bench, encoder: Any, runs: Sequence[Tuned]) -> Unseen | N
         # The same look at the same examples that confirmed it.
         level=pruned.level if pruned.confirmed is None else pruned.confirmed.level,
     )
-    result = EvaluationResult(
-        evaluation=unseen.evaluation,
-        reference=full_scores,
+    result = replace(
+        unseen.evaluation,
+        reference=replace(full_scores, model=f"{name} with all {unseen.depth}"),
         model=f"{name} with {unseen.kept} of {unseen.depth} blocks",
-        against=f"{name} with all {unseen.depth}",
         facts={"command": bench.context.command},
     )
     result.save(beside)
@@ -216,18 +216,13 @@ def hold_against_floor(bench: Bench, run: Tuned, baseline: Tuned) -> None:
         Of one seed.
     """
     from ..training.evaluating import evaluate
-    from ..training.writing import EvaluationResult
 
-    evaluations = [
-        evaluate(tuned_run, bench.task, split="test", progress=bench.context.progress)
-        for tuned_run in (run, baseline)
-    ]
-    name = bench.plan.encoders[0]
-    result = EvaluationResult(
-        evaluation=evaluations[0],
-        reference=evaluations[1],
-        model=f"{name} (seed {run.seeds.order})",
-        against=f"{random_name(bench.plan)} (seed {baseline.seeds.order})",
-        facts={"command": bench.context.command},
+    scores, reference = (
+        replace(
+            evaluate(tuned, bench.task, split="test", progress=bench.context.progress),
+            model=f"{name} (seed {tuned.seeds.order})",
+        )
+        for tuned, name in ((run, bench.plan.encoders[0]), (baseline, random_name(bench.plan)))
     )
+    result = replace(scores, reference=reference, facts={"command": bench.context.command})
     result.save(bench.out / FLOOR / "evaluate")

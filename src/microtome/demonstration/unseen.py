@@ -14,7 +14,7 @@ from ..tasks.items import Split
 from ..tasks.task import Task
 
 if TYPE_CHECKING:
-    from ..training.evaluating import Evaluation
+    from ..training.evaluation import Evaluation
 
 BATCH = 32
 

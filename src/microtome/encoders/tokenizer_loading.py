@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import os
 from pathlib import Path
 from typing import Any
 
+from ..checks import is_finite
 from ..errors import InputError, must
 from ..lazy import tokenizers, transformers
 from .family import Family
@@ -81,7 +81,7 @@ def _backend(
     limit = tokenizer.model_max_length
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, (int, float))):
         raise must("model_max_length of a tokenizer", "a number", limit)
-    limit = int(limit) if limit is not None and math.isfinite(limit) else None
+    limit = int(limit) if limit is not None and is_finite(limit) else None
     return backend, limit, "token_type_ids" in inputs
 
 

@@ -25,7 +25,6 @@ from ..measures.declare import Chosen
 from ..measures.table import chosen_all
 from ..rows.options import RowOptions
 from ..rows.planning import Rows, input_length, plan_at_most
-from ..store.shelf import Shelf
 from ..training.opening import open_model
 from .cell_errors import Points, Reasons, Sample, curve_of, errors_of
 
@@ -226,7 +225,6 @@ def record_models(
     Recorded
     """
     context = context or Context()
-    shelf = Shelf(context.store, context.command)
     activations: dict[str, Activations] = {}
     digests: dict[str, str] = {}
     first = None
@@ -236,14 +234,7 @@ def record_models(
         if same:
             check_same(name, loaded, first)
         encoder = called(loaded, name)
-        activations[name] = record(
-            encoder,
-            texts,
-            rows,
-            shelf=shelf,
-            storage=storage,
-            progress=context.named(name).progress,
-        )
+        activations[name] = record(encoder, texts, rows, context=context.named(name), storage=storage)
         digests[name] = encoder.digest
         if visit is not None:
             visit(name, loaded)

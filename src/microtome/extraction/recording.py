@@ -12,7 +12,7 @@ from typing import Any, overload
 import numpy as np
 
 from ..checks import check_choice, whole_number
-from ..context import Progress
+from ..context import Context
 from ..encoders.encoder import Encoder
 from ..errors import InputError
 from ..rows.planning import WINDOW, Rows
@@ -150,11 +150,10 @@ def record(
     texts: Texts,
     rows: Rows,
     *,
-    shelf: Shelf,
+    context: Context,
     storage: str = "float32",
     batch_tokens: int | None = None,
     window: int = WINDOW,
-    progress: Progress | None = None,
 ) -> Activations:
     """
     Record the rows of every layer in the store, or find them there.
@@ -167,12 +166,13 @@ def record(
     texts : Texts
     rows : Rows
         Rows planned on these texts.
-    shelf : Shelf
+    context : Context
+        Its store, command and progress.
     storage : {"float32", "float16", "bfloat16"}
         The type in which numbers are stored.
     batch_tokens : int, optional
         The maximum number of tokens in a batch, padding included; chosen by device when absent.
-    window, progress
+    window : int
         As in `stream`.
 
     Returns
@@ -202,7 +202,7 @@ def record(
         "texts": dict(texts.facts),
         "rows": {"count": len(rows), "sentence": rows.sentence(), "digest": rows.digest},
     }
-    with shelf.work(kind="activations", specification=specification) as work:
+    with Shelf(context.store, context.command).work(kind="activations", specification=specification) as work:
         entry = work.entry
         if entry is None:
             writer = ShardWriter(work.folder, layers, storage)
@@ -215,7 +215,7 @@ def record(
                 window=window,
                 # A batch size that ran out of memory once would do so again.
                 tokens=done.get("tokens", batch_tokens),
-                progress=progress,
+                progress=context.progress,
             ):
                 if part.stop > part.start:
                     arrays = [layer.cpu().numpy() for layer in part.layers[0]]

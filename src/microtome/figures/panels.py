@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError, WorkError, must
+from ..errors import InputError
 from ..findings.results import Result, SpanMap
 from . import curves, spans
-from .captions import add_panel, new_figure, title_of
+from .captions import add_panel, new_figure, printable, title_of
 from .curves import by_panel, draw_curves, draw_differences
-from .heatmap import FORMATS, file_stems, printable, save_figure
+from .files import FORMATS, save_all
 from .savings import draw_savings, savings_of
 from .spans import common_reach, draw_spans, map_side
 from .trajectories import TRAJECTORY, save_trajectory
@@ -90,27 +90,13 @@ def save_figures(
     tuple of Path
         Such as `scores.png`, `differences.png` and `spans.png`.
     """
-    for kind in formats:
-        if kind not in FORMATS:
-            raise must("formats", f"among {', '.join(FORMATS)}", kind)
-    target = Path(folder)
-    written: list[Path] = []
-    draw_functions = {**_curve_files(result), **_span_files(result)}
+    drawings = {**_curve_files(result), **_span_files(result)}
     if savings_of(result):
-        draw_functions["savings"] = partial(draw_savings, result)
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-        for stem, draw in zip(file_stems(list(draw_functions)), draw_functions.values(), strict=True):
-            axes = draw()
-            for kind in formats:
-                path = target / f"{stem}.{kind}"
-                save_figure(axes, path)
-                written.append(path)
-    except OSError as error:
-        raise WorkError(f"figures must be written to a writable folder, but got: {error}.") from error
-    if result.experiment == TRAJECTORY:
-        written += save_trajectory(result, target, formats)
-    return tuple(written)
+        drawings["savings"] = partial(draw_savings, result)
+    written = save_all(folder, formats, drawings)
+    return (
+        (*written, *save_trajectory(result, folder, formats)) if result.experiment == TRAJECTORY else written
+    )
 
 
 def _groups(result: Result) -> Iterator[tuple[bool, str, str, list[str]]]:

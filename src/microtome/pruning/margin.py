@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..checks import is_finite
 from ..errors import must
 from ..inference.answers import Answers, aligned
 from ..inference.clusters import Clusters
@@ -152,7 +153,7 @@ def judge_drop(
     (0.0, 1, 1, 0.89, True)
     """
     resolved = find_score(score)
-    if not max_drop > 0 or not math.isfinite(max_drop):
+    if not max_drop > 0 or not is_finite(max_drop):
         raise must("max_drop", "above 0", max_drop)
     if not 0.5 < level < 1:
         raise must("level", "between 0.5 and 1", level)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..checks import check_distinct
-from ..context import Progress
+from ..context import Context
 from ..corpora.examples import Example
 from ..encoders.encoder import TRAINED, Encoder
 from ..errors import InputError, must
@@ -165,8 +165,7 @@ def plan_rows(
     corpus: Iterable[Example],
     encoders: Sequence[Encoder],
     options: RowOptions,
-    *,
-    progress: Progress | None = None,
+    context: Context | None = None,
 ) -> Rows:
     """
     Find the rows that all models have.
@@ -177,8 +176,8 @@ def plan_rows(
     encoders : sequence of Encoder
         Their names must differ.
     options : RowOptions
-    progress : callable, optional
-        Called with the name of the step, the count so far, and the total (0: unknown).
+    context : Context, optional
+        Its progress is called with the number of examples so far.
 
     Returns
     -------
@@ -216,8 +215,8 @@ def plan_rows(
             candidates += len(all_units)
             example_indices.append(np.full(len(common_units), index, dtype=np.int64))
             units.append(common_units)
-        if progress is not None:
-            progress("words", len(ids), 0)
+        if context is not None and context.progress is not None:
+            context.progress("words", len(ids), 0)
     if not ids:
         raise InputError("a corpus must hold at least one example, but it is empty.")
     check_distinct("ids of examples", ids)

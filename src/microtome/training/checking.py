@@ -26,7 +26,6 @@ def check_seeds(
     task: Task,
     seeds: Sequence[int],
     *,
-    at_once: int = 1,
     vectorized: bool = False,
     **options: Any,
 ) -> TuningRequest:
@@ -37,7 +36,7 @@ def check_seeds(
     ----------
     encoder : Encoder
     task : Task
-    seeds, at_once, vectorized
+    seeds, vectorized
         As in `finetune_seeds`.
     **options
         Of `finetune`.
@@ -47,16 +46,14 @@ def check_seeds(
     TuningRequest
         The request of the first seed.
     """
-    check_many(seeds, at_once=at_once, vectorized=vectorized, **options)
+    check_many(seeds, vectorized=vectorized, **options)
     return check_run(encoder, task, seed=seeds[0], vectorized=vectorized, **options)
 
 
-def check_many(seeds: Sequence[int], *, at_once: int, vectorized: bool, **options: Any) -> None:
+def check_many(seeds: Sequence[int], *, vectorized: bool, **options: Any) -> None:
     """Check that seeds and options of `finetune_seeds` are compatible."""
     if not seeds or len(set(seeds)) != len(seeds):
         raise must("seeds", "one or more, each once", list(seeds))
-    if not isinstance(at_once, int) or at_once < 1:
-        raise must("at_once", "a whole number above 0", at_once)
     if vectorized:
         for name, value in options.items():
             # An empty list of checkpoints is the default as well as an empty tuple.

@@ -1,4 +1,4 @@
-"""Predictions of a fine-tuned model without some of its blocks; each shared prefix of blocks runs once."""
+"""Predictions of a fine-tuned model, whole or without some blocks; each shared prefix of blocks runs once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from ..errors import must
 from ..lazy import torch
 from ..tasks.items import Split
 from ..tasks.task import Task
-from .evaluating import TOKENS
 from .precision import Autocast
 
 if TYPE_CHECKING:
@@ -23,12 +22,64 @@ if TYPE_CHECKING:
     from .inputs import Features
     from .models.taskmodel import TaskModel
 
+# Maximum number of tokens in a batch, padding included.
+TOKENS = {"cpu": 2_048, "cuda": 65_536}
 # Maximum bytes of the states of one batch: one state per layer and a few temporaries.
 LIVE = {"cpu": 128 * 2**20, "cuda": 4 * 2**30}
 _ON_THE_WAY = 3
 
 Read = Callable[["torch.Tensor", "dict[str, torch.Tensor]"], Any]
 Use = Callable[[int, Any, "dict[str, torch.Tensor]", Sequence[int]], None]
+
+
+def predict(
+    model: TaskModel,
+    split: Split,
+    task: Task,
+    tokenizer: Any,
+    *,
+    longest: int | None = None,
+    stride: int | None = None,
+    context: Context = SILENT,
+    autocast: Autocast = contextlib.nullcontext,
+) -> list[Any]:
+    """
+    Predict every example.
+
+    Parameters
+    ----------
+    model : TaskModel
+    split : Split
+    task : Task
+    tokenizer : Tokenizer
+        Of the encoder.
+    longest, stride : int, optional
+        Maximum number of tokens per example, and the overlap of windows of a passage.
+    context : Context
+    autocast : callable
+        Returns the context of mixed precision.
+
+    Returns
+    -------
+    list
+        One prediction per example, in the form of the task's kind.
+    """
+    from .heads.decoding import answers, decode
+    from .inputs import by_length, collate, encode
+
+    features = encode(split.items, task, tokenizer, longest=longest, stride=stride, mask=model.mask)
+    outputs: list[Any] = [None] * len(features)
+    model.eval()
+    done = 0
+    for indices in by_length(features, TOKENS["cpu" if model.device.type == "cpu" else "cuda"]):
+        examples = [features[index] for index in indices]
+        batch = collate(examples, model.device)
+        with torch.inference_mode(), autocast():
+            for index, output in zip(indices, answers(model, model(batch), batch, examples), strict=True):
+                outputs[index] = output
+        done += len(indices)
+        context.report(f"{task.name}/{split.name}", done, len(features))
+    return decode(outputs, features, split.items, task)
 
 
 def every_truncation(depth: int) -> dict[int, Cut]:

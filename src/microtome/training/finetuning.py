@@ -21,7 +21,9 @@ from ..store.shelf import Shelf
 from ..tasks.loading import as_task
 from ..tasks.task import Task
 from ..version import VERSION
-from .evaluating import Evaluation, guessed_from, predict, score_answers, write_answers, write_windows
+from .cuts import predict
+from .evaluating import guessed_from, score_answers, write_windows
+from .evaluation import Evaluation
 from .opening import open_tuned
 from .optimization.cuda_graphs import LENGTHS
 from .optimization.frozen_features import Bottom
@@ -286,7 +288,7 @@ class TrainingRun:
         failure = _failure(course, evaluation)
         failure_text = None if failure is None else str(failure)
         save(self.model, self.folder, request.encoder.tokenizer)
-        write_answers(evaluation, self.folder / ANSWERS)
+        evaluation.write_table(self.folder / ANSWERS)
         write_windows(self.folder, request.longest, request.stride)
         summary = {"model": request.encoder.name, "task": request.task.name, "recipe": request.recipe.name}
         document = {
@@ -304,7 +306,7 @@ class TrainingRun:
             "course": _plain(course),
             "failure": failure_text,
             "checkpoints": checkpoints,
-            "evaluation": evaluation.document(),
+            "evaluation": evaluation.scored(),
             "device": str(self.accelerator.device),
             "processes": self.accelerator.num_processes,
             "microtome": VERSION,
@@ -369,6 +371,6 @@ def _plain(course: TrainingCourse) -> dict[str, Any]:
 def _failure(course: TrainingCourse, evaluation: Evaluation) -> Failure | None:
     if course.diverged is not None:
         return Failure("diverged", course.diverged)
-    if evaluation.kind != "language_modeling" and evaluation.constant:
+    if evaluation.task_kind != "language_modeling" and evaluation.constant:
         return Failure("collapsed", f"every example of {evaluation.split} got the same answer")
     return None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
+from ..checks import is_countable, is_finite
 from ..errors import InputError, must, unknown
 
 
@@ -134,11 +134,11 @@ _WARMUP = "a share of the updates between 0 and 1 (a number of updates is given 
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and is_finite(value)
 
 
 def _is_whole(value: Any, least: int = 1) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least and is_countable(value)
 
 
 def _is_positive(value: Any) -> bool:

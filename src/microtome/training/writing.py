@@ -1,4 +1,4 @@
-"""Results of fine-tunings and evaluations: documents, findings and output folders."""
+"""Results of fine-tunings: documents, findings and output folders."""
 
 from __future__ import annotations
 
@@ -13,32 +13,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..encoders.versions import provenance
 from ..findings.claims.claim import Claim
 from ..findings.claims.render import render
-from ..findings.claims.scores import difference_claim, failure_claim, score_claim
-from ..findings.results import plain as plain_data
+from ..findings.claims.scores import failure_claim, score_claim
 from ..findings.words import counted
 from ..lazy import torch
 from ..store.entry import read_entry
-from ..store.files import write_whole
-from ..store.outfolder import (
-    RESULT,
-    TABLE,
-    check_earlier,
-    check_foreign,
-    deliver,
-    forget,
-    kind_of,
-    listed,
-    make_folder,
-)
-from .evaluating import Evaluation, plain
+from ..store.outfolder import RESULT, TABLE, check_earlier, check_foreign, deliver, listed, make_folder
+from .evaluation import plain, sentences_of, write_document
 from .tuned import RUN
 
 if TYPE_CHECKING:
     from ..inference.estimate import Estimate
-    from ..inference.pairing import Comparison
     from .tuned import Tuned
 
-TUNING, EVALUATION = "finetune", "evaluate"
+TUNING = "finetune"
 
 
 def check_runs(folder: Path, seeds: Sequence[int]) -> None:
@@ -128,7 +115,7 @@ class TunedRuns:
                 "address": run.address,
                 "folder": str(run.folder),
                 **json.loads((run.folder / RUN).read_text()),
-                "evaluation": run.evaluation.document(),
+                "evaluation": run.evaluation.scored(),
             }
             for run in self.runs
         ]
@@ -166,7 +153,7 @@ class TunedRuns:
             "format": f"microtome/{TUNING}/1",
             "runs": self._run_documents,
             "mean": plain(self.mean),
-            **_sentences(self),
+            **sentences_of(self),
             "provenance": self.provenance,
         }
 
@@ -189,7 +176,7 @@ class TunedRuns:
         check_runs(Path(folder), [run.seeds.order for run in self.runs])
         path = make_folder(folder)
         checkpoints = [deliver(run.folder, path / f"seed-{run.seeds.order}") for run in self.runs]
-        _write(path, self.document())
+        write_document(path, self.document())
         rows = [
             {
                 "seed": run.seeds.order,
@@ -205,128 +192,3 @@ class TunedRuns:
         ]
         pq.write_table(pa.Table.from_pylist(rows), path / TABLE)
         return (path / RESULT, path / TABLE, *checkpoints)
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvaluationResult:
-    """
-    Result of an evaluation, optionally compared with another one on the same examples.
-
-    Parameters
-    ----------
-    evaluation : Evaluation
-    model : str
-        Its name.
-    reference : Evaluation, optional
-        Of the model that it is compared with.
-    against : str
-        The name of that model.
-    level : float
-        Of the interval of the difference.
-    facts : mapping
-        What reproduces the evaluation beside its own records: the command and its options.
-    """
-
-    kind: ClassVar[str] = EVALUATION
-    evaluation: Evaluation
-    model: str = ""
-    reference: Evaluation | None = field(default=None, repr=False)
-    against: str = ""
-    level: float = 0.95
-    facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
-
-    @cached_property
-    def comparison(self) -> Comparison | None:
-        """This model minus the other one."""
-        return None if self.reference is None else self.evaluation.against(self.reference, level=self.level)
-
-    @cached_property
-    def claims(self) -> tuple[Claim, ...]:
-        """The difference of two models, and the score of the first against the majority baseline."""
-        comparison = self.comparison
-        against = [] if comparison is None else difference_claim(comparison, self.against)
-        return (*against, *self.evaluation.claims)
-
-    @property
-    def findings(self) -> tuple[str, ...]:
-        """The claims as text, and notes of the task."""
-        return (*map(render, self.claims), *self.evaluation.remarks)
-
-    @property
-    def methods(self) -> str:
-        """A paragraph for a paper."""
-        return self.evaluation.methods
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What a reader of the scores must know."""
-        return self.evaluation.warnings
-
-    @property
-    def provenance(self) -> Mapping[str, Any]:
-        """What it takes to reproduce the evaluation."""
-        evaluations = [self.evaluation, *([] if self.reference is None else [self.reference])]
-        records = [evaluation.provenance for evaluation in evaluations]
-        combined = {
-            **records[0],
-            "models": [digest for record in records for digest in record.get("models", ())],
-            "seconds": round(sum(record.get("seconds", 0.0) for record in records), 3),
-        }
-        return {**(combined if records[0] else {}), **self.facts}
-
-    def document(self) -> dict[str, Any]:
-        """Plain data of the format microtome/evaluate/1."""
-        comparison, evaluation = self.comparison, self.evaluation.document()
-        document = {"format": f"microtome/{EVALUATION}/1", "model": self.model, **evaluation}
-        if comparison is not None and self.reference is not None:
-            document["against"] = {
-                "model": self.against,
-                **self.reference.document(),
-                "difference": comparison.difference,
-                "low": None if comparison.interval is None else comparison.interval.low,
-                "high": None if comparison.interval is None else comparison.interval.high,
-                "p": None if comparison.p != comparison.p else comparison.p,
-                "test": comparison.test,
-            }
-        return {**document, **_sentences(self), "provenance": self.provenance}
-
-    def save(self, folder: str | os.PathLike[str]) -> tuple[Path, ...]:
-        """
-        Write `result.json`, and every prediction in `table.parquet`.
-
-        Parameters
-        ----------
-        folder : path
-            New, or of an earlier evaluation, whose files are replaced.
-
-        Returns
-        -------
-        tuple of Path
-        """
-        from .evaluating import write_answers
-
-        check_earlier(folder, EVALUATION, (RESULT, TABLE))
-        path = make_folder(folder)
-        _write(path, self.document())
-        write_answers(self.evaluation, path / TABLE)
-        return path / RESULT, path / TABLE
-
-
-def _sentences(result: TunedRuns | EvaluationResult) -> dict[str, Any]:
-    return {
-        "claims": [claim.document() for claim in result.claims],
-        "findings": list(result.findings),
-        "methods": result.methods,
-        "warnings": list(result.warnings),
-    }
-
-
-def forget_evaluation(folder: Path) -> None:
-    """Remove an earlier evaluation, which would be mistaken for one of the results now in sibling folders."""
-    if kind_of(folder / RESULT) == EVALUATION:
-        forget(folder, (RESULT, TABLE))
-
-
-def _write(folder: Path, document: dict[str, Any]) -> None:
-    content = json.dumps(plain_data(document), indent=1, allow_nan=False).encode() + b"\n"
-    write_whole(folder / RESULT, [content])

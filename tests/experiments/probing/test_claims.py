@@ -99,7 +99,7 @@ def test_where_lower_is_better_less_of_the_score_is_more_that_is_read() -> None:
 def test_a_curve_without_values_is_no_error() -> None:
     undefined = curve("bert", [np.nan] * 3, reasons=("no probe is sound",) * 3)
     (claim,) = reading_claims([undefined], ["bert"], ACCURACY, "upos", {"majority baseline": 0.5})
-    assert render(claim) == "Nothing is concluded about upos in bert: no probe is sound."
+    assert render(claim) == "bert: nothing is concluded about upos: no probe is sound."
 
 
 def test_a_difference_without_an_interval_says_so_and_why() -> None:

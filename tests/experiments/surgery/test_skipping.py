@@ -24,7 +24,8 @@ from microtome.findings.results import Result, SpanMap, open_result
 from microtome.randomness import generator
 from microtome.tasks.items import Item, Split
 from microtome.tasks.task import Task
-from microtome.training.evaluating import predict, score_answers
+from microtome.training.cuts import predict
+from microtome.training.evaluating import score_answers
 from microtome.training.opening import open_models
 
 QUICK: dict[str, Any] = {"steps": 60, "batch": 16, "rate": 1e-3, "longest": 32}

@@ -144,9 +144,8 @@ def _best_layer(
     shared: dict[str, Any] = {"score": score.name, "points": score.points, "subject": curve.name}
     place = best_place(curve, score)
     if place is None:
-        reason = "; ".join(_reasons(curve, range(len(curve.x)))) or f"its {score.name} is undefined"
-        facts = {"experiment": f"{target} in {curve.name}", "reason": reason}
-        return Claim(kind="undefined", verdict="inconclusive", facts=MappingProxyType(facts), **shared)
+        facts = {"target": target, "reasons": _reasons(curve, range(len(curve.x)))}
+        return Claim(kind="no layer", verdict="inconclusive", facts=MappingProxyType(facts), **shared)
     facts: dict[str, Any] = {
         "target": target,
         "reads": curve.arm if curve.arm in LAYERS else "single",

@@ -247,13 +247,12 @@ def record_rows(
     from ...extraction.texts import make_texts
     from ...rows.options import row_options
     from ...rows.planning import plan_rows
-    from ...store.shelf import Shelf
 
     needed, subword = inputs.needed, inputs.probe.subword
     texts = make_texts([inputs.annotated.sentences[sentence] for sentence in needed])
     # Which words there are is the same whichever of their subwords are read.
     options = row_options("word", subword="last" if subword == "each" else subword)
-    shared = plan_rows(texts.examples, list(inputs.encoders.values()), options, progress=context.progress)
+    shared = plan_rows(texts.examples, list(inputs.encoders.values()), options, context)
     asked = Asked(
         annotated=inputs.annotated,
         examples=needed[np.asarray(shared.examples)],
@@ -265,13 +264,12 @@ def record_rows(
         seeds=tuple(seeds),
         device=context.device,
     )
-    shelf = Shelf(context.store, context.command)
     recorded = {}
     for name, encoder in inputs.encoders.items():
         rows = shared
         if subword == "each":
             rows = plan_rows(texts.examples, [encoder], replace(options, subword="each")).among(shared)
-        activations = record(encoder, texts, rows, shelf=shelf, progress=context.progress)
+        activations = record(encoder, texts, rows, context=context)
         # A norm behind the last block is a layer of some families, but no block of its own.
         layers = activations.layers[: encoder.depth + 1]
         recorded[name] = RecordedRows(

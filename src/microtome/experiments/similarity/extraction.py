@@ -12,8 +12,7 @@ from ...encoders.encoder import Encoder
 from ...encoders.versions import provenance
 from ...extraction.recording import RECORDED, Activations, record
 from ...extraction.texts import Texts
-from ...rows.planning import Rows, plan_rows
-from ...store.shelf import Shelf
+from ...rows.planning import Rows, plan_rows, row_cost
 from ..base import Experiment, Plan, as_function, option
 from .inputs import ExtractionOptions
 
@@ -58,12 +57,10 @@ class Extraction(ExtractionOptions, Experiment):
         self.row_rule()
         texts = self.texts()
         (encoder,) = self.open_encoders([self.model], context)
-        rows = plan_rows(texts.examples, [encoder], self.row_rule([encoder]), progress=context.progress)
-        return Plan(
-            summary=self.cost([encoder], rows),
-            sentence=self.cost_sentence([encoder], rows),
-            inputs=ExtractionInputs(encoder=encoder, texts=texts, rows=rows),
-        )
+        rows = plan_rows(texts.examples, [encoder], self.row_rule([encoder]), context)
+        sentence, summary = row_cost([encoder], rows, storage=self.storage)
+        inputs = ExtractionInputs(encoder=encoder, texts=texts, rows=rows)
+        return Plan(summary=summary, sentence=sentence, inputs=inputs)
 
     def run(self, plan: Plan, context: Context) -> Activations:
         """Record the rows, or find them in the store."""
@@ -74,10 +71,9 @@ class Extraction(ExtractionOptions, Experiment):
             encoder,
             inputs.texts,
             rows,
-            shelf=Shelf(context.store, context.command),
+            context=context,
             storage=self.storage,
             batch_tokens=self.batch_tokens,
-            progress=context.progress,
         )
         facts = {
             "models": [recording.facts["model"]],

@@ -10,9 +10,9 @@ from ...context import Context
 from ...store.outfolder import RESULT, TABLE, check_earlier
 from ...tasks.task import Task
 from ...training.evaluating import score_model
+from ...training.evaluation import EVALUATION, Evaluation
 from ...training.inputs import encode
 from ...training.opening import Model, open_model, open_task
-from ...training.writing import EVALUATION, EvaluationResult
 from ..base import Experiment, Pieces, Plan, option
 from ..inputs import TASK_HELP, TaskOptions, task_notes
 
@@ -85,20 +85,13 @@ class ModelEvaluation(TaskOptions, Experiment):
         """None: predictions of an evaluation are not stored."""
         return {}
 
-    def run(self, plan: Plan, context: Context) -> EvaluationResult:
+    def run(self, plan: Plan, context: Context) -> Evaluation:
         """Predict and score every example."""
-        evaluations = [
-            score_model(model, plan.inputs.task, split=self.split, context=context)
-            for _, model in plan.inputs.models
+        evaluation, *others = [
+            replace(score_model(model, plan.inputs.task, split=self.split, context=context), model=name)
+            for name, model in plan.inputs.models
         ]
-        names = [name for name, _ in plan.inputs.models]
-        return EvaluationResult(
-            evaluation=evaluations[0],
-            model=names[0],
-            reference=evaluations[1] if len(evaluations) > 1 else None,
-            against=names[1] if len(names) > 1 else "",
-            level=context.level,
-        )
+        return replace(evaluation, reference=others[0] if others else None)
 
 
 def _name(model: Any) -> str:

@@ -111,7 +111,13 @@ def _estimate(claim: Claim) -> float:
     return claim.estimate.value
 
 
+def _no_layer(claim: Claim) -> str:
+    reason = "; ".join(claim.facts["reasons"]) or f"{claim.score} is undefined at every layer"
+    return f"{claim.subject}: nothing is concluded about {claim.facts['target']}: {reason}."
+
+
 KINDS: Mapping[str, ClaimKind] = {
+    "no layer": ClaimKind(headline=_no_layer, evidence=no_evidence),
     "best layer": ClaimKind(headline=_best_layer, evidence=_best_evidence),
     "model difference": ClaimKind(headline=_model_difference, evidence=_difference_evidence),
     "layer mix": ClaimKind(headline=_layer_mix, evidence=no_evidence),

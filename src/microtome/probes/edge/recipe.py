@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from ...errors import must
+from ..training import Schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +42,6 @@ class EdgeRecipe:
         Smallest increase of F1 that counts as an improvement for the learning rate.
     least_rate : float
         Learning rate below which training stops.
-    train_limit : int, optional
-        Maximum number of training sentences, sampled identically for all seeds.
     validation_limit : int, optional
         Maximum number of validation sentences: the first ones are used.
     """
@@ -60,11 +59,10 @@ class EdgeRecipe:
     stop_after: int = 20
     gain: float = 1e-4
     least_rate: float = 1e-6
-    train_limit: int | None = None
     validation_limit: int | None = 5000
 
     def __post_init__(self) -> None:
-        for name in ("width", "hidden", "batch", "every", "steps", "train_limit", "validation_limit"):
+        for name in ("width", "hidden", "batch", "every", "steps", "validation_limit"):
             value = getattr(self, name)
             if value is None and name.endswith("limit"):
                 continue
@@ -79,6 +77,20 @@ class EdgeRecipe:
         for name in ("rate", "clip"):
             if not getattr(self, name) > 0:
                 raise must(name, "above 0", getattr(self, name))
+
+    @property
+    def schedule(self) -> Schedule:
+        """Learning rates and early stopping, by the negative F1 of validation sentences."""
+        return Schedule(
+            rate=self.rate,
+            factor=0.5,
+            patience=self.slower_after,
+            threshold=self.gain,
+            least_rate=self.least_rate,
+            stop_after=self.stop_after,
+            clip=self.clip,
+            amsgrad=True,
+        )
 
 
 # Published: small for proto-roles and relations, large for tags, constituents and dependencies. The dropout

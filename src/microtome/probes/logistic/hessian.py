@@ -1,4 +1,4 @@
-"""Hessian approximations of the logistic loss: Kronecker-factored, block-diagonal and subsampled.
+"""Hessian approximations of the logistic loss: Kronecker-factored and subsampled.
 
 The Kronecker estimate is the curvature among the classes times that among the features. It is rough near the
 solution, where most rows are classified with confidence and contribute little to the Hessian. There, Newton's
@@ -7,23 +7,24 @@ equation is solved with a subsample of some thousands of uncertain rows.
 
 from __future__ import annotations
 
-from concurrent.futures import Executor
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ...lazy import torch
-from .parallel import in_parts
 
-ROUNDING = 1e-9  # relative threshold: shifting all classes together changes no prediction
-JITTER = 1e-5  # added to the diagonal, relative to its largest entry
+Part = TypeVar("Part")
+
+PART = 4096  # rows per chunk, so that intermediate results fit in the cache
+FAR = 1 << 18  # the same on other devices than the CPU
 EVEN = 0.1  # share of the subsample that is uniform over all rows
 LEFT = 0.2  # relative residual at which conjugate gradients stop
-BLOCK_ROWS = 8192  # rows used for the block-diagonal Hessian
-BLOCK_FEATURES = 256  # features up to which it is used; its cost grows with their square
 PRODUCTS = 40  # maximum number of Hessian-vector products per Newton equation
+ROUNDING = 1e2  # times the precision: shifting all classes together changes no prediction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Guess:
+class Kronecker:
     """
     Kronecker-factored Hessian: curvature among the classes times that among the features.
 
@@ -57,25 +58,7 @@ class Guess:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Blocks:
-    """
-    Block-diagonal Hessian: the curvature of each class with the others held fixed.
-
-    Parameters
-    ----------
-    inverse : Tensor of shape (layers, problems, columns, features + 1, features + 1)
-        Inverse Hessian of each class, intercepts last.
-    """
-
-    inverse: torch.Tensor
-
-    def solve(self, gradient: torch.Tensor) -> torch.Tensor:
-        """Divide a gradient, shape (layers, features + 1, problems, columns), by the curvature."""
-        return (self.inverse @ gradient.permute(0, 2, 3, 1)[..., None])[..., 0].permute(0, 3, 1, 2)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Told:
+class Sampled:
     """
     Hessian of a weighted subsample of rows.
 
@@ -88,21 +71,14 @@ class Told:
         Importance weight of each row.
     strong : Tensor of shape (layers, problems)
         Penalty on the scale of the mean loss.
-    guess : Guess
-        Preconditioner.
-    blocks : Blocks, optional
-        Second preconditioner, added to the first.
-    pool : Executor, optional
-        Threads that process chunks of rows.
+    preconditioner : Kronecker
     """
 
     rows: torch.Tensor
     shares: torch.Tensor
     weight: torch.Tensor
     strong: torch.Tensor
-    guess: Guess
-    blocks: Blocks | None
-    pool: Executor | None
+    preconditioner: Kronecker
 
     def product(self, at: torch.Tensor) -> torch.Tensor:
         """Hessian-vector product with a direction of shape (layers, features + 1, problems, columns)."""
@@ -112,7 +88,7 @@ class Told:
             out = _bent(outputs_of(rows, at), self.shares[:, part]) * self.weight[:, part, :, None]
             return (out.flatten(2).mT @ rows).double(), out.sum(1, dtype=torch.float64)
 
-        sums = zip(*in_parts(self.pool, self.rows, work), strict=True)
+        sums = zip(*in_parts(self.rows, work), strict=True)
         inner, ends = (torch.stack(part_sums).sum(0) for part_sums in sums)
         inner = inner.mT.reshape_as(at[:, :-1]) + self.strong[:, None, :, None] * at[:, :-1]
         return torch.cat([inner, ends[:, None]], dim=1)
@@ -120,7 +96,7 @@ class Told:
     def solve(self, gradient: torch.Tensor) -> torch.Tensor:
         """Divide a gradient by the curvature, by preconditioned conjugate gradients."""
         solution, residual = torch.zeros_like(gradient), gradient.clone()
-        step = self._near(residual)
+        step = self.preconditioner.solve(residual)
         length = dot(residual, step)
         first = length.clone()
         for _ in range(PRODUCTS):
@@ -130,33 +106,31 @@ class Told:
             share = _ratio(length, dot(step, turned))[:, None, :, None]
             solution += share * step
             residual -= share * turned
-            preconditioned = self._near(residual)
+            preconditioned = self.preconditioner.solve(residual)
             new = dot(residual, preconditioned)
             step = preconditioned + _ratio(new, length)[:, None, :, None] * step
             length = new
         return solution
 
-    def _near(self, gradient: torch.Tensor) -> torch.Tensor:
-        preconditioned = self.guess.solve(gradient)
-        return preconditioned if self.blocks is None else preconditioned + self.blocks.solve(gradient)
 
-
-def guessed(rows: torch.Tensor, shares: torch.Tensor, weight: torch.Tensor, strong: torch.Tensor) -> Guess:
+def kronecker(
+    rows: torch.Tensor, shares: torch.Tensor, weight: torch.Tensor, strong: torch.Tensor
+) -> Kronecker:
     """
     Estimate the Kronecker-factored Hessian, with rows weighted by their curvature.
 
     Parameters
     ----------
-    rows : Tensor of shape (layers, m, features)
-    shares : Tensor of shape (layers, m, problems, columns)
+    rows : Tensor of shape (layers, rows, features)
+    shares : Tensor of shape (layers, rows, problems, columns)
         Probability of each class.
-    weight : Tensor of shape (m, problems) or (layers, m, problems)
+    weight : Tensor of shape (rows, problems) or (layers, rows, problems)
     strong : Tensor of shape (layers, problems)
         Penalty on the scale of the mean loss.
 
     Returns
     -------
-    Guess
+    Kronecker
     """
     weighted = (shares * weight[..., None]).transpose(1, 2)
     classes = torch.diag_embed(weighted.sum(2)) - weighted.mT @ shares.transpose(1, 2)
@@ -169,52 +143,20 @@ def guessed(rows: torch.Tensor, shares: torch.Tensor, weight: torch.Tensor, stro
     values = values.clamp_min(0)[:, None]
     inner = 1 / (spread.clamp_min(0)[:, :, None, None] * values + strong[:, None, :, None])
     # A common shift of all classes has no curvature, and its gradient is rounding error.
-    alive = values > ROUNDING * values[..., -1:]
+    alive = values > ROUNDING * torch.finfo(rows.dtype).eps * values[..., -1:]
     inverse = torch.where(alive, torch.cat([inner, 1 / values], dim=1), 0.0)
-    return Guess(center=center.double(), axes=axes, mixed=mixed, inverse=inverse)
+    return Kronecker(center=center.double(), axes=axes, mixed=mixed, inverse=inverse)
 
 
-def class_blocks(
-    rows: torch.Tensor, shares: torch.Tensor, weight: torch.Tensor, strong: torch.Tensor
-) -> Blocks:
-    """
-    Compute the block-diagonal Hessian, one block per class.
-
-    Parameters
-    ----------
-    rows, shares, weight, strong
-        As in `guessed`, with weights of shape (layers, m, problems).
-
-    Returns
-    -------
-    Blocks
-    """
-    bend = shares * (1 - shares) * weight[..., None]
-    wide = torch.nn.functional.pad(rows, (0, 1), value=1.0)
-    size = wide.shape[-1]
-    hessians = torch.empty(
-        (*strong.shape, shares.shape[-1], size, size), dtype=torch.float64, device=rows.device
-    )
-    for problem in range(shares.shape[2]):
-        for column in range(shares.shape[3]):
-            hessians[:, problem, column] = (wide * bend[:, :, problem, column, None]).mT @ wide
-    along = hessians.diagonal(dim1=-2, dim2=-1)
-    along[..., :-1] += strong[..., None, None]
-    # Rounding in float32 may give negative eigenvalues, and a class without uncertain rows has no curvature.
-    along += JITTER * along.amax(-1, keepdim=True).clamp_min(ROUNDING)
-    return Blocks(inverse=torch.cholesky_inverse(torch.linalg.cholesky(hessians)))
-
-
-def told(
+def sampled(
     rows: torch.Tensor,
     shares: torch.Tensor,
     weight: torch.Tensor,
     strong: torch.Tensor,
     count: int,
-    pool: Executor | None = None,
-) -> Told:
+) -> Sampled:
     """
-    Subsample rows by their curvature, with importance weights; all rows where there are at most `count`.
+    Subsample rows by their curvature, with importance weights.
 
     Parameters
     ----------
@@ -224,40 +166,28 @@ def told(
     strong : Tensor of shape (layers, problems)
     count : int
         Size of the subsample.
-    pool : Executor, optional
 
     Returns
     -------
-    Told
+    Sampled
     """
-    if rows.shape[1] <= count:
-        return _asked(rows, shares, weight.expand(len(rows), -1, -1), strong, pool)
     unsure = (_unsure(shares) * weight).sum(-1).sqrt()
     chance = (1 - EVEN) * unsure / unsure.sum(1, keepdim=True) + EVEN / rows.shape[1]
     # Systematic sampling along the cumulative probabilities: deterministic, with the same expectation.
     ends = chance.cumsum(1, dtype=torch.float64)
     marks = (torch.arange(count, device=rows.device, dtype=torch.float64) + 0.5) / count
     indices = torch.searchsorted(ends, ends[:, -1:] * marks).clamp_max_(rows.shape[1] - 1)
-    picked = torch.stack([layer[layer_indices] for layer, layer_indices in zip(rows, indices, strict=True)])
-    picked_shares = torch.stack(
-        [layer_shares[layer_indices] for layer_shares, layer_indices in zip(shares, indices, strict=True)]
-    )
-    picked_weight = weight[indices] / (count * chance.gather(1, indices))[..., None]
-    return _asked(picked, picked_shares, picked_weight, strong, pool)
+    layers = torch.arange(len(rows), device=rows.device)[:, None]
+    rows, shares = rows[layers, indices], shares[layers, indices]
+    weight = weight[indices] / (count * chance.gather(1, indices))[..., None]
+    preconditioner = kronecker(rows, shares, weight, strong)
+    return Sampled(rows=rows, shares=shares, weight=weight, strong=strong, preconditioner=preconditioner)
 
 
-def _asked(
-    rows: torch.Tensor,
-    shares: torch.Tensor,
-    weight: torch.Tensor,
-    strong: torch.Tensor,
-    pool: Executor | None,
-) -> Told:
-    blocks, stride = None, max(1, rows.shape[1] // BLOCK_ROWS)
-    if rows.shape[2] <= BLOCK_FEATURES:
-        blocks = class_blocks(rows[:, ::stride], shares[:, ::stride], stride * weight[:, ::stride], strong)
-    guess = guessed(rows, shares, weight, strong)
-    return Told(rows=rows, shares=shares, weight=weight, strong=strong, guess=guess, blocks=blocks, pool=pool)
+def in_parts(rows: torch.Tensor, work: Callable[[slice], Part]) -> list[Part]:
+    """Apply a function to chunks of rows, shape (layers, rows, ...), in their order."""
+    step = PART if rows.device.type == "cpu" else FAR
+    return [work(slice(begin, begin + step)) for begin in range(0, rows.shape[1], step)]
 
 
 def outputs_of(rows: torch.Tensor, at: torch.Tensor) -> torch.Tensor:

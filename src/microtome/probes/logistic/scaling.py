@@ -107,6 +107,26 @@ def scale_of(layer: np.ndarray) -> Scale:
     return _scale(np.asarray(mean), np.asarray(squares), rows)
 
 
+def by_chunks(layer: np.ndarray, device: torch.device, kind: torch.dtype) -> tuple[Scale, torch.Tensor]:
+    """
+    Standardize the features of one layer on the CPU, where float64 is only held for a chunk of rows.
+
+    Parameters
+    ----------
+    layer, device, kind
+        As in `on_scale`.
+
+    Returns
+    -------
+    scale : Scale
+    scaled : Tensor of shape (rows, features)
+    """
+    scale, scaled = scale_of(layer), torch.empty(layer.shape, dtype=kind, device=device)
+    for rows, part in chunks(layer, scale):
+        scaled[rows] = torch.from_numpy(part).to(kind)
+    return scale, scaled
+
+
 def on_scale(layer: np.ndarray, device: Any, kind: torch.dtype) -> tuple[Scale, torch.Tensor]:
     """
     Standardize the features of one layer on a device.

@@ -8,12 +8,10 @@ the direction. Everything else is computed in chunks of rows that fit in the cac
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from ...lazy import torch
-from .hessian import Guess, Told, dot, guessed, outputs_of, told
-from .parallel import in_parts
+from .hessian import Kronecker, Sampled, dot, in_parts, kronecker, outputs_of, sampled
 
 MEMORY = 20  # steps in the L-BFGS history
 STEPS = 500  # maximum number of iterations
@@ -59,8 +57,6 @@ class Problems:
         Two classes share one column of weights; more classes have one column each.
     fold : Tensor of int of shape (rows,), optional
         One problem per fold, fitted on the rows of the other folds; a single one on all rows when absent.
-    pool : Executor, optional
-        Threads that process chunks of rows.
     """
 
     def __init__(
@@ -69,7 +65,6 @@ class Problems:
         labels: torch.Tensor,
         classes: int,
         fold: torch.Tensor | None,
-        pool: Executor | None = None,
     ) -> None:
         self.rows, self.labels = rows, labels
         self.classes, self.columns = classes, 1 if classes == 2 else classes
@@ -84,7 +79,6 @@ class Problems:
         # A class without training rows is left out of a problem.
         self.seen = (~self.held).T.double() @ one_hot.double() > 0
         self.right = (one_hot[:, 1:] if classes == 2 else one_hot).to(rows.dtype)[:, None]
-        self.pool = pool
 
     def start(self) -> torch.Tensor:
         """Zero weights, with intercepts that give the class frequencies."""
@@ -117,18 +111,7 @@ class Problems:
         inner = at[:, :-1] - (at[:, :-1] * share).sum(-1, keepdim=True)
         return torch.cat([torch.where(self.seen, inner, 0.0), at[:, -1:]], dim=1)
 
-    def outputs(self, at: torch.Tensor) -> torch.Tensor:
-        """Multiply the rows with weights, shape (layers, rows, problems, columns)."""
-        shape = (*self.rows.shape[:2], *at.shape[2:])
-        outputs = torch.empty(shape, dtype=self.rows.dtype, device=self.rows.device)
-
-        def work(part: slice) -> None:
-            outputs[:, part] = outputs_of(self.rows[:, part], at)
-
-        in_parts(self.pool, self.rows, work)
-        return outputs
-
-    def _said(self, outputs: torch.Tensor, part: slice) -> tuple[torch.Tensor, torch.Tensor]:
+    def _loss(self, outputs: torch.Tensor, part: slice) -> tuple[torch.Tensor, torch.Tensor]:
         """Cross-entropy of a chunk of rows, shape (layers, rows, problems), and the class probabilities."""
         if self.columns == 1:
             ahead = outputs[..., 0]
@@ -138,21 +121,21 @@ class Problems:
         index = self.labels[None, part, None, None].expand(*log.shape[:3], 1)
         return -log.gather(-1, index)[..., 0], log.exp_()
 
-    def held_out_loss(self, at: torch.Tensor, of: Problems | None = None) -> torch.Tensor:
+    def held_out_loss(self, at: torch.Tensor, learned: Problems) -> torch.Tensor:
         """
         Mean held-out loss over rows whose class is in the training rows, shape (layers,).
 
         Parameters
         ----------
         at : Tensor of shape (layers, features + 1, problems, columns), float64
-        of : Problems, optional
-            The problems that the weights solve, fitted on other rows. When absent, the weights solve these
-            problems, and each is evaluated on the rows of its own fold.
+        learned : Problems
+            The problems that the weights solve. Where they are these problems, each is evaluated on the rows
+            of its own fold.
         """
-        seen = self.seen if of is None else of.seen
-        loss, _ = self._said(_opened(self.outputs(at), seen), slice(None))
-        counted = seen[:, self.labels].T
-        counted = counted & self.held if of is None else counted
+        loss, _ = self._loss(_opened(outputs_of(self.rows, at), learned.seen), slice(None))
+        counted = learned.seen[:, self.labels].T
+        if learned is self:
+            counted = counted & self.held
         total = torch.where(counted, loss, 0.0).sum((1, 2), dtype=torch.float64)
         return total / counted.sum().clamp(min=1)
 
@@ -169,14 +152,14 @@ class Problems:
             part_outputs = outputs[:, part]
             if change is not None:
                 part_outputs = torch.addcmul(part_outputs, change[0][:, part], _wide(change[1], part_outputs))
-            loss, residuals = self._said(part_outputs, part)
+            loss, residuals = self._loss(part_outputs, part)
             residuals -= self.right[part]
             residuals *= self.share[part, :, None]
             loss *= self.share[part]
             inner = (residuals.flatten(2).mT @ self.rows[:, part]).double()
             return loss.sum(1, dtype=torch.float64), inner, residuals.sum(1, dtype=torch.float64)
 
-        sums = zip(*in_parts(self.pool, self.rows, work), strict=True)
+        sums = zip(*in_parts(self.rows, work), strict=True)
         value, inner, ends = (torch.stack(part_sums).sum(0) for part_sums in sums)
         value += strong / 2 * at[:, :-1].square().sum((1, 3))
         inner = inner.mT.reshape_as(at[:, :-1]) + strong[:, None, :, None] * at[:, :-1]
@@ -184,15 +167,9 @@ class Problems:
 
     def point(self, at: torch.Tensor, strong: torch.Tensor) -> _Point:
         """Compute outputs, value and gradient from the weights."""
-        outputs = _opened(self.outputs(at), self.seen)
+        outputs = _opened(outputs_of(self.rows, at), self.seen)
         value, gradient = self._look(at, outputs, strong)
         return _Point(at=at, outputs=outputs, value=value, gradient=gradient)
-
-    def better(self, one: torch.Tensor, other: torch.Tensor, penalties: list[float]) -> torch.Tensor:
-        """Select, for each layer and problem, the weights with the smaller loss."""
-        strong = self._strong(penalties)
-        first, second = (self.point(self._balanced(at), strong).value for at in (one, other))
-        return torch.where((first <= second)[:, None, :, None], one, other)
 
     def _strong(self, penalties: list[float]) -> torch.Tensor:
         """Penalties on the scale of the mean loss, shape (layers, problems)."""
@@ -229,8 +206,8 @@ class Problems:
         """
         strong = self._strong(penalties)
         point = self.point(self._balanced(at), strong)
-        curvature_rows = min(UNSURE, self.rows.shape[1] // FEWER) if self.rows.shape[1] >= MANY else 0
-        curvature: Guess | Told | None = None
+        subsampled = min(UNSURE, self.rows.shape[1] // FEWER) if self.rows.shape[1] >= MANY else 0
+        curvature: Kronecker | Sampled | None = None
         past: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
 
         def flat() -> torch.Tensor:
@@ -249,8 +226,13 @@ class Problems:
                 continue
             if hopeless is not None and step % ASKED == ASKED - 1 and hopeless(point.at):
                 break
-            if curvature is None or (curvature_rows and step % REFRESHED == 0):
-                curvature = self._curvature(point.outputs, strong, curvature_rows)
+            if curvature is None or (subsampled and step % REFRESHED == 0):
+                shares = point.outputs.sigmoid() if self.columns == 1 else point.outputs.softmax(-1)
+                curvature = (
+                    sampled(self.rows, shares, self.share, strong, subsampled)
+                    if subsampled
+                    else kronecker(self.rows, shares, self.share, strong)
+                )
             direction = _direction(point.gradient, past, curvature)
             moving = ~(done | stuck)
             direction *= moving[:, None, :, None]
@@ -268,12 +250,6 @@ class Problems:
             done = flat()
         return point.at, done.all(1)
 
-    def _curvature(self, outputs: torch.Tensor, strong: torch.Tensor, count: int) -> Guess | Told:
-        shares = outputs.sigmoid() if self.columns == 1 else outputs.softmax(-1)
-        if count:
-            return told(self.rows, shares, self.share, strong, count, self.pool)
-        return guessed(self.rows, shares, self.share, strong)
-
     def _step(
         self, point: _Point, direction: torch.Tensor, strong: torch.Tensor, moving: torch.Tensor
     ) -> tuple[_Point, torch.Tensor]:
@@ -282,7 +258,7 @@ class Problems:
 
         The loss is convex, so the sign of its slope along the direction brackets the optimal length.
         """
-        change = self.outputs(direction)
+        change = outputs_of(self.rows, direction)
         slope0 = dot(point.gradient, direction)
         length = torch.ones_like(slope0)
         low, low_slope = torch.zeros_like(slope0), slope0.clone()
@@ -333,7 +309,7 @@ def _wide(factor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 def _direction(
     gradient: torch.Tensor,
     past: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]],
-    curvature: Guess | Told,
+    curvature: Kronecker | Sampled,
 ) -> torch.Tensor:
     """Compute the L-BFGS search direction with a preconditioner (two-loop recursion)."""
     direction, shares = gradient.clone(), []

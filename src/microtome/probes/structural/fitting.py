@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from ...errors import InputError, WorkError
 from ...lazy import torch
 from ...randomness import generator
+from ..training import BatchedTrainer, Schedule
 from .distances import Trees, tree_distances
 
 Target = Literal["distance", "depth"]
@@ -19,13 +20,16 @@ Target = Literal["distance", "depth"]
 START = 0.05  # initial weights are uniform between minus this and this
 BATCH = 20  # sentences
 RATE = 1e-3
-DECAY = 0.1  # factor of the learning rate after each epoch without improvement
-SMALLEST = 1e-8  # minimum decrease of the learning rate
-PLATEAU = 1e-4  # relative improvement of the loss required by the schedule
-GAIN = 1e-4  # absolute improvement of the loss required by early stopping
 PATIENCE = 5  # epochs without improvement before early stopping
-BETAS = (0.9, 0.999)
-TINY = 1e-8
+SCHEDULE = Schedule(
+    rate=RATE,
+    factor=0.1,
+    patience=0,
+    threshold=1e-4,
+    relative=True,
+    gain=1e-4,
+    stop_after=PATIENCE - 1,
+)
 PARTS = 4  # of a batch, by length: sentences of similar length need little padding
 ROWS = 1 << 12  # words that are predicted at once, with padding
 
@@ -149,52 +153,29 @@ def learn(
     """
     layers, _, features = words.X.shape
     start, rng = first_weights(seed, rank, features), sentence_order(seed)
-    B = torch.from_numpy(start).to(words.X).repeat(layers, 1, 1)
-    state = [torch.zeros_like(B), torch.zeros_like(B)]
-    active = np.arange(layers)
-    rate, least, vain = np.full(layers, RATE), np.full(layers, np.inf), np.zeros(layers, dtype=int)
-    losses, gained = np.full((layers, epochs * passes), np.nan), np.full(layers, np.inf)
-    best_weights, best = np.empty(tuple(B.shape), dtype=B[:0].cpu().numpy().dtype), np.full(layers, -1)
-    updates = 0
+    schedule = replace(SCHEDULE, patience=passes - 1, stop_after=PATIENCE * passes - 1)
+    trainer = BatchedTrainer(torch.from_numpy(start).to(words.X).repeat(layers, 1, 1), schedule)
+    losses = np.full((layers, epochs * passes), np.nan)
     for pass_number in range(epochs * passes):
-        pace = torch.from_numpy(rate[active]).to(B)[:, None, None]
+        active = trainer.active
         for parts in _batches(words, target, rng):
-            updates += 1
-            gradient = torch.zeros_like(B)
+            gradient = torch.zeros_like(trainer.weights)
             total = sum(part.sentences for part in parts)
             for part in parts:
-                _descend(words, active, B, part, target, total, gradient)
-            _adam(B, gradient, state, pace, updates)
-        validation_loss = _validate(held, active, B, target)
+                _descend(words, active, trainer.weights, part, target, total, gradient)
+            trainer.step(gradient)
+        validation_loss = _validate(held, active, trainer.weights, target)
         if not np.isfinite(validation_loss).all():
             wrong = int(active[~np.isfinite(validation_loss)][0])
             raise WorkError(
                 f"the structural probe of layer {wrong} has no finite loss in pass {pass_number + 1}."
             )
         losses[active, pass_number] = validation_loss
-        better = validation_loss < gained[active] - GAIN
-        gained[active[better]], best[active[better]] = validation_loss[better], pass_number
-        best_weights[active[better]] = B[torch.from_numpy(better).to(B.device)].cpu().numpy()
-        flat = validation_loss >= least[active] * (1 - PLATEAU)
-        least[active], vain[active] = (
-            np.where(flat, least[active], validation_loss),
-            np.where(flat, vain[active] + 1, 0),
-        )
-        tired = active[vain[active] == passes]
-        rate[tired], vain[tired] = _slowed(rate[tired]), 0
-        going = pass_number - best[active] < PATIENCE * passes
-        if not going.all():
-            still = torch.from_numpy(going).to(B.device)
-            active, B, state = active[going], B[still], [moment[still] for moment in state]
-        if not len(active):
+        trainer.record(validation_loss, pass_number)
+        trainer.drop(np.flatnonzero(trainer.going[active]))
+        if not len(trainer.active):
             break
-    return Learned(best_weights, losses, best)
-
-
-def _slowed(rate: np.ndarray) -> np.ndarray:
-    """Lower the learning rates, unless the decrease is negligible."""
-    slower = rate * DECAY
-    return np.where(rate - slower > SMALLEST, slower, rate)
+    return Learned(trainer.best_weights.cpu().numpy(), losses, trainer.best)
 
 
 def _batches(words: Words, target: Target, rng: np.random.Generator) -> Iterator[list[Part]]:
@@ -283,16 +264,6 @@ def _descend(
     else:
         pulled = Z * (signs[..., None] * (2 / total))
     gradient.baddbmm_(pulled.view_as(flat).mT, X)
-
-
-def _adam(
-    B: torch.Tensor, gradient: torch.Tensor, state: list[torch.Tensor], pace: torch.Tensor, updates: int
-) -> None:
-    first, second = state
-    first.lerp_(gradient, 1 - BETAS[0])
-    second.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
-    under = second.sqrt().div_((1 - BETAS[1] ** updates) ** 0.5).add_(TINY)
-    B -= first / under * (pace / (1 - BETAS[0] ** updates))
 
 
 def _validate(held: Words, active: np.ndarray, B: torch.Tensor, target: Target) -> np.ndarray:

@@ -17,7 +17,7 @@ from ...context import SILENT, Context
 from ...errors import InputError
 from ...lazy import torch
 from ...store.files import TEMPORARY
-from ..evaluating import TOKENS
+from ..cuts import TOKENS
 from ..inputs import Features, by_length, collate
 from ..models.taskmodel import TaskModel
 from ..precision import Autocast
